@@ -1,0 +1,1 @@
+"""The rules of the queue: pure functions and data. No await, no store, no HTTP, no clock."""

@@ -1,0 +1,1 @@
+"""The Valkey server that a master starts for itself when no store is named."""

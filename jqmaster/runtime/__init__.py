@@ -1,0 +1,1 @@
+"""The loops of a running master, one role per file."""

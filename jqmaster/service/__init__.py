@@ -1,0 +1,1 @@
+"""The use cases: the domain decides, the store makes it so."""

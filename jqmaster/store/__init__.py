@@ -1,0 +1,1 @@
+"""The only package that knows Redis and Valkey: keys, Lua transitions, records."""
