@@ -1,0 +1,61 @@
+SHELL := /bin/bash
+# The first Python that is new enough; name another with PYTHON=… (a new one needs `make clean` first).
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+
+# Two workers: the system tests start real servers, and more of them only wait for the same cores.
+TEST_ARGS ?= -n 2
+
+# `make test-all` only: another Python and another server, if this machine has them.
+OTHER_PYTHON ?= $(shell for p in python3.13 "$$HOME"/.pyenv/versions/3.13*/bin/python python3.14 python3.12; do \
+	$$p -c 'import venv, ensurepip' 2>/dev/null && echo $$p && break; done)
+OTHER_VENV   ?= .venv-other
+OTHER_SERVER ?= $(shell command -v redis-server)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-all check spec docs bench clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+
+setup: $(STAMP) ## Make the virtual environment and install everything into it
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "jqmaster needs Python 3.11 or newer (or name one: make PYTHON=/path/to/python3)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make virtual environments; on Debian or Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+run: setup ## Master, worker and real jobs, live in the terminal (ONCE=1: end by itself)
+	$(BIN)/python -m examples.stdlib $(if $(ONCE),--once)
+
+test: setup ## The whole suite, with the table of requirements at its end
+	$(PYTEST) $(TEST_ARGS) --req-report
+
+test-all: test ## The suite also on another Python and on another Redis
+	$(if $(OTHER_SERVER),JQMASTER_TEST_SERVER=$(OTHER_SERVER) $(PYTEST) $(TEST_ARGS),@echo "no redis-server found: skipped" >&2)
+	$(if $(OTHER_PYTHON),$(MAKE) test PYTHON=$(OTHER_PYTHON) VENV=$(OTHER_VENV),@echo "no other Python found: skipped" >&2)
+
+check: setup ## Format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+spec: setup ## Write openapi/ and worker_sdk/protocol.py anew from the code
+	$(BIN)/python -m jqmaster.api.openapi --write
+
+docs: setup ## Write the generated parts of docs/ anew
+	$(BIN)/python -m jqmaster.cli.docs --write
+
+bench: setup ## Measure speed and memory; JSON lines and a table
+	$(BIN)/python -m benchmarks
+
+clean: ## Remove what make has made
+	rm -rf $(VENV) $(OTHER_VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
