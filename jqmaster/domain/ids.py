@@ -1,0 +1,26 @@
+"""IDs and tokens: sortable by creation where they name things, unguessable always."""
+
+import os
+import re
+
+import uuid_utils
+
+# UUIDv7 (RFC 9562 §5.7) in canonical form: text order is creation order.
+ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
+_ID = re.compile(ID_PATTERN)
+
+TOKEN_BYTES = 16
+
+
+def new_id() -> str:
+    """A new UUIDv7; those of one process grow strictly, also within one millisecond."""
+    return str(uuid_utils.uuid7())
+
+
+def is_id(text: str) -> bool:
+    return _ID.fullmatch(text) is not None
+
+
+def new_tokens(count: int) -> bytes:
+    """`count` claim tokens of 128 random bits each, joined."""
+    return os.urandom(TOKEN_BYTES * count)

@@ -1,0 +1,98 @@
+"""What the end of an attempt means for the job. Every ending that exists is decided here."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jqmaster.domain.job import Cause, Job, JobState
+from jqmaster.domain.retry import backoff_ms
+
+Report = Literal["success", "failure", "deferred", "handed_back", "canceled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a worker says of one attempt. `result` and `error` are encoded MessagePack values."""
+
+    job_id: str
+    token: str
+    type: Report
+    result: bytes | None = None
+    reason: Literal["other", "timeout"] = "other"
+    should_retry: bool = True
+    error: bytes | None = None
+    message: str = ""
+    retry_after_s: float | None = None
+    finished_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where the job goes. `ending` is the word that the attempt's record bears."""
+
+    state: JobState
+    ending: str
+    delay_ms: int = 0
+    cause: Cause = Cause.NONE
+    is_counted: bool = False
+    is_loss: bool = False
+
+
+def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
+    """The meaning of a worker's report on the running attempt of `job`. `jitter` is uniform in [0, 1)."""
+    match outcome.type:
+        case "success":
+            return Decision(JobState.SUCCEEDED, "success")
+        case "canceled":
+            return Decision(JobState.CANCELED, "canceled", cause=Cause.CANCELED)
+        case "handed_back":
+            return Decision(JobState.READY, "handed_back")
+        case "deferred":
+            return Decision(
+                JobState.SCHEDULED, "deferred", delay_ms=int((outcome.retry_after_s or 0.0) * 1000)
+            )
+        case "failure":
+            cause = Cause.TIMEOUT if outcome.reason == "timeout" else Cause.ERROR
+            return _counted_failure(
+                job,
+                cause,
+                should_retry=outcome.should_retry,
+                jitter=jitter,
+                retry_after_s=outcome.retry_after_s,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryRules:
+    """What the end of a lease is judged by. `heartbeat_timeout_ms` is how long a heartbeat may travel."""
+
+    stale_ms: int
+    heartbeat_timeout_ms: int
+    max_losses: int
+
+
+def decide_expired(
+    job: Job, *, now_ms: int, deadline_ms: int, worker_seen_ms: int, rules: ExpiryRules, jitter: float
+) -> Decision:
+    """The meaning of a lease that ended, or of a run that outlived `deadline_ms`; `worker_seen_ms` is its worker's last heartbeat.
+
+    An offer that no heartbeat ever confirmed was not started if its worker, alive well after the offer was over,
+    does not name it: nothing happened then. Where the worker fell silent too, the job may have started and may
+    even have killed it, so it counts as a loss.
+    """
+    if not job.is_confirmed and worker_seen_ms > job.not_after_ms + rules.heartbeat_timeout_ms:
+        return Decision(JobState.READY, "returned")
+    if now_ms >= deadline_ms and now_ms - worker_seen_ms <= rules.stale_ms:
+        return _counted_failure(job, Cause.TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
+    if job.losses + 1 >= rules.max_losses or (job.max_retry == 0 and not job.rerun_lost):
+        return Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
+    return Decision(JobState.READY, "lost", is_loss=True)
+
+
+def _counted_failure(
+    job: Job, cause: Cause, *, should_retry: bool, jitter: float, retry_after_s: float | None
+) -> Decision:
+    ending = "timeout" if cause is Cause.TIMEOUT else "failure"
+    if not should_retry or job.failures >= job.max_retry:
+        return Decision(JobState.FAILED, ending, cause=cause, is_counted=True)
+    delay_ms = backoff_ms(job.retry, job.failures + 1, jitter=jitter, retry_after_s=retry_after_s)
+    return Decision(JobState.RETRYING, ending, delay_ms=delay_ms, cause=cause, is_counted=True)

@@ -1,0 +1,17 @@
+"""When a failed attempt is tried again."""
+
+from jqmaster.domain.job import RetryPolicy
+
+
+def backoff_ms(policy: RetryPolicy, retry: int, *, jitter: float, retry_after_s: float | None = None) -> int:
+    """Milliseconds before the `retry`-th retry (from 1).
+
+    `jitter` is uniform in [0, 1): full jitter spreads a storm of failures over the whole interval
+    (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015). A `retry_after_s` that the
+    worker asks for may lengthen the wait and never shortens it.
+    """
+    # The exponent is bounded before the power: a float overflow is an error, and max_s rules long before.
+    exponent = min(retry - 1, 64)
+    ceiling_s = min(policy.max_s, policy.base_s * policy.factor**exponent)
+    wait_s = ceiling_s * jitter if policy.jitter else ceiling_s
+    return int(max(wait_s, retry_after_s or 0.0) * 1000)

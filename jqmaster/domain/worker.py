@@ -1,0 +1,34 @@
+"""A worker as the master knows it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What a worker says of itself when it registers. `url` None: it pulls."""
+
+    url: str | None
+    names: tuple[str, ...]
+    max_jobs: int
+    node_id: str
+    pid: int
+    labels: Mapping[str, str]
+    version: str
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A registered worker; `busy` counts the claims that it holds."""
+
+    id: str
+    spec: WorkerSpec
+    registered_at_ms: int
+    last_seen_ms: int
+    is_draining: bool
+    is_detached: bool
+    busy: int
+
+    def is_fresh(self, now_ms: int, stale_ms: int) -> bool:
+        return now_ms - self.last_seen_ms <= stale_ms

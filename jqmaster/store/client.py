@@ -1,0 +1,187 @@
+"""One conversation with the store: scripts and plain commands, sent in one go, answered in order.
+
+The client library's own retries are off (they repeat writes); what may be repeated is decided above, with the same
+IDs. Three outcomes are told apart: done, not done (StoreUnavailableError), and unknown (OutcomeUnknownError).
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis.asyncio as redis_asyncio
+from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import MaxConnectionsError, NoScriptError, RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
+from jqmaster.store.scripts import Arg, Script, load
+
+logger = logging.getLogger(__name__)
+
+RETRY_AFTER_S = 1.0
+
+# Answers by which the store says that it did nothing and may do it later.
+_REFUSALS = (
+    "OOM", "LOADING", "READONLY", "MISCONF", "BUSY", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK",
+    "NOAUTH", "NOPERM", "max number of clients",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One script with what it is given."""
+
+    script: Script
+    keys: Sequence[str]
+    args: Sequence[Arg]
+
+
+class StoreClient:
+    """A pool of connections to one store. `quorum_replicas` > 0: a write counts once that many replicas have it."""
+
+    def __init__(
+        self, url: str, *, timeout_s: float = 5.0, connections: int = 32, quorum_replicas: int = 0
+    ) -> None:
+        self._timeout_s = timeout_s
+        self._quorum_replicas = quorum_replicas
+        self._pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
+            url,
+            max_connections=connections,
+            timeout=timeout_s,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+        )
+        self.redis: redis_asyncio.Redis = redis_asyncio.Redis(connection_pool=self._pool)
+
+    async def close(self) -> None:
+        await self.redis.aclose()
+        await self._pool.disconnect()
+
+    async def run(self, script: str, keys: Sequence[str], args: Sequence[Arg]) -> tuple[str, list[Any]]:
+        """Runs one script. Returns its status word and data.
+
+        Raises StoreUnavailableError when it certainly did not run, OutcomeUnknownError when it may have,
+        DamagedError when a key is not of the type that it must be.
+        """
+        return (await self.run_all([Call(load(script), keys, args)]))[0]
+
+    async def run_all(self, calls: Sequence[Call]) -> list[tuple[str, list[Any]]]:
+        """Runs scripts in order, in one round trip. Raises like `run`, on the first one that failed."""
+        for call in calls:
+            call.script.check_call(call.keys, call.args)
+        async with self._connection() as connection:
+            commands = [("EVALSHA", c.script.sha, len(c.keys), *c.keys, *c.args) for c in calls]
+            replies = await self._exchange(connection, commands, writes=any(c.script.writes for c in calls))
+            missing = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+            if missing:
+                # EVAL loads the script too: after a failover or SCRIPT FLUSH it costs one more round trip, once.
+                repeats = [("EVAL", calls[i].script.source, *commands[i][2:]) for i in missing]
+                again = await self._exchange(connection, repeats, writes=True)
+                for i, reply in zip(missing, again, strict=True):
+                    replies[i] = reply
+            writes = any(c.script.writes for c in calls)
+            if self._quorum_replicas and writes:
+                await self._await_replicas(connection)
+        return [self._read(call, reply) for call, reply in zip(calls, replies, strict=True)]
+
+    async def command(self, *parts: Arg) -> Any:
+        """One plain read command."""
+        async with self._connection() as connection:
+            (reply,) = await self._exchange(connection, [parts], writes=False)
+        if isinstance(reply, ResponseError):
+            raise _told_apart(reply)
+        return reply
+
+    async def pipeline(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
+        """Plain read commands in one round trip."""
+        if not commands:
+            return []
+        async with self._connection() as connection:
+            replies = await self._exchange(connection, commands, writes=False)
+        for reply in replies:
+            if isinstance(reply, ResponseError):
+                raise _told_apart(reply)
+        return replies
+
+    @contextlib.asynccontextmanager
+    async def _connection(self) -> AsyncIterator[AbstractConnection]:
+        try:
+            connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
+        except (RedisError, OSError, TimeoutError) as exc:
+            kind = (
+                "no connection to the store is free"
+                if isinstance(exc, MaxConnectionsError)
+                else "the store cannot be reached"
+            )
+            raise StoreUnavailableError(kind, retry_after_s=RETRY_AFTER_S) from exc
+        try:
+            yield connection
+        finally:
+            await self._pool.release(connection)
+
+    async def _exchange(
+        self, connection: AbstractConnection, commands: Sequence[tuple[Arg, ...]], *, writes: bool
+    ) -> list[Any]:
+        sent = False
+        try:
+            packed = connection.pack_commands(commands)
+            sent = True
+            await connection.send_packed_command(packed, check_health=False)
+            replies: list[Any] = []
+            for _ in commands:
+                try:
+                    replies.append(await connection.read_response())
+                except ResponseError as exc:
+                    replies.append(exc)
+            return replies
+        except asyncio.CancelledError:
+            # Answers are still on their way: this connection must not be used by anyone else.
+            await connection.disconnect(nowait=True)
+            raise
+        except (RedisConnectionError, RedisTimeoutError, OSError, TimeoutError) as exc:
+            await connection.disconnect(nowait=True)
+            if isinstance(exc, RedisError) and _is_refusal(str(exc)):
+                raise StoreUnavailableError(f"the store says: {exc}", retry_after_s=RETRY_AFTER_S) from exc
+            if sent and writes:
+                raise OutcomeUnknownError(
+                    "the store did not answer; it may have happened, repeat with the same ID",
+                    retry_after_s=RETRY_AFTER_S,
+                ) from exc
+            raise StoreUnavailableError("the store did not answer", retry_after_s=RETRY_AFTER_S) from exc
+
+    async def _await_replicas(self, connection: AbstractConnection) -> None:
+        # On the same connection: WAIT counts the writes of its own connection only.
+        wait_ms = int(self._timeout_s * 500)
+        (confirmed,) = await self._exchange(
+            connection, [("WAIT", self._quorum_replicas, wait_ms)], writes=True
+        )
+        if isinstance(confirmed, ResponseError) or confirmed < self._quorum_replicas:
+            raise OutcomeUnknownError("too few replicas confirmed the write", retry_after_s=RETRY_AFTER_S)
+
+    def _read(self, call: Call, reply: Any) -> tuple[str, list[Any]]:
+        if isinstance(reply, ResponseError):
+            raise _told_apart(reply)
+        return call.script.read_reply(reply)
+
+
+def _is_refusal(text: str) -> bool:
+    return text.startswith(_REFUSALS)
+
+
+def _told_apart(error: ResponseError) -> Exception:
+    # redis-py strips the error's first word into its classes and keeps it in the text of a plain ResponseError.
+    text = str(error)
+    name = type(error).__name__
+    if _is_refusal(text) or name not in ("ResponseError", "NoScriptError"):
+        return StoreUnavailableError(f"the store refuses: {text[:200]}", retry_after_s=RETRY_AFTER_S)
+    if "WRONGTYPE" in text:
+        return DamagedError("a key of the store is not of its type; `jqmaster fsck` tells which")
+    return error

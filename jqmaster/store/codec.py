@@ -1,0 +1,211 @@
+"""The stored form of a job: one string, so that 100,000 waiting jobs stay small and a claim reads each with one command.
+
+Offsets (big endian). Scripts patch the head in place and never rewrite the argument; `lua/lib/record.lua` names the
+same offsets, and a test compares the two.
+
+    0   u8      version of this layout
+    1   u8      state
+    2   u8      flags: 1 keep_result, 2 rerun_lost, 4 confirmed (a heartbeat named the claim), 8 watched (someone waits)
+    3   u8      cause
+    4   u32     attempt             8   u32     failures (counted against max_retry)
+    12  u16     losses              14  u16     returned offers (saturating)
+    16  i64     due_at_ms           24  i64     started_at_ms
+    32  i64     finished_at_ms      40  i64     not_after_ms
+    48  i64     fence               56  16 B    token
+    72  16 B    worker ID
+    88  i32     priority            92  u32     max_retry
+    96  i64     timeout_ms          104 i64     created_at_ms
+    112 i64     expires_at_ms       120 8 B     digest of the request
+    128 u8      length of the name, then the name, then u32 length of the extras, the extras, the argument
+
+The extras are a MessagePack array `[tags, headers, retry]`, or nothing where all have their defaults.
+"""
+
+import hashlib
+import struct
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.domain.job import DEFAULT_RETRY, Attempt, Cause, Job, JobSpec, JobState, RetryPolicy
+from jqmaster.errors import DamagedError
+
+VERSION: Final = 1
+HEAD: Final = struct.Struct(">BBBBIIHHqqqqq16s16siIqqq8s")
+HEAD_SIZE: Final = 128
+
+FLAG_KEEP_RESULT: Final = 1
+FLAG_RERUN_LOST: Final = 2
+FLAG_CONFIRMED: Final = 4
+FLAG_WATCHED: Final = 8
+
+STATE_CODES: Final[dict[JobState, int]] = {
+    JobState.SCHEDULED: 1,
+    JobState.READY: 2,
+    JobState.RETRYING: 3,
+    JobState.RUNNING: 4,
+    JobState.SUCCEEDED: 6,
+    JobState.FAILED: 7,
+    JobState.CANCELED: 8,
+    JobState.SKIPPED: 9,
+}
+_STATES: Final = {code: state for state, code in STATE_CODES.items()}
+
+_NO_ID: Final = bytes(16)
+_EDITABLE: Final = struct.Struct(">iIqqq")
+_DUE: Final = struct.Struct(">Bqq")
+_U32: Final = struct.Struct(">I")
+_I64: Final = struct.Struct(">q")
+_PACKER: Final = msgpack.Packer(autoreset=True)
+
+
+def encode_new(spec: JobSpec) -> tuple[int, bytes, bytes]:
+    """Flags, digest of the request, and the record from offset 88 on.
+
+    The enqueue script, which knows the time, writes what stands before. Equal requests have equal digests, whenever
+    they come: a relative delay counts as it was given.
+    """
+    flags = (FLAG_KEEP_RESULT if spec.keep_result else 0) | (FLAG_RERUN_LOST if spec.rerun_lost else 0)
+    name = spec.name.encode()
+    extras = b""
+    if spec.tags or spec.headers or spec.retry != DEFAULT_RETRY:
+        retry = spec.retry
+        extras = _PACKER.pack(
+            [
+                spec.tags,
+                dict(sorted(spec.headers.items())),
+                [retry.base_s, retry.factor, retry.max_s, retry.jitter],
+            ]
+        )
+    editable = _EDITABLE.pack(spec.priority, spec.max_retry, spec.timeout_ms, 0, spec.expires_at_ms or 0)
+    rest = b"".join((bytes((len(name),)), name, _U32.pack(len(extras)), extras, spec.argument))
+    due = _DUE.pack(
+        flags,
+        -1 if spec.run_at_ms is None else spec.run_at_ms,
+        -1 if spec.delay_ms is None else spec.delay_ms,
+    )
+    digest = hashlib.blake2b(editable + due + rest, digest_size=8).digest()
+    return flags, digest, b"".join((editable, digest, rest))
+
+
+def decode_job(job_id: str, record: bytes) -> Job:
+    """The job of a whole record; of a record's beginning everything but the argument that was cut off.
+
+    Raises DamagedError when the bytes are no record.
+    """
+    try:
+        (
+            version, state, flags, cause, attempt, failures, losses, returned, due_at_ms, started_at_ms, finished_at_ms,
+            not_after_ms, fence, token, worker, priority, max_retry, timeout_ms, created_at_ms, expires_at_ms, _digest,
+        ) = HEAD.unpack_from(record)  # fmt: skip
+        if version != VERSION:
+            raise DamagedError(f"job {job_id}: record version {version} is not known")
+        name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
+        extras_at = name_end + 4
+        extras_end = extras_at + _U32.unpack_from(record, name_end)[0]
+        tags: tuple[str, ...] = ()
+        headers: dict[str, str] = {}
+        retry = DEFAULT_RETRY
+        if extras_end > extras_at:
+            tags_list, headers, retry_list = msgpack.unpackb(record[extras_at:extras_end])
+            tags, retry = tuple(tags_list), RetryPolicy(*retry_list)
+        return Job(
+            id=job_id,
+            name=record[HEAD_SIZE + 1 : name_end].decode(),
+            state=_STATES[state],
+            cause=Cause(cause),
+            priority=priority,
+            max_retry=max_retry,
+            timeout_ms=timeout_ms,
+            keep_result=bool(flags & FLAG_KEEP_RESULT),
+            rerun_lost=bool(flags & FLAG_RERUN_LOST),
+            is_confirmed=bool(flags & FLAG_CONFIRMED),
+            attempt=attempt,
+            failures=failures,
+            losses=losses,
+            returned_offers=returned,
+            created_at_ms=created_at_ms,
+            due_at_ms=due_at_ms,
+            expires_at_ms=expires_at_ms,
+            started_at_ms=started_at_ms,
+            finished_at_ms=finished_at_ms,
+            not_after_ms=not_after_ms,
+            fence=fence,
+            token="" if token == _NO_ID else token.hex(),
+            worker_id="" if worker == _NO_ID else str(uuid.UUID(bytes=worker)),
+            retry=retry,
+            tags=tags,
+            headers=headers,
+            argument=record[extras_end:],
+        )
+    except (struct.error, IndexError, KeyError, ValueError, TypeError, msgpack.UnpackException) as exc:
+        raise DamagedError(f"job {job_id}: its record cannot be read") from exc
+
+
+def encode_attempt(job: Job, ending: str, message: str, error: bytes | None) -> bytes:
+    """The history entry of the attempt that ends now, without the time of its end, which the script puts in front."""
+    return bytes(_PACKER.pack([job.attempt, job.worker_id, job.started_at_ms, ending, message, error]))
+
+
+def decode_attempt(entry: bytes) -> Attempt:
+    """A history entry: i64 end in ms, then what `encode_attempt` gave."""
+    attempt, worker_id, started_at_ms, ending, message, error = msgpack.unpackb(entry[8:])
+    (finished_at_ms,) = struct.unpack_from(">q", entry)
+    return Attempt(attempt, worker_id, started_at_ms, finished_at_ms, ending, message or None, error)
+
+
+def id_bytes(worker_id: str) -> bytes:
+    """The 16 bytes of a canonical UUID."""
+    return bytes.fromhex(worker_id.replace("-", ""))
+
+
+def pack(value: Any) -> bytes:
+    return bytes(_PACKER.pack(value))
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRecord:
+    """What a push needs of a record, read on the hot path. `attempt` counts the claim just made."""
+
+    attempt: int
+    timeout_ms: int
+    name: str
+    headers: dict[str, str]
+    argument: bytes
+
+
+def decode_claimed(record: bytes) -> ClaimedRecord:
+    """Of a record as it was before its claim."""
+    name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
+    extras_at = name_end + 4
+    (extras_length,) = _U32.unpack_from(record, name_end)
+    headers = msgpack.unpackb(record[extras_at : extras_at + extras_length])[1] if extras_length else {}
+    return ClaimedRecord(
+        attempt=_U32.unpack_from(record, 4)[0] + 1,
+        timeout_ms=_I64.unpack_from(record, 96)[0],
+        name=record[HEAD_SIZE + 1 : name_end].decode(),
+        headers=headers,
+        argument=record[extras_at + extras_length :],
+    )
+
+
+def head_length(record: bytes) -> int:
+    """Length of a record without its argument; `record` reaches past the name."""
+    name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
+    return name_end + 4 + int(_U32.unpack_from(record, name_end)[0])
+
+
+def state_of(code: int) -> JobState:
+    return _STATES[code]
+
+
+def id_text(raw: bytes) -> str:
+    return str(uuid.UUID(bytes=raw))
+
+
+def epoch_number(epoch: bytes | str) -> int:
+    """The growing part of `number:nonce`, which is what travels to workers; 0 where nobody led yet."""
+    text = epoch.decode() if isinstance(epoch, bytes) else epoch
+    return int(text.partition(":")[0] or 0)

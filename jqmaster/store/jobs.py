@@ -1,0 +1,503 @@
+"""The life of jobs in the store: every transition of docs/job_lifecycle.md, one script each.
+
+All methods raise StoreUnavailableError (nothing happened), OutcomeUnknownError (it may have) and DamagedError.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, TypeVar
+
+from jqmaster.domain.ids import TOKEN_BYTES, new_tokens
+from jqmaster.domain.job import Attempt, Job, JobSpec, JobState
+from jqmaster.domain.outcome import Decision
+from jqmaster.store import codec
+from jqmaster.store.client import Call
+from jqmaster.store.scripts import Arg, load
+from jqmaster.store.shard import Shard
+
+# No script handles more at once: longer ones would hold up everybody else (Lua runs alone in the store).
+MAX_PER_CALL: Final = 500
+
+# Enough of a record for all but its argument, in almost every case; longer headers cost one more read.
+HEAD_READ: Final = 1024
+
+_T = TypeVar("_T")
+
+
+class Accepted(Enum):
+    """What became of one enqueue."""
+
+    NEW = 1
+    KNOWN = 0
+    TAKEN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Jobs claimed for one worker; tokens are 32 hex characters."""
+
+    now_ms: int
+    busy: int
+    not_after_ms: int
+    lease_until_ms: int
+    jobs: list["ClaimedJob"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedJob:
+    job_id: str
+    token: str
+    fence: int
+    record: codec.ClaimedRecord
+
+
+class NotClaimed(Enum):
+    """Why a claim gave nothing and never will as things stand."""
+
+    STALE_EPOCH = "stale_epoch"
+    GONE = "gone"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How one attempt ends: `decision` by the domain, `entry` for its history, `result` if the job ends with it."""
+
+    job_id: str
+    token: str
+    decision: Decision
+    entry: bytes = b""
+    result: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiredLease:
+    job: Job | None
+    job_id: str
+    worker_seen_ms: int
+
+
+class StateConflict(Exception):  # noqa: N818 - a value for the service, not an error of the store
+    """The job is in a state that does not admit the change."""
+
+    def __init__(self, state: JobState) -> None:
+        super().__init__(state)
+        self.state = state
+
+
+class JobStore:
+    """Jobs of one shard. Lease, offer and grace are milliseconds from the settings."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        *,
+        lease_ms: int,
+        offer_ms: int,
+        grace_ms: int,
+        result_ttl_ms: int,
+        result_grace_ms: int,
+    ) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+        self._lease_ms = lease_ms
+        self._offer_ms = offer_ms
+        self._grace_ms = grace_ms
+        self._result_ttl_ms = result_ttl_ms
+        self._result_grace_ms = result_grace_ms
+
+    # --- accepting
+
+    async def enqueue(self, specs: Sequence[JobSpec]) -> list[Accepted]:
+        """Accepts each job by itself, in one round trip."""
+        k, now = self._keys, self._shard.now_arg
+        keys = (k.scheduled, k.names, k.expiring)
+        calls = []
+        for chunk in _chunks(specs):
+            args: list[Arg] = [now, k.job_prefix, k.ready_prefix, self._shard.wake_channel]
+            for spec in chunk:
+                flags, digest, rest = codec.encode_new(spec)
+                args += (
+                    spec.id,
+                    flags,
+                    _due(spec),
+                    spec.name,
+                    spec.priority,
+                    spec.expires_at_ms or 0,
+                    digest,
+                    rest,
+                )
+            calls.append(Call(load("enqueue"), keys, args))
+        replies = await self._client.run_all(calls)
+        self._shard.woke()
+        return [Accepted(code) for _, data in replies for code in data[1]]
+
+    async def find_taken(self, specs: Sequence[JobSpec]) -> list[int]:
+        """Positions of those whose ID stands for another request already."""
+        calls = []
+        for chunk in _chunks(specs):
+            args: list[Arg] = [self._keys.job_prefix]
+            for spec in chunk:
+                args += (spec.id, codec.encode_new(spec)[1])
+            calls.append(Call(load("find_taken"), (), args))
+        replies = await self._client.run_all(calls)
+        return [n * MAX_PER_CALL + index for n, (_, data) in enumerate(replies) for index in data[0]]
+
+    async def reserve_id(self, key_digest: str, spec: JobSpec, *, life_ms: int) -> str | None:
+        """The job ID that an Idempotency-Key stands for; None when it stands for another request."""
+        word, data = await self._client.run(
+            "reserve_id", (self._keys.idempotency(key_digest),), (spec.id, codec.encode_new(spec)[1], life_ms)
+        )
+        return data[0].decode() if word == "ok" else None
+
+    # --- dispatching (leader only)
+
+    async def claim(self, epoch: str, worker_id: str, names: Sequence[str], limit: int) -> Claim | NotClaimed:
+        """Up to `limit` ready jobs for a worker, the smallest priority and then the oldest first."""
+        k = self._keys
+        limit = min(limit, MAX_PER_CALL)
+        tokens = new_tokens(limit)
+        keys = (
+            k.epoch,
+            k.worker(worker_id),
+            k.claims(worker_id),
+            k.running,
+            k.fence,
+            k.finished(JobState.SKIPPED),
+            k.damaged,
+        )
+        word, data = await self._client.run(
+            "claim",
+            (*keys, *map(k.ready, names)),
+            (self._shard.now_arg, epoch, codec.id_bytes(worker_id), limit, self._lease_ms, self._offer_ms, self._grace_ms,
+             k.job_prefix, tokens),
+        )  # fmt: skip
+        if word != "ok":
+            return NotClaimed(word)
+        now_ms, busy, first_fence, _, _, flat = data
+        jobs = [
+            ClaimedJob(
+                flat[i].decode(),
+                tokens[i // 2 * TOKEN_BYTES : i // 2 * TOKEN_BYTES + TOKEN_BYTES].hex(),
+                first_fence + i // 2,
+                codec.decode_claimed(flat[i + 1]),
+            )
+            for i in range(0, len(flat), 2)
+        ]
+        return Claim(now_ms, busy, now_ms + self._offer_ms, now_ms + self._lease_ms, jobs)
+
+    async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
+        """Undoes claims that were never started. False under a stale epoch; claims that are over are passed by."""
+        k = self._keys
+        for chunk in _chunks(claims):
+            args: list[Arg] = [epoch, k.job_prefix, k.ready_prefix]
+            for job_id, token in chunk:
+                args += (job_id, bytes.fromhex(token))
+            word, _ = await self._client.run(
+                "return_offers", (k.epoch, k.running, k.names, k.claims(worker_id)), args
+            )
+            if word != "ok":
+                return False
+        return True
+
+    async def promote(self, epoch: str, state: JobState) -> tuple[int, int] | None:
+        """Jobs made ready, and ms until the next is due (-1: none). None under a stale epoch."""
+        k = self._keys
+        word, data = await self._client.run(
+            "promote",
+            (k.epoch, k.index(state), k.names, k.damaged),
+            (
+                self._shard.now_arg,
+                epoch,
+                MAX_PER_CALL,
+                codec.STATE_CODES[state],
+                k.job_prefix,
+                k.ready_prefix,
+            ),
+        )
+        return (data[0], data[1]) if word == "ok" else None
+
+    async def expire(self, epoch: str) -> tuple[int, int] | None:
+        """Jobs skipped because their time passed, and ms until the next (-1: none). None under a stale epoch."""
+        k = self._keys
+        word, data = await self._client.run(
+            "expire",
+            (k.epoch, k.expiring, k.scheduled, k.retrying, k.finished(JobState.SKIPPED)),
+            (self._shard.now_arg, epoch, MAX_PER_CALL, k.job_prefix, k.ready_prefix, k.finished_channel),
+        )
+        return (data[0], data[1]) if word == "ok" else None
+
+    async def expired_leases(self) -> tuple[int, list[ExpiredLease], int]:
+        """Store time, claims whose lease or time is over, and ms until the next (-1: none)."""
+        k = self._keys
+        _, (now_ms, flat, next_ms) = await self._client.run(
+            "expired_leases", (k.running, k.workers), (self._shard.now_arg, MAX_PER_CALL, k.job_prefix)
+        )
+        found = []
+        for job_id, head, seen_ms in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
+            text = job_id.decode()
+            found.append(
+                ExpiredLease(
+                    codec.decode_job(text, head) if len(head) > codec.HEAD_SIZE else None, text, seen_ms
+                )
+            )
+        return now_ms, found, next_ms
+
+    async def reclaim(self, epoch: str, settlements: Sequence[Settlement]) -> list[bool] | None:
+        """Ends attempts whose lease is over, unless renewed or settled meanwhile. None under a stale epoch."""
+        k = self._keys
+        ended: list[bool] = []
+        for chunk in _chunks(settlements):
+            args: list[Arg] = [
+                self._shard.now_arg, epoch, self._result_ttl_ms, k.job_prefix, k.history_prefix, k.ready_prefix, k.claims_prefix,
+                k.result_prefix, k.finished_channel,
+            ]  # fmt: skip
+            for s in chunk:
+                d = s.decision
+                args += (
+                    s.job_id,
+                    bytes.fromhex(s.token),
+                    *self._target(d),
+                    int(d.is_counted),
+                    int(d.is_loss),
+                    s.entry,
+                    s.result,
+                )
+            word, data = await self._client.run("reclaim", (k.epoch, k.running, k.names, k.results), args)
+            if word != "ok":
+                return None
+            ended += map(bool, data[0])
+        self._shard.woke()
+        return ended
+
+    # --- settling (workers)
+
+    async def settle_success(self, worker_id: str, ended: Sequence[tuple[str, str, bytes]]) -> list[bool]:
+        """Ends attempts of (job ID, token, encoded result) as succeeded; False: the token is stale."""
+        k = self._keys
+        calls = []
+        for chunk in _chunks(ended):
+            args: list[Arg] = [
+                self._shard.now_arg, codec.id_bytes(worker_id), self._result_ttl_ms, k.job_prefix, k.result_prefix,
+                self._shard.wake_channel, k.finished_channel,
+            ]  # fmt: skip
+            for job_id, token, result in chunk:
+                args += (job_id, bytes.fromhex(token), result)
+            calls.append(
+                Call(
+                    load("settle_success"),
+                    (k.running, k.claims(worker_id), k.finished(JobState.SUCCEEDED), k.results),
+                    args,
+                )
+            )
+        replies = await self._client.run_all(calls)
+        self._shard.woke()
+        return [bool(code) for _, data in replies for code in data[0]]
+
+    async def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> list[bool]:
+        """Ends attempts that did not succeed as decided; False: the token is stale."""
+        k = self._keys
+        calls = []
+        for chunk in _chunks(settlements):
+            args: list[Arg] = [
+                self._shard.now_arg, codec.id_bytes(worker_id), self._result_ttl_ms, k.job_prefix, k.history_prefix,
+                k.ready_prefix, k.claims_prefix, k.result_prefix, self._shard.wake_channel, k.finished_channel,
+            ]  # fmt: skip
+            for s in chunk:
+                args += (
+                    s.job_id,
+                    bytes.fromhex(s.token),
+                    *self._target(s.decision),
+                    int(s.decision.is_counted),
+                    s.entry,
+                    s.result,
+                )
+            calls.append(Call(load("settle"), (k.running, k.names, k.results), args))
+        replies = await self._client.run_all(calls)
+        self._shard.woke()
+        return [bool(code) for _, data in replies for code in data[0]]
+
+    async def confirm_start(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> list[bool]:
+        """Whether each (job ID, token) is still the worker's to start."""
+        args: list[Arg] = [codec.id_bytes(worker_id), self._keys.job_prefix]
+        for job_id, token in claims:
+            args += (job_id, bytes.fromhex(token))
+        _, data = await self._client.run("confirm_start", (), args)
+        return [bool(code) for code in data[0]]
+
+    # --- steering one job
+
+    async def cancel(self, job: Job) -> tuple[str, str] | None:
+        """Ends a waiting or running job as canceled; (worker ID, token) if it ran. Raises StateConflict."""
+        k = self._keys
+        word, data = await self._client.run(
+            "cancel",
+            (k.job(job.id), k.scheduled, k.retrying, k.running, k.finished(JobState.CANCELED), k.history(job.id)),
+            (self._shard.now_arg, job.id, k.ready_prefix, k.claims_prefix, self._shard.wake_channel, k.finished_channel,
+             codec.encode_attempt(job, "canceled", "", None)),
+        )  # fmt: skip
+        _raise_unless_ok(word, data)
+        self._shard.woke()
+        worker, token = data
+        return (codec.id_text(worker), token.hex()) if worker else None
+
+    async def retry(self, job_id: str) -> None:
+        """Makes a finished job ready again. Raises StateConflict, KeyError."""
+        k = self._keys
+        finished = [
+            k.finished(s) for s in (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.SKIPPED)
+        ]
+        await self._steer(
+            "retry",
+            (k.job(job_id), *finished, k.result(job_id), k.results, k.names),
+            (job_id, k.ready_prefix, self._shard.wake_channel),
+        )
+
+    async def run_now(self, job_id: str) -> None:
+        """Makes a job ready that waits for a time. Raises StateConflict, KeyError."""
+        k = self._keys
+        await self._steer(
+            "run_now",
+            (k.job(job_id), k.scheduled, k.retrying, k.names),
+            (job_id, k.ready_prefix, self._shard.wake_channel),
+        )
+
+    async def patch(
+        self,
+        job_id: str,
+        *,
+        priority: int | None,
+        run_at_ms: int | None,
+        max_retry: int | None,
+        timeout_ms: int | None,
+    ) -> None:
+        """Changes a waiting job; None leaves a field as it is. Raises StateConflict, KeyError."""
+        k = self._keys
+        changes = ("" if value is None else value for value in (priority, run_at_ms, max_retry, timeout_ms))
+        await self._steer(
+            "patch",
+            (k.job(job_id), k.scheduled, k.retrying, k.names),
+            (self._shard.now_arg, job_id, k.ready_prefix, self._shard.wake_channel, *changes),
+        )
+
+    async def delete(self, job_id: str) -> None:
+        """Removes a job that does not run. Raises StateConflict, KeyError."""
+        k = self._keys
+        finished = [
+            k.finished(s) for s in (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.SKIPPED)
+        ]
+        await self._steer(
+            "delete",
+            (
+                k.job(job_id),
+                k.history(job_id),
+                k.result(job_id),
+                k.results,
+                k.scheduled,
+                k.retrying,
+                k.expiring,
+                *finished,
+            ),
+            (job_id, k.ready_prefix),
+        )
+
+    async def _steer(self, script: str, keys: Sequence[str], args: Sequence[Arg]) -> None:
+        _raise_unless_ok(*await self._client.run(script, keys, args))
+        self._shard.woke()
+
+    # --- reading
+
+    async def get(self, job_id: str) -> Job | None:
+        record = await self._client.command("GET", self._keys.job(job_id))
+        return codec.decode_job(job_id, record) if record else None
+
+    async def get_without_argument(self, job_ids: Sequence[str]) -> dict[str, Job]:
+        """The jobs that exist, their arguments left out or cut short."""
+        records = await self._client.pipeline(
+            [("GETRANGE", self._keys.job(i), 0, HEAD_READ - 1) for i in job_ids]
+        )
+        found = {}
+        for job_id, record in zip(job_ids, records, strict=True):
+            if record:
+                found[job_id] = await self.decode_head(job_id, record)
+        return found
+
+    async def decode_head(self, job_id: str, record: bytes) -> Job:
+        """The job of a record's first HEAD_READ bytes, with another read where its extras reach further."""
+        if codec.head_length(record) > len(record):
+            record = await self._client.command(
+                "GETRANGE", self._keys.job(job_id), 0, codec.head_length(record) - 1
+            )
+        return codec.decode_job(job_id, record)
+
+    async def history(self, job_id: str) -> list[Attempt]:
+        entries = await self._client.command("LRANGE", self._keys.history(job_id), 0, -1)
+        return [codec.decode_attempt(entry) for entry in entries]
+
+    async def fetch_result(self, job_id: str, *, watch: bool) -> bytes | JobState | None:
+        """The encoded result, or the state of an unfinished job (marked as watched if asked), or None: nothing (any more)."""
+        k = self._keys
+        word, data = await self._client.run(
+            "fetch_result",
+            (k.job(job_id), k.result(job_id), k.results),
+            (self._shard.now_arg, job_id, self._result_grace_ms, int(watch)),
+        )
+        match word:
+            case "ok":
+                return bytes(data[0])
+            case "unfinished":
+                return codec.state_of(data[0])
+            case _:
+                return None
+
+    # --- removing what is over (leader only)
+
+    async def sweep(self, epoch: str, state: JobState, *, retention_ms: int, max_jobs: int) -> int | None:
+        """Removes finished jobs over their retention; how many, None under a stale epoch."""
+        k = self._keys
+        word, data = await self._client.run(
+            "sweep",
+            (k.epoch, k.finished(state), k.expiring),
+            (
+                self._shard.now_arg,
+                epoch,
+                MAX_PER_CALL,
+                retention_ms,
+                max_jobs,
+                k.job_prefix,
+                k.history_prefix,
+            ),
+        )
+        return int(data[0]) if word == "ok" else None
+
+    async def sweep_results(self, epoch: str) -> int | None:
+        """Discards results whose time is over; how many, None under a stale epoch."""
+        k = self._keys
+        word, data = await self._client.run(
+            "sweep_results", (k.epoch, k.results), (self._shard.now_arg, epoch, MAX_PER_CALL, k.result_prefix)
+        )
+        return int(data[0]) if word == "ok" else None
+
+    def _target(self, decision: Decision) -> tuple[Arg, ...]:
+        index = "" if decision.state is JobState.READY else self._keys.index(decision.state)
+        return codec.STATE_CODES[decision.state], index, decision.delay_ms, int(decision.cause)
+
+
+def _due(spec: JobSpec) -> str:
+    if spec.delay_ms:
+        return f"+{spec.delay_ms}"
+    return "" if spec.run_at_ms is None else str(spec.run_at_ms)
+
+
+def _raise_unless_ok(word: str, data: list[Any]) -> None:
+    if word == "unknown":
+        raise KeyError
+    if word == "state":
+        raise StateConflict(codec.state_of(data[0]))
+
+
+def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    for start in range(0, len(items), MAX_PER_CALL):
+        yield items[start : start + MAX_PER_CALL]

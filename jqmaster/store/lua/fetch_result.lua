@@ -1,0 +1,25 @@
+#!lua flags=allow-oom
+-- Gives the result of a finished job and shortens its life to the grace time; of an unfinished one the state, and marks that someone waits.
+-- KEYS job:string result:string results:zset
+-- ARGV now_ms job_id grace_ms watch(1: mark an unfinished job)
+-- REPLY ok:result | nothing | unfinished:state
+-- CHECKS FIRST the state
+-- include lib/time.lua
+-- include lib/record.lua
+local job_key, result_key, results_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, id, grace_ms, watch = time_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+
+local dies_at_ms = redis.call('ZSCORE', results_key, id)
+if dies_at_ms and tonumber(dies_at_ms) > now_ms then
+  local result = redis.call('GET', result_key)
+  if result then
+    redis.call('ZADD', results_key, 'LT', now_ms + grace_ms, id)
+    return {'ok', result}
+  end
+end
+local head = redis.call('GETRANGE', job_key, 0, 3)
+if #head < 4 then return {'nothing'} end
+local state, flags = string.byte(head, 2), string.byte(head, 3)
+if state >= STATE.succeeded then return {'nothing'} end
+if watch == '1' and not has_flag(flags, FLAG_WATCHED) then redis.call('SETRANGE', job_key, 2, string.char(flags + FLAG_WATCHED)) end
+return {'unfinished', state}

@@ -1,0 +1,21 @@
+#!lua flags=no-writes
+-- Which of these IDs stand for another request already (asked before a bulk, which is accepted whole or not at all).
+-- KEYS
+-- ARGV job_prefix [+ id digest]
+-- REPLY ok:[index from 0 of each taken one]
+-- CHECKS FIRST nothing; it writes nothing
+local job_prefix = ARGV[1]
+local FIRST, WIDTH = 2, 2
+
+local count = (#ARGV - FIRST + 1) / WIDTH
+local keys = {}
+for i = 1, count do keys[i] = job_prefix .. ARGV[FIRST + (i - 1) * WIDTH] end
+local taken = {}
+if redis.call('EXISTS', unpack(keys)) > 0 then
+  for i = 1, count do
+    if redis.call('EXISTS', keys[i]) == 1 and redis.call('GETRANGE', keys[i], 120, 127) ~= ARGV[FIRST + (i - 1) * WIDTH + 1] then
+      taken[#taken + 1] = i - 1
+    end
+  end
+end
+return {'ok', taken}

@@ -1,0 +1,29 @@
+-- The head of a job's record. Offsets are those of jqmaster/store/codec.py, counted from 1 inside strings.
+local STATE = {scheduled = 1, ready = 2, retrying = 3, running = 4, succeeded = 6, failed = 7, canceled = 8, skipped = 9}
+local FLAG_CONFIRMED, FLAG_WATCHED = 4, 8
+local HEAD_LAST = 127  -- 0-based, for GETRANGE
+local NO_ID = string.rep('\0', 16)
+
+local function has_flag(flags, flag)
+  return math.floor(flags / flag) % 2 == 1
+end
+
+local function int64(s, at)
+  return (struct.unpack('>i8', s, at))
+end
+
+-- Name of the job whose record begins with `s`; `s` must reach past the longest name (HEAD_LAST + 1 + 200).
+local function name_of(s)
+  local length = string.byte(s, 129)
+  return string.sub(s, 130, 129 + length)
+end
+
+-- ZADD in one command; `list` alternates scores and members and never exceeds 1,000 elements (500 jobs a call).
+local function add_all(key, list)
+  if #list > 0 then redis.call('ZADD', key, unpack(list)) end
+end
+
+-- One command over many members, such as ZREM or SADD.
+local function each(command, key, list)
+  if #list > 0 then redis.call(command, key, unpack(list)) end
+end

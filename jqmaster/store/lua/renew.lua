@@ -1,0 +1,40 @@
+#!lua flags=allow-oom
+-- A worker's heartbeat: it lives, and it keeps the claims that it names and still holds.
+-- KEYS worker:hash workers:zset running:zset epoch:string
+-- ARGV now_ms worker_id worker_id_bytes free lease_ms offer_ms grace_ms job_prefix [+ id token_bytes]
+-- REPLY ok:now_ms,epoch,is_draining,is_detached,[id to cancel],[id lost] | unknown
+-- CHECKS FIRST that the worker is registered; then state, token and worker of each claim
+-- include lib/time.lua
+-- include lib/record.lua
+local worker_key, workers_key, running_key, epoch_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local now_ms, worker_id, worker_id_bytes, free = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
+local FIRST, WIDTH = 9, 2
+
+local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached')
+if not worker[1] then return {'unknown'} end
+local renewed, to_cancel, lost = {}, {}, {}
+for i = FIRST, #ARGV, WIDTH do
+  local id = ARGV[i]
+  local key = job_prefix .. id
+  local head = redis.call('GETRANGE', key, 0, 103)
+  local is_ours = #head == 104 and string.sub(head, 57, 72) == ARGV[i + 1] and string.sub(head, 73, 88) == worker_id_bytes
+  local state = string.byte(head, 2)
+  if is_ours and state == STATE.running then
+    local flags = string.byte(head, 3)
+    if not has_flag(flags, FLAG_CONFIRMED) then
+      redis.call('SETRANGE', key, 2, string.char(flags + FLAG_CONFIRMED))
+    end
+    local deadline_ms = int64(head, 25) + offer_ms + int64(head, 97) + grace_ms
+    renewed[#renewed + 1] = math.min(now_ms + lease_ms, deadline_ms)
+    renewed[#renewed + 1] = id
+  elseif is_ours and state == STATE.canceled then
+    to_cancel[#to_cancel + 1] = id
+  else
+    lost[#lost + 1] = id
+  end
+end
+redis.call('ZADD', workers_key, now_ms, worker_id)
+redis.call('HSET', worker_key, 'free', free)
+add_all(running_key, renewed)
+return {'ok', now_ms, redis.call('GET', epoch_key) or '', tonumber(worker[2]), tonumber(worker[3]), to_cancel, lost}

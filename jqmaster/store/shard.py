@@ -1,0 +1,33 @@
+"""A shard: one hash tag, its keys, its connection, and how its leader is woken."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jqmaster.store.client import StoreClient
+from jqmaster.store.keys import Keys
+
+
+@dataclass(slots=True)
+class Shard:
+    """`now` is None in production: scripts read the store's own clock. Tests give store milliseconds.
+
+    `wake_leader` is set while this process leads: then no message has to travel. Otherwise writers publish.
+    """
+
+    client: StoreClient
+    keys: Keys
+    now: Callable[[], int] | None = None
+    wake_leader: Callable[[], None] | None = None
+
+    @property
+    def now_arg(self) -> int | str:
+        return "" if self.now is None else self.now()
+
+    @property
+    def wake_channel(self) -> str:
+        return "" if self.wake_leader else self.keys.wake_channel
+
+    def woke(self) -> None:
+        """To be called after a write that gave the leader work."""
+        if self.wake_leader:
+            self.wake_leader()

@@ -1,0 +1,147 @@
+"""The registry of workers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgpack
+
+from jqmaster.domain.worker import Worker, WorkerSpec
+from jqmaster.store import codec
+from jqmaster.store.jobs import MAX_PER_CALL
+from jqmaster.store.scripts import Arg
+from jqmaster.store.shard import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The store's answer to a heartbeat. `epoch` is 0 before the first election."""
+
+    now_ms: int
+    epoch: int
+    is_draining: bool
+    is_detached: bool
+    to_cancel: frozenset[str]
+    lost: frozenset[str]
+
+
+class WorkerStore:
+    """Workers of one shard. Raises what `JobStore` raises."""
+
+    def __init__(self, shard: Shard, *, lease_ms: int, offer_ms: int, grace_ms: int) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+        self._lease_ms = lease_ms
+        self._offer_ms = offer_ms
+        self._grace_ms = grace_ms
+
+    async def register(self, worker_id: str, spec: WorkerSpec) -> tuple[int, int]:
+        """Makes the worker known; another one at its URL is detached. Store time and epoch (0: nobody led yet)."""
+        k = self._keys
+        described: dict[str, Arg] = {
+            "url": spec.url or "",
+            "names": codec.pack(spec.names),
+            "max_jobs": spec.max_jobs,
+            "node_id": spec.node_id,
+            "pid": spec.pid,
+            "labels": codec.pack(dict(spec.labels)),
+            "version": spec.version,
+            "secret": spec.secret,
+        }
+        fields = [part for field in described.items() for part in field]
+        _, (now_ms, epoch, _replaced) = await self._client.run(
+            "register_worker",
+            (k.worker(worker_id), k.workers, k.worker_urls, k.epoch),
+            (self._shard.now_arg, worker_id, spec.url or "", k.worker_prefix, *fields),
+        )
+        await self._client.command("PUBLISH", k.wake_channel, "workers")
+        self._shard.woke()
+        return now_ms, codec.epoch_number(epoch)
+
+    async def renew(self, worker_id: str, claims: Sequence[tuple[str, str]], free: int) -> Heartbeat | None:
+        """A heartbeat that names (job ID, token) claims. None: the worker is not known."""
+        k = self._keys
+        answer: Heartbeat | None = None
+        for start in range(0, max(len(claims), 1), MAX_PER_CALL):
+            args: list[Arg] = [
+                self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, self._lease_ms, self._offer_ms, self._grace_ms,
+                k.job_prefix,
+            ]  # fmt: skip
+            for job_id, token in claims[start : start + MAX_PER_CALL]:
+                args += (job_id, bytes.fromhex(token))
+            word, data = await self._client.run(
+                "renew", (k.worker(worker_id), k.workers, k.running, k.epoch), args
+            )
+            if word != "ok":
+                return None
+            now_ms, epoch, draining, detached, to_cancel, lost = data
+            earlier = answer or Heartbeat(now_ms, 0, False, False, frozenset(), frozenset())
+            answer = Heartbeat(
+                # The first call's time: what was renewed first ends first.
+                earlier.now_ms,
+                codec.epoch_number(epoch),
+                bool(draining),
+                bool(detached),
+                earlier.to_cancel | {raw.decode() for raw in to_cancel},
+                earlier.lost | {raw.decode() for raw in lost},
+            )
+        return answer
+
+    async def forget(self, worker_id: str) -> bool:
+        """Removes a worker; False when it was not known. Claims that it holds end with their leases."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "forget_worker",
+            (k.worker(worker_id), k.workers, k.worker_urls, k.claims(worker_id)),
+            (worker_id,),
+        )
+        self._shard.woke()
+        return word == "ok"
+
+    async def get(self, worker_id: str) -> Worker | None:
+        found = await self._load([worker_id], {})
+        return found[0] if found else None
+
+    async def all(self) -> list[Worker]:
+        """Every registered worker, by age."""
+        flat = await self._client.command("ZRANGE", self._keys.workers, 0, -1, "WITHSCORES")
+        seen = {flat[i].decode(): int(float(flat[i + 1])) for i in range(0, len(flat), 2)}
+        return await self._load(sorted(seen), seen)
+
+    async def _load(self, worker_ids: Sequence[str], seen: dict[str, int]) -> list[Worker]:
+        k = self._keys
+        commands: list[tuple[Arg, ...]] = []
+        for worker_id in worker_ids:
+            commands += [
+                ("HGETALL", k.worker(worker_id)),
+                ("SCARD", k.claims(worker_id)),
+                ("ZSCORE", k.workers, worker_id),
+            ]
+        replies = await self._client.pipeline(commands)
+        workers = []
+        for n, worker_id in enumerate(worker_ids):
+            flat, busy, score = replies[n * 3 : n * 3 + 3]
+            fields = {flat[i].decode(): flat[i + 1] for i in range(0, len(flat), 2)}
+            if "max_jobs" not in fields:
+                continue  # forgotten between the two reads
+            workers.append(
+                Worker(
+                    id=worker_id,
+                    spec=WorkerSpec(
+                        url=fields["url"].decode() or None,
+                        names=tuple(msgpack.unpackb(fields["names"])),
+                        max_jobs=int(fields["max_jobs"]),
+                        node_id=fields["node_id"].decode(),
+                        pid=int(fields["pid"]),
+                        labels=msgpack.unpackb(fields["labels"]),
+                        version=fields["version"].decode(),
+                        secret=fields["secret"].decode(),
+                    ),
+                    registered_at_ms=int(fields["registered_at_ms"]),
+                    last_seen_ms=seen.get(worker_id) or int(float(score or 0)),
+                    is_draining=fields["is_draining"] == b"1",
+                    is_detached=fields["is_detached"] == b"1",
+                    busy=busy,
+                )
+            )
+        return workers

@@ -1,0 +1,31 @@
+import uuid
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from jqmaster.store.client import StoreClient
+from jqmaster.store.keys import Keys
+from jqmaster.store.shard import Shard
+from tests.support.server import StoreServer
+from tests.support.store import StoreWorld
+
+
+@pytest.fixture(scope="session")
+def store_server() -> Iterator[StoreServer]:
+    """One real server for the session; each test has a shard of its own on it."""
+    server = StoreServer()
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+async def world(store_server: StoreServer) -> AsyncIterator[StoreWorld]:
+    """A shard of its own on the real server, with a clock that the test moves; ends with fsck and a look for leaked keys."""
+    client = StoreClient(store_server.url, connections=8)
+    shard = Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
+    async with StoreWorld.on(shard) as one:
+        yield one
+    await client.close()

