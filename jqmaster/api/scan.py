@@ -1,0 +1,238 @@
+"""Walks MessagePack without building objects, so that a hostile value costs neither memory nor the event loop.
+
+A decoder would turn 1 MiB of empty maps into 76 MB. Here the cost is bounded by the limits: a container is
+counted when its header is read, before any of its members.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from jqmaster.errors import InvalidError, TooLargeError, UnparsableError
+
+
+@dataclass(frozen=True, slots=True)
+class ScanLimits:
+    """`max_nesting`: containers inside one another (a scalar has 0); `max_nodes`: values, map keys included."""
+
+    max_nesting: int
+    max_nodes: int
+
+
+# What lies beyond this depth is beyond MessagePack decoders themselves: not "refused" but "cannot be parsed".
+_DECODER_NESTING: Final = 1000
+
+# Size of a value by its first byte, where that byte alone tells it; 0 elsewhere.
+FIXED_SIZE: Final = [0] * 256
+# The same for short strings, which are kept apart: their bytes must be UTF-8.
+SHORT_STR_SIZE: Final = [0] * 256
+for _tag in (*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3):
+    FIXED_SIZE[_tag] = 1
+for _tag, _size in zip((0xCA, 0xCB, *range(0xCC, 0xD4)), (5, 9, 2, 3, 5, 9, 2, 3, 5, 9), strict=True):
+    FIXED_SIZE[_tag] = _size
+for _tag in range(0xA0, 0xC0):
+    SHORT_STR_SIZE[_tag] = _tag - 0x9F
+
+# Width of the length field of strings, binaries and containers.
+_STR_WIDTH: Final = {0xD9: 1, 0xDA: 2, 0xDB: 4}
+_BIN_WIDTH: Final = {0xC4: 1, 0xC5: 2, 0xC6: 4}
+_ARRAY_WIDTH: Final = {0xDC: 2, 0xDD: 4}
+_MAP_WIDTH: Final = {0xDE: 2, 0xDF: 4}
+_EXT_WIDTH: Final = {0xC7: 1, 0xC8: 2, 0xC9: 4}
+_FIXEXT_SIZE: Final = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
+
+_TIMESTAMP_EXT: Final = 0xFF
+_NS_PER_S: Final = 1_000_000_000
+_YEAR_1_S: Final = -62_135_596_800
+_YEAR_10000_S: Final = 253_402_300_800
+
+
+class Header(NamedTuple):
+    """Start of a container: number of members (pairs in a map) and the offset of the first."""
+
+    members: int
+    pos: int
+
+
+def scan(  # noqa: PLR0912, PLR0915  one loop without a call for the common values: every argument and result passes
+    data: bytes, start: int = 0, *, limits: ScanLimits, in_envelope: bool = False
+) -> int:
+    """Check the one value that begins at `start`; its end offset.
+
+    Raises UnparsableError (truncated, reserved byte, bad UTF-8, a key twice in one map), InvalidError
+    (`too_deep`, `bad_timestamp`, and `key_not_str`, which inside the envelope is unparsable instead) and
+    TooLargeError (`too_many_nodes`). NaN and unknown extension types pass.
+    """
+    fixed, short_str = FIXED_SIZE, SHORT_STR_SIZE
+    max_nodes, max_nesting = limits.max_nodes, limits.max_nesting
+    size = len(data)
+    pos = start
+    nodes = 1
+    left = 1  # members of the innermost container still to come
+    pairs = 0
+    keys: set[bytes] | None = None  # None: the innermost container is not a map
+    stack: list[tuple[int, int, set[bytes] | None]] = []
+    try:
+        while True:
+            while left:
+                left -= 1
+                if keys is not None:
+                    tag = data[pos]
+                    if step := short_str[tag]:
+                        end = pos + step
+                        key = data[pos + 1 : end]
+                    else:
+                        begin, end = long_key(data, pos, in_envelope=in_envelope)
+                        key = data[begin:end]
+                    keys.add(key)
+                    if not key.isascii():
+                        key.decode()
+                    tag = data[pos := end]
+                else:
+                    tag = data[pos]
+                if step := fixed[tag]:
+                    pos += step
+                    continue
+                if step := short_str[tag]:
+                    end = pos + step
+                    text = data[pos + 1 : end]
+                    if not text.isascii():
+                        text.decode()
+                    pos = end
+                    continue
+                if tag < 0xA0:
+                    count = tag & 0x0F
+                    is_map = tag < 0x90
+                    pos += 1
+                elif tag in _STR_WIDTH:
+                    begin, end = _counted(data, pos, _STR_WIDTH[tag])
+                    text = data[begin:end]
+                    if not text.isascii():
+                        text.decode()
+                    pos = end
+                    continue
+                elif tag in _BIN_WIDTH:
+                    pos = _counted(data, pos, _BIN_WIDTH[tag])[1]
+                    continue
+                elif tag in _ARRAY_WIDTH or tag in _MAP_WIDTH:
+                    is_map = tag in _MAP_WIDTH
+                    count, pos = _long_header(data, pos, 2 if tag in (0xDC, 0xDE) else 4)
+                else:
+                    pos = _extension(data, pos)
+                    continue
+                stack.append((left, pairs, keys))
+                if is_map:
+                    pairs = count
+                    keys = set()
+                    nodes += count * 2
+                else:
+                    keys = None
+                    nodes += count
+                left = count
+                if nodes > max_nodes:
+                    raise TooLargeError(f"more than {max_nodes} values", code="too_many_nodes")
+                if len(stack) > max_nesting:
+                    raise _too_deep(data, start, limits, in_envelope)
+            if keys is not None and len(keys) != pairs:
+                raise UnparsableError("a map has a key twice", code="duplicate_key")
+            if not stack:
+                break
+            left, pairs, keys = stack.pop()
+    except IndexError:
+        raise truncated() from None
+    except UnicodeDecodeError:
+        raise UnparsableError("a string is not UTF-8") from None
+    if pos > size:
+        raise truncated()
+    return pos
+
+
+def map_header(data: bytes, pos: int) -> Header | None:
+    """The header of the map at `pos`; None where another kind of value stands. Raises UnparsableError."""
+    return _header(data, pos, 0x80, _MAP_WIDTH)
+
+
+def array_header(data: bytes, pos: int) -> Header | None:
+    """The header of the array at `pos`; None where another kind of value stands. Raises UnparsableError."""
+    return _header(data, pos, 0x90, _ARRAY_WIDTH)
+
+
+def long_key(data: bytes, pos: int, *, in_envelope: bool) -> tuple[int, int]:
+    """Begin and end of the bytes of a map key that is not a short string; errors as `scan`."""
+    tag = data[pos]
+    if tag in _STR_WIDTH:
+        return _counted(data, pos, _STR_WIDTH[tag])
+    if in_envelope or tag == 0xC1:
+        raise UnparsableError("a map has a key that is not a string", code="key_not_str")
+    raise InvalidError("a map has a key that is not a string", code="key_not_str")
+
+
+def truncated() -> UnparsableError:
+    """The error for data that end too early."""
+    return UnparsableError("the message ends before its value does", code="truncated")
+
+
+def _header(data: bytes, pos: int, first: int, widths: dict[int, int]) -> Header | None:
+    if pos >= len(data):
+        raise truncated()
+    tag = data[pos]
+    if first <= tag < first + 16:
+        return Header(tag & 0x0F, pos + 1)
+    if tag in widths:
+        return _long_header(data, pos, widths[tag])
+    return None
+
+
+def _long_header(data: bytes, pos: int, width: int) -> Header:
+    begin, end = _counted(data, pos, width)
+    # Each member has a byte at least: a claim beyond that is refused before anything is done for it.
+    if end > len(data):
+        raise truncated()
+    return Header(end - begin, begin)
+
+
+def _counted(data: bytes, pos: int, width: int) -> tuple[int, int]:
+    begin = pos + 1 + width
+    if begin > len(data):
+        raise truncated()
+    return begin, begin + int.from_bytes(data[pos + 1 : begin], "big")
+
+
+def _extension(data: bytes, pos: int) -> int:
+    tag = data[pos]
+    if tag in _FIXEXT_SIZE:
+        begin, length = pos + 2, _FIXEXT_SIZE[tag]
+    elif tag in _EXT_WIDTH:
+        body, end = _counted(data, pos, _EXT_WIDTH[tag])
+        begin, length = body + 1, end - body
+    else:
+        raise UnparsableError(f"byte {tag:#04x} begins no value")
+    end = begin + length
+    if end > len(data):
+        raise truncated()
+    if data[begin - 1] == _TIMESTAMP_EXT:
+        _check_timestamp(data[begin:end])
+    return end
+
+
+def _check_timestamp(body: bytes) -> None:
+    value = int.from_bytes(body[-8:], "big", signed=len(body) == 12)
+    if len(body) == 4:
+        return
+    if len(body) == 8:
+        nanoseconds, seconds = value >> 34, value & 0x3_FFFF_FFFF
+    elif len(body) == 12:
+        nanoseconds, seconds = int.from_bytes(body[:4], "big"), value
+    else:
+        raise InvalidError("a timestamp has 4, 8 or 12 bytes", code="bad_timestamp")
+    if nanoseconds >= _NS_PER_S or not _YEAR_1_S <= seconds < _YEAR_10000_S:
+        raise InvalidError("a timestamp is not in the years 1 to 9999", code="bad_timestamp")
+
+
+def _too_deep(
+    data: bytes, start: int, limits: ScanLimits, in_envelope: bool
+) -> UnparsableError | InvalidError:
+    """Broken input stays "cannot be parsed" however deep the break lies; the second walk has the same node limit."""
+    if limits.max_nesting >= _DECODER_NESTING:
+        return UnparsableError(f"nested deeper than {_DECODER_NESTING}", code="too_deep")
+    scan(data, start, limits=ScanLimits(_DECODER_NESTING, limits.max_nodes), in_envelope=in_envelope)
+    return InvalidError(f"nested deeper than {limits.max_nesting}", code="too_deep")
