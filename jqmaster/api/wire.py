@@ -188,7 +188,7 @@ async def read_body(fields: Fields, receive: Receive, *, max_bytes: int) -> byte
     return json_to_msgpack(body) if encoding is Encoding.JSON else body
 
 
-def read_map(data: bytes, raw_fields: Iterable[str] = (), *, limits: ScanLimits) -> dict[str, Any]:
+def read_map(data: bytes, raw_fields: frozenset[str] = frozenset(), *, limits: ScanLimits) -> dict[str, Any]:
     """The one map that `data` is. Fields in `raw_fields` are the exact MessagePack slice, others Python values.
 
     Raises UnparsableError (also for bytes after the map), InvalidError (not a map; a bad raw field) and TooLargeError.
@@ -200,7 +200,12 @@ def read_map(data: bytes, raw_fields: Iterable[str] = (), *, limits: ScanLimits)
 
 
 def read_list_of_maps(
-    data: bytes, list_field: str, raw_fields: Iterable[str] = (), *, max_items: int, limits: ScanLimits
+    data: bytes,
+    list_field: str,
+    raw_fields: frozenset[str] = frozenset(),
+    *,
+    max_items: int,
+    limits: ScanLimits,
 ) -> Iterator[dict[str, Any]]:
     """The maps of `{list_field: [{…}, …]}`, one at a time, each as `read_map`; the limits hold for each.
 
@@ -288,7 +293,8 @@ def _read_map_at(  # noqa: PLR0912  hot path
     return fields, pos
 
 
-def _as_keys(names: Iterable[str]) -> frozenset[bytes]:
+@functools.lru_cache(maxsize=64)
+def _as_keys(names: frozenset[str]) -> frozenset[bytes]:
     return frozenset(name.encode() for name in names)
 
 
@@ -471,7 +477,7 @@ def _json_ext(code: int, data: bytes) -> dict[str, Any]:
     return {"$ext": [code, base64.b64encode(data).decode()]}
 
 
-def _plain(value: Any) -> Any:  # noqa: PLR0911  one case a type
+def _plain(value: Any) -> Any:
     match value:
         case RawMsgpack(data):
             return _plain(msgpack.unpackb(data, ext_hook=_json_ext))
