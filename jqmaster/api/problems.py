@@ -108,9 +108,8 @@ def echo(value: object) -> str:
 def _from_http_exception(exc: HTTPException, encoding: Encoding) -> Response:
     status = HTTPStatus(exc.status_code)
     headers = {name.lower(): value for name, value in (exc.headers or {}).items()}
-    return _response(
-        status, status.phrase, "", status.phrase.lower().replace(" ", "_"), (), encoding, headers
-    )
+    code = status.phrase.lower().replace(" ", "_")
+    return _response(status, status.phrase, "", code, encoding=encoding, headers=headers)
 
 
 def _response(
