@@ -10,8 +10,10 @@ def backoff_ms(policy: RetryPolicy, retry: int, *, jitter: float, retry_after_s:
     (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015). A `retry_after_s` that the
     worker asks for may lengthen the wait and never shortens it.
     """
-    # The exponent is bounded before the power: a float overflow is an error, and max_s rules long before.
-    exponent = min(retry - 1, 64)
-    ceiling_s = min(policy.max_s, policy.base_s * policy.factor**exponent)
+    try:
+        ceiling_s = min(policy.max_s, policy.base_s * policy.factor ** (retry - 1))
+    except OverflowError:
+        # Python's powers do not saturate; max_s rules long before, unless the base is nothing at all.
+        ceiling_s = policy.max_s if policy.base_s > 0 else 0.0
     wait_s = ceiling_s * jitter if policy.jitter else ceiling_s
     return int(max(wait_s, retry_after_s or 0.0) * 1000)

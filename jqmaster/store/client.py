@@ -15,9 +15,14 @@ import redis.asyncio as redis_asyncio
 from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import MaxConnectionsError, NoScriptError, RedisError, ResponseError
-from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    MaxConnectionsError,
+    NoScriptError,
+    RedisError,
+    ResponseError,
+)
 
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.scripts import Arg, Script, load
@@ -65,6 +70,10 @@ class StoreClient:
         await self.redis.aclose()
         await self._pool.disconnect()
 
+    async def reset(self) -> None:
+        """Drops every connection, also those in use; their callers learn that the outcome is unknown."""
+        await self._pool.disconnect(inuse_connections=True)
+
     async def run(self, script: str, keys: Sequence[str], args: Sequence[Arg]) -> tuple[str, list[Any]]:
         """Runs one script. Returns its status word and data.
 
@@ -74,22 +83,29 @@ class StoreClient:
         return (await self.run_all([Call(load(script), keys, args)]))[0]
 
     async def run_all(self, calls: Sequence[Call]) -> list[tuple[str, list[Any]]]:
-        """Runs scripts in order, in one round trip. Raises like `run`, on the first one that failed."""
+        """Runs scripts in order, in one round trip. Raises like `run`, on the first one that failed; where others
+        were done, that is OutcomeUnknownError."""
         for call in calls:
             call.script.check_call(call.keys, call.args)
         async with self._connection() as connection:
             commands = [("EVALSHA", c.script.sha, len(c.keys), *c.keys, *c.args) for c in calls]
-            replies = await self._exchange(connection, commands, writes=any(c.script.writes for c in calls))
+            writes = any(c.script.writes for c in calls)
+            replies = await self._exchange(connection, commands, writes=writes)
             missing = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
             if missing:
                 # EVAL loads the script too: after a failover or SCRIPT FLUSH it costs one more round trip, once.
                 repeats = [("EVAL", calls[i].script.source, *commands[i][2:]) for i in missing]
-                again = await self._exchange(connection, repeats, writes=True)
+                again = await self._exchange(connection, repeats, writes=writes)
                 for i, reply in zip(missing, again, strict=True):
                     replies[i] = reply
-            writes = any(c.script.writes for c in calls)
             if self._quorum_replicas and writes:
                 await self._await_replicas(connection)
+        refused = [reply for reply in replies if isinstance(reply, ResponseError)]
+        if refused and len(refused) < len(calls) and writes:
+            raise OutcomeUnknownError(
+                f"the store did a part of it; repeat with the same IDs ({str(refused[0])[:200]})",
+                retry_after_s=RETRY_AFTER_S,
+            )
         return [self._read(call, reply) for call, reply in zip(calls, replies, strict=True)]
 
     async def command(self, *parts: Arg) -> Any:
@@ -100,15 +116,18 @@ class StoreClient:
             raise _told_apart(reply)
         return reply
 
-    async def pipeline(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
-        """Plain read commands in one round trip."""
+    async def pipeline(self, commands: Sequence[tuple[Arg, ...]], *, skip_damaged: bool = False) -> list[Any]:
+        """Plain read commands in one round trip; `skip_damaged` answers None for keys of a wrong type."""
         if not commands:
             return []
         async with self._connection() as connection:
             replies = await self._exchange(connection, commands, writes=False)
-        for reply in replies:
+        for n, reply in enumerate(replies):
             if isinstance(reply, ResponseError):
-                raise _told_apart(reply)
+                error = _told_apart(reply)
+                if not (skip_damaged and isinstance(error, DamagedError)):
+                    raise error
+                replies[n] = None
         return replies
 
     @contextlib.asynccontextmanager
@@ -130,10 +149,8 @@ class StoreClient:
     async def _exchange(
         self, connection: AbstractConnection, commands: Sequence[tuple[Arg, ...]], *, writes: bool
     ) -> list[Any]:
-        sent = False
+        packed = connection.pack_commands(commands)
         try:
-            packed = connection.pack_commands(commands)
-            sent = True
             await connection.send_packed_command(packed, check_health=False)
             replies: list[Any] = []
             for _ in commands:
@@ -146,11 +163,13 @@ class StoreClient:
             # Answers are still on their way: this connection must not be used by anyone else.
             await connection.disconnect(nowait=True)
             raise
-        except (RedisConnectionError, RedisTimeoutError, OSError, TimeoutError) as exc:
+        except (BusyLoadingError, AuthenticationError) as exc:
+            # Answers, which redis-py takes for broken connections.
             await connection.disconnect(nowait=True)
-            if isinstance(exc, RedisError) and _is_refusal(str(exc)):
-                raise StoreUnavailableError(f"the store says: {exc}", retry_after_s=RETRY_AFTER_S) from exc
-            if sent and writes:
+            raise StoreUnavailableError(f"the store says: {exc}", retry_after_s=RETRY_AFTER_S) from exc
+        except (RedisError, OSError, TimeoutError) as exc:
+            await connection.disconnect(nowait=True)
+            if writes:
                 raise OutcomeUnknownError(
                     "the store did not answer; it may have happened, repeat with the same ID",
                     retry_after_s=RETRY_AFTER_S,

@@ -25,11 +25,13 @@ import hashlib
 import struct
 import uuid
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgpack
 
 from jqmaster.domain.job import DEFAULT_RETRY, Attempt, Cause, Job, JobSpec, JobState, RetryPolicy
+from jqmaster.domain.outcome import Outcome
 from jqmaster.errors import DamagedError
 
 VERSION: Final = 1
@@ -54,11 +56,28 @@ STATE_CODES: Final[dict[JobState, int]] = {
 _STATES: Final = {code: state for state, code in STATE_CODES.items()}
 
 _NO_ID: Final = bytes(16)
+
+# What hostile bytes make of the readers below.
+_UNREADABLE: Final = (
+    struct.error, IndexError, KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException,
+)  # fmt: skip
 _EDITABLE: Final = struct.Struct(">iIqqq")
 _DUE: Final = struct.Struct(">Bqq")
 _U32: Final = struct.Struct(">I")
 _I64: Final = struct.Struct(">q")
 _PACKER: Final = msgpack.Packer(autoreset=True)
+
+_NIL: Final = b"\xc0"
+_SUCCESS_HEAD: Final = (
+    b"\x83" + msgpack.packb("type") + msgpack.packb("success") + msgpack.packb("finished_at")
+)
+_RESULT_KEY: Final = msgpack.packb("result")
+_FAILURE_HEAD: Final = (
+    b"\x86" + msgpack.packb("type") + msgpack.packb("failure") + msgpack.packb("finished_at")
+)
+_REASON_KEY, _SHOULD_RETRY_KEY, _MESSAGE_KEY, _ERROR_KEY = map(
+    msgpack.packb, ("reason", "should_retry", "message", "error")
+)
 
 
 def encode_new(spec: JobSpec) -> tuple[int, bytes, bytes]:
@@ -109,8 +128,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
         headers: dict[str, str] = {}
         retry = DEFAULT_RETRY
         if extras_end > extras_at:
-            tags_list, headers, retry_list = msgpack.unpackb(record[extras_at:extras_end])
-            tags, retry = tuple(tags_list), RetryPolicy(*retry_list)
+            tags, headers, retry = _decode_extras(record[extras_at:extras_end])
         return Job(
             id=job_id,
             name=record[HEAD_SIZE + 1 : name_end].decode(),
@@ -140,7 +158,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
             headers=headers,
             argument=record[extras_end:],
         )
-    except (struct.error, IndexError, KeyError, ValueError, TypeError, msgpack.UnpackException) as exc:
+    except _UNREADABLE as exc:
         raise DamagedError(f"job {job_id}: its record cannot be read") from exc
 
 
@@ -150,15 +168,30 @@ def encode_attempt(job: Job, ending: str, message: str, error: bytes | None) -> 
 
 
 def decode_attempt(entry: bytes) -> Attempt:
-    """A history entry: i64 end in ms, then what `encode_attempt` gave."""
-    attempt, worker_id, started_at_ms, ending, message, error = msgpack.unpackb(entry[8:])
-    (finished_at_ms,) = struct.unpack_from(">q", entry)
+    """A history entry: i64 end in ms, then what `encode_attempt` gave. Raises DamagedError."""
+    try:
+        attempt, worker_id, started_at_ms, ending, message, error = msgpack.unpackb(entry[8:])
+        (finished_at_ms,) = struct.unpack_from(">q", entry)
+    except _UNREADABLE as exc:
+        raise DamagedError("an entry of a job's history cannot be read") from exc
     return Attempt(attempt, worker_id, started_at_ms, finished_at_ms, ending, message or None, error)
 
 
 def id_bytes(worker_id: str) -> bytes:
     """The 16 bytes of a canonical UUID."""
     return bytes.fromhex(worker_id.replace("-", ""))
+
+
+def encode_result(outcome: Outcome) -> bytes:
+    """The Result that a pusher gets, as MessagePack; `result` and `error` go in as the bytes that the worker sent."""
+    finished_at = _PACKER.pack(outcome.finished_at)
+    if outcome.type == "success":
+        return b"".join((_SUCCESS_HEAD, finished_at, _RESULT_KEY, outcome.result or _NIL))
+    rest = _PACKER.pack(outcome.reason), _PACKER.pack(outcome.should_retry), _PACKER.pack(outcome.message)
+    return b"".join(
+        (_FAILURE_HEAD, finished_at, _REASON_KEY, rest[0], _SHOULD_RETRY_KEY, rest[1], _MESSAGE_KEY, rest[2],
+         _ERROR_KEY, outcome.error or _NIL)
+    )  # fmt: skip
 
 
 def pack(value: Any) -> bytes:
@@ -177,24 +210,39 @@ class ClaimedRecord:
 
 
 def decode_claimed(record: bytes) -> ClaimedRecord:
-    """Of a record as it was before its claim."""
-    name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
-    extras_at = name_end + 4
-    (extras_length,) = _U32.unpack_from(record, name_end)
-    headers = msgpack.unpackb(record[extras_at : extras_at + extras_length])[1] if extras_length else {}
-    return ClaimedRecord(
-        attempt=_U32.unpack_from(record, 4)[0] + 1,
-        timeout_ms=_I64.unpack_from(record, 96)[0],
-        name=record[HEAD_SIZE + 1 : name_end].decode(),
-        headers=headers,
-        argument=record[extras_at + extras_length :],
-    )
+    """Of a record as it was before its claim. Raises DamagedError."""
+    try:
+        name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
+        extras_at = name_end + 4
+        (extras_length,) = _U32.unpack_from(record, name_end)
+        extras = record[extras_at : extras_at + extras_length]
+        return ClaimedRecord(
+            attempt=_U32.unpack_from(record, 4)[0] + 1,
+            timeout_ms=_I64.unpack_from(record, 96)[0],
+            name=record[HEAD_SIZE + 1 : name_end].decode(),
+            headers=_decode_extras(extras)[1] if extras_length else {},
+            argument=record[extras_at + extras_length :],
+        )
+    except _UNREADABLE as exc:
+        raise DamagedError("the record of a claimed job cannot be read") from exc
 
 
-def head_length(record: bytes) -> int:
-    """Length of a record without its argument; `record` reaches past the name."""
-    name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
-    return name_end + 4 + int(_U32.unpack_from(record, name_end)[0])
+def head_length(job_id: str, record: bytes) -> int:
+    """Length of a record without its argument, from a beginning that reaches past the name. Raises DamagedError."""
+    try:
+        name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
+        return name_end + 4 + int(_U32.unpack_from(record, name_end)[0])
+    except _UNREADABLE as exc:
+        raise DamagedError(f"job {job_id}: its record cannot be read") from exc
+
+
+def _decode_extras(extras: bytes) -> tuple[tuple[str, ...], dict[str, str], RetryPolicy]:
+    tags, headers, retry = msgpack.unpackb(extras)
+    base_s, factor, max_s, jitter = retry
+    numbers = (float(base_s), float(factor), float(max_s))
+    if not all(isinstance(t, str) for t in [*tags, *headers.keys(), *headers.values()]):
+        raise TypeError("tags and headers are text")
+    return tuple(tags), headers, RetryPolicy(*numbers, bool(jitter))
 
 
 def state_of(code: int) -> JobState:
@@ -209,3 +257,8 @@ def epoch_number(epoch: bytes | str) -> int:
     """The growing part of `number:nonce`, which is what travels to workers; 0 where nobody led yet."""
     text = epoch.decode() if isinstance(epoch, bytes) else epoch
     return int(text.partition(":")[0] or 0)
+
+
+def iso_time(ms: int) -> str:
+    """ISO 8601 in UTC with milliseconds."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -32,9 +32,14 @@ async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
     checker = _Checker(client, keys)
     told: set[str] = set()
     async for job_ids, worker_id in checker.everything_named():
-        for finding in await checker.check_jobs([i for i in job_ids if i not in told], worker_id):
+        new = [job_id for job_id in dict.fromkeys(job_ids) if job_id not in told]
+        for finding in await checker.check_jobs(new, worker_id):
             told.add(finding.key.removeprefix(keys.job_prefix))
             yield finding
+    async for job_ids in checker.set_aside():
+        for job_id in job_ids:
+            if job_id not in told:
+                yield Finding("damaged", keys.job(job_id), "was set aside as damaged; delete it")
     async for finding in checker.check_lanes():
         yield finding
 
@@ -58,8 +63,12 @@ class _Checker:
             for worker_id in workers:
                 async for page in self._scan_members("SSCAN", k.claims(worker_id), step=1):
                     yield page, worker_id
-        for raw in await self._client.command("SMEMBERS", k.damaged):
-            yield [raw.decode()], ""
+        async for page in self.set_aside():
+            yield page, ""
+
+    def set_aside(self) -> AsyncIterator[list[str]]:
+        """Pages of IDs whose record could not be read when an index named them."""
+        return self._scan_members("SSCAN", self._keys.damaged, step=1)
 
     async def check_jobs(self, job_ids: Sequence[str], worker_id: str) -> list[Finding]:
         """What is wrong with these jobs."""

@@ -113,8 +113,8 @@ class Inspector:
                     after = _Place(index, float(flat[n + 1]), job_id)
                     looked_at += 1
                     if len(flat[n + 2]) > codec.HEAD_SIZE:
-                        job = await self._jobs.decode_head(job_id, flat[n + 2])
-                        if wanted.selects(job):
+                        job = await self._jobs.job_or_none(job_id, flat[n + 2])
+                        if job and wanted.selects(job):
                             found.append(job)
                     if len(found) == limit or looked_at >= MAX_LOOKED_AT:
                         return found, _encode_cursor(after, self._keys.tag)

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from jqmaster.domain.ids import TOKEN_BYTES, new_tokens
 from jqmaster.domain.job import Attempt, Job, JobSpec, JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.client import Call
 from jqmaster.store.scripts import Arg, load
@@ -18,6 +19,9 @@ from jqmaster.store.shard import Shard
 
 # No script handles more at once: longer ones would hold up everybody else (Lua runs alone in the store).
 MAX_PER_CALL: Final = 500
+
+# Each is looked for among the claims of every worker.
+SET_ASIDE_PER_CALL: Final = 50
 
 # Enough of a record for all but its argument, in almost every case; longer headers cost one more read.
 HEAD_READ: Final = 1024
@@ -35,13 +39,15 @@ class Accepted(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Jobs claimed for one worker; tokens are 32 hex characters."""
+    """Jobs claimed for one worker; tokens are 32 hex characters. `passed_over` were expired or damaged: there may be
+    more behind them."""
 
     now_ms: int
     busy: int
     not_after_ms: int
     lease_until_ms: int
     jobs: list["ClaimedJob"]
+    passed_over: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,8 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredLease:
+    """`job` is None where its record cannot be read: see `JobStore.set_aside`."""
+
     job: Job | None
     job_id: str
     worker_seen_ms: int
@@ -108,6 +116,10 @@ class JobStore:
         self._result_ttl_ms = result_ttl_ms
         self._result_grace_ms = result_grace_ms
 
+    @property
+    def offer_s(self) -> float:
+        return self._offer_ms / 1000
+
     # --- accepting
 
     async def enqueue(self, specs: Sequence[JobSpec]) -> list[Accepted]:
@@ -131,7 +143,9 @@ class JobStore:
                 )
             calls.append(Call(load("enqueue"), keys, args))
         replies = await self._client.run_all(calls)
-        self._shard.woke()
+        self._shard.woke("ready")
+        if any(spec.run_at_ms is not None or spec.delay_ms for spec in specs):
+            self._shard.woke("due")
         return [Accepted(code) for _, data in replies for code in data[1]]
 
     async def find_taken(self, specs: Sequence[JobSpec]) -> list[int]:
@@ -170,23 +184,24 @@ class JobStore:
         )
         word, data = await self._client.run(
             "claim",
-            (*keys, *map(k.ready, names)),
+            (*keys, *map(k.ready, dict.fromkeys(names))),
             (self._shard.now_arg, epoch, codec.id_bytes(worker_id), limit, self._lease_ms, self._offer_ms, self._grace_ms,
-             k.job_prefix, tokens),
+             k.job_prefix, tokens, k.finished_channel),
         )  # fmt: skip
         if word != "ok":
             return NotClaimed(word)
-        now_ms, busy, first_fence, _, _, flat = data
-        jobs = [
-            ClaimedJob(
-                flat[i].decode(),
-                tokens[i // 2 * TOKEN_BYTES : i // 2 * TOKEN_BYTES + TOKEN_BYTES].hex(),
-                first_fence + i // 2,
-                codec.decode_claimed(flat[i + 1]),
-            )
-            for i in range(0, len(flat), 2)
-        ]
-        return Claim(now_ms, busy, now_ms + self._offer_ms, now_ms + self._lease_ms, jobs)
+        now_ms, busy, first_fence, passed_over, flat = data
+        jobs = []
+        for n, (job_id, record) in enumerate(zip(flat[::2], flat[1::2], strict=True)):
+            try:
+                claimed = codec.decode_claimed(record)
+            except DamagedError:
+                # Nobody can run it; when its lease ends the leader sets it aside.
+                passed_over += 1
+                continue
+            token = tokens[n * TOKEN_BYTES : (n + 1) * TOKEN_BYTES].hex()
+            jobs.append(ClaimedJob(job_id.decode(), token, first_fence + n, claimed))
+        return Claim(now_ms, busy, now_ms + self._offer_ms, now_ms + self._lease_ms, jobs, passed_over)
 
     async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
         """Undoes claims that were never started. False under a stale epoch; claims that are over are passed by."""
@@ -238,12 +253,23 @@ class JobStore:
         found = []
         for job_id, head, seen_ms in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
             text = job_id.decode()
-            found.append(
-                ExpiredLease(
-                    codec.decode_job(text, head) if len(head) > codec.HEAD_SIZE else None, text, seen_ms
-                )
-            )
+            found.append(ExpiredLease(await self.job_or_none(text, head), text, seen_ms))
         return now_ms, found, next_ms
+
+    async def set_aside(self, epoch: str, job_ids: Sequence[str]) -> int | None:
+        """Takes claims whose records cannot be read out of the way; how many. None under a stale epoch."""
+        k = self._keys
+        count = 0
+        for start in range(0, len(job_ids), SET_ASIDE_PER_CALL):
+            word, data = await self._client.run(
+                "set_aside",
+                (k.epoch, k.running, k.damaged, k.workers),
+                (epoch, k.claims_prefix, *job_ids[start : start + SET_ASIDE_PER_CALL]),
+            )
+            if word != "ok":
+                return None
+            count += data[0]
+        return count
 
     async def reclaim(self, epoch: str, settlements: Sequence[Settlement]) -> list[bool] | None:
         """Ends attempts whose lease is over, unless renewed or settled meanwhile. None under a stale epoch."""
@@ -269,7 +295,8 @@ class JobStore:
             if word != "ok":
                 return None
             ended += map(bool, data[0])
-        self._shard.woke()
+        self._shard.woke("ready")
+        self._shard.woke("due")
         return ended
 
     # --- settling (workers)
@@ -293,8 +320,9 @@ class JobStore:
                 )
             )
         replies = await self._client.run_all(calls)
-        self._shard.woke()
-        return [bool(code) for _, data in replies for code in data[0]]
+        verdicts = [bool(code) for _, data in replies for code in data[0]]
+        self._shard.woke(f"freed:{worker_id}:{sum(verdicts)}")
+        return verdicts
 
     async def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> list[bool]:
         """Ends attempts that did not succeed as decided; False: the token is stale."""
@@ -316,16 +344,21 @@ class JobStore:
                 )
             calls.append(Call(load("settle"), (k.running, k.names, k.results), args))
         replies = await self._client.run_all(calls)
-        self._shard.woke()
-        return [bool(code) for _, data in replies for code in data[0]]
+        verdicts = [bool(code) for _, data in replies for code in data[0]]
+        self._shard.woke(f"freed:{worker_id}:{sum(verdicts)}")
+        self._shard.woke("due")
+        return verdicts
 
     async def confirm_start(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> list[bool]:
         """Whether each (job ID, token) is still the worker's to start."""
-        args: list[Arg] = [codec.id_bytes(worker_id), self._keys.job_prefix]
-        for job_id, token in claims:
-            args += (job_id, bytes.fromhex(token))
-        _, data = await self._client.run("confirm_start", (), args)
-        return [bool(code) for code in data[0]]
+        confirmed: list[bool] = []
+        for chunk in _chunks(claims):
+            args: list[Arg] = [codec.id_bytes(worker_id), self._keys.job_prefix]
+            for job_id, token in chunk:
+                args += (job_id, bytes.fromhex(token))
+            _, data = await self._client.run("confirm_start", (), args)
+            confirmed += map(bool, data[0])
+        return confirmed
 
     # --- steering one job
 
@@ -339,9 +372,12 @@ class JobStore:
              codec.encode_attempt(job, "canceled", "", None)),
         )  # fmt: skip
         _raise_unless_ok(word, data)
-        self._shard.woke()
         worker, token = data
-        return (codec.id_text(worker), token.hex()) if worker else None
+        if not worker:
+            return None
+        worker_id = codec.id_text(worker)
+        self._shard.woke(f"freed:{worker_id}:1")
+        return worker_id, token.hex()
 
     async def retry(self, job_id: str) -> None:
         """Makes a finished job ready again. Raises StateConflict, KeyError."""
@@ -351,7 +387,7 @@ class JobStore:
         ]
         await self._steer(
             "retry",
-            (k.job(job_id), *finished, k.result(job_id), k.results, k.names),
+            (k.job(job_id), *finished, k.result(job_id), k.results, k.names, k.expiring),
             (job_id, k.ready_prefix, self._shard.wake_channel),
         )
 
@@ -383,7 +419,7 @@ class JobStore:
         )
 
     async def delete(self, job_id: str) -> None:
-        """Removes a job that does not run. Raises StateConflict, KeyError."""
+        """Removes a job that does not run, or that was set aside. Raises StateConflict, KeyError."""
         k = self._keys
         finished = [
             k.finished(s) for s in (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.SKIPPED)
@@ -394,6 +430,7 @@ class JobStore:
                 k.job(job_id),
                 k.history(job_id),
                 k.result(job_id),
+                k.damaged,
                 k.results,
                 k.scheduled,
                 k.retrying,
@@ -405,7 +442,8 @@ class JobStore:
 
     async def _steer(self, script: str, keys: Sequence[str], args: Sequence[Arg]) -> None:
         _raise_unless_ok(*await self._client.run(script, keys, args))
-        self._shard.woke()
+        self._shard.woke("ready")
+        self._shard.woke("due")
 
     # --- reading
 
@@ -414,21 +452,27 @@ class JobStore:
         return codec.decode_job(job_id, record) if record else None
 
     async def get_without_argument(self, job_ids: Sequence[str]) -> dict[str, Job]:
-        """The jobs that exist, their arguments left out or cut short."""
-        records = await self._client.pipeline(
-            [("GETRANGE", self._keys.job(i), 0, HEAD_READ - 1) for i in job_ids]
-        )
+        """The jobs that exist and can be read, their arguments left out or cut short."""
+        commands: list[tuple[Arg, ...]] = [("GETRANGE", self._keys.job(i), 0, HEAD_READ - 1) for i in job_ids]
+        records = await self._client.pipeline(commands, skip_damaged=True)
         found = {}
         for job_id, record in zip(job_ids, records, strict=True):
-            if record:
-                found[job_id] = await self.decode_head(job_id, record)
+            if record and (job := await self.job_or_none(job_id, record)):
+                found[job_id] = job
         return found
+
+    async def job_or_none(self, job_id: str, record: bytes) -> Job | None:
+        """Like `decode_head`; None where the record cannot be read. A list goes on without it, fsck tells of it."""
+        try:
+            return await self.decode_head(job_id, record)
+        except DamagedError:
+            return None
 
     async def decode_head(self, job_id: str, record: bytes) -> Job:
         """The job of a record's first HEAD_READ bytes, with another read where its extras reach further."""
-        if codec.head_length(record) > len(record):
+        if codec.head_length(job_id, record) > len(record):
             record = await self._client.command(
-                "GETRANGE", self._keys.job(job_id), 0, codec.head_length(record) - 1
+                "GETRANGE", self._keys.job(job_id), 0, codec.head_length(job_id, record) - 1
             )
         return codec.decode_job(job_id, record)
 

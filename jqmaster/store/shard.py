@@ -11,13 +11,15 @@ from jqmaster.store.keys import Keys
 class Shard:
     """`now` is None in production: scripts read the store's own clock. Tests give store milliseconds.
 
-    `wake_leader` is set while this process leads: then no message has to travel. Otherwise writers publish.
+    `wake_leader` is set while this process leads: then no message has to travel. Otherwise writers publish. The
+    words: `ready` (jobs became ready), `due` (a job waits for a time), `freed:WORKER_ID:COUNT` (claims ended), `workers`
+    (one came), `resigned` (the leader).
     """
 
     client: StoreClient
     keys: Keys
     now: Callable[[], int] | None = None
-    wake_leader: Callable[[], None] | None = None
+    wake_leader: Callable[[str], None] | None = None
 
     @property
     def now_arg(self) -> int | str:
@@ -27,7 +29,7 @@ class Shard:
     def wake_channel(self) -> str:
         return "" if self.wake_leader else self.keys.wake_channel
 
-    def woke(self) -> None:
-        """To be called after a write that gave the leader work."""
+    def woke(self, message: str) -> None:
+        """To be called after a write that gave the leader work, with the word that the script would publish."""
         if self.wake_leader:
-            self.wake_leader()
+            self.wake_leader(message)

@@ -52,10 +52,16 @@ class WorkerStore:
         _, (now_ms, epoch, _replaced) = await self._client.run(
             "register_worker",
             (k.worker(worker_id), k.workers, k.worker_urls, k.epoch),
-            (self._shard.now_arg, worker_id, spec.url or "", k.worker_prefix, *fields),
+            (
+                self._shard.now_arg,
+                worker_id,
+                spec.url or "",
+                k.worker_prefix,
+                self._shard.wake_channel,
+                *fields,
+            ),
         )
-        await self._client.command("PUBLISH", k.wake_channel, "workers")
-        self._shard.woke()
+        self._shard.woke("workers")
         return now_ms, codec.epoch_number(epoch)
 
     async def renew(self, worker_id: str, claims: Sequence[tuple[str, str]], free: int) -> Heartbeat | None:
@@ -95,7 +101,7 @@ class WorkerStore:
             (k.worker(worker_id), k.workers, k.worker_urls, k.claims(worker_id)),
             (worker_id,),
         )
-        self._shard.woke()
+        self._shard.woke("workers")
         return word == "ok"
 
     async def get(self, worker_id: str) -> Worker | None:
@@ -104,9 +110,16 @@ class WorkerStore:
 
     async def all(self) -> list[Worker]:
         """Every registered worker, by age."""
-        flat = await self._client.command("ZRANGE", self._keys.workers, 0, -1, "WITHSCORES")
+        return (await self.all_with_time())[0]
+
+    async def all_with_time(self) -> tuple[list[Worker], int]:
+        """Every registered worker, by age, and the store time at which they were read."""
+        flat, (seconds, microseconds) = await self._client.pipeline(
+            [("ZRANGE", self._keys.workers, 0, -1, "WITHSCORES"), ("TIME",)]
+        )
         seen = {flat[i].decode(): int(float(flat[i + 1])) for i in range(0, len(flat), 2)}
-        return await self._load(sorted(seen), seen)
+        now_ms = self._shard.now() if self._shard.now else int(seconds) * 1000 + int(microseconds) // 1000
+        return await self._load(sorted(seen), seen), now_ms
 
     async def _load(self, worker_ids: Sequence[str], seen: dict[str, int]) -> list[Worker]:
         k = self._keys

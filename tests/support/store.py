@@ -1,19 +1,20 @@
 """A shard under test: seeding and reading it in terms of jobs, not of keys."""
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import msgpack
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import Job, JobSpec, JobState
+from jqmaster.domain.job import Cause, Job, JobSpec, JobState
+from jqmaster.domain.outcome import Decision
 from jqmaster.domain.worker import WorkerSpec
-from jqmaster.store import fsck
+from jqmaster.store import codec, fsck
 from jqmaster.store.inspect import Inspector
-from jqmaster.store.jobs import Accepted, Claim, ClaimedJob, JobStore
+from jqmaster.store.jobs import Accepted, Claim, ClaimedJob, JobStore, Settlement
 from jqmaster.store.keys import KEYS
-from jqmaster.store.leadership import LeadershipStore
+from jqmaster.store.leadership import Leadership, LeadershipStore
 from jqmaster.store.shard import Shard
 from jqmaster.store.workers import WorkerStore
 
@@ -65,6 +66,12 @@ class StoreWorld:
         assert await self.jobs.enqueue([spec]) == [Accepted.NEW]
         return spec.id
 
+    async def enqueue_many(self, count: int, name: str = "work", **fields: Any) -> list[str]:
+        """IDs in order of age."""
+        specs = [self.spec(name, n, **fields) for n in range(count)]
+        assert set(await self.jobs.enqueue(specs)) == {Accepted.NEW}
+        return [spec.id for spec in specs]
+
     async def worker(self, *names: str, max_jobs: int = 10, url: str | None = None) -> str:
         worker_id = new_id()
         spec = WorkerSpec(url, names or ("work",), max_jobs, "node-1", 1, {}, "1", "s" * 32)
@@ -84,6 +91,59 @@ class StoreWorld:
         worker_id = await self.worker(name)
         (job,) = await self.claim(worker_id, name)
         return worker_id, job
+
+    async def reelect(self) -> str:
+        """Another leadership begins; returns the epoch that is over."""
+        old = self.epoch
+        assert await self.leadership.resign(Leadership(old, "master-1"))
+        leadership = await self.leadership.elect("master-1", "nonce", ttl_ms=600_000)
+        assert leadership
+        self.epoch = leadership.epoch
+        return old
+
+    def settlement(self, job: Job, token: str, decision: Decision, result: bytes = b"") -> Settlement:
+        entry = codec.encode_attempt(job, decision.ending, "message", None)
+        return Settlement(job.id, token, decision, entry, result)
+
+    async def fail(self, worker_id: str, job: ClaimedJob, decision: Decision | None = None) -> bool:
+        """Settles a failure; finally, if nothing else is decided."""
+        decision = decision or Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
+        settlement = self.settlement(await self.get(job.job_id), job.token, decision, b"failed result")
+        (accepted,) = await self.jobs.settle(worker_id, [settlement])
+        return accepted
+
+    async def score(self, key: str, member: str) -> float | None:
+        return await self.shard.client.redis.zscore(key, member)
+
+    @contextlib.asynccontextmanager
+    async def unchanged(self) -> AsyncIterator[None]:
+        """What happens inside leaves the shard byte for byte as it was."""
+        before = await self.dump()
+        yield
+        after = await self.dump()
+        assert after.keys() == before.keys()
+        assert [key for key in before if before[key] != after[key]] == []
+
+    @contextlib.asynccontextmanager
+    async def published(self, channel: str, *messages: str) -> AsyncIterator[None]:
+        """What happens inside publishes exactly these messages on the channel."""
+        async with self.shard.client.redis.pubsub() as pubsub:
+            await pubsub.subscribe(channel)
+            assert (await pubsub.get_message(timeout=5))["type"] == "subscribe"
+            yield
+            await self.shard.client.redis.publish(channel, "end")
+            heard = []
+            while (text := (await pubsub.get_message(timeout=5))["data"].decode()) != "end":
+                heard.append(text)
+        assert heard == list(messages)
+
+    @contextlib.contextmanager
+    def leading_here(self) -> Iterator[list[str]]:
+        """This process leads: the words that it is woken with are gathered instead of published."""
+        words: list[str] = []
+        self.shard.wake_leader = words.append
+        yield words
+        self.shard.wake_leader = None
 
     async def get(self, job_id: str) -> Job:
         job = await self.jobs.get(job_id)

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Gives ready jobs to a worker: taken, leased, marked and counted in one step. Smallest priority first, oldest first within.
 -- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set [+ ready:zset]
--- ARGV now_ms epoch worker_id_bytes limit lease_ms offer_ms grace_ms job_prefix tokens(16 bytes each)
--- REPLY ok:now_ms,busy,first_fence,lease_ms,offer_ms,[id record] | stale_epoch | gone | full:busy
+-- ARGV now_ms epoch worker_id_bytes limit lease_ms offer_ms grace_ms job_prefix tokens(16 bytes each) finished_channel
+-- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),[id record] | stale_epoch | gone | full:busy
 -- CHECKS FIRST epoch, worker, free slots, each record
 -- include lib/time.lua
 -- include lib/epoch.lua
@@ -10,7 +10,8 @@
 local epoch_key, worker_key, claims_key, running_key, fence_key, skipped_key, damaged_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local FIRST_LANE = 8
 local now_ms, epoch, worker_id_bytes, limit = time_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
-local lease_ms, offer_ms, grace_ms, job_prefix, tokens = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9]
+local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
+local tokens, finished_channel = ARGV[9], ARGV[10]
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached')
@@ -18,6 +19,13 @@ if not worker[1] or worker[2] == '1' or worker[3] == '1' then return {'gone'} en
 local busy = redis.call('SCARD', claims_key)
 limit = math.min(limit, tonumber(worker[1]) - busy)
 if limit <= 0 then return {'full', busy} end
+
+-- Cut short anywhere before its argument, which is one byte at least.
+local function is_whole(record)
+  if type(record) ~= 'string' or #record < 130 then return false end
+  local extras_at = 130 + string.byte(record, 129)
+  return #record > extras_at + 3 and #record > extras_at + 3 + struct.unpack('>I4', record, extras_at)
+end
 
 -- The best of all lanes: the first `limit` of each, merged.
 local best = {}
@@ -32,18 +40,19 @@ if #KEYS > FIRST_LANE then
   end)
 end
 
-local claimed, removed, expired, damaged, patches = {}, {}, {}, {}, {}
+local claimed, removed, expired, damaged, watched = {}, {}, {}, {}, {}
 for i = 1, math.min(limit, #best) do
   local id, lane = best[i][2], best[i][3]
   local record = redis.pcall('GET', job_prefix .. id)
   removed[lane] = removed[lane] or {}
   table.insert(removed[lane], id)
-  if type(record) ~= 'string' or #record < 130 or string.byte(record, 1) ~= 1 or string.byte(record, 2) ~= STATE.ready then
+  if not is_whole(record) or string.byte(record, 1) ~= 1 or string.byte(record, 2) ~= STATE.ready then
     damaged[#damaged + 1] = id
   else
     local expires_at_ms = int64(record, 113)
     if expires_at_ms > 0 and expires_at_ms <= now_ms then
       expired[#expired + 1] = id
+      if has_flag(string.byte(record, 3), FLAG_WATCHED) then watched[#watched + 1] = id end
     else
       claimed[#claimed + 1] = id
       claimed[#claimed + 1] = record
@@ -59,7 +68,9 @@ for _, id in ipairs(expired) do
   redis.call('ZADD', skipped_key, now_ms, id)
 end
 each('SADD', damaged_key, damaged)
-if #claimed == 0 then return {'ok', now_ms, busy, 0, 0, 0, {}} end
+if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
+local passed_over = #expired + #damaged
+if #claimed == 0 then return {'ok', now_ms, busy, 0, passed_over, {}} end
 
 local first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
 redis.call('SET', fence_key, string.format('%.0f', first_fence + #claimed / 2 - 1))
@@ -80,4 +91,4 @@ for i = 1, #claimed, 2 do
 end
 add_all(running_key, running)
 each('SADD', claims_key, ids)
-return {'ok', now_ms, busy + #ids, first_fence, lease_ms, offer_ms, claimed}
+return {'ok', now_ms, busy + #ids, first_fence, passed_over, claimed}

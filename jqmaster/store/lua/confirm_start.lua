@@ -11,7 +11,7 @@ local FIRST, WIDTH = 3, 2
 local confirmed = {}
 for i = FIRST, #ARGV, WIDTH do
   local key = job_prefix .. ARGV[i]
-  local head = redis.call('GETRANGE', key, 0, 87)
+  local head = beginning(key, 87)
   if #head == 88 and string.byte(head, 2) == STATE.running and string.sub(head, 57, 72) == ARGV[i + 1] and string.sub(head, 73, 88) == worker_id_bytes then
     local flags = string.byte(head, 3)
     if not has_flag(flags, FLAG_CONFIRMED) then flags = flags + FLAG_CONFIRMED end

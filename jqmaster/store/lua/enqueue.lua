@@ -21,7 +21,7 @@ for i = 1, count do
   status[i] = 1
   local digest = seen[keys[i]]
   if not digest and some_taken and redis.call('EXISTS', keys[i]) == 1 then
-    digest = redis.call('GETRANGE', keys[i], 120, 127)
+    digest = redis.pcall('GETRANGE', keys[i], 120, 127)
   end
   if digest then
     status[i] = digest == ARGV[at + 6] and 0 or -1
@@ -71,5 +71,8 @@ for name, lane in pairs(ready) do add_all(ready_prefix .. name, lane) end
 each('SADD', names_key, names)
 add_all(scheduled_key, scheduled)
 add_all(expiring_key, expiring)
-if wakes and wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
+if wake_channel ~= '' then
+  if wakes then redis.call('PUBLISH', wake_channel, 'ready') end
+  if #scheduled > 0 then redis.call('PUBLISH', wake_channel, 'due') end
+end
 return {'ok', now_ms, status}

@@ -16,8 +16,8 @@ local RECHECK_MS = 60000
 local skipped, watched, running = 0, {}, {}
 for _, id in ipairs(due) do
   local key = job_prefix .. id
-  local head = redis.pcall('GETRANGE', key, 0, HEAD_LAST + 201)
-  local state = type(head) == 'string' and #head >= 130 and string.byte(head, 2)
+  local head = head_of(key)
+  local state = string.byte(head, 2)
   if state == STATE.scheduled or state == STATE.ready or state == STATE.retrying then
     local index_key = state == STATE.scheduled and scheduled_key or state == STATE.retrying and retrying_key or ready_prefix .. name_of(head)
     redis.call('ZREM', index_key, id)

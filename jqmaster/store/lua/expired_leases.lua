@@ -12,8 +12,7 @@ local now_ms, limit, job_prefix = time_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
 local found = {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', running_key, '-inf', now_ms, 'LIMIT', 0, limit)) do
-  local head = redis.pcall('GETRANGE', job_prefix .. id, 0, 1023)
-  if type(head) ~= 'string' then head = '' end
+  local head = beginning(job_prefix .. id, 1023)
   local seen = #head >= 88 and redis.call('ZSCORE', workers_key, uuid_text(string.sub(head, 73, 88)))
   found[#found + 1] = id
   found[#found + 1] = head

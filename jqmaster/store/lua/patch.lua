@@ -10,8 +10,8 @@ local job_key, scheduled_key, retrying_key, names_key = KEYS[1], KEYS[2], KEYS[3
 local now_ms, id, ready_prefix, wake_channel = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local priority, run_at_ms, max_retry, timeout_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 
-local head = redis.call('GETRANGE', job_key, 0, HEAD_LAST + 201)
-if #head < 130 then return {'unknown'} end
+local head = head_of(job_key)
+if head == '' then return {'unknown'} end
 local state = string.byte(head, 2)
 if state ~= STATE.scheduled and state ~= STATE.ready and state ~= STATE.retrying then return {'state', state} end
 local lane_key = ready_prefix .. name_of(head)
@@ -32,5 +32,6 @@ if target == STATE.ready then
   if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 else
   redis.call('ZADD', target == STATE.scheduled and scheduled_key or retrying_key, due_at_ms, id)
+  if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'due') end
 end
 return {'ok'}

@@ -15,8 +15,8 @@ if not leads(epoch_key, epoch) then return {'stale_epoch'} end
 local due = redis.call('ZRANGEBYSCORE', waiting_key, '-inf', now_ms, 'LIMIT', 0, limit)
 local promoted, lanes, names, damaged = 0, {}, {}, {}
 for _, id in ipairs(due) do
-  local head = redis.pcall('GETRANGE', job_prefix .. id, 0, HEAD_LAST + 201)
-  if type(head) ~= 'string' or #head < 130 or string.byte(head, 2) ~= from_state then
+  local head = head_of(job_prefix .. id)
+  if string.byte(head, 2) ~= from_state then
     damaged[#damaged + 1] = id
   else
     local name = name_of(head)

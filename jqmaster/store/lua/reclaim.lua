@@ -20,7 +20,7 @@ local reclaimed = {}
 for i = FIRST, #ARGV, WIDTH do
   local id, target = ARGV[i], tonumber(ARGV[i + 2])
   local lease_end = redis.call('ZSCORE', running_key, id)
-  local head = redis.call('GETRANGE', job_prefix .. id, 0, HEAD_LAST + 201)
+  local head = head_of(job_prefix .. id)
   if lease_end and tonumber(lease_end) <= now_ms and holds(head, ARGV[i + 1]) then
     end_attempt(batch, id, head, target, ARGV[i + 3], now_ms + tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7]), ARGV[i + 8])
     -- The token dies with the lease: what its holder still reports is stale.

@@ -17,7 +17,7 @@ local renewed, to_cancel, lost = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do
   local id = ARGV[i]
   local key = job_prefix .. id
-  local head = redis.call('GETRANGE', key, 0, 103)
+  local head = beginning(key, 103)
   local is_ours = #head == 104 and string.sub(head, 57, 72) == ARGV[i + 1] and string.sub(head, 73, 88) == worker_id_bytes
   local state = string.byte(head, 2)
   if is_ours and state == STATE.running then

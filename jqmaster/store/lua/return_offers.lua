@@ -14,7 +14,7 @@ if not leads(epoch_key, epoch) then return {'stale_epoch'} end
 local returned, ids, names = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do
   local id = ARGV[i]
-  local head = redis.call('GETRANGE', job_prefix .. id, 0, HEAD_LAST + 201)
+  local head = head_of(job_prefix .. id)
   if #head >= 128 and string.byte(head, 2) == STATE.running and string.sub(head, 57, 72) == ARGV[i + 1]
     and not has_flag(string.byte(head, 3), FLAG_CONFIRMED) then
     local attempt, failures, losses, offers = struct.unpack('>I4I4I2I2', head, 5)

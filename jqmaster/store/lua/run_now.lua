@@ -8,8 +8,8 @@
 local job_key, scheduled_key, retrying_key, names_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local id, ready_prefix, wake_channel = ARGV[1], ARGV[2], ARGV[3]
 
-local head = redis.call('GETRANGE', job_key, 0, HEAD_LAST + 201)
-if #head < 130 then return {'unknown'} end
+local head = head_of(job_key)
+if head == '' then return {'unknown'} end
 local state = string.byte(head, 2)
 if state == STATE.ready then
   redis.call('SETRANGE', job_key, 0, '\1')

@@ -17,7 +17,7 @@ local batch = new_batch(now_ms, job_prefix, history_prefix, ready_prefix)
 local accepted = {}
 for i = FIRST, #ARGV, WIDTH do
   local id, token_bytes, target = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
-  local head = redis.call('GETRANGE', job_prefix .. id, 0, HEAD_LAST + 201)
+  local head = head_of(job_prefix .. id)
   if holds(head, token_bytes) and string.sub(head, 73, 88) == worker_id_bytes then
     end_attempt(batch, id, head, target, ARGV[i + 3], now_ms + tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), 0, ARGV[i + 7])
     if target == STATE.failed and string.byte(head, 3) % 2 == 1 then

@@ -6,6 +6,7 @@
 -- CHECKS FIRST state, token and worker of each
 -- include lib/time.lua
 -- include lib/record.lua
+-- include lib/settle.lua
 local running_key, claims_key, succeeded_key, results_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, worker_id_bytes, result_ttl_ms = time_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local job_prefix, result_prefix, wake_channel, finished_channel = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
@@ -16,7 +17,7 @@ local now_bytes = struct.pack('>i8', now_ms)
 for i = FIRST, #ARGV, WIDTH do
   local id = ARGV[i]
   local key = job_prefix .. id
-  local head = redis.call('GETRANGE', key, 0, 87)
+  local head = beginning(key, 87)
   local state = string.byte(head, 2)
   local is_ours = #head == 88 and string.sub(head, 57, 72) == ARGV[i + 1] and string.sub(head, 73, 88) == worker_id_bytes
   if is_ours and state == STATE.running then
@@ -44,5 +45,5 @@ each('SREM', claims_key, ended)
 add_all(succeeded_key, finished_at)
 add_all(results_key, results)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
-if wake_channel ~= '' and #ended > 0 then redis.call('PUBLISH', wake_channel, 'freed') end
+if wake_channel ~= '' and #ended > 0 then redis.call('PUBLISH', wake_channel, 'freed:' .. uuid_text(worker_id_bytes) .. ':' .. #ended) end
 return {'ok', accepted}

@@ -12,7 +12,21 @@ local function int64(s, at)
   return (struct.unpack('>i8', s, at))
 end
 
--- Name of the job whose record begins with `s`; `s` must reach past the longest name (HEAD_LAST + 1 + 200).
+-- The first bytes of a record; empty where there is none or the key is no string. An error in the middle of a batch
+-- would leave what came before it half done: a damaged record may hurt only itself.
+local function beginning(key, last)
+  local s = redis.pcall('GETRANGE', key, 0, last)
+  return type(s) == 'string' and s or ''
+end
+
+-- A record's head and name; empty where it is missing or cut short.
+local function head_of(key)
+  local s = beginning(key, HEAD_LAST + 201)
+  if #s < 130 or #s < 129 + string.byte(s, 129) then return '' end
+  return s
+end
+
+-- Name of the job whose record begins with `s`, as `head_of` gives it.
 local function name_of(s)
   local length = string.byte(s, 129)
   return string.sub(s, 130, 129 + length)

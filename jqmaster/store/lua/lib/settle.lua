@@ -6,7 +6,7 @@ end
 
 local function new_batch(now_ms, job_prefix, history_prefix, ready_prefix)
   return {now_ms = now_ms, job_prefix = job_prefix, history_prefix = history_prefix, ready_prefix = ready_prefix,
-    ended = {}, indexes = {}, finished = {}, names = {}, wakes = false}
+    ended = {}, indexes = {}, finished = {}, names = {}, wakes = false, delays = false}
 end
 
 local function index_of(batch, key)
@@ -37,8 +37,9 @@ local function end_attempt(batch, id, head, target, index_key, due_at_ms, cause,
     .. struct.pack('>I4I4I2I2i8', attempt, failures + is_counted, losses + is_loss, returned, due_at_ms)
     .. string.sub(head, 25, 32) .. struct.pack('>i8', is_final and batch.now_ms or 0))
   if entry ~= '' then
-    redis.call('RPUSH', batch.history_prefix .. id, struct.pack('>i8', batch.now_ms) .. entry)
-    if attempt > 100 or returned > 0 then redis.call('LTRIM', batch.history_prefix .. id, -100, -1) end
+    -- best effort: a history of the wrong type must not leave the batch half done
+    redis.pcall('RPUSH', batch.history_prefix .. id, struct.pack('>i8', batch.now_ms) .. entry)
+    if attempt > 100 or returned > 0 then redis.pcall('LTRIM', batch.history_prefix .. id, -100, -1) end
   end
   local list
   if target == STATE.ready then
@@ -50,6 +51,7 @@ local function end_attempt(batch, id, head, target, index_key, due_at_ms, cause,
   else
     list = index_of(batch, index_key)
     list[#list + 1] = is_final and batch.now_ms or due_at_ms
+    batch.delays = batch.delays or not is_final
   end
   list[#list + 1] = id
   local gone = ended_of(batch, string.sub(head, 73, 88))
@@ -71,5 +73,11 @@ local function write_batch(batch, running_key, claims_prefix, names_key, wake_ch
   for key, list in pairs(batch.indexes) do add_all(key, list) end
   each('SADD', names_key, batch.names)
   if #batch.finished > 0 then redis.call('PUBLISH', finished_channel, table.concat(batch.finished, ',')) end
-  if wake_channel ~= '' and next(batch.ended) then redis.call('PUBLISH', wake_channel, 'freed') end
+  if wake_channel ~= '' then
+    for worker_id_bytes, ids in pairs(batch.ended) do
+      redis.call('PUBLISH', wake_channel, 'freed:' .. uuid_text(worker_id_bytes) .. ':' .. #ids)
+    end
+    if batch.wakes then redis.call('PUBLISH', wake_channel, 'ready') end
+    if batch.delays then redis.call('PUBLISH', wake_channel, 'due') end
+  end
 end

@@ -1,0 +1,15 @@
+"""A mark that the data carry: without it the store is another one, or was emptied, and must not be served as if it were ours."""
+
+from jqmaster.store.shard import Shard
+
+
+async def mark(shard: Shard, fresh: str) -> str:
+    """The mark of the data; `fresh` becomes it on a store that has none. Raises what `JobStore` raises."""
+    _, (kept,) = await shard.client.run("mark_generation", (shard.keys.generation,), (fresh,))
+    return str(kept.decode())
+
+
+async def read(shard: Shard) -> str | None:
+    """The mark, None where it is gone. Raises what `JobStore` raises."""
+    kept = await shard.client.command("GET", shard.keys.generation)
+    return None if kept is None else kept.decode()

@@ -1,0 +1,24 @@
+"""For tests that must be plain functions, such as those that Hypothesis drives."""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from jqmaster.store.client import StoreClient
+from jqmaster.store.keys import Keys
+from jqmaster.store.shard import Shard
+from tests.support.store import StoreWorld
+
+
+def on_a_world(store_server: Any, body: Callable[[StoreWorld], Awaitable[None]]) -> None:
+    """Runs `body` on a shard of its own, which is looked through at the end and then emptied."""
+
+    async def run() -> None:
+        client = StoreClient(store_server.url, connections=4)
+        async with StoreWorld.on(Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world:
+            await body(world)
+        await client.redis.unlink(*await world.dump())
+        await client.close()
+
+    asyncio.run(run())
