@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -86,6 +91,7 @@ class Settings(BaseSettings):
 
     # --- how long things are kept
     retention_succeeded_s: float = Field(3600, ge=0, description="Succeeded, canceled and skipped jobs stay this long.")
+    retention_succeeded_max: int = Field(100_000, ge=0, description="Most jobs kept in each of these states.")
     retention_failed_s: float = Field(30 * DAY_S, ge=0, description="Failed jobs stay this long.")
     retention_failed_max: int = Field(100_000, ge=0, description="Most failed jobs that are kept; the oldest go first.")
     result_ttl_s: float = Field(DAY_S, ge=0, description="A result that nobody fetches is kept this long.")

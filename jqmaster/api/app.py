@@ -1,0 +1,22 @@
+"""The ASGI application of a master."""
+
+from starlette.routing import Route, Router
+
+from jqmaster.api.auth import AccessPolicy
+from jqmaster.api.endpoint import Endpoint, Limits, Operation, not_found
+from jqmaster.api.routes import OPERATIONS
+from jqmaster.api.scan import ScanLimits
+from jqmaster.api.services import Services
+
+
+def build_app(services: Services, policy: AccessPolicy) -> Router:
+    """Deny by default: a path or method without an operation answers 404 or 405. No middleware stands in between."""
+    settings = services.settings
+    limits = Limits(settings.max_body_bytes, ScanLimits(settings.max_nesting, settings.max_argument_nodes))
+    by_path: dict[str, list[Operation]] = {}
+    for operation in OPERATIONS:
+        by_path.setdefault(operation.path, []).append(operation)
+    routes = [
+        Route(path, Endpoint(operations, policy, limits, services)) for path, operations in by_path.items()
+    ]
+    return Router(routes, redirect_slashes=False, default=not_found)

@@ -1,0 +1,192 @@
+"""From an ASGI request to a handler and back: who calls, what it says, how it wants its answer.
+
+No framework object is built per request: this is the path of every push and every result.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from jqmaster.api.auth import AccessPolicy, Principal
+from jqmaster.api.auth import Scope as AccessScope
+from jqmaster.api.problems import invalid_from, problem_response
+from jqmaster.api.scan import ScanLimits
+from jqmaster.api.services import Services
+from jqmaster.api.wire import Encoding, Fields, encode, join_fields, negotiate, read_body, read_map
+from jqmaster.errors import FieldError, InvalidError, UnparsableError
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+SECURITY_HEADERS: Final = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+]
+MAX_QUERY_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one request; from the settings."""
+
+    max_body_bytes: int
+    scan: ScanLimits
+
+
+@dataclass(slots=True)
+class Call:
+    """A request as its handler sees it."""
+
+    fields: Fields
+    path: Mapping[str, str]
+    query_string: bytes
+    principal: Principal | None
+    limits: Limits
+    services: Services
+    _receive: Receive
+
+    async def body(self) -> bytes:
+        """The body as MessagePack, within the limits."""
+        return await read_body(self.fields, self._receive, max_bytes=self.limits.max_body_bytes)
+
+    async def read(self, model: type[ModelT], raw_fields: frozenset[str] = frozenset()) -> ModelT:
+        """The body as `model`. Raises what `read_map` raises, and InvalidError naming each field."""
+        return check(model, read_map(await self.body(), raw_fields, limits=self.limits.scan))
+
+    def query(self, *allowed: str) -> dict[str, str]:
+        """Query parameters. Raises InvalidError for one that is unknown or given twice."""
+        if len(self.query_string) > MAX_QUERY_BYTES:
+            raise InvalidError("the query is too long")
+        try:
+            pairs = parse_qsl(
+                self.query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=32
+            )
+        except ValueError:
+            raise UnparsableError("the query cannot be parsed") from None
+        query = dict(pairs)
+        wrong = [name for name in query if name not in allowed]
+        if wrong or len(query) != len(pairs):
+            rule = "unknown parameter" if wrong else "given twice"
+            raise InvalidError(
+                f"query: {rule}", errors=[FieldError(("query", name[:64]), rule) for name in wrong]
+            )
+        return query
+
+
+Handler = Callable[[Call], Awaitable["Reply"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a handler answers; `value` is written as the client wants it."""
+
+    status: int
+    value: Any = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method on one path: what runs, who may, and all that the OpenAPI document says of it.
+
+    `access` None: anybody. `responses` maps each status that is no problem to its model (None: no body).
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    access: AccessScope | None
+    summary: str
+    tag: str
+    responses: Mapping[int, type[BaseModel] | None]
+    request: type[BaseModel] | None = None
+    query: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    problems: tuple[int, ...] = ()
+
+
+class Endpoint:
+    """ASGI application of one path."""
+
+    def __init__(
+        self, operations: list[Operation], policy: AccessPolicy, limits: Limits, services: Services
+    ) -> None:
+        self._operations = {op.method: op for op in operations}
+        self._allow = ", ".join(sorted(self._operations))
+        self._policy = policy
+        self._limits = limits
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        fields = join_fields(scope["headers"])
+        try:
+            operation = self._operations.get(scope["method"])
+            if operation is None:
+                raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allow})
+            principal = None
+            if operation.access is not None:
+                client = scope.get("client")
+                principal = self._policy.authorize(
+                    scope["method"], fields, client[0] if client else None, operation.access
+                )
+            encoding = negotiate(fields)
+            reply = await operation.handler(
+                Call(
+                    fields,
+                    scope["path_params"],
+                    scope["query_string"],
+                    principal,
+                    self._limits,
+                    self._services,
+                    receive,
+                )
+            )
+        except Exception as exc:
+            await _problem(exc, negotiate(fields, strict=False))(scope, receive, send)
+            return
+        await _send(reply, encoding, send)
+
+
+async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """What no route serves."""
+    if scope["type"] != "http":
+        return
+    encoding = negotiate(join_fields(scope["headers"]), strict=False)
+    await _problem(HTTPException(HTTPStatus.NOT_FOUND), encoding)(scope, receive, send)
+
+
+def _problem(exc: Exception, encoding: Encoding) -> Response:
+    response = problem_response(exc, encoding)
+    response.raw_headers += SECURITY_HEADERS
+    return response
+
+
+async def _send(reply: Reply, encoding: Encoding, send: Send) -> None:
+    if reply.status == HTTPStatus.NO_CONTENT:
+        body = b""
+        headers = [*SECURITY_HEADERS, *reply.headers]
+    else:
+        body = encode(reply.value, encoding)
+        headers = [
+            (b"content-type", encoding.value.encode()),
+            (b"content-length", str(len(body)).encode()),
+            *SECURITY_HEADERS,
+            *reply.headers,
+        ]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def check(model: type[ModelT], fields: Mapping[str, Any], loc: tuple[str | int, ...] = ()) -> ModelT:
+    """`fields` as `model`. Raises InvalidError that names each field under `loc` and the rule that it breaks."""
+    try:
+        return model.model_validate(fields)
+    except ValidationError as exc:
+        raise invalid_from(exc, loc) from None

@@ -1,0 +1,27 @@
+"""Probes, and the contract itself."""
+
+from jqmaster.api.endpoint import Call, Reply
+
+
+async def healthz(call: Call) -> Reply:
+    """The process answers; nothing more is said."""
+    return Reply(200, {"status": "ok"})
+
+
+async def readyz(call: Call) -> Reply:
+    """Whether this master makes progress: its store answers, somebody leads, and a leader's rounds go on."""
+    condition = await call.services.condition()
+    body = {
+        "status": "not_ready" if condition.faults else "ready",
+        "durability": call.services.settings.durability,
+        "leader": condition.is_leader,
+        "store": condition.store,
+        "faults": condition.faults,
+    }
+    if condition.faults:
+        return Reply(503, body, ((b"retry-after", b"1"),))
+    return Reply(200, body)
+
+
+async def openapi(call: Call) -> Reply:
+    return Reply(200, call.services.contract())

@@ -1,0 +1,167 @@
+"""Jobs over HTTP."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from jqmaster.api import views
+from jqmaster.api.endpoint import Call, Reply, check
+from jqmaster.api.schemas import JobRequest, PatchRequest
+from jqmaster.api.wire import RawMsgpack, read_list_of_maps
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.job import JobSpec, JobState
+from jqmaster.errors import FieldError, InvalidError, TooLargeError
+from jqmaster.store.inspect import JobFilter
+
+ARGUMENT: Final = frozenset({"argument"})
+MAX_WAIT_S: Final = 60.0
+MAX_PAGE: Final = 500
+# A bulk is checked whole before any of it is kept; past this many faults the rest of the list says nothing new.
+MAX_BULK_ERRORS: Final = 50
+
+
+async def enqueue(call: Call) -> Reply:
+    request = await call.read(JobRequest, ARGUMENT)
+    _check_argument(call, request)
+    key = _idempotency_key(call)
+    job_id, is_new = await call.services.jobs.enqueue(request.to_spec(new_id()), key)
+    return Reply(201 if is_new else 200, {"id": job_id}, _durability(call))
+
+
+async def enqueue_bulk(call: Call) -> Reply:
+    if b"idempotency-key" in call.fields:
+        raise InvalidError("Idempotency-Key is for single jobs; give each job of a bulk its own id")
+    specs = list(_bulk_specs(call, await call.body()))
+    return Reply(201, {"ids": await call.services.jobs.enqueue_bulk(specs)}, _durability(call))
+
+
+async def list_jobs(call: Call) -> Reply:
+    query = call.query("state", "name", "tag", "worker", "q", "limit", "cursor")
+    state = query.get("state")
+    if state is not None and state not in set(JobState):
+        raise _query_error("state", f"one of {', '.join(JobState)}")
+    limit = _int(query, "limit", default=50, least=1, most=MAX_PAGE)
+    wanted = JobFilter(
+        JobState(state) if state else None,
+        query.get("name"),
+        query.get("tag"),
+        query.get("worker"),
+        query.get("q"),
+    )
+    jobs, next_cursor, counts = await call.services.jobs.page(wanted, limit=limit, cursor=query.get("cursor"))
+    return Reply(
+        200,
+        {
+            "jobs": [views.job_summary(job) for job in jobs],
+            "next_cursor": next_cursor,
+            "counts": {str(state): count for state, count in counts.items()},
+        },
+    )
+
+
+async def get(call: Call) -> Reply:
+    return Reply(200, views.job_view(await call.services.jobs.view(call.path["job_id"])))
+
+
+async def result(call: Call) -> Reply:
+    wait = call.query("wait").get("wait", "0")
+    try:
+        wait_s = float(wait)
+    except ValueError:
+        wait_s = -1.0
+    if not 0 <= wait_s < float("inf"):
+        raise _query_error("wait", "seconds, 0 to 60")
+    found = await call.services.jobs.result(call.path["job_id"], wait_s=min(wait_s, MAX_WAIT_S))
+    if isinstance(found, JobState):
+        return Reply(202, {"state": str(found)})
+    return Reply(200, None if found is None else RawMsgpack(found))
+
+
+async def patch(call: Call) -> Reply:
+    request = await call.read(PatchRequest)
+    job_id = call.path["job_id"]
+    await call.services.jobs.patch(
+        job_id,
+        priority=request.priority,
+        run_at_ms=request.run_at,
+        max_retry=request.max_retry,
+        timeout_ms=None if request.timeout is None else round(request.timeout * 1000),
+    )
+    return await get(call)
+
+
+async def cancel(call: Call) -> Reply:
+    await call.services.jobs.cancel(call.path["job_id"])
+    return await get(call)
+
+
+async def retry(call: Call) -> Reply:
+    await call.services.jobs.retry(call.path["job_id"])
+    return await get(call)
+
+
+async def run_now(call: Call) -> Reply:
+    await call.services.jobs.run_now(call.path["job_id"])
+    return await get(call)
+
+
+async def delete(call: Call) -> Reply:
+    await call.services.jobs.delete(call.path["job_id"])
+    return Reply(204)
+
+
+def _bulk_specs(call: Call, body: bytes) -> Iterator[JobSpec]:
+    """Each job checked; InvalidError that names every bad one (up to a bound) with its index."""
+    settings = call.services.settings
+    errors: list[FieldError] = []
+    items = read_list_of_maps(
+        body, "jobs", ARGUMENT, max_items=settings.max_bulk_jobs, limits=call.limits.scan
+    )
+    for index, item in enumerate(items):
+        try:
+            request = check(JobRequest, item, ("jobs", index))
+        except InvalidError as exc:
+            errors += exc.errors
+            if len(errors) >= MAX_BULK_ERRORS:
+                break
+            continue
+        _check_argument(call, request, ("jobs", index))
+        if not errors:
+            yield request.to_spec(new_id())
+    if errors:
+        raise InvalidError("no job was accepted; these are not valid", errors=errors)
+
+
+def _check_argument(call: Call, request: JobRequest, loc: tuple[str | int, ...] = ()) -> None:
+    limit = call.services.settings.max_argument_bytes
+    if len(request.argument) > limit:
+        raise TooLargeError(
+            f"the argument has more than {limit} bytes; pass an ID and keep the data in your own store",
+            code="argument_too_large",
+            errors=[FieldError((*loc, "argument"), f"at most {limit} bytes")],
+        )
+
+
+def _idempotency_key(call: Call) -> str | None:
+    key = call.fields.get(b"idempotency-key")
+    if key is None:
+        return None
+    if not 1 <= len(key) <= 255 or not all(0x21 <= byte <= 0x7E for byte in key):
+        raise InvalidError("Idempotency-Key must be 1 to 255 printable ASCII characters without spaces")
+    return key.decode()
+
+
+def _durability(call: Call) -> tuple[tuple[bytes, bytes], ...]:
+    return ((b"jq-durability", call.services.settings.durability.encode()),)
+
+
+def _int(query: dict[str, str], name: str, *, default: int, least: int, most: int) -> int:
+    text = query.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
+        raise _query_error(name, f"a whole number from {least} to {most}")
+    return int(text)
+
+
+def _query_error(name: str, rule: str) -> InvalidError:
+    return InvalidError(f"{name} must be {rule}", errors=[FieldError(("query", name), f"must be {rule}")])

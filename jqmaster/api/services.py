@@ -1,0 +1,38 @@
+"""What handlers may use; put together by the composition root."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from jqmaster.config import Settings
+from jqmaster.service.jobs import JobService
+from jqmaster.service.workers import WorkerService
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Whether this master can do its work; `faults` say what is in the way."""
+
+    is_leader: bool
+    store: str
+    faults: list[str]
+
+
+class UrlGuard(Protocol):
+    async def admit(self, url: str) -> str:
+        """The normalised URL of a worker, if the master may call it. Raises AddressRefusedError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """`breakers` gives the breaker of each worker where this master leads; `contract` the OpenAPI document."""
+
+    settings: Settings
+    jobs: JobService
+    workers: WorkerService
+    guard: UrlGuard
+    condition: Callable[[], Awaitable[Condition]]
+    breakers: Callable[[], dict[str, str]]
+    store_time_ms: Callable[[], Awaitable[int]]
+    contract: Callable[[], dict[str, Any]]

@@ -1,0 +1,115 @@
+"""Workers over HTTP."""
+
+from typing import Final
+
+from jqmaster.api import views
+from jqmaster.api.endpoint import Call, Reply, check
+from jqmaster.api.schemas import HeartbeatRequest, RegisterRequest, ResultItem, StartRequest
+from jqmaster.api.wire import read_list_of_maps
+from jqmaster.domain.outcome import Outcome
+from jqmaster.errors import FieldError, TooLargeError
+
+RAW_RESULT: Final = frozenset({"result", "error"})
+MAX_RESULTS: Final = 500
+
+
+async def register(call: Call) -> Reply:
+    request = await call.read(RegisterRequest)
+    url = None if request.url is None else await call.services.guard.admit(request.url)
+    registered = await call.services.workers.register(request.to_spec(url))
+    settings = call.services.settings
+    return Reply(
+        201,
+        {
+            "worker_id": registered.worker_id,
+            "epoch": registered.epoch,
+            "store_time_ms": registered.store_time_ms,
+            "heartbeat_interval_s": settings.heartbeat_interval_s,
+            "lease_s": settings.lease_ms / 1000,
+        },
+    )
+
+
+async def heartbeat(call: Call) -> Reply:
+    request = await call.read(HeartbeatRequest)
+    tokens = {claim.job_id: claim.token for claim in request.running}
+    answer = await call.services.workers.heartbeat(call.path["worker_id"], list(tokens.items()), request.free)
+    return Reply(
+        200,
+        {
+            "epoch": answer.epoch,
+            "store_time_ms": answer.now_ms,
+            "lease_until_ms": answer.now_ms + call.services.settings.lease_ms,
+            "cancel": [{"job_id": i, "token": tokens[i]} for i in answer.to_cancel],
+            "lost": [{"job_id": i, "token": tokens[i]} for i in answer.lost],
+            "drain": answer.is_draining,
+            "detached": answer.is_detached,
+        },
+    )
+
+
+async def start(call: Call) -> Reply:
+    request = await call.read(StartRequest)
+    claims = [(claim.job_id, claim.token) for claim in request.starts]
+    confirmed, stale = await call.services.workers.confirm_start(call.path["worker_id"], claims)
+    return Reply(200, {"confirmed": confirmed, "stale": stale})
+
+
+async def results(call: Call) -> Reply:
+    body = await call.body()
+    outcomes = []
+    for index, item in enumerate(
+        read_list_of_maps(body, "results", RAW_RESULT, max_items=MAX_RESULTS, limits=call.limits.scan)
+    ):
+        outcome = check(ResultItem, item, ("results", index)).to_outcome()
+        _check_size(call, outcome, index)
+        outcomes.append(outcome)
+    accepted, stale = await call.services.workers.results(call.path["worker_id"], outcomes)
+    return Reply(200, {"accepted": accepted, "stale": stale})
+
+
+async def list_workers(call: Call) -> Reply:
+    call.query()
+    services = call.services
+    now_ms = await services.store_time_ms()
+    breakers = services.breakers()
+    stale_ms = round(services.settings.worker_stale_s * 1000)
+    return Reply(
+        200,
+        {
+            "workers": [
+                views.worker_view(w, now_ms=now_ms, stale_ms=stale_ms, breaker=breakers.get(w.id))
+                for w in await services.workers.all()
+            ]
+        },
+    )
+
+
+async def get(call: Call) -> Reply:
+    services = call.services
+    worker = await services.workers.get(call.path["worker_id"])
+    return Reply(
+        200,
+        views.worker_view(
+            worker,
+            now_ms=await services.store_time_ms(),
+            stale_ms=round(services.settings.worker_stale_s * 1000),
+            breaker=services.breakers().get(worker.id),
+        ),
+    )
+
+
+async def leave(call: Call) -> Reply:
+    await call.services.workers.leave(call.path["worker_id"])
+    return Reply(204)
+
+
+def _check_size(call: Call, outcome: Outcome, index: int) -> None:
+    limit = call.services.settings.max_result_bytes
+    for name, value in (("result", outcome.result), ("error", outcome.error)):
+        if value is not None and len(value) > limit:
+            raise TooLargeError(
+                f"a {name} has more than {limit} bytes; keep it in your own store and return its address",
+                code=f"{name}_too_large",
+                errors=[FieldError(("results", index, name), f"at most {limit} bytes")],
+            )

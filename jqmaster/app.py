@@ -1,0 +1,264 @@
+"""The composition root: builds everything of a master, starts it in the order of need, stops it in reverse."""
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from jqmaster.api.app import build_app
+from jqmaster.api.auth import AccessPolicy
+from jqmaster.api.http_server import MasterServer
+from jqmaster.api.openapi import master_document
+from jqmaster.api.services import Condition, Services
+from jqmaster.clock import Clock, SystemClock
+from jqmaster.config import Settings
+from jqmaster.domain.job import JobState
+from jqmaster.domain.outcome import ExpiryRules
+from jqmaster.egress import EgressGuard
+from jqmaster.embedded import EmbeddedValkey
+from jqmaster.errors import JqmasterError, StoreUnfitError
+from jqmaster.lifecycle import Component, running
+from jqmaster.runtime.dispatcher import Dispatcher
+from jqmaster.runtime.fleet import Fleet
+from jqmaster.runtime.leader import Leader
+from jqmaster.runtime.orders import CancelOrders
+from jqmaster.runtime.promoter import Promoter
+from jqmaster.runtime.reaper import Reaper
+from jqmaster.runtime.sweeper import Sweeper
+from jqmaster.runtime.watchdog import Watchdog
+from jqmaster.runtime.worker_client import WorkerClient
+from jqmaster.service.jobs import JobService
+from jqmaster.service.waiters import FinishWaiters
+from jqmaster.service.workers import WorkerService
+from jqmaster.store import generation
+from jqmaster.store.client import StoreClient
+from jqmaster.store.events import EventListener
+from jqmaster.store.inspect import Inspector
+from jqmaster.store.jobs import JobStore
+from jqmaster.store.keys import Keys
+from jqmaster.store.leadership import Leadership, LeadershipStore
+from jqmaster.store.probe import probe, require
+from jqmaster.store.shard import Shard
+from jqmaster.store.workers import WorkerStore
+
+logger = logging.getLogger(__name__)
+
+READY_WITHIN_S = 2.0
+STALLED_S = 5.0
+# Longest way of a heartbeat from its worker to the store; worker_sdk gives up on one earlier.
+HEARTBEAT_TIMEOUT_MS = 3_000
+# After an election the living get this much more than a lease to say so.
+GRACE_EXTRA_S = 2.0
+
+
+class Master:
+    """One master process on one store. Built when the store serves; see `running_master`."""
+
+    def __init__(
+        self, settings: Settings, client: StoreClient, store_url: str, mark: str, clock: Clock
+    ) -> None:
+        self.settings = settings
+        self.id = str(uuid.uuid4())
+        self.failure: str | None = None
+        self.failed = asyncio.Event()
+        self._clock = clock
+        self._shard = shard = Shard(client, Keys(settings.shard))
+        lease = {
+            "lease_ms": settings.lease_ms,
+            "offer_ms": settings.offer_ms,
+            "grace_ms": round(settings.timeout_grace_s * 1000),
+        }
+        self._jobs = JobStore(
+            shard,
+            **lease,
+            result_ttl_ms=round(settings.result_ttl_s * 1000),
+            result_grace_ms=round(settings.result_grace_s * 1000),
+        )
+        self._workers = WorkerStore(shard, **lease)
+        self._fleet = Fleet(clock, stale_ms=round(settings.worker_stale_s * 1000))
+        self._dispatcher: Dispatcher | None = None
+        self._promoter: Promoter | None = None
+        self.leader = Leader(
+            LeadershipStore(shard),
+            clock,
+            master_id=self.id,
+            ttl_s=settings.leader_ttl_s,
+            make_duties=self._make_duties,
+        )
+        guard = EgressGuard.from_settings(settings, store_url)
+        self._worker_client = WorkerClient(guard.connector(), timeout_s=settings.push_timeout_s)
+        waiters = FinishWaiters()
+        orders = CancelOrders(self._workers, self._worker_client, self._epoch_number)
+        self._job_service = JobService(self._jobs, Inspector(shard, self._jobs), waiters, orders, clock)
+        self._events = EventListener(
+            shard, on_wake=self._wake, on_finished=waiters.finished, on_gap=lambda: self._on_gap(waiters)
+        )
+        self._watchdog = Watchdog(shard, clock, mark=mark, stalled_s=self._stalled_s, fail=self._fail)
+        services = Services(
+            settings=settings,
+            jobs=self._job_service,
+            workers=WorkerService(self._workers, self._jobs, self._worker_client),
+            guard=guard,
+            condition=self._condition,
+            breakers=lambda: self._fleet.breaker_states() if self.leader.leadership else {},
+            store_time_ms=self._store_time_ms,
+            contract=master_document,
+        )
+        self.server = MasterServer(build_app(services, AccessPolicy.from_settings(settings)), settings)
+        guard.forbid_own_address(lambda: self.server.port)
+
+    def components(self) -> list[Component]:
+        """In the order of need: the server comes last, so that nobody is answered before all can work, and stops
+        first, so that everything accepted finds all still working."""
+        return [
+            self._worker_client,
+            self._events,
+            self._job_service,
+            self.leader,
+            self._watchdog,
+            self.server,
+        ]
+
+    def _make_duties(self, leadership: Leadership) -> Sequence[Component]:
+        s, clock, stale = self.settings, self._clock, self.leader.step_down
+        self._dispatcher = Dispatcher(
+            leadership,
+            jobs=self._jobs,
+            workers=self._workers,
+            fleet=self._fleet,
+            client=self._worker_client,
+            clock=clock,
+            max_push_jobs=s.max_push_jobs,
+            on_stale=stale,
+        )
+        dispatcher = self._dispatcher
+        self._promoter = Promoter(
+            leadership, self._jobs, clock, on_ready=lambda: dispatcher.wake("ready"), on_stale=stale
+        )
+        stale_ms = round(s.worker_stale_s * 1000)
+        reaper = Reaper(
+            leadership,
+            self._jobs,
+            clock,
+            rules=ExpiryRules(stale_ms, HEARTBEAT_TIMEOUT_MS, s.max_losses),
+            timeout_grace_ms=round(s.timeout_grace_s * 1000),
+            offer_ms=s.offer_ms,
+            grace_s=max(s.lease_ms / 1000, s.leader_ttl_s) + GRACE_EXTRA_S,
+            on_stale=stale,
+        )
+        over = (round(s.retention_succeeded_s * 1000), s.retention_succeeded_max)
+        sweeper = Sweeper(
+            leadership,
+            self._jobs,
+            self._workers,
+            clock,
+            retention={
+                JobState.SUCCEEDED: over,
+                JobState.CANCELED: over,
+                JobState.SKIPPED: over,
+                JobState.FAILED: (round(s.retention_failed_s * 1000), s.retention_failed_max),
+            },
+            forget_worker_ms=round(s.worker_forget_s * 1000),
+            on_stale=stale,
+        )
+        return [_LocalWake(self._shard, self._wake), self._dispatcher, self._promoter, reaper, sweeper]
+
+    def _wake(self, message: str) -> None:
+        self.leader.wake(message)
+        if self.leader.leadership and self._dispatcher and self._promoter:
+            self._dispatcher.wake(message)
+            self._promoter.wake(message)
+
+    def _on_gap(self, waiters: FinishWaiters) -> None:
+        waiters.wake_all()
+        for message in ("workers", "due", "resigned"):
+            self._wake(message)
+
+    def _epoch_number(self) -> int:
+        return self.leader.leadership.number if self.leader.leadership else 0
+
+    def _stalled_s(self) -> float:
+        if self.leader.leadership is None or self._dispatcher is None:
+            return 0.0
+        return self._clock.monotonic_s() - self._dispatcher.last_round_s
+
+    async def _store_time_ms(self) -> int:
+        seconds, microseconds = await self._shard.client.command("TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    async def _condition(self) -> Condition:
+        faults = [self.failure] if self.failure else []
+        store = "serving"
+        try:
+            async with asyncio.timeout(READY_WITHIN_S):
+                if await LeadershipStore(self._shard).current() is None:
+                    faults.append("no master leads")
+        except (JqmasterError, TimeoutError) as exc:
+            store = exc.detail if isinstance(exc, JqmasterError) else "it does not answer in time"
+            faults.append(f"store: {store}")
+        if self._stalled_s() > STALLED_S:
+            faults.append("the dispatcher stands still")
+        return Condition(self.leader.leadership is not None, store, faults)
+
+    def _fail(self, reason: str) -> None:
+        logger.critical("%s", reason)
+        self.failure = reason
+        self.failed.set()
+
+
+class _LocalWake:
+    """While this process leads, its own writes wake it without a message through the store."""
+
+    def __init__(self, shard: Shard, wake: Callable[[str], None]) -> None:
+        self._shard = shard
+        self._wake = wake
+
+    async def start(self) -> None:
+        self._shard.wake_leader = self._wake
+
+    async def stop(self) -> None:
+        self._shard.wake_leader = None
+
+
+@contextlib.asynccontextmanager
+async def running_master(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Master]:
+    """A master that serves, with its own Valkey where no store is named.
+
+    Raises StoreUnfitError, DataDirInUseError, StoreUnavailableError, DamagedError; ValueError for faulty tokens.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        if settings.redis_url is None:
+            embedded = EmbeddedValkey(settings.data_dir)
+            await stack.enter_async_context(running([embedded]))
+            url = embedded.url
+        else:
+            url = settings.redis_url.get_secret_value()
+        client = StoreClient(
+            url,
+            timeout_s=settings.store_timeout_s,
+            connections=settings.store_connections,
+            quorum_replicas=settings.quorum_replicas if settings.durability == "fsync+quorum" else 0,
+        )
+        stack.push_async_callback(client.close)
+        require(await probe(client.redis, settings), settings)
+        mark = await generation.mark(Shard(client, Keys(settings.shard)), uuid.uuid4().hex)
+        master = Master(settings, client, url, mark, clock or SystemClock())
+        await stack.enter_async_context(running(master.components()))
+        yield master
+
+
+async def serve(
+    settings: Settings, *, stop: asyncio.Event, ready: Callable[[str], None] | None = None
+) -> None:
+    """Serves until `stop` is set; `ready` gets the address. Raises as `running_master`, and StoreUnfitError when the
+    master had to end by itself."""
+    async with running_master(settings) as master:
+        if ready:
+            ready(master.server.url)
+        waits = [asyncio.create_task(event.wait()) for event in (stop, master.failed)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+    if master.failure:
+        raise StoreUnfitError(master.failure)

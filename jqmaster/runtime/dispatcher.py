@@ -1,0 +1,205 @@
+"""From ready to running: claims for the least loaded worker, one push per worker at a time, and what comes of it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.assignment import next_assignment
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.runtime.fleet import Fleet, Member
+from jqmaster.runtime.worker_client import Delivered, MaybeDelivered, NotDelivered, PushResult, WorkerClient
+from jqmaster.store.jobs import Claim, JobStore, NotClaimed
+from jqmaster.store.leadership import Leadership
+from jqmaster.store.workers import WorkerStore
+
+logger = logging.getLogger(__name__)
+
+# Wake-ups make it quick, this makes it sure.
+POLL_S: Final = 1.0
+BUSY_PAUSE_S: Final = 0.2
+REPEAT_PUSH_S: Final = 0.2
+
+
+class StaleLeadership(Exception):  # noqa: N818 - an everyday outcome
+    """The store knows a newer epoch."""
+
+
+class Dispatcher:
+    """Component of one leadership. `on_stale` is called when the store or a worker knows a newer leader."""
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        *,
+        jobs: JobStore,
+        workers: WorkerStore,
+        fleet: Fleet,
+        client: WorkerClient,
+        clock: Clock,
+        max_push_jobs: int,
+        on_stale: Callable[[], None],
+    ) -> None:
+        self._leadership = leadership
+        self._jobs = jobs
+        self._workers = workers
+        self._fleet = fleet
+        self._client = client
+        self._clock = clock
+        self._max_push_jobs = max_push_jobs
+        self._on_stale = on_stale
+        self._wake = asyncio.Event()
+        self._wants_refresh = True
+        self._refreshed_at_s = 0.0
+        self._loops = BackgroundLoops("dispatcher")
+        self._pushes: set[asyncio.Task[None]] = set()
+        self.last_round_s = clock.monotonic_s()
+
+    async def start(self) -> None:
+        self._loops.spawn("rounds", self._run)
+
+    async def stop(self) -> None:
+        """Claims nothing more; pushes under way are finished, so that what they say is not lost."""
+        await self._loops.stop()
+        if self._pushes:
+            await asyncio.wait(self._pushes, timeout=self._jobs.offer_s)
+        for push in self._pushes:
+            push.cancel()
+
+    def wake(self, message: str) -> None:
+        """Something became possible (see Shard)."""
+        match message.split(":"):
+            case ["freed", worker_id, count]:
+                self._fleet.freed(worker_id, int(count))
+            case ["workers"]:
+                self._wants_refresh = True
+            case ["ready"]:
+                pass
+            case _:
+                return
+        self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                await self._round()
+                self.last_round_s = self._clock.monotonic_s()
+            except StaleLeadership:
+                self._on_stale()
+                return
+            except JqmasterError as exc:
+                logger.warning("cannot dispatch: %s", exc.detail)
+                await self._clock.sleep(0.2)
+                continue
+            wait_s = min(POLL_S, self._fleet.next_change_s() or POLL_S)
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def _round(self) -> None:
+        if self._wants_refresh or self._clock.monotonic_s() - self._refreshed_at_s >= POLL_S:
+            self._wants_refresh = False
+            workers, now_ms = await self._workers.all_with_time()
+            self._fleet.refresh(workers, now_ms)
+            self._refreshed_at_s = self._clock.monotonic_s()
+        exhausted: set[tuple[str, ...]] = set()
+        while assignment := next_assignment(
+            self._fleet.candidates(exhausted), max_jobs_per_push=self._max_push_jobs
+        ):
+            member = self._fleet.get(assignment.worker_id)
+            assert member
+            names = member.names
+            sent_at_s = self._clock.monotonic_s()
+            claim = await self._jobs.claim(
+                self._leadership.epoch, assignment.worker_id, names, assignment.limit
+            )
+            match claim:
+                case NotClaimed.STALE_EPOCH:
+                    raise StaleLeadership
+                case NotClaimed.GONE:
+                    self._fleet.forget(assignment.worker_id)
+                    self._wants_refresh = True
+                case NotClaimed.FULL:
+                    member.busy = member.worker.spec.max_jobs
+                case Claim():
+                    member.busy = claim.busy
+                    if len(claim.jobs) < assignment.limit:
+                        exhausted.add(names)
+                    if claim.jobs:
+                        self._push_soon(member, claim, sent_at_s)
+
+    def _push_soon(self, member: Member, claim: Claim, claimed_at_s: float) -> None:
+        member.pushes += 1
+        member.breaker.begin_call()
+        push = asyncio.create_task(
+            self._push(member, claim, claimed_at_s), name=f"push to {member.worker.id}"
+        )
+        self._pushes.add(push)
+        push.add_done_callback(self._pushes.discard)
+
+    async def _push(self, member: Member, claim: Claim, claimed_at_s: float) -> None:
+        try:
+            result = await self._offer(member, claim, claimed_at_s)
+            await self._conclude(member, claim, result)
+        except JqmasterError as exc:
+            # The leases end by themselves, and the reaper finds them.
+            logger.warning("offers to worker %s could not be returned: %s", member.worker.id, exc.detail)
+        finally:
+            member.pushes -= 1
+            self._wake.set()
+
+    async def _offer(self, member: Member, claim: Claim, claimed_at_s: float) -> PushResult:
+        """Offers until there is an answer or the offer is over: a lost answer may hide a started job, and only the
+        same token to the same worker is harmless then."""
+        over_at_s = claimed_at_s + self._jobs.offer_s
+        while True:
+            result = await self._client.push(member.worker, self._leadership.number, claim)
+            if not isinstance(result, MaybeDelivered):
+                return result
+            member.breaker.failed(self._clock.monotonic_s())
+            logger.warning("push to worker %s: no answer (%s)", member.worker.id, result.why)
+            await self._clock.sleep(REPEAT_PUSH_S)
+            if self._clock.monotonic_s() >= over_at_s:
+                return result
+
+    async def _conclude(self, member: Member, claim: Claim, result: PushResult) -> None:
+        now_s = self._clock.monotonic_s()
+        match result:
+            case Delivered(rejections=rejections):
+                member.breaker.succeeded()
+                refused = {r.job_id: r for r in rejections if r.reason != "duplicate"}
+                for rejection in refused.values():
+                    self._heed(member, rejection.reason, rejection.retry_after_s, claim, rejection.job_id)
+                returned = [(j.job_id, j.token) for j in claim.jobs if j.job_id in refused]
+            case NotDelivered(why=why, retry_after_s=retry_after_s):
+                if retry_after_s is not None:
+                    member.paused_until_s = now_s + retry_after_s
+                else:
+                    member.breaker.failed(now_s)
+                logger.warning("push to worker %s: not delivered (%s)", member.worker.id, why)
+                returned = [(j.job_id, j.token) for j in claim.jobs]
+            case MaybeDelivered():
+                return
+        if returned:
+            if not await self._jobs.return_offers(self._leadership.epoch, member.worker.id, returned):
+                self._on_stale()
+            member.busy -= len(returned)
+
+    def _heed(
+        self, member: Member, reason: str, retry_after_s: float | None, claim: Claim, job_id: str
+    ) -> None:
+        match reason:
+            case "unknown_name":
+                name = next((j.record.name for j in claim.jobs if j.job_id == job_id), None)
+                if name is not None:
+                    member.unknown_names |= {name}
+            case "stale_epoch":
+                self._on_stale()
+            case _:
+                pause_s = BUSY_PAUSE_S if retry_after_s is None else retry_after_s
+                member.paused_until_s = max(member.paused_until_s, self._clock.monotonic_s() + pause_s)

@@ -1,0 +1,105 @@
+"""What the leader knows of its workers: who may take jobs now. The store is the truth; this is its copy, a second old at most."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from jqmaster.clock import Clock
+from jqmaster.domain.assignment import Candidate
+from jqmaster.domain.breaker import Breaker
+from jqmaster.domain.worker import Worker
+
+
+@dataclass(slots=True)
+class Member:
+    """One worker. `busy` is exact after each claim and an estimate otherwise; `pushes` counts those under way."""
+
+    worker: Worker
+    busy: int
+    breaker: Breaker = field(default_factory=Breaker)
+    paused_until_s: float = 0.0
+    pushes: int = 0
+    unknown_names: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        if not self.unknown_names:
+            return self.worker.spec.names
+        return tuple(name for name in self.worker.spec.names if name not in self.unknown_names)
+
+
+class Fleet:
+    """The leader's view. All methods are immediate."""
+
+    def __init__(self, clock: Clock, *, stale_ms: int, max_pushes_per_worker: int = 1) -> None:
+        self._clock = clock
+        self._stale_ms = stale_ms
+        self._max_pushes = max_pushes_per_worker
+        self._members: dict[str, Member] = {}
+        self._read_at_s = 0.0
+        self._store_time_ms = 0
+
+    def refresh(self, workers: Iterable[Worker], store_time_ms: int) -> None:
+        """Takes over what the store says now."""
+        self._read_at_s = self._clock.monotonic_s()
+        self._store_time_ms = store_time_ms
+        members = {}
+        for worker in workers:
+            member = self._members.get(worker.id)
+            if member is None:
+                member = Member(worker, worker.busy)
+            else:
+                member.worker = worker
+                if not member.pushes:
+                    member.busy = worker.busy
+            members[worker.id] = member
+        self._members = members
+
+    def get(self, worker_id: str) -> Member | None:
+        return self._members.get(worker_id)
+
+    def forget(self, worker_id: str) -> None:
+        self._members.pop(worker_id, None)
+
+    def freed(self, worker_id: str, count: int) -> None:
+        """So many claims of this worker ended. An estimate is enough: the claim script counts for itself."""
+        if member := self._members.get(worker_id):
+            member.busy = max(0, member.busy - count)
+
+    def candidates(self, exhausted: set[tuple[str, ...]]) -> list[Candidate]:
+        """Workers that may take jobs now, without those whose names have no more ready jobs."""
+        now_s = self._clock.monotonic_s()
+        now_ms = self._store_time_ms + int((now_s - self._read_at_s) * 1000)
+        return [
+            Candidate(
+                worker_id,
+                # A half-open breaker lets one job through.
+                m.busy + 1
+                if m.breaker.is_half_open(now_s) and m.busy < m.worker.spec.max_jobs
+                else m.worker.spec.max_jobs,
+                m.busy,
+            )
+            for worker_id, m in self._members.items()
+            if m.pushes < self._max_pushes
+            and m.worker.spec.url is not None
+            and m.busy < m.worker.spec.max_jobs
+            and not (m.worker.is_draining or m.worker.is_detached)
+            and m.paused_until_s <= now_s
+            and m.breaker.admits(now_s)
+            and m.worker.is_fresh(now_ms, self._stale_ms)
+            and m.names not in exhausted
+        ]
+
+    def breaker_states(self) -> dict[str, str]:
+        now_s = self._clock.monotonic_s()
+        return {worker_id: m.breaker.state(now_s) for worker_id, m in self._members.items()}
+
+    def next_change_s(self) -> float | None:
+        """Seconds until a pause or an open breaker ends; None: there is none."""
+        now_s = self._clock.monotonic_s()
+        instants = [
+            at_s
+            for m in self._members.values()
+            for at_s in (m.paused_until_s, m.breaker.open_until_s)
+            if at_s > now_s
+        ]
+        return min(instants) - now_s if instants else None

@@ -1,0 +1,111 @@
+"""Follower or leader: holds the lock, and runs the leader's duties while it does."""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import BackgroundLoops, Component, running
+from jqmaster.store.leadership import Leadership, LeadershipStore
+
+logger = logging.getLogger(__name__)
+
+RENEWALS_PER_TTL: Final = 3
+# Leading ends this share of the TTL before the lock could.
+TRUST: Final = 0.8
+
+
+class Leader:
+    """Component. `make_duties` builds what runs under one leadership; it is stopped before the lock is given back.
+
+    Trust in the lock is counted from when its renewal was sent, by a monotonic clock, never from the answer.
+    """
+
+    def __init__(
+        self,
+        store: LeadershipStore,
+        clock: Clock,
+        *,
+        master_id: str,
+        ttl_s: float,
+        make_duties: Callable[[Leadership], Sequence[Component]],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._master_id = master_id
+        self._ttl_s = ttl_s
+        self._make_duties = make_duties
+        self._step_down = asyncio.Event()
+        self._elect_now = asyncio.Event()
+        self._loops = BackgroundLoops("leader")
+        self.leadership: Leadership | None = None
+
+    async def start(self) -> None:
+        self._loops.spawn("election", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    def step_down(self) -> None:
+        """Leads no more as soon as the loop turns; another election follows."""
+        self._step_down.set()
+
+    def wake(self, message: str) -> None:
+        if message == "resigned":
+            self._elect_now.set()
+
+    async def _run(self) -> None:
+        while True:
+            sent_at_s = self._clock.monotonic_s()
+            try:
+                leadership = await self._store.elect(
+                    self._master_id, secrets.token_hex(8), ttl_ms=int(self._ttl_s * 1000)
+                )
+            except JqmasterError as exc:
+                logger.warning("cannot stand for election: %s", exc.detail)
+                leadership = None
+            if leadership:
+                await self._lead(leadership, sent_at_s)
+            self._elect_now.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._ttl_s / RENEWALS_PER_TTL):
+                    await self._elect_now.wait()
+
+    async def _lead(self, leadership: Leadership, sent_at_s: float) -> None:
+        logger.info("leading, epoch %d", leadership.number)
+        self._step_down.clear()
+        self.leadership = leadership
+        try:
+            async with running(self._make_duties(leadership)):
+                await self._renew_until_lost(leadership, sent_at_s)
+        finally:
+            self.leadership = None
+            with contextlib.suppress(JqmasterError):  # best effort: the lock ends by itself
+                await asyncio.shield(self._store.resign(leadership))
+        logger.warning("no longer leading, epoch %d", leadership.number)
+
+    async def _renew_until_lost(self, leadership: Leadership, sent_at_s: float) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._ttl_s / RENEWALS_PER_TTL):
+                    await self._step_down.wait()
+            if self._step_down.is_set():
+                return
+            trusted_until_s = sent_at_s + self._ttl_s * TRUST
+            renewal_sent_s = self._clock.monotonic_s()
+            try:
+                async with asyncio.timeout(max(0.0, trusted_until_s - renewal_sent_s)):
+                    if not await self._store.renew(leadership, ttl_ms=int(self._ttl_s * 1000)):
+                        return
+                sent_at_s = renewal_sent_s
+            except TimeoutError:
+                logger.warning("the lock could not be renewed in time")
+                return
+            except JqmasterError as exc:
+                logger.warning("cannot renew the lock: %s", exc.detail)
+                if self._clock.monotonic_s() >= trusted_until_s:
+                    return

@@ -1,0 +1,132 @@
+"""Takes back what silent workers hold: leases that ended, and runs that outlived their time."""
+
+import logging
+import random
+from collections.abc import Callable
+from typing import Final, Literal
+
+from jqmaster.clock import Clock
+from jqmaster.domain.job import JobState
+from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, decide_expired
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.store import codec
+from jqmaster.store.jobs import ExpiredLease, JobStore, Settlement
+from jqmaster.store.leadership import Leadership
+
+logger = logging.getLogger(__name__)
+
+POLL_S: Final = 0.5
+# An outage of the store that is longer may have cost workers their renewals through no fault of theirs.
+OUTAGE_S: Final = 1.0
+
+MESSAGES: Final = {
+    "lost": "the worker fell silent while it ran the job",
+    "timeout": "the run exceeded its timeout and its worker did not end it",
+    "returned": "the offer was never taken up",
+}
+
+
+class Reaper:
+    """Component of one leadership. Reaps nothing for `grace_s` after it started and after the store was away:
+    the living must get the time to say so, or one outage would run every long job twice."""
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        jobs: JobStore,
+        clock: Clock,
+        *,
+        rules: ExpiryRules,
+        timeout_grace_ms: int,
+        offer_ms: int,
+        grace_s: float,
+        on_stale: Callable[[], None],
+        rng: random.Random | None = None,
+    ) -> None:
+        self._epoch = leadership.epoch
+        self._jobs = jobs
+        self._clock = clock
+        self._rules = rules
+        self._deadline_extra_ms = timeout_grace_ms + offer_ms
+        self._grace_s = grace_s
+        self._on_stale = on_stale
+        self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
+        self._loops = BackgroundLoops("reaper")
+
+    async def start(self) -> None:
+        self._loops.spawn("rounds", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    async def _run(self) -> None:
+        heard_s = self._clock.monotonic_s()
+        not_before_s = heard_s + self._grace_s
+        while True:
+            try:
+                now_ms, expired, next_ms = await self._jobs.expired_leases()
+                now_s = self._clock.monotonic_s()
+                # The time between two rounds is the time in which the store may have been away.
+                if now_s - heard_s > POLL_S + OUTAGE_S:
+                    logger.warning(
+                        "the store was away for %.1f s; nothing is reclaimed for %.1f s",
+                        now_s - heard_s,
+                        self._grace_s,
+                    )
+                    not_before_s = now_s + self._grace_s
+                heard_s = now_s
+                if expired and now_s >= not_before_s and not await self._reap(now_ms, expired):
+                    self._on_stale()
+                    return
+            except JqmasterError as exc:
+                logger.warning("cannot reap: %s", exc.detail)
+            else:
+                if 0 <= next_ms < POLL_S * 1000:
+                    await self._clock.sleep(next_ms / 1000)
+                    continue
+            await self._clock.sleep(POLL_S)
+
+    async def _reap(self, now_ms: int, expired: list[ExpiredLease]) -> bool:
+        settlements = []
+        for lease in expired:
+            job = lease.job
+            if job is None or job.state is not JobState.RUNNING:
+                logger.error("job %s: its claim has no readable record; see `jqmaster fsck`", lease.job_id)
+                continue
+            decision = decide_expired(
+                job,
+                now_ms=now_ms,
+                deadline_ms=job.started_at_ms + job.timeout_ms + self._deadline_extra_ms,
+                worker_seen_ms=lease.worker_seen_ms,
+                rules=self._rules,
+                jitter=self._rng.random(),
+            )
+            message = MESSAGES.get(decision.ending, "")
+            entry = codec.encode_attempt(job, decision.ending, message, None)
+            settlements.append(
+                Settlement(
+                    job.id, job.token, decision, entry, _result(job.id, job.token, decision, message, now_ms)
+                )
+            )
+            logger.warning(
+                "job %s, attempt %d on worker %s: %s", job.id, job.attempt, job.worker_id, decision.ending
+            )
+        return not settlements or await self._jobs.reclaim(self._epoch, settlements) is not None
+
+
+def _result(job_id: str, token: str, decision: Decision, message: str, now_ms: int) -> bytes:
+    if decision.state is not JobState.FAILED:
+        return b""
+    reason: Literal["timeout", "other"] = "timeout" if decision.ending == "timeout" else "other"
+    return codec.encode_result(
+        Outcome(
+            job_id,
+            token,
+            "failure",
+            reason=reason,
+            should_retry=False,
+            message=message,
+            finished_at=codec.iso_time(now_ms),
+        )
+    )

@@ -1,0 +1,85 @@
+"""Removes what is over and no longer kept, in bounded steps, and forgets workers that are gone."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.job import JobState
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.store.jobs import MAX_PER_CALL, JobStore
+from jqmaster.store.leadership import Leadership
+from jqmaster.store.workers import WorkerStore
+
+logger = logging.getLogger(__name__)
+
+POLL_S: Final = 1.0
+# After this many full steps others get a turn; a backlog of finished jobs is no emergency.
+MAX_STEPS: Final = 20
+
+
+class Sweeper:
+    """Component of one leadership. `retention` gives milliseconds and the most jobs for each final state."""
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        jobs: JobStore,
+        workers: WorkerStore,
+        clock: Clock,
+        *,
+        retention: Mapping[JobState, tuple[int, int]],
+        forget_worker_ms: int,
+        on_stale: Callable[[], None],
+    ) -> None:
+        self._epoch = leadership.epoch
+        self._jobs = jobs
+        self._workers = workers
+        self._clock = clock
+        self._retention = retention
+        self._forget_worker_ms = forget_worker_ms
+        self._on_stale = on_stale
+        self._loops = BackgroundLoops("sweeper")
+
+    async def start(self) -> None:
+        self._loops.spawn("rounds", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if not await self._round():
+                    self._on_stale()
+                    return
+            except JqmasterError as exc:
+                logger.warning("cannot sweep: %s", exc.detail)
+            await self._clock.sleep(POLL_S)
+
+    async def _round(self) -> bool:
+        """False under a stale epoch."""
+        for state, (retention_ms, max_jobs) in self._retention.items():
+            for _ in range(MAX_STEPS):
+                removed = await self._jobs.sweep(
+                    self._epoch, state, retention_ms=retention_ms, max_jobs=max_jobs
+                )
+                if removed is None:
+                    return False
+                if removed < MAX_PER_CALL:
+                    break
+        for _ in range(MAX_STEPS):
+            discarded = await self._jobs.sweep_results(self._epoch)
+            if discarded is None:
+                return False
+            if discarded < MAX_PER_CALL:
+                break
+        workers, now_ms = await self._workers.all_with_time()
+        for worker in workers:
+            if worker.busy == 0 and now_ms - worker.last_seen_ms > self._forget_worker_ms:
+                logger.info(
+                    "worker %s forgotten: silent for %d s", worker.id, (now_ms - worker.last_seen_ms) // 1000
+                )
+                await self._workers.forget(worker.id)
+        return True

@@ -1,0 +1,79 @@
+"""Looks whether this master still makes progress, and on the right data."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.store import generation
+from jqmaster.store.shard import Shard
+
+logger = logging.getLogger(__name__)
+
+POLL_S: Final = 1.0
+# A client that went silent after a reconnect is the classic way in which a queue stands still without an error.
+REBUILD_AFTER_S: Final = 10.0
+GIVE_UP_AFTER_S: Final = 30.0
+
+
+class Watchdog:
+    """Component. `stalled_s` says how long the leader has made no round (0 where it does not lead); `fail` ends the
+    process with a reason, for its supervisor to start it anew."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        clock: Clock,
+        *,
+        mark: str,
+        stalled_s: Callable[[], float],
+        fail: Callable[[str], None],
+    ) -> None:
+        self._shard = shard
+        self._clock = clock
+        self._mark = mark
+        self._stalled_s = stalled_s
+        self._fail = fail
+        self._rebuilt = False
+        self._loops = BackgroundLoops("watchdog")
+
+    async def start(self) -> None:
+        self._loops.spawn("rounds", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    async def _run(self) -> None:
+        while True:
+            await self._clock.sleep(POLL_S)
+            if await self._is_store_serving():
+                await self._look_at_progress()
+
+    async def _is_store_serving(self) -> bool:
+        """An outage of the store is no stall of ours: it is waited for."""
+        try:
+            mark = await generation.read(self._shard)
+        except JqmasterError:
+            return False
+        if mark != self._mark:
+            self._fail(
+                "the store's data are gone or are others (the generation mark has changed). Nothing is served from it: "
+                "restore the data, or start the masters anew to begin with an empty store"
+            )
+            return False
+        return True
+
+    async def _look_at_progress(self) -> None:
+        stalled_s = self._stalled_s()
+        if stalled_s < REBUILD_AFTER_S:
+            self._rebuilt = False
+        elif stalled_s >= GIVE_UP_AFTER_S:
+            self._fail(f"the dispatcher has made no round for {stalled_s:.0f} s")
+        elif not self._rebuilt:
+            logger.error(
+                "the dispatcher has made no round for %.0f s; its connections are rebuilt", stalled_s
+            )
+            self._rebuilt = True
+            await self._shard.client.reset()

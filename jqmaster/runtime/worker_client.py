@@ -1,0 +1,172 @@
+"""Calls to workers. They return what happened and do not raise: a worker that misbehaves is an everyday outcome."""
+
+import logging
+import math
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgpack
+
+from jqmaster.domain.worker import Worker
+from jqmaster.errors import AddressRefusedError
+from jqmaster.runtime.push_body import encode_push
+from jqmaster.runtime.signing import signed_headers
+from jqmaster.store.jobs import Claim
+
+logger = logging.getLogger(__name__)
+
+CONTENT_TYPE: Final = "application/msgpack"
+# What a worker answers is small; more is garbage, and is not read.
+MAX_ANSWER_BYTES: Final = 256 * 1024
+CONNECT_TIMEOUT_S: Final = 1.0
+MAX_RETRY_AFTER_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    job_id: str
+    reason: str
+    retry_after_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The worker answered: these it has taken, those it has not."""
+
+    accepted: frozenset[str]
+    rejections: list[Rejection] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class NotDelivered:
+    """Nothing of the push was started: it never got there, or was refused whole."""
+
+    why: str
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MaybeDelivered:
+    """Bytes went out and no answer that makes sense came back."""
+
+    why: str
+
+
+PushResult = Delivered | NotDelivered | MaybeDelivered
+
+
+class WorkerClient:
+    """Component. Connects only where `connector` lets it (the egress guard); follows no redirects, reads no proxy settings."""
+
+    def __init__(self, connector: aiohttp.BaseConnector, *, timeout_s: float) -> None:
+        self._connector = connector
+        self._timeout_s = timeout_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=self._connector,
+            timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=CONNECT_TIMEOUT_S),
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            raise_for_status=False,
+        )
+
+    async def stop(self) -> None:
+        if self._session:
+            await self._session.close()
+
+    async def push(self, worker: Worker, epoch: int, claim: Claim) -> PushResult:
+        """Offers claimed jobs to their worker."""
+        body = encode_push(worker.id, epoch, claim)
+        try:
+            status, headers, answer = await self._call(worker, "POST", "/jobs", body)
+        except (
+            aiohttp.ClientConnectorError,
+            aiohttp.InvalidURL,
+            aiohttp.ConnectionTimeoutError,
+            AddressRefusedError,
+        ) as exc:
+            return NotDelivered(f"cannot connect ({type(exc).__name__})")
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as exc:
+            return MaybeDelivered(type(exc).__name__)
+        if status == 200:
+            return _read_push_answer(answer)
+        if status >= 500 and status != 503:
+            return MaybeDelivered(f"status {status}")
+        return NotDelivered(f"status {status}", _retry_after(headers.get("Retry-After")))
+
+    async def cancel(self, worker: Worker, epoch: int, job_id: str, token: str) -> bool:
+        """Orders a worker to stop a job; False when it could not be told."""
+        try:
+            status, _, _ = await self._call(
+                worker, "POST", f"/jobs/{job_id}/cancel", msgpack.packb({"token": token, "epoch": epoch})
+            )
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, AddressRefusedError):
+            return False
+        return status == 200
+
+    async def prove(self, url: str, nonce: str) -> str:
+        """The proof of whoever serves `url`. Raises AddressRefusedError."""
+        try:
+            status, _, answer = await self._send(
+                url + "/challenge", "POST", msgpack.packb({"nonce": nonce}), {}
+            )
+            proof = msgpack.unpackb(answer)["proof"] if status == 200 else None
+        except AddressRefusedError:
+            raise
+        except Exception as exc:
+            raise AddressRefusedError(
+                f"the worker's URL cannot be reached ({type(exc).__name__})", code="address_unverified"
+            ) from None
+        if not isinstance(proof, str):
+            raise AddressRefusedError("what serves the worker's URL is no worker", code="address_unverified")
+        return proof
+
+    async def _call(self, worker: Worker, method: str, path: str, body: bytes) -> tuple[int, Any, bytes]:
+        assert worker.spec.url
+        url = worker.spec.url + path
+        headers = signed_headers(
+            secret=worker.spec.secret, method=method, path=urlsplit(url).path, worker_id=worker.id, body=body
+        )
+        return await self._send(url, method, body, headers)
+
+    async def _send(
+        self, url: str, method: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, Any, bytes]:
+        assert self._session
+        headers = {**headers, "Content-Type": CONTENT_TYPE, "Accept": CONTENT_TYPE}
+        async with self._session.request(
+            method, url, data=body, headers=headers, allow_redirects=False
+        ) as response:
+            answer = await response.content.read(MAX_ANSWER_BYTES + 1)
+            while not response.content.at_eof() and len(answer) <= MAX_ANSWER_BYTES:
+                answer += await response.content.read(MAX_ANSWER_BYTES)
+            if len(answer) > MAX_ANSWER_BYTES:
+                response.close()
+                raise ValueError("the answer is too long")
+            return response.status, response.headers, answer
+
+
+def _read_push_answer(answer: bytes) -> PushResult:
+    try:
+        fields = msgpack.unpackb(answer)
+        rejections = [
+            Rejection(str(item["job_id"]), str(item["reason"]), _retry_after(item.get("retry_after")))
+            for item in fields["rejected"]
+        ]
+        return Delivered(frozenset(map(str, fields["accepted"])), rejections)
+    except Exception:
+        # Whatever a worker can send; what it did with the jobs cannot be known from this.
+        return MaybeDelivered("its answer makes no sense")
+
+
+def _retry_after(value: object) -> float | None:
+    try:
+        seconds = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if math.isfinite(seconds) else None

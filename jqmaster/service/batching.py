@@ -1,0 +1,59 @@
+"""Natural batching: while one call is under way, what arrives is gathered; the next call takes it all. Nobody waits to fill a batch."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from jqmaster.errors import OverloadedError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class NaturalBatcher(Generic[T, R]):
+    """Component. `flush` takes up to `max_batch` items and answers one result each, in order.
+
+    A caller that is cancelled leaves its item in the batch: what it asked for may happen, as with any lost answer.
+    """
+
+    def __init__(
+        self, flush: Callable[[Sequence[T]], Awaitable[Sequence[R]]], *, max_batch: int, max_waiting: int
+    ) -> None:
+        self._flush = flush
+        self._max_batch = max_batch
+        self._max_waiting = max_waiting
+        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._worker: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Nothing runs before the first item."""
+
+    async def stop(self) -> None:
+        """Returns when everything that was submitted is answered."""
+        if self._worker:
+            await self._worker
+
+    async def submit(self, item: T) -> R:
+        """The item's result, or the error of its batch. Raises OverloadedError when too many wait already."""
+        if len(self._waiting) >= self._max_waiting:
+            raise OverloadedError("too many requests wait for the store", retry_after_s=1)
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work(), name="batcher")
+        return await future
+
+    async def _work(self) -> None:
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._max_batch))]
+            try:
+                results = await self._flush([item for item, _ in batch])
+            except Exception as exc:
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(exc)
+            else:
+                for (_, future), result in zip(batch, results, strict=True):
+                    if not future.done():
+                        future.set_result(result)

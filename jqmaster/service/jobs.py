@@ -1,0 +1,193 @@
+"""What pushers and operators do with jobs."""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NoReturn
+
+from jqmaster.clock import Clock
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.job import Attempt, Job, JobSpec, JobState
+from jqmaster.errors import ConflictError, FieldError, NotFoundError
+from jqmaster.service.batching import NaturalBatcher
+from jqmaster.service.waiters import FinishWaiters
+from jqmaster.store.inspect import Inspector, JobFilter
+from jqmaster.store.jobs import MAX_PER_CALL, Accepted, JobStore, StateConflict
+
+IDEMPOTENCY_LIFE_MS: Final = 24 * 3600 * 1000
+# Enough for many thousands of pushes a second; beyond it the store is the bottleneck and waiting would only grow.
+MAX_WAITING_ENQUEUES: Final = 5_000
+# The store's word that a job ended can be lost; a long poll looks again this often.
+LOOK_AGAIN_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail:
+    """A job with everything that happened to it, the present attempt last."""
+
+    job: Job
+    attempts: list[Attempt]
+
+
+TellWorker = Callable[[str, str, str], Coroutine[None, None, None]]
+
+
+class JobService:
+    """Component. `tell_worker(worker_id, job_id, token)` orders a worker to stop a canceled job; its failure is made
+    good by the answer to the worker's next heartbeat."""
+
+    def __init__(
+        self,
+        jobs: JobStore,
+        inspector: Inspector,
+        waiters: FinishWaiters,
+        tell_worker: TellWorker,
+        clock: Clock,
+    ) -> None:
+        self._jobs = jobs
+        self._inspector = inspector
+        self._waiters = waiters
+        self._tell_worker = tell_worker
+        self._clock = clock
+        self._enqueues: NaturalBatcher[JobSpec, Accepted] = NaturalBatcher(
+            jobs.enqueue, max_batch=MAX_PER_CALL, max_waiting=MAX_WAITING_ENQUEUES
+        )
+        self._orders: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        await self._enqueues.start()
+
+    async def stop(self) -> None:
+        await self._enqueues.stop()
+        await asyncio.gather(*self._orders, return_exceptions=True)
+
+    async def enqueue(self, spec: JobSpec, idempotency_key: str | None = None) -> tuple[str, bool]:
+        """The job's ID, and whether it is new. Raises ConflictError when the ID or key stands for another request."""
+        if idempotency_key is not None:
+            digest = hashlib.blake2b(idempotency_key.encode(), digest_size=16).hexdigest()
+            bound = await self._jobs.reserve_id(digest, spec, life_ms=IDEMPOTENCY_LIFE_MS)
+            if bound is None:
+                raise ConflictError(
+                    "the Idempotency-Key was used for another request", code="idempotency_key_reused"
+                )
+            spec = replace(spec, id=bound)
+        accepted = await self._enqueues.submit(spec)
+        if accepted is Accepted.TAKEN:
+            raise ConflictError(f"job {spec.id} exists with other content", code="id_taken")
+        return spec.id, accepted is Accepted.NEW
+
+    async def enqueue_bulk(self, specs: Sequence[JobSpec]) -> list[str]:
+        """The IDs, in order. Raises ConflictError that names each index whose ID is taken; then none is accepted."""
+        first: dict[str, JobSpec] = {}
+        doubled = [n for n, spec in enumerate(specs) if first.setdefault(spec.id, spec) != spec]
+        taken = doubled or await self._jobs.find_taken(specs)
+        if not taken:
+            accepted = await self._jobs.enqueue(specs)
+            # Only another bulk at this very instant can still be in the way.
+            taken = [n for n, outcome in enumerate(accepted) if outcome is Accepted.TAKEN]
+        if taken:
+            errors = [FieldError(("jobs", n, "id"), "stands for another job already") for n in taken]
+            raise ConflictError(f"{len(taken)} of the IDs are taken", code="id_taken", errors=errors)
+        return [spec.id for spec in specs]
+
+    async def view(self, job_id: str) -> JobDetail:
+        """Raises NotFoundError."""
+        job = await self._get(job_id)
+        attempts = await self._jobs.history(job_id)
+        if job.attempt > 0 and not any(a.attempt == job.attempt for a in attempts):
+            outcome = {JobState.SUCCEEDED: "success", JobState.RUNNING: None}.get(job.state, str(job.state))
+            attempts.append(
+                Attempt(
+                    job.attempt, job.worker_id, job.started_at_ms, job.finished_at_ms, outcome, None, None
+                )
+            )
+        return JobDetail(job, attempts)
+
+    async def page(
+        self, wanted: JobFilter, *, limit: int, cursor: str | None
+    ) -> tuple[list[Job], str | None, dict[JobState, int]]:
+        """Jobs, where to go on, and the counts by state. Raises InvalidError for a foreign cursor."""
+        jobs, next_cursor = await self._inspector.page(wanted, limit=limit, cursor=cursor)
+        return jobs, next_cursor, await self._inspector.counts()
+
+    async def result(self, job_id: str, *, wait_s: float) -> bytes | JobState | None:
+        """The encoded Result; or after `wait_s` the state of a job that is not over; or None: nothing is kept."""
+        if not is_id(job_id):
+            return None
+        ends_at_s = self._clock.monotonic_s() + wait_s
+        while True:
+            left_s = ends_at_s - self._clock.monotonic_s()
+            result = await self._jobs.fetch_result(job_id, watch=left_s > 0)
+            if not isinstance(result, JobState) or left_s <= 0:
+                return result
+            await self._waiters.wait(job_id, min(left_s, LOOK_AGAIN_S))
+
+    async def cancel(self, job_id: str) -> None:
+        """Raises NotFoundError, ConflictError (it is over)."""
+        job = await self._get(job_id)
+        try:
+            claim = await self._jobs.cancel(job)
+        except KeyError:
+            raise _unknown(job_id) from None
+        except StateConflict as exc:
+            _raise_conflict(exc, "be canceled")
+        if claim:
+            worker_id, token = claim
+            order = asyncio.create_task(self._tell_worker(worker_id, job_id, token))
+            self._orders.add(order)
+            order.add_done_callback(self._orders.discard)
+
+    async def retry(self, job_id: str) -> None:
+        """Raises NotFoundError, ConflictError (it is not over)."""
+        await self._steer(self._jobs.retry, job_id, "be retried")
+
+    async def run_now(self, job_id: str) -> None:
+        """Raises NotFoundError, ConflictError (it does not wait)."""
+        await self._steer(self._jobs.run_now, job_id, "be run now")
+
+    async def delete(self, job_id: str) -> None:
+        """Raises NotFoundError, ConflictError (it runs)."""
+        await self._steer(self._jobs.delete, job_id, "be deleted")
+
+    async def patch(
+        self,
+        job_id: str,
+        *,
+        priority: int | None,
+        run_at_ms: int | None,
+        max_retry: int | None,
+        timeout_ms: int | None,
+    ) -> None:
+        """Raises NotFoundError, ConflictError (it does not wait)."""
+
+        async def change(known_id: str) -> None:
+            await self._jobs.patch(
+                known_id, priority=priority, run_at_ms=run_at_ms, max_retry=max_retry, timeout_ms=timeout_ms
+            )
+
+        await self._steer(change, job_id, "be changed")
+
+    async def _steer(self, change: Callable[[str], Awaitable[None]], job_id: str, what: str) -> None:
+        if not is_id(job_id):
+            raise _unknown(job_id)
+        try:
+            await change(job_id)
+        except KeyError:
+            raise _unknown(job_id) from None
+        except StateConflict as exc:
+            _raise_conflict(exc, what)
+
+    async def _get(self, job_id: str) -> Job:
+        job = await self._jobs.get(job_id) if is_id(job_id) else None
+        if job is None:
+            raise _unknown(job_id)
+        return job
+
+
+def _unknown(job_id: str) -> NotFoundError:
+    return NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
+
+
+def _raise_conflict(conflict: StateConflict, what: str) -> NoReturn:
+    raise ConflictError(f"a {conflict.state} job cannot {what}", code=f"job_{conflict.state}") from None

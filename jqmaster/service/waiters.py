@@ -1,0 +1,33 @@
+"""Who waits for which job to end."""
+
+import asyncio
+from collections import defaultdict
+
+
+class FinishWaiters:
+    """Wakes those who wait, on the store's word; the word may be lost, so waiters look again after a while by themselves."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
+
+    def finished(self, job_id: str) -> None:
+        for event in self._waiting.get(job_id, ()):
+            event.set()
+
+    def wake_all(self) -> None:
+        for job_id in list(self._waiting):
+            self.finished(job_id)
+
+    async def wait(self, job_id: str, seconds: float) -> None:
+        """Returns when the job is said to have ended, or after `seconds`."""
+        event = asyncio.Event()
+        self._waiting[job_id].add(event)
+        try:
+            async with asyncio.timeout(seconds):
+                await event.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._waiting[job_id].discard(event)
+            if not self._waiting[job_id]:
+                del self._waiting[job_id]

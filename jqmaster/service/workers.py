@@ -1,0 +1,153 @@
+"""What workers say to a master."""
+
+import hashlib
+import hmac
+import logging
+import random
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from jqmaster.domain.ids import is_id, new_id
+from jqmaster.domain.job import JobState
+from jqmaster.domain.outcome import Decision, Outcome, decide
+from jqmaster.domain.worker import Worker, WorkerSpec
+from jqmaster.errors import AddressRefusedError, NotFoundError
+from jqmaster.store import codec
+from jqmaster.store.jobs import JobStore, Settlement
+from jqmaster.store.workers import Heartbeat, WorkerStore
+
+logger = logging.getLogger(__name__)
+
+# A longer message is cut: it is for people, and every failed attempt keeps one.
+MAX_MESSAGE: Final = 1_000
+
+
+class AddressProver(Protocol):
+    async def prove(self, url: str, nonce: str) -> str:
+        """The proof that the worker at `url` answers to `nonce`. Raises AddressRefusedError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    worker_id: str
+    epoch: int
+    store_time_ms: int
+
+
+class WorkerService:
+    """`rng` gives the jitter of retries."""
+
+    def __init__(
+        self, workers: WorkerStore, jobs: JobStore, prover: AddressProver, *, rng: random.Random | None = None
+    ) -> None:
+        self._workers = workers
+        self._jobs = jobs
+        self._prover = prover
+        self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
+
+    async def register(self, spec: WorkerSpec) -> Registration:
+        """A new worker ID. Raises AddressRefusedError when whoever serves the URL does not know the secret."""
+        if spec.url is not None:
+            nonce = secrets.token_urlsafe(32)
+            proof = await self._prover.prove(spec.url, nonce)
+            expected = hmac.new(spec.secret.encode(), nonce.encode(), hashlib.sha256).hexdigest()
+            if not hmac.compare_digest(proof.encode(), expected.encode()):
+                raise AddressRefusedError(
+                    "the worker at this URL does not know the secret", code="address_unverified"
+                )
+        worker_id = new_id()
+        now_ms, epoch = await self._workers.register(worker_id, spec)
+        logger.info(
+            "worker %s registered: %s at %s", worker_id, ", ".join(spec.names[:5]), spec.url or "(pulls)"
+        )
+        return Registration(worker_id, epoch, now_ms)
+
+    async def heartbeat(self, worker_id: str, claims: Sequence[tuple[str, str]], free: int) -> Heartbeat:
+        """Raises NotFoundError when the worker is not (any more) registered."""
+        answer = await self._workers.renew(worker_id, claims, free) if is_id(worker_id) else None
+        if answer is None:
+            raise _unknown(worker_id)
+        return answer
+
+    async def confirm_start(
+        self, worker_id: str, claims: Sequence[tuple[str, str]]
+    ) -> tuple[list[str], list[str]]:
+        """Job IDs that may start, and those whose token is stale."""
+        if not is_id(worker_id):
+            raise _unknown(worker_id)
+        verdicts = await self._jobs.confirm_start(worker_id, claims)
+        return _split([job_id for job_id, _ in claims], verdicts)
+
+    async def results(self, worker_id: str, outcomes: Sequence[Outcome]) -> tuple[list[str], list[str]]:
+        """Job IDs whose outcome counts (or did before), and those whose token is stale."""
+        if not is_id(worker_id):
+            raise _unknown(worker_id)
+        succeeded = [o for o in outcomes if o.type == "success"]
+        others = [o for o in outcomes if o.type != "success"]
+        accepted: list[str] = []
+        stale: list[str] = []
+        if succeeded:
+            verdicts = await self._jobs.settle_success(
+                worker_id, [(o.job_id, o.token, codec.encode_result(o)) for o in succeeded]
+            )
+            accepted, stale = _split([o.job_id for o in succeeded], verdicts)
+        if others:
+            settlements = await self._decide(others)
+            verdicts = await self._jobs.settle(worker_id, settlements)
+            more_accepted, more_stale = _split([s.job_id for s in settlements], verdicts)
+            accepted, stale = accepted + more_accepted, stale + more_stale
+            known = {s.job_id for s in settlements}
+            stale += [o.job_id for o in others if o.job_id not in known]
+        return accepted, stale
+
+    async def _decide(self, outcomes: Sequence[Outcome]) -> list[Settlement]:
+        jobs = await self._jobs.get_without_argument([o.job_id for o in outcomes])
+        settlements = []
+        for outcome in outcomes:
+            job = jobs.get(outcome.job_id)
+            if job is None:
+                continue
+            decision = decide(job, outcome, jitter=self._rng.random())
+            message = outcome.message[:MAX_MESSAGE]
+            settlements.append(
+                Settlement(
+                    outcome.job_id,
+                    outcome.token,
+                    decision,
+                    codec.encode_attempt(job, decision.ending, message, outcome.error),
+                    _final_result(decision, outcome),
+                )
+            )
+        return settlements
+
+    async def leave(self, worker_id: str) -> None:
+        """An orderly leave; what it still holds ends with its leases. Raises NotFoundError."""
+        if not (is_id(worker_id) and await self._workers.forget(worker_id)):
+            raise _unknown(worker_id)
+        logger.info("worker %s left", worker_id)
+
+    async def get(self, worker_id: str) -> Worker:
+        """Raises NotFoundError."""
+        worker = await self._workers.get(worker_id) if is_id(worker_id) else None
+        if worker is None:
+            raise _unknown(worker_id)
+        return worker
+
+    async def all(self) -> list[Worker]:
+        return await self._workers.all()
+
+
+def _final_result(decision: Decision, outcome: Outcome) -> bytes:
+    return codec.encode_result(outcome) if decision.state is JobState.FAILED else b""
+
+
+def _split(job_ids: Sequence[str], verdicts: Sequence[bool]) -> tuple[list[str], list[str]]:
+    pairs = list(zip(job_ids, verdicts, strict=True))
+    return [job_id for job_id, ok in pairs if ok], [job_id for job_id, ok in pairs if not ok]
+
+
+def _unknown(worker_id: str) -> NotFoundError:
+    return NotFoundError(f"no worker {worker_id[:64]}; register again", code="unknown_worker")
