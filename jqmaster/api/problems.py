@@ -92,6 +92,11 @@ def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> In
     return InvalidError("the request is not valid", errors=errors)
 
 
+def edge_problem(status: HTTPStatus, code: str) -> bytes:
+    """The MessagePack problem for bytes that never became a request, and so could not say how they want it."""
+    return encode(_problem(status, status.phrase, "", code), Encoding.MSGPACK)
+
+
 def echo(value: object) -> str:
     """Input as it may stand in a message: escaped, at most 64 characters."""
     # Cut before escaping: the repr of a large value must not be built.
@@ -122,14 +127,7 @@ def _response(
     encoding: Encoding,
     headers: dict[str, str],
 ) -> Response:
-    problem: dict[str, Any] = {
-        "type": "about:blank",
-        "title": title,
-        "status": int(status),
-        "detail": _printable(detail, _MAX_DETAIL),
-        "code": code,
-        "errors": [],
-    }
+    problem = _problem(status, title, detail, code)
     # JSON of printable ASCII is the longer form of the two.
     room = MAX_PROBLEM_BYTES - len(json.dumps(problem)) - 100
     for index, error in enumerate(errors):
@@ -142,6 +140,17 @@ def _response(
         problem["errors"].append(entry)
     media_type = "application/problem+json" if encoding is Encoding.JSON else encoding.value
     return Response(encode(problem, encoding), status, headers, media_type)
+
+
+def _problem(status: int, title: str, detail: str, code: str) -> dict[str, Any]:
+    return {
+        "type": "about:blank",
+        "title": title,
+        "status": int(status),
+        "detail": _printable(detail, _MAX_DETAIL),
+        "code": code,
+        "errors": [],
+    }
 
 
 def _printable(text: str, limit: int) -> str:

@@ -1,0 +1,377 @@
+"""The HTTP server of a master: uvicorn's httptools protocol with the limits that uvicorn does not have.
+
+One sweep over all connections, a few times a second, enforces every deadline; a request costs no timer.
+"""
+
+import asyncio
+import contextlib
+import functools
+import logging
+import math
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from jqmaster.api.problems import edge_problem, problem_response
+from jqmaster.api.wire import join_fields, negotiate
+from jqmaster.config import Settings
+from jqmaster.errors import OverloadedError
+
+logger = logging.getLogger(__name__)
+
+Message = MutableMapping[str, Any]
+AsgiApp = Callable[
+    [MutableMapping[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
+    Awaitable[None],
+]
+
+KEEP_ALIVE_S: Final = 75.0
+STOP_GRACE_S: Final = 5.0
+MAX_TARGET_BYTES: Final = 2048
+MAX_PIPELINE: Final = 100
+# Between the last byte of a refusal and the end of the connection: time for the client to read it. Closing at once
+# with unread input makes the kernel send a reset, which takes the answer away.
+_LINGER_S: Final = 1.0
+_BODY_BYTES_PER_S: Final = 64 * 1024
+_TLS_HANDSHAKE: Final = 0x16
+
+
+class MasterServer:
+    """Serves one ASGI application (lifecycle component). Signals, logging and lifespan belong to the caller."""
+
+    def __init__(self, app: AsgiApp, settings: Settings, *, sockets: Sequence[socket.socket] = ()) -> None:
+        """`sockets`: bound ones to serve instead of the settings' host and port."""
+        self._app = app
+        self._settings = settings
+        self._sockets = sockets
+        self._servers: list[asyncio.Server] = []
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._state = ServerState()
+        self._stopping = False
+
+    @property
+    def port(self) -> int:
+        """The port bound by `start`."""
+        return int(self._servers[0].sockets[0].getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        """The address bound by `start`, without a path."""
+        host = self._servers[0].sockets[0].getsockname()[0]
+        scheme = "https" if self._settings.tls_certfile else "http"
+        return f"{scheme}://[{host}]:{self.port}" if ":" in host else f"{scheme}://{host}:{self.port}"
+
+    @property
+    def connections(self) -> int:
+        """Connections open now."""
+        return len(self._state.connections)
+
+    async def start(self) -> None:
+        """Listen. Raises OSError when the address cannot be bound."""
+        settings = self._settings
+        config = Config(
+            self._serve,
+            interface="asgi3",
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            ssl_certfile=settings.tls_certfile,
+            ssl_keyfile=settings.tls_keyfile,
+        )
+        config.load()
+        limits = _Limits(
+            head_bytes=settings.max_header_bytes,
+            header_count=settings.max_header_count,
+            connections=settings.max_connections,
+            receipt_s=settings.receipt_deadline_s,
+            write_s=settings.write_deadline_s,
+        )
+        loop = asyncio.get_running_loop()
+        listen = functools.partial(
+            loop.create_server,
+            functools.partial(EdgeProtocol, config, self._state, limits),
+            ssl=config.ssl,
+            ssl_handshake_timeout=settings.receipt_deadline_s if config.ssl else None,
+            backlog=config.backlog,
+        )
+        if self._sockets:
+            self._servers = [await listen(sock=sock) for sock in self._sockets]
+        else:
+            self._servers = [await listen(host=settings.host, port=settings.port)]
+        self._stopping = False
+        self._sweep(min(0.5, settings.receipt_deadline_s / 4, settings.write_deadline_s / 4))
+
+    async def stop(self) -> None:
+        """Accept nothing more, let requests end for a grace time, then answer the rest 503 and close."""
+        self._stopping = True
+        for server in self._servers:
+            server.close()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        if tasks := list(self._state.tasks):
+            await asyncio.wait(tasks, timeout=STOP_GRACE_S)
+        if tasks := list(self._state.tasks):
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=STOP_GRACE_S)
+        for connection in list(self._state.connections):
+            connection.transport.close()
+        # A client that does not read its last answer would hold the stop up.
+        deadline = asyncio.get_running_loop().time() + _LINGER_S
+        while self._state.connections and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110  uvicorn's set
+            await asyncio.sleep(0.01)
+        for connection in list(self._state.connections):
+            connection.transport.abort()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for server in self._servers:
+            await server.wait_closed()
+
+    def _sweep(self, interval_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        for connection in list(self._state.connections):
+            assert isinstance(connection, EdgeProtocol)
+            connection.check_deadlines(now_s)
+        self._sweeper = loop.call_later(interval_s, self._sweep, interval_s)
+
+    async def _serve(
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            # Ours alone: the task belongs to the protocol, and only `stop` cancels it. The reason must be told here,
+            # since uvicorn would log it as a fault of the application.
+            if not self._stopping:
+                raise
+            response = problem_response(
+                OverloadedError("the master is stopping"),
+                negotiate(join_fields(scope["headers"]), strict=False),
+            )
+            with contextlib.suppress(RuntimeError):  # the answer had begun
+                await response(scope, receive, send)
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    head_bytes: int
+    header_count: int
+    connections: int
+    receipt_s: float
+    write_s: float
+
+
+class EdgeProtocol(HttpToolsProtocol):
+    """One connection. What it refuses never reaches the application."""
+
+    def __init__(self, config: Config, state: ServerState, limits: _Limits) -> None:
+        super().__init__(config, state, {})
+        self._limits = limits
+        self._deadline_s = math.inf
+        self._unsent = 0  # bytes of the answer that the client had not taken at the last look
+        self._stalled_since_s = 0.0
+        # The request that is arriving:
+        self._arriving = False
+        self._in_head = False
+        self._began_s = 0.0  # 0: within the chunk that is being parsed
+        self._received = 0
+        self._completed = False  # a request ended within the chunk that is being parsed
+        # The end of the connection:
+        self._close_after = False
+        self._deaf = False  # input is thrown away
+        self._refusal: tuple[HTTPStatus, str] | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._deadline_s = self.loop.time() + self._limits.receipt_s
+        if len(self.connections) > self._limits.connections:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", linger=False)
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
+        self._completed = False
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # Ignored: the request itself is answered. What follows it is in a protocol that nobody agreed to.
+            self._deaf = True
+            return
+        except httptools.HttpParserInvalidMethodError:
+            if data[0] == _TLS_HANDSHAKE:
+                self.transport.close()
+            else:
+                self._refuse_in_turn(HTTPStatus.NOT_IMPLEMENTED, "unknown_method")
+            return
+        except httptools.HttpParserError:
+            self._refuse_in_turn(*(self._refusal or (HTTPStatus.BAD_REQUEST, "unparsable")))
+            return
+        if not self._arriving:
+            return
+        if not self._began_s:
+            self._began_s = self.loop.time()
+        if not self._completed:
+            self._received += len(data)
+        self._deadline_s = self._began_s + self._limits.receipt_s + self._received / _BODY_BYTES_PER_S
+        # The parser holds back an unfinished header, so its size shows only here. After the head it is trailers that
+        # gather.
+        if self._in_head and self._received > self._limits.head_bytes:
+            self._refuse_in_turn(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
+        elif len(self.headers) > self._limits.header_count:
+            self._refuse_in_turn(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._arriving = self._in_head = True
+        self._began_s = 0.0
+        self._received = 0
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        if len(self.url) > MAX_TARGET_BYTES:
+            self._stop_parsing(HTTPStatus.REQUEST_URI_TOO_LONG, "target_too_long")
+
+    def on_headers_complete(self) -> None:
+        headers = self.headers
+        if len(headers) > self._limits.header_count:
+            self._stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
+        hosts = 0
+        size = 0
+        for name, value in headers:
+            size += len(name) + len(value)
+            if name == b"host":
+                hosts += 1
+            elif name == b"transfer-encoding" and value.lower() != b"chunked":
+                self._stop_parsing(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_transfer_encoding")
+        if size > self._limits.head_bytes:
+            self._stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
+        if hosts != 1:
+            self._stop_parsing(HTTPStatus.BAD_REQUEST, "bad_host")
+        if self.parser.get_http_version() not in ("1.1", "1.0"):
+            self._stop_parsing(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "http_version_not_supported")
+        if len(self.pipeline) >= MAX_PIPELINE:
+            # The client has not waited for a hundred answers; it gets those no more.
+            self._deaf = True
+            self.transport.abort()
+            raise _ParsingEndsError
+        super().on_headers_complete()
+        self._in_head = False
+        if not self.cycle.keep_alive:
+            # Until the body is here uvicorn must not close by itself: see _LINGER_S.
+            self._close_after = self.cycle.keep_alive = True
+        # The scope keeps its list; trailers must not slip fields into a request that is already being judged.
+        self.headers = []
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._arriving = False
+        self._completed = True
+        self._deadline_s = math.inf
+        if self._close_after:
+            self._close_after = self.cycle.keep_alive = False
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+            return
+        if self._refusal is not None:
+            self._refuse(*self._refusal)
+        elif self._deaf or (self.cycle.response_complete and self.cycle.more_body):
+            # The answer came before the end of the body (413 and its like): the rest is not wanted.
+            self._linger()
+        else:
+            if not self._arriving:
+                self._deadline_s = self.loop.time() + KEEP_ALIVE_S
+            self.flow.resume_reading()
+
+    def check_deadlines(self, now_s: float) -> None:
+        """Called by the sweep: end what takes too long to arrive, to be read or to come."""
+        unsent = self.transport.get_write_buffer_size()
+        if not unsent or unsent < self._unsent:
+            self._stalled_since_s = now_s
+        self._unsent = unsent
+        if unsent and now_s - self._stalled_since_s > self._limits.write_s:
+            self.transport.abort()
+        elif now_s > self._deadline_s:
+            if self._deaf:
+                if not unsent:
+                    self.transport.abort()
+            elif self.flow.read_paused:
+                self._deadline_s = now_s + self._limits.receipt_s  # we do not read: not the client's fault
+            elif self._arriving:
+                self._refuse_in_turn(HTTPStatus.REQUEST_TIMEOUT, "receipt_deadline")
+            else:
+                self.transport.close()
+
+    def _stop_parsing(self, status: HTTPStatus, code: str) -> None:
+        self._refusal = (status, code)
+        raise _ParsingEndsError
+
+    def _refuse_in_turn(self, status: HTTPStatus, code: str) -> None:
+        """Refuse what is arriving; what arrived whole before it is answered first."""
+        self._deaf = True
+        self._arriving = False
+        self._deadline_s = math.inf
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            self._refuse(status, code)
+        elif cycle.more_body:
+            # Its own body is broken or late. The application is told that the client has gone.
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle.response_started or self.pipeline:
+                self.transport.abort()
+            else:
+                self._refuse(status, code)
+        else:
+            self._refusal = (status, code)
+
+    def _refuse(self, status: HTTPStatus, code: str, *, linger: bool = True) -> None:
+        self._deaf = True
+        self.transport.write(_refusal_bytes(status, code))
+        if linger:
+            self._linger()
+        else:
+            self.transport.close()
+
+    def _linger(self) -> None:
+        self._deaf = True
+        self._arriving = False
+        self._deadline_s = self.loop.time() + _LINGER_S
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.flow.resume_reading()
+
+
+class _ParsingEndsError(Exception):
+    """Raised in a parser callback; the parser turns it into its own error."""
+
+
+@functools.cache
+def _refusal_bytes(status: HTTPStatus, code: str) -> bytes:
+    body = edge_problem(status, code)
+    retry_after = "retry-after: 1\r\n" if status == HTTPStatus.SERVICE_UNAVAILABLE else ""
+    head = (
+        f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: application/msgpack\r\n"
+        f"content-length: {len(body)}\r\n{retry_after}connection: close\r\n\r\n"
+    )
+    return head.encode() + body

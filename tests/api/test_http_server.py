@@ -1,0 +1,464 @@
+"""The edge against malformed, slow and greedy clients, over raw sockets."""
+
+import asyncio
+import contextlib
+import gc
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import msgpack
+import pytest
+
+from jqmaster.api.http_server import MasterServer
+from jqmaster.api.problems import problem_response
+from jqmaster.api.wire import Encoding, join_fields, read_body
+from jqmaster.config import Settings
+from jqmaster.errors import JqmasterError
+
+HOST = b"Host: localhost\r\n"
+GET = b"GET / HTTP/1.1\r\n" + HOST + b"\r\n"
+
+
+class App:
+    """Answers a path's behaviour; remembers what reached it."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, bytes]] = []
+        self.release = asyncio.Event()
+        self.disconnects = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        path, method = scope["path"], scope["method"]
+        body = b""
+        if path == "/early":
+            await self._answer(send, 401, b"no")
+            return
+        if path == "/wait":
+            self.calls.append((method, path, b""))
+            await self.release.wait()
+        elif path == "/large":
+            await self._answer(send, 200, b"x" * 8_000_000)
+            return
+        elif method == "POST":
+            try:
+                body = await read_body(join_fields(scope["headers"]), receive, max_bytes=100_000)
+            except JqmasterError as error:
+                self.disconnects += error.code == "truncated"
+                await problem_response(error, Encoding.MSGPACK)(scope, receive, send)
+                return
+        self.calls.append((method, path, body))
+        await self._answer(send, 200, msgpack.packb(len(scope["headers"])))
+
+    @staticmethod
+    async def _answer(send: Any, status: int, body: bytes) -> None:
+        headers = [(b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+class Edge:
+    def __init__(self, app: App, server: MasterServer) -> None:
+        self.app = app
+        self.server = server
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port, limit=1 << 24)
+        try:
+            yield reader, writer
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def exchange(self, sent: bytes, *, half_close: bool = False) -> bytes:
+        """All that comes back until the server closes."""
+        async with self.connection() as (reader, writer):
+            writer.write(sent)
+            with contextlib.suppress(ConnectionError):
+                await writer.drain()
+                if half_close:
+                    writer.write_eof()
+            return await asyncio.wait_for(read_to_end(reader), 10)
+
+
+async def read_to_end(reader: asyncio.StreamReader) -> bytes:
+    received = b""
+    with contextlib.suppress(ConnectionError):
+        while chunk := await reader.read(65536):
+            received += chunk
+    return received
+
+
+async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(
+        int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.startswith(b"content-length:")
+    )
+    return int(head.split()[1]), await reader.readexactly(length)
+
+
+def statuses(received: bytes) -> list[int]:
+    return [int(part[:3]) for part in received.split(b"HTTP/1.1 ")[1:]]
+
+
+Start = Callable[..., Awaitable[Edge]]
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    servers = []
+
+    async def start_edge(**settings: Any) -> Edge:
+        app = App()
+        server = MasterServer(app, Settings(port=0, **settings))
+        await server.start()
+        servers.append((app, server))
+        return Edge(app, server)
+
+    yield start_edge
+    for app, server in servers:
+        app.release.set()
+        await server.stop()
+        assert server.connections == 0
+
+
+@pytest.fixture
+async def edge(start: Start) -> Edge:
+    return await start()
+
+
+async def wait_until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def test_requests_on_one_connection_are_answered_in_order(edge: Edge) -> None:
+    async with edge.connection() as (reader, writer):
+        for body in (b"\x01", b"\x02"):
+            length = str(len(body)).encode()
+            writer.write(
+                b"POST /a HTTP/1.1\r\n" + HOST + b"Content-Type: application/msgpack\r\nContent-Length: " + length
+                + b"\r\n\r\n" + body
+            )  # fmt: skip
+            assert (await read_answer(reader))[0] == 200
+    assert [call[2] for call in edge.app.calls] == [b"\x01", b"\x02"]
+
+
+@pytest.mark.req("J11")
+async def test_an_answer_names_neither_server_nor_date(edge: Edge) -> None:
+    async with edge.connection() as (reader, writer):
+        writer.write(GET)
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    assert b"server:" not in head
+    assert b"date:" not in head
+
+
+MALFORMED = {
+    "two lengths": (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400),
+    "same length twice": (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 1\r\nContent-Length: 1\r\n\r\na", 400),
+    "negative length": (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\n", 400),
+    "length 1e3": (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 1e3\r\n\r\n", 400),
+    "length abc": (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: abc\r\n\r\n", 400),
+    "length 2^64": (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 18446744073709551616\r\n\r\n", 400),
+    "chunked and length": (
+        b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    "length and chunked": (
+        b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n", 400),
+    "gzip, chunked": (b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 415),
+    "identity": (b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: identity\r\n\r\n", 415),
+    "no Host": (b"GET / HTTP/1.1\r\n\r\n", 400),
+    "two Hosts": (b"GET / HTTP/1.1\r\n" + HOST + HOST + b"\r\n", 400),
+    "NUL in path": (b"GET /\0 HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "CR in path": (b"GET /\r HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "DEL in path": (b"GET /\x7f HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "tab in path": (b"GET /\tx HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "raw byte in path": (b"GET /\xc0\xaf HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "NUL in header": (b"GET / HTTP/1.1\r\n" + HOST + b"X: a\0b\r\n\r\n", 400),
+    "CR in header": (b"GET / HTTP/1.1\r\n" + HOST + b"X: a\rb\r\n\r\n", 400),
+    "LF alone in header": (b"GET / HTTP/1.1\r\n" + HOST + b"X: a\nb: c\r\n\r\n", 400),
+    "DEL in header": (b"GET / HTTP/1.1\r\n" + HOST + b"X: a\x7f\r\n\r\n", 400),
+    "folded header": (b"GET / HTTP/1.1\r\n" + HOST + b"X: a\r\n b\r\n\r\n", 400),
+    "blank before colon": (b"GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400),
+    "HTTP/1.2": (b"GET / HTTP/1.2\r\n" + HOST + b"\r\n", 400),
+    "HTTP/2.0": (b"GET / HTTP/2.0\r\n" + HOST + b"\r\n", 505),
+    "HTTP/2 preface": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04", 400),
+    "lower-case method": (b"get / HTTP/1.1\r\n" + HOST + b"\r\n", 501),
+    "method of 200 characters": (b"G" * 200 + b" / HTTP/1.1\r\n" + HOST + b"\r\n", 501),
+    "CONNECT": (b"CONNECT a:80 HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "long path": (b"GET /" + b"a" * 65536 + b" HTTP/1.1\r\n" + HOST + b"\r\n", 414),
+    "header of 100 KB": (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 100_000 + b"\r\n\r\n", 431),
+    "head without end": (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 300_000, 431),
+    "5,000 headers": (b"GET / HTTP/1.1\r\n" + HOST + b"X: a\r\n" * 5000 + b"\r\n", 431),
+    "65 headers": (b"GET / HTTP/1.1\r\n" + HOST + b"X: a\r\n" * 64 + b"\r\n", 431),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+async def test_a_malformed_head_is_refused_and_the_connection_closed(
+    edge: Edge, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent, status = MALFORMED[name]
+    received = await edge.exchange(sent)
+    assert statuses(received) == [status]
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert b"connection: close" in head
+    assert msgpack.unpackb(body)["status"] == status
+    assert edge.app.calls == []
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        b"zz\r\nabc\r\n0\r\n\r\n",
+        b"3\r\nabcXX0\r\n\r\n",
+        b"3\nabc\r\n0\r\n\r\n",
+        b"-1\r\n\r\n",
+        b"f" * 17 + b"\r\n",
+    ],
+)
+async def test_a_bad_chunk_is_refused_and_the_application_sees_no_whole_body(
+    edge: Edge, chunks: bytes
+) -> None:
+    head = (
+        b"POST / HTTP/1.1\r\n"
+        + HOST
+        + b"Content-Type: application/msgpack\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    received = await edge.exchange(head + chunks)
+    assert statuses(received) == [400]
+    assert edge.app.calls == []
+
+
+async def test_a_tls_hello_on_the_plain_port_is_closed_without_a_word(
+    edge: Edge, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await edge.exchange(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 100) == b""
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_http_1_0_is_served_and_closed(edge: Edge) -> None:
+    received = await edge.exchange(b"GET / HTTP/1.0\r\n" + HOST + b"\r\n")
+    assert statuses(received) == [200]
+    assert statuses(await edge.exchange(b"GET / HTTP/1.0\r\n\r\n")) == [400]
+
+
+async def test_an_upgrade_is_ignored_and_nothing_after_it_is_read(edge: Edge) -> None:
+    for protocol in (b"websocket", b"h2c"):
+        upgrade = b"GET /u HTTP/1.1\r\n" + HOST + b"Connection: Upgrade\r\nUpgrade: " + protocol + b"\r\n\r\n"
+        assert statuses(await edge.exchange(upgrade + b"GET /smuggled HTTP/1.1\r\n" + HOST + b"\r\n")) == [
+            200
+        ]
+    assert {path for _, path, _ in edge.app.calls} == {"/u"}
+
+
+async def test_garbage_after_a_request_is_refused_after_its_answer(edge: Edge) -> None:
+    post = (
+        b"POST /first HTTP/1.1\r\n" + HOST + b"Content-Type: application/msgpack\r\nContent-Length: 5\r\n\r\n"
+    )
+    assert statuses(await edge.exchange(post + b"1234567890")) in ([200, 400], [200, 501])
+    assert [path for _, path, _ in edge.app.calls] == ["/first"]
+
+
+async def test_a_body_that_ends_early_stores_nothing(edge: Edge) -> None:
+    post = (
+        b"POST / HTTP/1.1\r\n"
+        + HOST
+        + b"Content-Type: application/msgpack\r\nContent-Length: 10\r\n\r\n12345"
+    )
+    await edge.exchange(post, half_close=True)
+    await wait_until(lambda: edge.app.disconnects == 1)
+    assert edge.app.calls == []
+
+
+async def test_trailers_do_not_reach_the_headers(edge: Edge) -> None:
+    head = (
+        b"POST / HTTP/1.1\r\n"
+        + HOST
+        + b"Content-Type: application/msgpack\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    async with edge.connection() as (reader, writer):
+        writer.write(head + b"1\r\n\x01\r\n0\r\nAuthorization: Bearer x\r\n\r\n")
+        assert await read_answer(reader) == (200, b"\x03")
+    assert statuses(await edge.exchange(head + b"1\r\n\x01\r\n0\r\n" + b"T: x\r\n" * 100))[-1] == 431
+
+
+async def test_silence_after_connecting_is_closed(start: Start) -> None:
+    edge = await start(receipt_deadline_s=0.2)
+    assert await edge.exchange(b"") == b""
+    assert await edge.exchange(b"\r\n") == b""
+
+
+@pytest.mark.parametrize(
+    ("begin", "drop"),
+    [
+        (b"GET / HTTP/1.1\r\n", b"X: a\r\n"),
+        (b"GET /", b"a"),
+        (
+            b"POST / HTTP/1.1\r\n"
+            + HOST
+            + b"Content-Type: application/msgpack\r\nContent-Length: 999\r\n\r\n",
+            b"a",
+        ),
+    ],
+    ids=["head", "path", "body"],
+)
+async def test_a_trickle_ends_with_408(start: Start, begin: bytes, drop: bytes) -> None:
+    edge = await start(receipt_deadline_s=0.3)
+    async with edge.connection() as (reader, writer):
+        writer.write(begin)
+        ended = asyncio.create_task(read_to_end(reader))
+        async with asyncio.timeout(5):
+            while not ended.done():
+                writer.write(drop)
+                await asyncio.wait([ended], timeout=0.05)
+        assert statuses(ended.result()) == [408]
+    assert edge.app.calls == []
+
+
+async def test_a_body_that_arrives_as_fast_as_promised_may_take_longer_than_the_deadline(
+    start: Start,
+) -> None:
+    edge = await start(receipt_deadline_s=0.2)
+    async with edge.connection() as (reader, writer):
+        head = (
+            b"POST / HTTP/1.1\r\n"
+            + HOST
+            + b"Content-Type: application/msgpack\r\nContent-Length: 90000\r\n\r\n"
+        )
+        writer.write(head + b"a" * 80_000)
+        begun = asyncio.get_running_loop().time()
+        answer = asyncio.create_task(read_answer(reader))
+        await asyncio.wait([answer], timeout=0.7)
+        writer.write(b"a" * 10_000)
+        assert (await answer)[0] == 200
+        assert asyncio.get_running_loop().time() - begun > 0.5
+
+
+async def test_a_request_that_takes_long_to_answer_is_not_late(start: Start) -> None:
+    edge = await start(receipt_deadline_s=0.1)
+    async with edge.connection() as (reader, writer):
+        writer.write(b"GET /wait HTTP/1.1\r\n" + HOST + b"\r\n")
+        answer = asyncio.create_task(read_answer(reader))
+        await asyncio.wait([answer], timeout=0.6)
+        edge.app.release.set()
+        assert (await answer)[0] == 200
+
+
+async def test_a_client_that_reads_nothing_is_cut_off(start: Start) -> None:
+    edge = await start(write_deadline_s=0.3)
+    async with edge.connection() as (_, writer):
+        transport = writer.transport
+        assert isinstance(transport, asyncio.Transport)
+        transport.pause_reading()
+        writer.write(b"GET /large HTTP/1.1\r\n" + HOST + b"\r\n")
+        await wait_until(lambda: edge.server.connections == 1)
+        await wait_until(lambda: edge.server.connections == 0)
+
+
+async def test_a_slow_reader_that_goes_on_reading_gets_all(start: Start) -> None:
+    edge = await start(write_deadline_s=0.3)
+    async with edge.connection() as (reader, writer):
+        writer.write(b"GET /large HTTP/1.1\r\n" + HOST + b"\r\n")
+        received = 0
+        while received < 8_000_000:
+            received += len(await reader.read(1 << 20))
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 100001\r\n", b"Content-Length: 3000000\r\nExpect: 100-continue\r\n"]
+)
+async def test_an_honest_length_over_the_cap_is_refused_before_the_body(edge: Edge, framing: bytes) -> None:
+    received = await edge.exchange(
+        b"POST / HTTP/1.1\r\n" + HOST + b"Content-Type: application/msgpack\r\n" + framing + b"\r\n"
+    )
+    assert statuses(received) == [413]
+
+
+async def test_a_body_is_continued_when_it_fits(edge: Edge) -> None:
+    async with edge.connection() as (reader, writer):
+        writer.write(
+            b"POST / HTTP/1.1\r\n" + HOST
+            + b"Content-Type: application/msgpack\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n"
+        )  # fmt: skip
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(b"\x01")
+        assert (await read_answer(reader))[0] == 200
+
+
+@pytest.mark.parametrize("extra", [b"", b"Connection: close\r\n"])
+async def test_a_chunked_body_is_cut_at_the_cap_and_the_client_can_read_why(edge: Edge, extra: bytes) -> None:
+    head = (
+        b"POST / HTTP/1.1\r\n"
+        + HOST
+        + extra
+        + b"Content-Type: application/msgpack\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    chunk = b"4000\r\n" + b"a" * 0x4000 + b"\r\n"
+    assert statuses(await edge.exchange(head + chunk * 60)) == [413]
+
+
+async def test_a_client_may_send_a_large_body_to_an_answer_that_comes_early(edge: Edge) -> None:
+    head = b"POST /early HTTP/1.1\r\n" + HOST + b"Connection: close\r\nContent-Length: 2000000\r\n\r\n"
+    assert statuses(await edge.exchange(head + b"a" * 1_000_000)) == [401]
+
+
+async def test_pipelined_requests_are_answered_in_order_up_to_a_bound(edge: Edge) -> None:
+    async with edge.connection() as (reader, writer):
+        writer.write(b"".join(b"GET /%d HTTP/1.1\r\n" % n + HOST + b"\r\n" for n in range(100)))
+        for _ in range(100):
+            assert (await read_answer(reader))[0] == 200
+    assert [path for _, path, _ in edge.app.calls] == [f"/{n}" for n in range(100)]
+
+    gc.collect()
+    await edge.exchange(GET * 1000)
+    assert len(edge.app.calls) < 202
+
+
+async def test_connections_above_the_cap_get_503_and_the_others_go_on(start: Start) -> None:
+    edge = await start(max_connections=16)
+    async with contextlib.AsyncExitStack() as stack:
+        held = [await stack.enter_async_context(edge.connection()) for _ in range(16)]
+        await wait_until(lambda: edge.server.connections == 16)
+        received = await edge.exchange(b"")
+        assert statuses(received) == [503]
+        assert b"retry-after: 1" in received
+        reader, writer = held[0]
+        writer.write(GET)
+        assert (await read_answer(reader))[0] == 200
+    await wait_until(lambda: edge.server.connections == 0)
+    assert statuses(await edge.exchange(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))) == [200]
+
+
+async def test_forwarding_headers_change_nothing(edge: Edge) -> None:
+    seen = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append((scope["client"][0], scope["scheme"]))
+        await App._answer(send, 200, b"")
+
+    edge.server._app = app
+    async with edge.connection() as (reader, writer):
+        writer.write(
+            b"GET / HTTP/1.1\r\n" + HOST + b"X-Forwarded-For: 10.9.9.9\r\nX-Forwarded-Proto: https\r\n\r\n"
+        )
+        await read_answer(reader)
+    assert seen == [("127.0.0.1", "http")]
+
+
+async def test_stop_answers_what_is_under_way_and_then_closes(
+    monkeypatch: pytest.MonkeyPatch, start: Start
+) -> None:
+    monkeypatch.setattr("jqmaster.api.http_server.STOP_GRACE_S", 0.2)
+    edge = await start()
+    async with edge.connection() as (reader, writer), edge.connection() as (idle, _):
+        writer.write(b"GET /wait HTTP/1.1\r\n" + HOST + b"\r\n")
+        await wait_until(lambda: len(edge.app.calls) == 1)
+        await edge.server.stop()
+        status, body = await read_answer(reader)
+        assert (status, msgpack.unpackb(body)["code"]) == (503, "overloaded")
+        assert await read_to_end(idle) == b""
