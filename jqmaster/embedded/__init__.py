@@ -1,1 +1,5 @@
-"""The Valkey server that a master starts for itself when no store is named."""
+"""The master's own Valkey: a real server on a real file, for installations without a store of their own."""
+
+from jqmaster.embedded.supervisor import EmbeddedStatus, EmbeddedValkey
+
+__all__ = ["EmbeddedStatus", "EmbeddedValkey"]

@@ -1,0 +1,205 @@
+"""The data directory of the embedded store: who holds it, its secret, its paths, its server configuration."""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+import stat
+import tempfile
+from pathlib import Path
+
+from jqmaster.errors import DataDirInUseError, StoreUnfitError
+
+# sun_path of Linux is 108 bytes with the closing zero.
+MAX_SOCKET_PATH_BYTES = 107
+MAX_LOG_BYTES = 8 * 1024 * 1024
+
+_CONFIG = """\
+# Written at each start by jqmaster for {binary}
+port 0
+unixsocket {socket}
+unixsocketperm 700
+requirepass {password}
+dir {directory}
+pidfile {pidfile}
+logfile {logfile}
+databases 1
+appendonly yes
+appendfsync always
+no-appendfsync-on-rewrite no
+aof-use-rdb-preamble yes
+aof-load-truncated yes
+save ""
+maxmemory-policy noeviction
+"""
+
+
+class DataDirectory:
+    """One directory, one master, one server.
+
+    Two kernel locks keep it so, and both go with the process that holds them, however it ends: `lock` is held by the
+    master, `server.lock` by the server itself through an inherited descriptor, so that a server that has outlived its
+    master is seen without trusting a pid file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.log = self.path / "valkey.log"
+        self.config = self.path / "valkey.conf"
+        self.pidfile = self.path / "valkey.pid"
+        self._master_lock: int | None = None
+
+    def hold(self) -> None:
+        """Make the directory ours. Raises DataDirInUseError, or StoreUnfitError when it cannot or must not be used."""
+        try:
+            self._prepare()
+            descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise StoreUnfitError(f"cannot use the data directory {self.path}: {error.strerror}") from error
+        if not _try_lock(descriptor):
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(descriptor)
+            raise DataDirInUseError(
+                f"the data directory {self.path} is in use by another master (process {holder}); "
+                "stop that one, or give this one its own with --data-dir"
+            )
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        self._master_lock = descriptor
+
+    def release(self) -> None:
+        # The file stays: removing it would let two masters lock two files of one name.
+        if self._master_lock is not None:
+            os.close(self._master_lock)
+            self._master_lock = None
+
+    def try_server_lock(self) -> int | None:
+        """A locked descriptor to hand to a new server, or None while a server lives on this directory."""
+        descriptor = os.open(self.path / "server.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        if _try_lock(descriptor):
+            return descriptor
+        os.close(descriptor)
+        return None
+
+    def holds_server_lock(self, pid: int) -> bool:
+        """Whether `pid` has our `server.lock` open: a pid file alone may name a stranger by now."""
+        lock = str(self.path / "server.lock")
+        with contextlib.suppress(OSError):
+            return any(
+                os.readlink(f"/proc/{pid}/fd/{number}") == lock for number in os.listdir(f"/proc/{pid}/fd")
+            )
+        return False
+
+    def password(self) -> str:
+        """The password of the server, made at the first start and kept in a file that only we can read."""
+        file = self.path / "password"
+        with contextlib.suppress(FileNotFoundError):
+            if kept := file.read_text("ascii").strip():
+                return kept
+        password = secrets.token_hex(32)
+        _write_private(file, password + "\n")
+        return password
+
+    def socket(self) -> Path:
+        """Where the server listens: in the directory, or in a short private one when that path is too long."""
+        inside = self.path / "valkey.sock"
+        if len(os.fsencode(inside)) <= MAX_SOCKET_PATH_BYTES:
+            return inside
+        base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+        name = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
+        short = base / f"jqmaster-{os.getuid()}-{name}"
+        if len(os.fsencode(short / inside.name)) > MAX_SOCKET_PATH_BYTES:
+            raise StoreUnfitError(
+                f"the path of the socket is too long, and so is {short}; choose a shorter --data-dir"
+            )
+        with contextlib.suppress(FileExistsError):
+            short.mkdir(mode=0o700)
+        found = short.lstat()
+        # In a shared directory somebody else may have made the name first.
+        if (
+            not stat.S_ISDIR(found.st_mode)
+            or found.st_uid != os.getuid()
+            or stat.S_IMODE(found.st_mode) != 0o700
+        ):
+            raise StoreUnfitError(f"{short} is not a directory that only we can use; remove it")
+        return short / inside.name
+
+    def wanted_config(self, binary: Path) -> str:
+        return _CONFIG.format(
+            binary=binary,
+            socket=_quoted(self.socket()),
+            password=self.password(),
+            directory=_quoted(self.path),
+            pidfile=_quoted(self.pidfile),
+            logfile=_quoted(self.log),
+        )
+
+    def written_config(self) -> str:
+        try:
+            return self.config.read_text("utf-8", "surrogateescape")
+        except FileNotFoundError:
+            return ""
+
+    def pid_in_file(self) -> int:
+        """What the server wrote, or 0; to be checked with `holds_server_lock`."""
+        try:
+            return int(self.pidfile.read_text("ascii"))
+        except (OSError, ValueError):
+            return 0
+
+    def prepare_server_start(self, binary: Path) -> int:
+        """Write the configuration, bound the log, remove what a dead server left. Returns the size of the log in bytes."""
+        # Not when it is the same: on a full disk a restart must not fail on that.
+        if self.written_config() != (config := self.wanted_config(binary)):
+            _write_private(self.config, config)
+        self.socket().unlink(missing_ok=True)
+        self.pidfile.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if self.log.stat().st_size > MAX_LOG_BYTES:
+                self.log.replace(self.log.with_suffix(".log.1"))
+        with self.log.open("ab") as log:
+            return log.tell()
+
+    def _prepare(self) -> None:
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.path.stat().st_uid != os.getuid():
+            raise OSError(errno.EPERM, "it belongs to another user")
+        names = os.listdir(self.path)
+        if names and "lock" not in names:
+            # Locking down, say, a home directory that was named by mistake would do harm.
+            raise OSError(
+                errno.ENOTEMPTY,
+                "it is not empty and no data directory of jqmaster; name an empty or a new one",
+            )
+        self.path.chmod(0o700)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Whole or not at all: a master killed half-way must not leave half a password."""
+    partial = file.with_name(file.name + ".new")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(file)
+
+
+def _quoted(path: Path) -> str:
+    """A path as one word of a Valkey configuration file, whatever its bytes."""
+    return (
+        '"'
+        + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\x{b:02x}" for b in os.fsencode(path))
+        + '"'
+    )

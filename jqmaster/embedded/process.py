@@ -1,0 +1,86 @@
+"""One server process, started by us or found alive: watched and ended by its pidfd, never by a bare pid."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Self
+
+from jqmaster.embedded.directory import DataDirectory
+
+
+class ServerProcess:
+    """Needs a running event loop. `ended` is set when the process is gone."""
+
+    def __init__(
+        self, pid: int, pidfd: int, child: "subprocess.Popen[bytes] | None", log_start_byte: int
+    ) -> None:
+        self.pid = pid
+        self.log_start_byte = log_start_byte
+        self.ended = asyncio.Event()
+        self._pidfd = pidfd
+        self._child = child
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(pidfd, self._on_end)
+
+    @classmethod
+    def spawn(cls, directory: DataDirectory, binary: Path, server_lock: int) -> Self:
+        """Start a server that holds `server_lock`, which is closed here: from now on it lives and dies with the server."""
+        try:
+            log_start_byte = directory.prepare_server_start(binary)
+            with directory.log.open("ab") as log:
+                child = subprocess.Popen(  # noqa: S603 - our own binary, no shell
+                    [str(binary), str(directory.config)],
+                    stdin=subprocess.DEVNULL,
+                    # A file, never a pipe: a pipe that nobody reads stops the server when it is full.
+                    stdout=log,
+                    stderr=log,
+                    # Ctrl-C in a terminal goes to the whole group; the server must outlive the draining master.
+                    start_new_session=True,
+                    pass_fds=(server_lock,),
+                    # Our environment holds tokens; the server needs none of it.
+                    env={"LC_ALL": "C"},
+                    umask=0o077,
+                )
+        finally:
+            os.close(server_lock)
+        return cls(child.pid, os.pidfd_open(child.pid), child, log_start_byte)
+
+    @classmethod
+    def adopt(cls, directory: DataDirectory, pid: int) -> Self | None:
+        """Take over a server that outlived its master; None when `pid` is not (any longer) the one of this directory."""
+        try:
+            pidfd = os.pidfd_open(pid)
+        except (OSError, ValueError):
+            return None
+        # Checked after the pidfd is open: now the number cannot be given to another process any more.
+        if not directory.holds_server_lock(pid):
+            os.close(pidfd)
+            return None
+        return cls(pid, pidfd, None, directory.log.stat().st_size if directory.log.exists() else 0)
+
+    def send(self, number: signal.Signals) -> None:
+        if not self.ended.is_set():
+            signal.pidfd_send_signal(self._pidfd, number)
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Whether the process has ended within `timeout_s`."""
+        try:
+            await asyncio.wait_for(self.ended.wait(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def forget(self) -> None:
+        """Stop watching a process that is to live on."""
+        if not self.ended.is_set():
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+
+    def _on_end(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        if self._child is not None:
+            self._child.wait()
+        self.ended.set()
