@@ -25,6 +25,7 @@ from jqmaster.runtime.leader import Leader
 from jqmaster.runtime.orders import CancelOrders
 from jqmaster.runtime.promoter import Promoter
 from jqmaster.runtime.reaper import Reaper
+from jqmaster.runtime.store_gauge import StoreGauge
 from jqmaster.runtime.sweeper import Sweeper
 from jqmaster.runtime.watchdog import Watchdog
 from jqmaster.runtime.worker_client import WorkerClient
@@ -46,8 +47,8 @@ logger = logging.getLogger(__name__)
 
 READY_WITHIN_S = 2.0
 STALLED_S = 5.0
-# Longest way of a heartbeat from its worker to the store; worker_sdk gives up on one earlier.
-HEARTBEAT_TIMEOUT_MS = 3_000
+# A heartbeat arrives within this share of the lease, or not at all: workers give up on a slower one (docs/worker_protocol.md).
+HEARTBEAT_TIMEOUT = 0.2
 # After an election the living get this much more than a lease to say so.
 GRACE_EXTRA_S = 2.0
 
@@ -90,7 +91,15 @@ class Master:
         self._worker_client = WorkerClient(guard.connector(), timeout_s=settings.push_timeout_s)
         waiters = FinishWaiters()
         orders = CancelOrders(self._workers, self._worker_client, self._epoch_number)
-        self._job_service = JobService(self._jobs, Inspector(shard, self._jobs), waiters, orders, clock)
+        self._gauge = StoreGauge(client, clock)
+        self._job_service = JobService(
+            self._jobs,
+            Inspector(shard, self._jobs),
+            waiters,
+            clock,
+            tell_worker=orders,
+            admit=self._gauge.admit,
+        )
         self._events = EventListener(
             shard, on_wake=self._wake, on_finished=waiters.finished, on_gap=lambda: self._on_gap(waiters)
         )
@@ -141,7 +150,7 @@ class Master:
             leadership,
             self._jobs,
             clock,
-            rules=ExpiryRules(stale_ms, HEARTBEAT_TIMEOUT_MS, s.max_losses),
+            rules=ExpiryRules(stale_ms, round(s.lease_ms * HEARTBEAT_TIMEOUT), s.max_losses),
             timeout_grace_ms=round(s.timeout_grace_s * 1000),
             offer_ms=s.offer_ms,
             grace_s=max(s.lease_ms / 1000, s.leader_ttl_s) + GRACE_EXTRA_S,
@@ -188,7 +197,7 @@ class Master:
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def _condition(self) -> Condition:
-        faults = [self.failure] if self.failure else []
+        faults = [fault for fault in (self.failure, self._gauge.fault) if fault]
         store = "serving"
         try:
             async with asyncio.timeout(READY_WITHIN_S):

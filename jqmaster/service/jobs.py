@@ -63,7 +63,9 @@ class JobService:
         await asyncio.gather(*self._orders, return_exceptions=True)
 
     async def enqueue(self, spec: JobSpec, idempotency_key: str | None = None) -> tuple[str, bool]:
-        """The job's ID, and whether it is new. Raises ConflictError when the ID or key stands for another request."""
+        """The job's ID, and whether it is new. Raises ConflictError when the ID or key stands for another request,
+        StoreUnavailableError while the store is too full."""
+        self._admit()
         if idempotency_key is not None:
             digest = hashlib.blake2b(idempotency_key.encode(), digest_size=16).hexdigest()
             bound = await self._jobs.reserve_id(digest, spec, life_ms=IDEMPOTENCY_LIFE_MS)
@@ -78,7 +80,9 @@ class JobService:
         return spec.id, accepted is Accepted.NEW
 
     async def enqueue_bulk(self, specs: Sequence[JobSpec]) -> list[str]:
-        """The IDs, in order. Raises ConflictError that names each index whose ID is taken; then none is accepted."""
+        """The IDs, in order. Raises ConflictError that names each index whose ID is taken, StoreUnavailableError while
+        the store is too full; then none is accepted."""
+        self._admit()
         first: dict[str, JobSpec] = {}
         doubled = [n for n, spec in enumerate(specs) if first.setdefault(spec.id, spec) != spec]
         taken = doubled or await self._jobs.find_taken(specs)

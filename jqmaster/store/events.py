@@ -50,7 +50,9 @@ class EventListener:
                     if message is None:
                         await pubsub.ping()  # a connection that died in silence shows itself here
                         continue
-                    text = message["data"].decode() if isinstance(message["data"], bytes) else ""
+                    if message["type"] != "message":
+                        continue
+                    text = message["data"].decode()
                     if message["channel"].decode() == keys.wake_channel:
                         self._on_wake(text)
                     else:
