@@ -35,17 +35,20 @@ TellWorker = Callable[[str, str, str], Coroutine[None, None, None]]
 
 class JobService:
     """Component. `tell_worker(worker_id, job_id, token)` orders a worker to stop a canceled job; its failure is made
-    good by the answer to the worker's next heartbeat."""
+    good by the answer to the worker's next heartbeat. `admit()` raises while new jobs are refused."""
 
     def __init__(
         self,
         jobs: JobStore,
         inspector: Inspector,
         waiters: FinishWaiters,
-        tell_worker: TellWorker,
         clock: Clock,
+        *,
+        tell_worker: TellWorker,
+        admit: Callable[[], None],
     ) -> None:
         self._jobs = jobs
+        self._admit = admit
         self._inspector = inspector
         self._waiters = waiters
         self._tell_worker = tell_worker
