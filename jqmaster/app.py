@@ -5,6 +5,7 @@ import contextlib
 import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
+from urllib.parse import urlsplit
 
 from jqmaster.api.app import build_app
 from jqmaster.api.auth import AccessPolicy
@@ -87,7 +88,7 @@ class Master:
             ttl_s=settings.leader_ttl_s,
             make_duties=self._make_duties,
         )
-        guard = EgressGuard.from_settings(settings, store_url)
+        self.guard = guard = EgressGuard(settings.allowed_worker_networks, _store_endpoint(store_url))
         self._worker_client = WorkerClient(guard.connector(), timeout_s=settings.push_timeout_s)
         waiters = FinishWaiters()
         orders = CancelOrders(self._workers, self._worker_client, self._epoch_number)
@@ -108,14 +109,13 @@ class Master:
             settings=settings,
             jobs=self._job_service,
             workers=WorkerService(self._workers, self._jobs, self._worker_client),
-            guard=guard,
+            admit_url=self._admit_url,
             condition=self._condition,
             breakers=lambda: self._fleet.breaker_states() if self.leader.leadership else {},
             store_time_ms=self._store_time_ms,
             contract=master_document,
         )
         self.server = MasterServer(build_app(services, AccessPolicy.from_settings(settings)), settings)
-        guard.forbid_own_address(lambda: self.server.port)
 
     def components(self) -> list[Component]:
         """In the order of need: the server comes last, so that nobody is answered before all can work, and stops
@@ -172,6 +172,11 @@ class Master:
             on_stale=stale,
         )
         return [_LocalWake(self._shard, self._wake), self._dispatcher, self._promoter, reaper, sweeper]
+
+    async def _admit_url(self, url: str) -> str:
+        target = self.guard.parse(url)
+        await self.guard.resolve(target)
+        return target.url
 
     def _wake(self, message: str) -> None:
         self.leader.wake(message)
@@ -230,6 +235,12 @@ class _LocalWake:
         self._shard.wake_leader = None
 
 
+def _store_endpoint(url: str) -> list[tuple[str, int]]:
+    """Host and port of the store; nothing for a unix socket, which no HTTP call can reach."""
+    parts = urlsplit(url)
+    return [(parts.hostname, parts.port or 6379)] if parts.hostname and parts.scheme != "unix" else []
+
+
 @contextlib.asynccontextmanager
 async def running_master(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Master]:
     """A master that serves, with its own Valkey where no store is named.
@@ -254,6 +265,8 @@ async def running_master(settings: Settings, clock: Clock | None = None) -> Asyn
         mark = await generation.mark(Shard(client, Keys(settings.shard)), uuid.uuid4().hex)
         master = Master(settings, client, url, mark, clock or SystemClock())
         await stack.enter_async_context(running(master.components()))
+        # Known only now: the system may have chosen the port.
+        master.guard.forbid(settings.host, master.server.port)
         yield master
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from jqmaster.config import Settings
 from jqmaster.service.jobs import JobService
@@ -18,20 +18,15 @@ class Condition:
     faults: list[str]
 
 
-class UrlGuard(Protocol):
-    async def admit(self, url: str) -> str:
-        """The normalised URL of a worker, if the master may call it. Raises AddressRefusedError."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`breakers` gives the breaker of each worker where this master leads; `contract` the OpenAPI document."""
+    """`admit_url` gives the normalised URL of a worker or raises AddressRefusedError; `breakers` the breaker of each
+    worker where this master leads; `contract` the OpenAPI document."""
 
     settings: Settings
     jobs: JobService
     workers: WorkerService
-    guard: UrlGuard
+    admit_url: Callable[[str], Awaitable[str]]
     condition: Callable[[], Awaitable[Condition]]
     breakers: Callable[[], dict[str, str]]
     store_time_ms: Callable[[], Awaitable[int]]

@@ -15,7 +15,7 @@ MAX_RESULTS: Final = 500
 
 async def register(call: Call) -> Reply:
     request = await call.read(RegisterRequest)
-    url = None if request.url is None else await call.services.guard.admit(request.url)
+    url = None if request.url is None else await call.services.admit_url(request.url)
     registered = await call.services.workers.register(request.to_spec(url))
     settings = call.services.settings
     return Reply(
