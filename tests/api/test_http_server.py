@@ -5,7 +5,7 @@ import contextlib
 import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import msgpack
 import pytest
@@ -351,9 +351,7 @@ async def test_a_request_that_takes_long_to_answer_is_not_late(start: Start) -> 
 async def test_a_client_that_reads_nothing_is_cut_off(start: Start) -> None:
     edge = await start(write_deadline_s=0.3)
     async with edge.connection() as (_, writer):
-        transport = writer.transport
-        assert isinstance(transport, asyncio.Transport)
-        transport.pause_reading()
+        cast(asyncio.Transport, writer.transport).pause_reading()
         writer.write(b"GET /large HTTP/1.1\r\n" + HOST + b"\r\n")
         await wait_until(lambda: edge.server.connections == 1)
         await wait_until(lambda: edge.server.connections == 0)

@@ -1,0 +1,293 @@
+"""Which addresses the master may call. One guard for every URL that somebody registered.
+
+A URL is parsed once and normalised, its name is resolved once, and the connection goes to the very address that was
+checked: a name that changes its mind between check and call (DNS rebinding) is of no use.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp import AddrInfoType
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from jqmaster.errors import AddressRefusedError
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+Endpoint = tuple[str, int]
+
+MAX_URL_BYTES: Final = 2048
+MAX_ADDRESSES: Final = 32
+RESOLVE_TIMEOUT_S: Final = 5.0
+
+# Services that take a line of an HTTP request for a command of theirs, or that nobody should reach by a job queue.
+FORBIDDEN_PORTS: Final = frozenset(
+    {0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 79, 95, 109, 110, 111, 113, 119, 123, 135,
+     137, 139, 143, 161, 179, 389, 427, 445, 465, 512, 513, 514, 515, 526, 530, 540, 548, 554, 556, 563, 587, 601, 636,
+     873, 990, 993, 995, 1433, 1521, 2049, 2375, 2379, 2380, 3306, 3389, 5060, 5061, 5432, 5672, 5900, 5984, 6379,
+     6380, 9042, 9092, 11211, 16379, 26379, 27017}
+)  # fmt: skip
+
+# Whatever the allow-list says. Python's `is_global` lets several of these pass (multicast, 64:ff9b::/96, 2002::/16).
+_NEVER: Final[tuple[Network, ...]] = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "224.0.0.0/4", "240.0.0.0/4", "100.100.100.200/32", "168.63.129.16/32",
+        "::/128", "fe80::/10", "fec0::/10", "ff00::/8", "100::/64", "fd00:ec2::254/128",
+    )
+)  # fmt: skip
+_NAT64: Final = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
+_IPV4_COMPATIBLE: Final = ipaddress.ip_network("::/96")
+
+_URL_CHARACTERS: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")  # printable ASCII without blank and backslash
+_BRACKETED: Final = re.compile(
+    r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?"
+)  # urlsplit overlooks what stands behind the bracket
+_LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMERIC_BRACKETED: Final = re.compile(
+    r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?"
+)  # urlsplit overlooks what stands behind the bracket
+_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A URL that may be called if its name resolves to allowed addresses. `url` is the normalised form to keep."""
+
+    url: str
+    scheme: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedAddress:
+    """The checked address of a target, the only one to connect to."""
+
+    target: Target
+    address: str
+
+    @property
+    def family(self) -> socket.AddressFamily:
+        return socket.AF_INET6 if ":" in self.address else socket.AF_INET
+
+
+class EgressGuard:
+    """Decides by networks and by endpoints. All refusals are AddressRefusedError."""
+
+    def __init__(self, allowed_networks: Iterable[str], forbidden_addresses: Iterable[Endpoint] = ()) -> None:
+        """`forbidden_addresses`: host (name or address) and port of the store and of this master.
+
+        A wildcard host (`0.0.0.0`, `::`) forbids the port on every address of this machine.
+        ValueError: not a network.
+        """
+        self._allowed: list[Network] = [ipaddress.ip_network(text) for text in allowed_networks]
+        self._forbidden: list[Endpoint] = []
+        self._forbidden_addresses: dict[str, set[Address]] = {}
+        for host, port in forbidden_addresses:
+            self.forbid(host, port)
+
+    def forbid(self, host: str, port: int) -> None:
+        """One more endpoint: the port that the system chose for this master is known only when it listens."""
+        host = host.lower().strip("[]").removesuffix(".")
+        self._forbidden.append((host, port))
+        with contextlib.suppress(ValueError):
+            self._forbidden_addresses[host] = {_effective(ipaddress.ip_address(host))}
+
+    def parse(self, url: str) -> Target:
+        """The target of a URL, normalised (lower-case name, explicit port); nothing is resolved."""
+        if len(url) > MAX_URL_BYTES:
+            raise AddressRefusedError(f"the URL is longer than {MAX_URL_BYTES} characters")
+        if not _URL_CHARACTERS.fullmatch(url):
+            raise AddressRefusedError("the URL has a character that must be percent-encoded")
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            raise AddressRefusedError("the URL cannot be parsed") from None
+        if parts.scheme not in ("http", "https"):
+            raise AddressRefusedError("the URL must begin with http:// or https://")
+        # Looked for in the text: an empty query or fragment leaves no other trace.
+        if "@" in parts.netloc or "?" in url or "#" in url:
+            raise AddressRefusedError("the URL must have no user, query or fragment")
+        if port is None:
+            port = 443 if parts.scheme == "https" else 80
+        if port in FORBIDDEN_PORTS:
+            raise AddressRefusedError(f"port {port} is never called")
+        host = self._parse_host(parts.netloc, parts.hostname or "")
+        shown = f"[{host}]" if ":" in host else host
+        path = parts.path.rstrip("/")
+        if any(segment in (".", "..") for segment in path.lower().replace("%2e", ".").split("/")):
+            raise AddressRefusedError("the path must have no dot segments")
+        return Target(f"{parts.scheme}://{shown}:{port}{path}", parts.scheme, host, port)
+
+    async def resolve(self, target: Target) -> PinnedAddress:
+        """The address to connect to. Every address of the name must be allowed, not just one."""
+        try:
+            async with asyncio.timeout(RESOLVE_TIMEOUT_S):
+                addresses = await self._lookup(target.host, target.port)
+                await self._refresh_forbidden(target.port)
+        except TimeoutError:
+            raise AddressRefusedError(
+                "the name was not resolved in time", code="address_unresolved"
+            ) from None
+        except (OSError, UnicodeError):
+            raise AddressRefusedError("the name cannot be resolved", code="address_unresolved") from None
+        if not addresses or len(addresses) > MAX_ADDRESSES:
+            raise AddressRefusedError(f"the name must have 1 to {MAX_ADDRESSES} addresses")
+        for address in addresses:
+            self._check(address, target.port)
+        return PinnedAddress(target, str(addresses[0]))
+
+    def connector(self, **options: Any) -> aiohttp.TCPConnector:
+        """For `aiohttp.ClientSession(connector=…, trust_env=False)`; call it with `allow_redirects=False`.
+
+        Each new connection resolves and checks by this guard and goes to the pinned address, whatever the name says
+        later; Host and SNI keep the name. `options` are those of TCPConnector.
+        """
+        return aiohttp.TCPConnector(
+            resolver=_PinnedResolver(self),
+            use_dns_cache=False,
+            family=socket.AF_UNSPEC,
+            socket_factory=self._open_socket,
+            **options,
+        )
+
+    def _open_socket(self, info: AddrInfoType) -> socket.socket:
+        # aiohttp takes numeric hosts past the resolver; nothing gets past its socket.
+        family, kind, protocol, _, (host, port, *_) = info
+        self._check(ipaddress.ip_address(str(host)), int(port))
+        opened = socket.socket(family, kind, protocol)
+        opened.setblocking(False)
+        return opened
+
+    async def _lookup(self, host: str, port: int) -> list[Address]:
+        try:
+            return [ipaddress.ip_address(host)]
+        except ValueError:
+            pass
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        # A scope (`%eth0`) marks a link-local address, refused like any other of them.
+        return [ipaddress.ip_address(str(info[4][0])) for info in found]
+
+    async def _refresh_forbidden(self, port: int) -> None:
+        """Look the names among the forbidden endpoints up anew: they may move."""
+        for host, forbidden_port in self._forbidden:
+            if forbidden_port == port and not _is_wildcard(host):
+                try:
+                    found = {_effective(address) for address in await self._lookup(host, port)}
+                except OSError:
+                    continue  # what was known stays forbidden
+                self._forbidden_addresses[host] = found
+
+    def _check(self, address: Address, port: int) -> None:
+        if isinstance(address, IPv6Address):
+            if address.scope_id:
+                raise AddressRefusedError("link-local addresses are never called")
+            # The embedded address is where the packets go.
+            for inner in _embedded(address):
+                self._check(inner, port)
+        address = _effective(address)
+        if any(address in network for network in _NEVER):
+            raise AddressRefusedError("the address is of a kind that is never called")
+        if not any(address in network for network in self._allowed):
+            raise AddressRefusedError("the address is outside of the allowed networks")
+        for host, forbidden_port in self._forbidden:
+            if forbidden_port == port and (
+                _is_own(address) if _is_wildcard(host) else address in self._forbidden_addresses.get(host, ())
+            ):
+                raise AddressRefusedError("the address is that of the store or of a master")
+
+    @staticmethod
+    def _parse_host(netloc: str, host: str) -> str:
+        if netloc.startswith("["):
+            try:
+                if _BRACKETED.fullmatch(netloc):
+                    return str(IPv6Address(host))
+            except ValueError:
+                pass
+            raise AddressRefusedError("the host is not an IPv6 address")
+        host = host.removesuffix(".")
+        labels = host.split(".")
+        if not host or len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+            raise AddressRefusedError("the host is neither a name nor an address")
+        # Resolvers read 127.1, 0x7f.1 and 2130706433 as addresses; only the plain form passes.
+        if _NUMERIC_LABEL.fullmatch(labels[-1]):
+            try:
+                return str(IPv4Address(host))
+            except ValueError:
+                raise AddressRefusedError("an IPv4 address must have four decimal numbers") from None
+        return host
+
+
+class _PinnedResolver(AbstractResolver):
+    """Gives aiohttp the pinned address for the name, and nothing for a name that the guard refuses."""
+
+    def __init__(self, guard: EgressGuard) -> None:
+        self._guard = guard
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        shown = f"[{host}]" if ":" in host else host
+        pinned = await self._guard.resolve(self._guard.parse(f"http://{shown}:{port}"))
+        return [
+            ResolveResult(
+                hostname=host,
+                host=pinned.address,
+                port=port,
+                family=pinned.family,
+                proto=socket.IPPROTO_TCP,
+                flags=socket.AI_NUMERICHOST,
+            )
+        ]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _embedded(address: IPv6Address) -> list[IPv4Address]:
+    """IPv4 addresses inside an IPv6 one that leads to them: mapped, compatible, NAT64, 6to4, Teredo."""
+    if address.ipv4_mapped is not None:
+        return [address.ipv4_mapped]
+    if address.sixtofour is not None:
+        return [address.sixtofour]
+    if address.teredo is not None:
+        return list(address.teredo)
+    low = IPv4Address(int(address) & 0xFFFF_FFFF)
+    if any(address in network for network in _NAT64):
+        return [low]
+    if address in _IPV4_COMPATIBLE and int(address) > 1:
+        return [low]
+    return []
+
+
+def _is_wildcard(host: str) -> bool:
+    return host in ("", "0.0.0.0", "::")  # noqa: S104  compared, not bound
+
+
+def _is_own(address: Address) -> bool:
+    """Whether the address is one of this machine: only then can it be bound."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((str(address), 0))
+        except OSError:
+            return False
+    return True
+
+
+def _effective(address: Address) -> Address:
+    """What a mapped address is for the kernel: the IPv4 one."""
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
