@@ -53,10 +53,9 @@ _BRACKETED: Final = re.compile(
     r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?"
 )  # urlsplit overlooks what stands behind the bracket
 _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMERIC_BRACKETED: Final = re.compile(
     r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?"
 )  # urlsplit overlooks what stands behind the bracket
-_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 @dataclass(frozen=True, slots=True)
