@@ -49,12 +49,9 @@ _NAT64: Final = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:
 _IPV4_COMPATIBLE: Final = ipaddress.ip_network("::/96")
 
 _URL_CHARACTERS: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")  # printable ASCII without blank and backslash
-_BRACKETED: Final = re.compile(
-    r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?"
-)  # urlsplit overlooks what stands behind the bracket
+# urlsplit overlooks what stands behind the bracket.
+_BRACKETED: Final = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-    r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?"
-)  # urlsplit overlooks what stands behind the bracket
 _NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
