@@ -16,9 +16,11 @@ def on_a_world(store_server: Any, body: Callable[[StoreWorld], Awaitable[None]])
 
     async def run() -> None:
         client = StoreClient(store_server.url, connections=4)
-        async with StoreWorld.on(Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world:
-            await body(world)
-        await client.redis.unlink(*await world.dump())
-        await client.close()
+        try:
+            async with StoreWorld.on(Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world:
+                await body(world)
+            await client.redis.unlink(*await world.dump())
+        finally:
+            await client.close()
 
     asyncio.run(run())

@@ -1,0 +1,39 @@
+import pytest
+
+from tests.store.test_claim import damage
+from tests.support.store import StoreWorld
+
+
+@pytest.mark.req("M3")
+async def test_only_the_holder_of_the_claim_may_start(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    other = await world.worker()
+    async with world.unchanged():
+        assert await world.jobs.confirm_start(other, [(job.job_id, job.token)]) == [False]
+        assert await world.jobs.confirm_start(worker, [(job.job_id, "0" * 32)]) == [False]
+        assert await world.jobs.confirm_start(worker, [(world.spec().id, job.token)]) == [False]
+    assert await world.jobs.confirm_start(worker, [(job.job_id, job.token)]) == [True]
+    assert (await world.get(job.job_id)).is_confirmed
+    # A confirmed start is no longer an offer, and confirming it again is harmless.
+    async with world.unchanged():
+        assert await world.jobs.confirm_start(worker, [(job.job_id, job.token)]) == [True]
+        assert await world.jobs.return_offers(world.epoch, worker, [(job.job_id, job.token)])
+
+
+async def test_a_job_that_is_over_does_not_start(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    await world.jobs.cancel(await world.get(job.job_id))
+    async with world.unchanged():
+        assert await world.jobs.confirm_start(worker, [(job.job_id, job.token)]) == [False]
+
+
+async def test_more_than_one_call_holds_some_damaged(world: StoreWorld) -> None:
+    await world.enqueue_many(510)
+    worker = await world.worker(max_jobs=1000)
+    jobs = await world.claim(worker, limit=500) + await world.claim(worker)
+    bad = jobs[1].job_id
+    await damage(world, bad, "wrong type")
+    expected = [job.job_id != bad for job in jobs]
+    assert await world.jobs.confirm_start(worker, [(j.job_id, j.token) for j in jobs]) == expected
+    await world.jobs.set_aside(world.epoch, [bad])
+    await world.jobs.delete(bad)

@@ -1,0 +1,262 @@
+"""cancel.lua, retry.lua, run_now.lua, patch.lua, delete.lua: what people and pushers do to one job."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from jqmaster.domain.job import Attempt, Cause, Job, JobState
+from jqmaster.domain.outcome import Decision
+from jqmaster.store.jobs import StateConflict
+from tests.store.test_settle import RETRYING
+from tests.support.store import StoreWorld
+
+
+async def job_in(world: StoreWorld, state: JobState, **fields: object) -> Job:
+    """A job in this state, the clock moved on."""
+    match state:
+        case JobState.READY:
+            job_id = await world.enqueue(**fields)
+        case JobState.SCHEDULED:
+            job_id = await world.enqueue(**fields | {"delay_ms": 60_000})
+        case JobState.SKIPPED:
+            job_id = await world.enqueue(**fields | {"expires_at_ms": world.now_ms + 1})
+            world.pass_ms(1)
+            await world.jobs.expire(world.epoch)
+        case _:
+            worker, claimed = await world.running(**fields)
+            job_id = claimed.job_id
+            match state:
+                case JobState.SUCCEEDED:
+                    await world.jobs.settle_success(worker, [(job_id, claimed.token, b"result")])
+                case JobState.FAILED:
+                    await world.fail(worker, claimed)
+                case JobState.RETRYING:
+                    await world.fail(worker, claimed, RETRYING)
+                case JobState.CANCELED:
+                    await world.jobs.cancel(await world.get(job_id))
+    world.pass_ms(100)
+    job = await world.get(job_id)
+    assert job.state is state
+    return job
+
+
+WAITING = [JobState.SCHEDULED, JobState.READY, JobState.RETRYING]
+FINISHED = [JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.SKIPPED]
+
+
+@pytest.mark.req("M9")
+@pytest.mark.parametrize("state", WAITING)
+async def test_cancel_ends_a_waiting_job(world: StoreWorld, state: JobState) -> None:
+    job = await job_in(world, state)
+    await world.jobs.fetch_result(job.id, watch=True)
+    async with (
+        world.published(world.shard.keys.finished_channel, job.id),
+        world.published(world.shard.keys.wake_channel),
+    ):
+        assert await world.jobs.cancel(job) is None
+    assert await world.get(job.id) == replace(
+        job, state=JobState.CANCELED, cause=Cause.CANCELED, finished_at_ms=world.now_ms
+    )
+    assert await world.score(world.shard.keys.index(JobState.CANCELED), job.id) == world.now_ms
+    worker = await world.worker()
+    assert await world.claim(worker) == []
+
+
+@pytest.mark.req("M9")
+async def test_cancel_ends_a_running_job_and_tells_who_holds_it(world: StoreWorld) -> None:
+    job = await job_in(world, JobState.RUNNING, keep_result=True)
+    async with world.published(world.shard.keys.wake_channel, f"freed:{job.worker_id}:1"):
+        assert await world.jobs.cancel(job) == (job.worker_id, job.token)
+    assert await world.get(job.id) == replace(
+        job, state=JobState.CANCELED, cause=Cause.CANCELED, finished_at_ms=world.now_ms
+    )
+    redis, k = world.shard.client.redis, world.shard.keys
+    assert not await redis.exists(k.running, k.claims(job.worker_id))
+    assert await world.jobs.history(job.id) == [
+        Attempt(1, job.worker_id, job.started_at_ms, world.now_ms, "canceled", None, None)
+    ]
+
+
+async def test_a_repeated_cancel_changes_nothing(world: StoreWorld) -> None:
+    job = await job_in(world, JobState.CANCELED)
+    async with world.unchanged():
+        assert await world.jobs.cancel(job) is None
+
+
+@pytest.mark.parametrize("state", [JobState.SUCCEEDED, JobState.FAILED, JobState.SKIPPED])
+async def test_cancel_refuses_what_is_over(world: StoreWorld, state: JobState) -> None:
+    job = await job_in(world, state, keep_result=True)
+    async with world.unchanged():
+        with pytest.raises(StateConflict) as conflict:
+            await world.jobs.cancel(job)
+    assert conflict.value.state is state
+
+
+@pytest.mark.req("M9")
+@pytest.mark.parametrize("state", FINISHED)
+async def test_retry_makes_a_finished_job_ready_with_all_its_retries(
+    world: StoreWorld, state: JobState
+) -> None:
+    job = await job_in(world, state, keep_result=True, priority=-3)
+    history = await world.jobs.history(job.id)
+    async with world.published(world.shard.keys.wake_channel, "ready"):
+        await world.jobs.retry(job.id)
+    assert await world.get(job.id) == replace(
+        job, state=JobState.READY, cause=Cause.NONE, failures=0, losses=0, due_at_ms=0, started_at_ms=0,
+        finished_at_ms=0, expires_at_ms=0, token="",
+    )  # fmt: skip
+    redis, k = world.shard.client.redis, world.shard.keys
+    assert await world.score(k.ready("work"), job.id) == -3
+    assert not await redis.exists(k.result(job.id), k.results)
+    assert await world.jobs.history(job.id) == history
+    worker = await world.worker()
+    assert [c.record.attempt for c in await world.claim(worker)] == [job.attempt + 1]
+
+
+@pytest.mark.parametrize("state", [*WAITING, JobState.RUNNING])
+async def test_retry_refuses_what_is_not_over(world: StoreWorld, state: JobState) -> None:
+    job = await job_in(world, state)
+    async with world.unchanged():
+        with pytest.raises(StateConflict) as conflict:
+            await world.jobs.retry(job.id)
+    assert conflict.value.state is state
+
+
+async def test_the_token_of_a_job_retried_by_hand_is_dead(world: StoreWorld) -> None:
+    worker, claimed = await world.running()
+    await world.fail(worker, claimed)
+    await world.jobs.retry(claimed.job_id)
+    async with world.unchanged():
+        assert await world.fail(worker, claimed) is False
+        assert await world.jobs.settle_success(worker, [(claimed.job_id, claimed.token, b"")]) == [False]
+
+
+async def test_a_job_retried_by_hand_outlives_its_old_expiry(world: StoreWorld) -> None:
+    worker, claimed = await world.running(expires_at_ms=world.now_ms + 1_000)
+    await world.fail(worker, claimed)
+    await world.jobs.retry(claimed.job_id)
+    world.pass_ms(1_000)
+    assert await world.jobs.expire(world.epoch) == (0, -1)
+    (again,) = await world.claim(worker)
+    assert again.job_id == claimed.job_id
+
+
+@pytest.mark.req("M9")
+@pytest.mark.parametrize("state", [JobState.SCHEDULED, JobState.RETRYING])
+async def test_run_now_ends_the_wait(world: StoreWorld, state: JobState) -> None:
+    job = await job_in(world, state, priority=8)
+    async with world.published(world.shard.keys.wake_channel, "ready"):
+        await world.jobs.run_now(job.id)
+    assert await world.get(job.id) == replace(job, state=JobState.READY, due_at_ms=0)
+    assert await world.score(world.shard.keys.ready("work"), job.id) == 8
+    async with world.unchanged():
+        await world.jobs.run_now(job.id)
+
+
+@pytest.mark.parametrize("state", [JobState.RUNNING, *FINISHED])
+async def test_run_now_and_patch_refuse_what_does_not_wait(world: StoreWorld, state: JobState) -> None:
+    job = await job_in(world, state)
+    async with world.unchanged():
+        with pytest.raises(StateConflict) as conflict:
+            await world.jobs.run_now(job.id)
+        assert conflict.value.state is state
+        with pytest.raises(StateConflict):
+            await patch(world, job.id, priority=1)
+
+
+async def patch(world: StoreWorld, job_id: str, **changes: int) -> None:
+    nothing = dict.fromkeys(("priority", "run_at_ms", "max_retry", "timeout_ms"))
+    await world.jobs.patch(job_id, **nothing | changes)
+
+
+@pytest.mark.req("M9")
+@pytest.mark.parametrize("state", WAITING)
+async def test_patch_changes_what_it_is_given_and_nothing_else(world: StoreWorld, state: JobState) -> None:
+    job = await job_in(world, state, expires_at_ms=world.now_ms + 900_000, headers={"a": "b"})
+    async with world.unchanged():
+        await patch(world, job.id)
+    for field, value in (("priority", -(2**31)), ("max_retry", 2**31), ("timeout_ms", 86_400_000)):
+        await patch(world, job.id, **{field: value})
+        job = replace(job, **{field: value})
+        assert await world.get(job.id) == job
+
+
+@pytest.mark.parametrize("state", WAITING)
+async def test_patch_of_the_time_moves_the_job(world: StoreWorld, state: JobState) -> None:
+    job = await job_in(world, state)
+    later = world.now_ms + 5_000
+    async with world.published(world.shard.keys.wake_channel, "due"):
+        await patch(world, job.id, run_at_ms=later)
+    waits = JobState.RETRYING if state is JobState.RETRYING else JobState.SCHEDULED
+    assert await world.get(job.id) == replace(job, state=waits, due_at_ms=later)
+    assert await world.score(world.shard.keys.index(waits), job.id) == later
+    async with world.published(world.shard.keys.wake_channel, "ready"):
+        await patch(world, job.id, run_at_ms=world.now_ms)
+    assert await world.get(job.id) == replace(job, state=JobState.READY, due_at_ms=world.now_ms)
+    await world.assert_sound()
+
+
+async def test_patch_of_the_priority_changes_the_order(world: StoreWorld) -> None:
+    first, second = await world.enqueue(), await world.enqueue()
+    await patch(world, second, priority=-1)
+    worker = await world.worker()
+    assert [c.job_id for c in await world.claim(worker)] == [second, first]
+
+
+@pytest.mark.req("M9")
+@pytest.mark.parametrize("state", [*WAITING, *FINISHED])
+async def test_delete_leaves_nothing_of_the_job(world: StoreWorld, state: JobState) -> None:
+    before = set(await world.dump())
+    job = await job_in(world, state, keep_result=True, expires_at_ms=world.now_ms + 90_000)
+    await world.jobs.delete(job.id)
+    k = world.shard.keys
+    gone = set(await world.dump()) - before - {k.fence, k.names, k.workers}
+    assert {key for key in gone if not key.startswith(k.worker_prefix)} == set()
+    async with world.unchanged():
+        with pytest.raises(KeyError):
+            await world.jobs.delete(job.id)
+
+
+async def test_a_running_job_is_not_deleted(world: StoreWorld) -> None:
+    job = await job_in(world, JobState.RUNNING)
+    async with world.unchanged():
+        with pytest.raises(StateConflict) as conflict:
+            await world.jobs.delete(job.id)
+    assert conflict.value.state is JobState.RUNNING
+
+
+@pytest.mark.parametrize("record", [None, b"\x01\x02", b"\x01" * 128 + b"\xc8cut"])
+async def test_nothing_can_be_done_to_what_is_no_job(world: StoreWorld, record: bytes | None) -> None:
+    job = replace(await job_in(world, JobState.READY), id=world.spec().id)
+    if record:
+        await world.shard.client.redis.set(world.shard.keys.job(job.id), record)
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: world.jobs.cancel(job), lambda: world.jobs.retry(job.id), lambda: world.jobs.run_now(job.id),
+        lambda: patch(world, job.id, priority=1), lambda: world.jobs.delete(job.id),
+    ]  # fmt: skip
+    async with world.unchanged():
+        for call in calls:
+            with pytest.raises(KeyError):
+                await call()
+    await world.shard.client.redis.delete(world.shard.keys.job(job.id))
+
+
+async def test_the_leader_in_this_process_is_woken_without_a_message(world: StoreWorld) -> None:
+    job = await job_in(world, JobState.SCHEDULED)
+    running = await job_in(world, JobState.RUNNING)
+    with world.leading_here() as words:
+        async with world.published(world.shard.keys.wake_channel):
+            await patch(world, job.id, run_at_ms=world.now_ms + 1)
+            await world.jobs.run_now(job.id)
+            await world.jobs.cancel(running)
+            await world.jobs.retry(running.id)
+    assert words == ["ready", "due"] * 2 + [f"freed:{running.worker_id}:1"] + ["ready", "due"]
+
+
+async def test_a_deferred_job_is_scheduled_and_can_be_run_now(world: StoreWorld) -> None:
+    worker, claimed = await world.running()
+    await world.fail(worker, claimed, Decision(JobState.SCHEDULED, "deferred", delay_ms=60_000))
+    await world.jobs.run_now(claimed.job_id)
+    (again,) = await world.claim(worker)
+    assert (again.record.attempt, (await world.get(again.job_id)).failures) == (2, 0)
