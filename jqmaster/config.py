@@ -54,6 +54,10 @@ class Settings(BaseSettings):
     durability: Durability = Field(
         "fsync", description="What a 201 promises; a store that cannot give it is refused at start (`doctor` tells why)."
     )
+    declare_durability: Durability | None = Field(
+        None,
+        description="What a store gives that does not show its configuration (CONFIG forbidden); you vouch for it.",
+    )
     quorum_replicas: int = Field(1, ge=1, le=16, description="Replicas that must confirm a write under `fsync+quorum`.")
     store_timeout_s: float = Field(5.0, gt=0, le=60, description="Longest wait for one answer of the store.")
     store_connections: int = Field(32, ge=4, le=1024, description="Connections to the store per master process.")

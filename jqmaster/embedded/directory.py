@@ -14,6 +14,8 @@ from jqmaster.errors import DataDirInUseError, StoreUnfitError
 
 # sun_path of Linux is 108 bytes with the closing zero.
 MAX_SOCKET_PATH_BYTES = 107
+# May be there before us: the master's first token, and what a freshly made file system holds.
+_HARMLESS = frozenset({"first_token", "lost+found"})
 MAX_LOG_BYTES = 8 * 1024 * 1024
 
 _CONFIG = """\
@@ -167,7 +169,7 @@ class DataDirectory:
         if self.path.stat().st_uid != os.getuid():
             raise OSError(errno.EPERM, "it belongs to another user")
         names = os.listdir(self.path)
-        if names and "lock" not in names:
+        if "lock" not in names and not _HARMLESS.issuperset(names):
             # Locking down, say, a home directory that was named by mistake would do harm.
             raise OSError(
                 errno.ENOTEMPTY,
