@@ -1,5 +1,6 @@
 """Jobs over HTTP."""
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,6 +16,7 @@ from jqmaster.store.inspect import JobFilter
 ARGUMENT: Final = frozenset({"argument"})
 MAX_WAIT_S: Final = 60.0
 MAX_PAGE: Final = 500
+_NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 # A bulk is checked whole before any of it is kept; past this many faults the rest of the list says nothing new.
 MAX_BULK_ERRORS: Final = 50
 
@@ -64,13 +66,9 @@ async def get(call: Call) -> Reply:
 
 async def result(call: Call) -> Reply:
     wait = call.query("wait").get("wait", "0")
-    try:
-        wait_s = float(wait)
-    except ValueError:
-        wait_s = -1.0
-    if not 0 <= wait_s < float("inf"):
-        raise _query_error("wait", "seconds, 0 to 60")
-    found = await call.services.jobs.result(call.path["job_id"], wait_s=min(wait_s, MAX_WAIT_S))
+    if not _NUMBER.fullmatch(wait):
+        raise _query_error("wait", "seconds, 0 or more")
+    found = await call.services.jobs.result(call.path["job_id"], wait_s=min(float(wait), MAX_WAIT_S))
     if isinstance(found, JobState):
         return Reply(202, {"state": str(found)})
     return Reply(200, None if found is None else RawMsgpack(found))

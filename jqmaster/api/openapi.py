@@ -5,7 +5,7 @@
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
@@ -14,41 +14,86 @@ from typing import Any, Final
 import yaml
 from apispec import APISpec
 from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
 from jqmaster import __version__
-from jqmaster.api import schemas, worker_schemas
+from jqmaster.api import protocol_generator, schemas
+from jqmaster.api import worker_schemas as w
 from jqmaster.api.endpoint import Operation
+from jqmaster.api.examples import EXAMPLES, JOB_ID, WORKER_ID
 from jqmaster.api.routes import OPERATIONS
 
-MEDIA_TYPES: Final = ("application/msgpack", "application/json")
+MSGPACK: Final = "application/msgpack"
+MEDIA_TYPES: Final = (MSGPACK, "application/json")
+PROBLEM_MEDIA_TYPES: Final = (MSGPACK, "application/problem+json")
 _REF: Final = "#/components/schemas/{model}"
-_EXAMPLE_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
-_COMMON_PROBLEMS: Final = (400, 401, 403, 406, 408, 413, 414, 415, 422, 429, 431, 503)
+_INFO: Final = {"license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}}
 
-MASTER_TEXT: Final = """The master takes jobs, keeps them safe and pushes them to workers.
+# What any request may meet before its handler runs, and what only those meet that need a credential or have a body.
+_ANY_PROBLEMS: Final = (400, 406, 408, 414, 422, 431, 503)
+_ACCESS_PROBLEMS: Final = (401, 403)
+_BODY_PROBLEMS: Final = (413, 415)
 
-Bodies are MessagePack, or JSON where the client says so; in JSON binary is `{"$bin": base64}` and extension types are
-`{"$ext": [code, base64]}`. Errors are problems (RFC 9457). A 503 with code `outcome_unknown` may have happened: repeat
-it with the same ID."""
+MASTER_TEXT: Final = (
+    "The master takes jobs, keeps them safe and pushes them to workers.\n\n"
+    "Bodies are MessagePack (`application/msgpack`; `application/vnd.msgpack` and `application/x-msgpack` mean the same), "
+    'or JSON where the client says so; in JSON binary is `{"$bin": base64}` and extension types are `{"$ext": [code, base64]}`. '
+    "Errors are problems (RFC 9457). A 503 with code `outcome_unknown` may have happened: repeat it with the same ID."
+)
+WORKER_TEXT: Final = (
+    "What a worker serves. It registers with `POST /api/workers` of a master, reports with heartbeats and results, "
+    "and gets jobs pushed. docs/worker_protocol.md tells the whole exchange.\n\n"
+    "Every call but `/ping` and `/challenge` is signed: `X-JQ-Signature: v1=` and the hex HMAC-SHA256, under the worker's "
+    "secret, of METHOD, path, worker ID, timestamp, nonce and the hex SHA-256 of the body, joined by line feeds. The path "
+    "is the raw one of the request, the prefix of the worker's URL included. A wrong, old (300 s) or repeated signature "
+    "is answered 401, and nothing runs."
+)
 
-WORKER_TEXT: Final = """What a worker serves. It registers with `POST /api/workers` of a master, reports with heartbeats and results,
-and gets jobs pushed. docs/worker_protocol.md tells the whole exchange.
-
-Every call but `/ping` and `/challenge` is signed: `X-JQ-Signature: v1=` and the hex HMAC-SHA256, under the worker's
-secret, of METHOD, path, worker ID, timestamp, nonce and the hex SHA-256 of the body, joined by line feeds. A wrong, old
-(300 s) or repeated one is answered 401, and nothing runs."""
+_PARAMETERS: Final = {
+    "job_id": ("ID of the job.", JOB_ID),
+    "worker_id": ("ID that the registration gave.", WORKER_ID),
+}
+_IDEMPOTENCY_KEY: Final = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    "description": "Makes the push safe to repeat for 24 hours, like a client-chosen id.",
+}
+_RETRY_AFTER: Final = {
+    "Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}
+}
+_DURABILITY: Final = {
+    "JQ-Durability": {
+        "description": "What the acceptance is worth.",
+        "schema": {"type": "string", "enum": ["besteffort", "fsync", "fsync+quorum"]},
+    }
+}
+_PROBLEM_TEXTS: Final = {
+    400: "The request cannot be parsed.",
+    401: "No valid bearer token.",
+    403: "The token lacks the scope, or the caller is not on this machine, or it is a page of another site.",
+    404: "Unknown, or not visible.",
+    406: "None of the accepted types can be answered.",
+    408: "The request did not arrive in time.",
+    409: "The present state does not admit it; `code` names that state.",
+    413: "A body, an argument or a structure is over its limit.",
+    414: "The path is too long.",
+    415: "The body is neither MessagePack nor JSON, or it is encoded.",
+    422: "Understood and refused; `errors` names each field and rule.",
+    431: "The head is too large.",
+    503: "A limit of the master, or the store is away. With code `outcome_unknown` it may have happened.",
+}
+_RESULT_TEXTS: Final = {
+    200: "The result; null where it is discarded, was not kept, or never was.",
+    202: "Not over within `wait`.",
+}
 
 
 @cache
 def master_document() -> dict[str, Any]:
     """`openapi/jqmaster.yaml` as data."""
-    spec = APISpec(
-        "jqmaster",
-        __version__,
-        "3.1.0",
-        info={"description": MASTER_TEXT, "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},
-    )
+    spec = APISpec("jqmaster", __version__, "3.1.0", info={"description": MASTER_TEXT, **_INFO})
     models = [m for op in OPERATIONS for m in (op.request, *op.responses.values()) if m is not None]
     _add_schemas(spec, [*models, schemas.Problem])
     spec.components.security_scheme(
@@ -56,35 +101,24 @@ def master_document() -> dict[str, Any]:
         {
             "type": "http",
             "scheme": "bearer",
-            "description": "Scopes: push, work, read, operate, admin. Without configured tokens the master serves its own machine only.",
+            "description": "Scopes: push, work, read, operate (includes read), admin (all). Without configured tokens the master serves its own machine only.",
         },
     )
-    problem = {"schema": {"$ref": _REF.format(model="Problem")}}
-    spec.components.response(
-        "Problem",
-        {
-            "description": "A problem (RFC 9457)",
-            "content": dict.fromkeys(("application/msgpack", "application/problem+json"), problem),
-        },
-    )
+    for status in sorted({status for op in OPERATIONS for status in _problems_of(op)}):
+        spec.components.response(f"Problem{status}", _problem_response(status))
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _master_operation(operation)
     for path, operations in paths.items():
         spec.path(path, operations=operations)
-    return _plain(spec.to_dict())
+    document: dict[str, Any] = _plain(spec.to_dict())
+    return document
 
 
 @cache
 def worker_document() -> dict[str, Any]:
     """`openapi/worker.yaml` as data."""
-    w = worker_schemas
-    spec = APISpec(
-        "jqmaster worker",
-        __version__,
-        "3.1.0",
-        info={"description": WORKER_TEXT, "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},
-    )
+    spec = APISpec("jqmaster worker", __version__, "3.1.0", info={"description": WORKER_TEXT, **_INFO})
     _add_schemas(
         spec,
         [
@@ -97,28 +131,24 @@ def worker_document() -> dict[str, Any]:
             w.DrainOrder,
         ],
     )
-    spec.components.security_scheme("signature", {"type": "apiKey", "in": "header", "name": "X-JQ-Signature"})
-    push_example = {
-        "worker_id": "0198c3f4-5e6a-7b8c-9d0e-000000000001", "epoch": 1795238640123, "store_time_ms": 1795238645000,
-        "jobs": [{
-            "job_id": _EXAMPLE_ID, "attempt": 1, "token": "9f86d081884c7d659a2feaa0c55ad015", "fence": 1795238645000, "phase": "run",
-            "name": "mail.send", "argument": {"user_id": 42}, "timeout": 30.0, "not_after_ms": 1795238650000,
-            "lease_until_ms": 1795238660000, "headers": {},
-        }],
-    }  # fmt: skip
-    order = {200: ("Done", None), 401: ("The signature is wrong, old or repeated; nothing ran", None)}
+    spec.components.security_scheme(
+        "signature",
+        {
+            "type": "apiKey",
+            "in": "header",
+            "name": "X-JQ-Signature",
+            "description": "`v1=` and 64 hex digits.",
+        },
+    )
+    order = {200: ("Done", None), 400: ("Not MessagePack", None)}
     spec.path(
         "/jobs",
         operations={
             "post": _worker_operation(
-                "Offer jobs",
+                "offer_jobs",
+                "Offer jobs; the answer comes at once, results later",
                 w.PushRequest,
-                {
-                    200: ("What the worker takes", w.PushAnswer),
-                    **_but_ok(order),
-                    413: ("The body is too large", None),
-                },
-                push_example,
+                {**order, 200: ("What the worker takes", w.PushAnswer), 413: ("The body is too large", None)},
             )
         },
     )
@@ -126,10 +156,10 @@ def worker_document() -> dict[str, Any]:
         "/jobs/{job_id}/cancel",
         operations={
             "post": _worker_operation(
+                "cancel_job",
                 "Stop a job",
                 w.CancelOrder,
                 {**order, 404: ("No job with this token runs here", None)},
-                {"token": "9f86d081884c7d659a2feaa0c55ad015", "epoch": 1795238640123},
                 parameters=[_path_parameter("job_id")],
             )
         },
@@ -138,30 +168,79 @@ def worker_document() -> dict[str, Any]:
         "/status",
         operations={
             "get": _worker_operation(
-                "What the worker does", None, {200: ("Its state", w.WorkerStatus), **_but_ok(order)}
+                "status", "What the worker does", None, {200: ("Its state", w.WorkerStatus)}
             )
         },
     )
-    spec.path("/drain", operations={"post": _worker_operation("Take no more jobs", w.DrainOrder, order)})
+    spec.path(
+        "/drain",
+        operations={
+            "post": _worker_operation(
+                "drain", "Take no more jobs and finish those that run", w.DrainOrder, order
+            )
+        },
+    )
     spec.path(
         "/ping",
         operations={
-            "get": _worker_operation("Whether it lives", None, {204: ("It lives", None)}, signed=False)
+            "get": _worker_operation(
+                "ping", "Whether it lives", None, {204: ("It lives", None)}, signed=False
+            )
         },
     )
     spec.path(
         "/challenge",
         operations={
             "post": _worker_operation(
+                "challenge",
                 "Prove the address",
                 w.ChallengeRequest,
-                {200: ("The proof", w.ChallengeAnswer), 422: ("The nonce is not of the form", None)},
-                {"nonce": "q2Zr8bXkT1mW5yUe"},
+                {
+                    200: ("The proof", w.ChallengeAnswer),
+                    400: ("Not MessagePack", None),
+                    422: ("The nonce is not of the form", None),
+                },
                 signed=False,
             )
         },
     )
-    return _plain(spec.to_dict())
+    document: dict[str, Any] = _plain(spec.to_dict())
+    return document
+
+
+def as_yaml(document: Mapping[str, Any]) -> str:
+    """The text of the committed file."""
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+
+
+def generated_files() -> dict[str, str]:
+    """Everything that is generated from the code's contract: path below the repository, and text."""
+    return {
+        "openapi/jqmaster.yaml": as_yaml(master_document()),
+        "openapi/worker.yaml": as_yaml(worker_document()),
+        "worker_sdk/protocol.py": protocol_generator.python_source([master_document(), worker_document()]),
+    }
+
+
+def _problems_of(op: Operation) -> Iterable[int]:
+    found = {*_ANY_PROBLEMS, *op.problems}
+    if op.access:
+        found.update(_ACCESS_PROBLEMS)
+    if op.request:
+        found.update(_BODY_PROBLEMS)
+    return sorted(found - set(op.responses))
+
+
+def _problem_response(status: int) -> dict[str, Any]:
+    response: dict[str, Any] = {
+        "description": _PROBLEM_TEXTS[status],
+        "content": {media: {"schema": _ref(schemas.Problem)} for media in PROBLEM_MEDIA_TYPES},
+    }
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        response["headers"] = _RETRY_AFTER
+    elif status == HTTPStatus.UNAUTHORIZED:
+        response["headers"] = {"WWW-Authenticate": {"schema": {"type": "string"}}}
+    return response
 
 
 def _master_operation(op: Operation) -> dict[str, Any]:
@@ -169,101 +248,138 @@ def _master_operation(op: Operation) -> dict[str, Any]:
     parameters += [
         {"name": name, "in": "query", "required": False, **described} for name, described in op.query.items()
     ]
-    if op.method == "POST" and op.path == "/api/jobs":
-        parameters.append(
-            {
-                "name": "Idempotency-Key",
-                "in": "header",
-                "required": False,
-                "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-                "description": "Makes the push safe to repeat, like a client-chosen id.",
-            }
-        )
+    is_enqueue = op.method == "POST" and op.path == "/api/jobs"
+    if is_enqueue:
+        parameters.append(_IDEMPOTENCY_KEY)
     responses: dict[str, Any] = {}
     for status, model in op.responses.items():
-        schema: Any = {} if model is None else {"$ref": _REF.format(model=model.__name__)}
-        if op.path.endswith("/result") and status == 200:
-            schema = {
-                "anyOf": [schema, {"type": "null"}],
-                "description": "null: discarded, not kept, or unknown.",
-            }
+        is_result = op.path.endswith("/result")
         response: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+        schema = {} if model is None else _ref(model)
+        if is_result:
+            response["description"] = _RESULT_TEXTS[status]
+            if status == HTTPStatus.OK:
+                schema = {"anyOf": [schema, {"type": "null"}]}
+        if model in (schemas.EnqueueAnswer, schemas.BulkAnswer):
+            response["headers"] = _DURABILITY
+        if is_enqueue and status == HTTPStatus.OK:
+            response["description"] = "The same id or key and content again: no second job."
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            response["headers"] = _RETRY_AFTER
         if status != HTTPStatus.NO_CONTENT:
-            response["content"] = {media: {"schema": schema} for media in MEDIA_TYPES}
+            response["content"] = _content(schema, MEDIA_TYPES, model)
         responses[str(status)] = response
-    for status in sorted(
-        {*op.problems, *(_COMMON_PROBLEMS if op.access else (400, 406, 408, 414, 422, 431, 503))}
-        - set(op.responses)
-    ):
-        responses[str(status)] = {"$ref": "#/components/responses/Problem"}
+    for status in _problems_of(op):
+        responses[str(status)] = {"$ref": f"#/components/responses/Problem{status}"}
     described: dict[str, Any] = {
         "operationId": op.handler.__module__.rpartition(".")[2] + "_" + op.handler.__name__,
         "summary": op.summary,
         "tags": [op.tag],
         "parameters": parameters,
+    }
+    if op.access:
+        described["description"] = f"Scope: {op.access}."
+    if op.request:
+        described["requestBody"] = {
+            "required": True,
+            "content": _content(_ref(op.request), MEDIA_TYPES, op.request),
+        }
+    return described | {
         "responses": responses,
         "security": [{"bearer": [op.access.value]}, {}] if op.access else [{}],
     }
-    if op.request:
-        described["requestBody"] = _body(op.request)
-    return described
 
 
 def _worker_operation(
+    operation_id: str,
     summary: str,
     request: type[BaseModel] | None,
     responses: Mapping[int, tuple[str, type[BaseModel] | None]],
-    example: Any = None,
     *,
     parameters: Sequence[dict[str, Any]] = (),
     signed: bool = True,
 ) -> dict[str, Any]:
     headers = [
-        ("X-JQ-Worker", "The worker's ID."),
-        ("X-JQ-Timestamp", "Unix time in ms."),
-        ("X-JQ-Nonce", "Not seen before."),
+        ("X-JQ-Worker", "The worker's ID.", {"type": "string"}, WORKER_ID),
+        (
+            "X-JQ-Timestamp",
+            "Unix time in ms.",
+            {"type": "string", "pattern": "^[0-9]{1,16}$"},
+            "1795238645000",
+        ),
+        ("X-JQ-Nonce", "Not seen before.", {"type": "string"}, "q2Zr8bXkT1mW5yUe"),
     ]
     described: dict[str, Any] = {
-        "operationId": summary.lower().replace(" ", "_"),
+        "operationId": operation_id,
         "summary": summary,
-        "parameters": [*parameters, *({"name": n, "in": "header", "required": True, "schema": {"type": "string"}, "description": d} for n, d in headers if signed)],
-        "responses": {
-            str(status): {"description": text} | ({"content": {MEDIA_TYPES[0]: {"schema": {"$ref": _REF.format(model=model.__name__)}}}} if model else {})
-            for status, (text, model) in responses.items()
-        },
-        "security": [{"signature": []}] if signed else [{}],
+        "parameters": [
+            *parameters,
+            *(
+                {"name": name, "in": "header", "required": True, "schema": schema, "description": text, "example": example}
+                for name, text, schema, example in headers
+                if signed
+            ),
+        ],
     }  # fmt: skip
     if request:
-        described["requestBody"] = _body(request, media_types=MEDIA_TYPES[:1], example=example)
-    return described
+        described["requestBody"] = {"required": True, "content": _content(_ref(request), (MSGPACK,), request)}
+    if signed:
+        responses = {**responses, 401: ("The signature is wrong, old or repeated; nothing ran", None)}
+    if request:
+        responses = {**responses, 422: ("Not of the form", None)}
+    described["responses"] = {
+        str(status): {"description": text}
+        | ({"content": _content(_ref(model), (MSGPACK,), model)} if model else {})
+        for status, (text, model) in sorted(responses.items())
+    }
+    return described | {"security": [{"signature": []}] if signed else [{}]}
 
 
-def _body(
-    model: type[BaseModel], *, media_types: Sequence[str] = MEDIA_TYPES, example: Any = None
+def _content(
+    schema: dict[str, Any], media_types: Sequence[str], model: type[BaseModel] | None
 ) -> dict[str, Any]:
-    content: dict[str, Any] = {"schema": {"$ref": _REF.format(model=model.__name__)}}
-    if example is not None:
-        content["example"] = example
-    return {"required": True, "content": dict.fromkeys(media_types, content)}
+    media: dict[str, Any] = {"schema": schema}
+    if model and model.__name__ in EXAMPLES:
+        media["example"] = EXAMPLES[model.__name__]
+    return dict.fromkeys(media_types, media)
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
+    text, example = _PARAMETERS[name]
     return {
         "name": name,
         "in": "path",
         "required": True,
         "schema": {"type": "string"},
-        "example": _EXAMPLE_ID,
+        "description": text,
+        "example": example,
     }
 
 
-def _but_ok(responses: dict[int, tuple[str, None]]) -> dict[int, tuple[str, None]]:
-    return {status: response for status, response in responses.items() if status != HTTPStatus.OK}
+def _ref(model: type[BaseModel]) -> dict[str, Any]:
+    return {"$ref": _REF.format(model=model.__name__)}
+
+
+class _Untitled(GenerateJsonSchema):
+    """A title says nothing that the name does not."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def generate_definitions(self, inputs: Any) -> Any:
+        references, definitions = super().generate_definitions(inputs)
+        for definition in definitions.values():
+            definition.pop("title", None)
+        return references, definitions
 
 
 def _add_schemas(spec: APISpec, models: Sequence[type[BaseModel]]) -> None:
-    unique = list(dict.fromkeys(models))
-    _, definitions = models_json_schema([(model, "validation") for model in unique], ref_template=_REF)
+    # A default makes a field of a request optional; a field of an answer is there all the same.
+    modes: list[tuple[type[BaseModel], JsonSchemaMode]] = [
+        (model, "serialization" if issubclass(model, schemas.Answer) else "validation")
+        for model in dict.fromkeys(models)
+    ]
+    _, definitions = models_json_schema(modes, ref_template=_REF, schema_generator=_Untitled)
     for name, schema in sorted(definitions["$defs"].items()):
         spec.components.schema(name, schema)
 
@@ -277,17 +393,8 @@ def _plain(document: Any) -> Any:
     return document
 
 
-def as_yaml(document: Mapping[str, Any]) -> str:
-    """The text of the committed file."""
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
-
-
-def write(directory: Path) -> None:
-    (directory / "jqmaster.yaml").write_text(as_yaml(master_document()))
-    (directory / "worker.yaml").write_text(as_yaml(worker_document()))
-
-
 if __name__ == "__main__":
     if "--write" not in sys.argv:
         sys.exit("usage: python -m jqmaster.api.openapi --write")
-    write(Path(__file__).parents[2] / "openapi")
+    for path, text in generated_files().items():
+        (Path(__file__).parents[2] / path).write_text(text)

@@ -3,21 +3,21 @@
 Requests are closed (an unknown field is refused) and strict (no bool for int, no string for number).
 """
 
-import math
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    RootModel,
     WithJsonSchema,
     model_validator,
 )
 
+from jqmaster.config import Durability
 from jqmaster.domain.ids import ID_PATTERN
 from jqmaster.domain.job import JobSpec, JobState, RetryPolicy
 from jqmaster.domain.outcome import Outcome
@@ -44,18 +44,15 @@ def _instant_ms(value: object) -> int:
     return ms
 
 
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError("must be a finite number")
-    return value
-
-
 Instant = Annotated[
     int,
     BeforeValidator(_instant_ms),
     WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-11-21T04:30:00Z"]}),
 ]
-Seconds = Annotated[float, AfterValidator(_finite)]
+Seconds = Annotated[float, Field(allow_inf_nan=False)]
+Timestamp = Annotated[
+    str, WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-11-21T04:30:00.123Z"]})
+]
 # One encoded MessagePack value; bytes here, any type on the wire.
 AnyValue = Annotated[
     bytes, WithJsonSchema({"description": 'Any value. In JSON, binary is {"$bin": base64}.'})
@@ -94,12 +91,6 @@ class RetryRequest(Request):
 
 class JobRequest(Request):
     """A job to be enqueued."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"name": "mail.send", "argument": {"user_id": 42}}, {"name": "feed.insert", "argument": [7, 1001], "priority": -5, "max_retry": 3, "keep_result": True, "timeout": 10}]
-        }
-    )  # fmt: skip
 
     name: Annotated[str, Field(pattern=NAME_PATTERN, description="The kind of job; it selects the handler.")]
     argument: AnyValue = Field(default_factory=lambda: b"\xc0")
@@ -158,15 +149,21 @@ class BulkRequest(Request):
 
 
 class EnqueueAnswer(Answer):
+    """The job is durable."""
+
     id: JobId
 
 
 class BulkAnswer(Answer):
+    """All of the jobs are durable; IDs in the order of the request."""
+
     ids: list[JobId]
 
 
 class PatchRequest(Request):
-    """What to change in a waiting job."""
+    """What to change in a waiting job; null, like nothing, leaves a field as it is."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     priority: int | None = Field(None, ge=-(2**31), le=2**31 - 1)
     run_at: Instant | None = None
@@ -185,11 +182,13 @@ class AttemptView(Answer):
 
     attempt: int
     worker_id: str
-    started_at: str
-    finished_at: str | None
-    outcome: str | None
+    started_at: Timestamp
+    finished_at: Timestamp | None
+    outcome: str | None = Field(
+        description="success, failure, timeout, lost, canceled, deferred, handed_back or returned; more may come."
+    )
     message: str | None
-    error: AnyValue | None
+    error: AnyValue
 
 
 class JobSummary(Answer):
@@ -205,13 +204,13 @@ class JobSummary(Answer):
     max_retry: int
     timeout: float
     keep_result: bool
-    created_at: str
-    run_at: str | None
-    started_at: str | None
-    finished_at: str | None
-    expires_at: str | None
+    created_at: Timestamp
+    run_at: Timestamp | None = Field(description="When it became, or becomes, due.")
+    started_at: Timestamp | None = Field(description="Of the latest attempt.")
+    finished_at: Timestamp | None
+    expires_at: Timestamp | None
     cause: str | None = Field(description="Why it ended: error, timeout, lost, expired, canceled.")
-    worker_id: str | None
+    worker_id: str | None = Field(description="Of the latest attempt.")
     tags: list[str]
 
 
@@ -220,14 +219,18 @@ class JobView(JobSummary):
 
     attempts: list[AttemptView]
     headers: dict[str, str]
-    argument: AnyValue | None = Field(description="Null where it is too large to show: see argument_bytes.")
+    argument: AnyValue = Field(
+        description="As it was sent; null where it is too large to show: see argument_bytes."
+    )
     argument_bytes: int
 
 
 class JobPage(Answer):
+    """A page may be short, even empty, while `next_cursor` says that there is more."""
+
     jobs: list[JobSummary]
-    next_cursor: str | None
-    counts: dict[str, int]
+    next_cursor: str | None = Field(description="Null: that was all.")
+    counts: dict[JobState, int] = Field(description="Of all jobs, whatever the filters.")
 
 
 class StateAnswer(Answer):
@@ -236,16 +239,27 @@ class StateAnswer(Answer):
     state: JobState
 
 
-class ResultView(Answer):
-    """What a job ended with."""
+class SuccessView(Answer):
+    """The job succeeded."""
 
-    type: Literal["success", "failure"]
-    finished_at: str
-    result: AnyValue | None = None
-    reason: Literal["other", "timeout"] | None = None
-    should_retry: bool | None = None
-    message: str | None = None
-    error: AnyValue | None = None
+    type: Literal["success"]
+    finished_at: Timestamp = Field(description="As the worker reported it.")
+    result: AnyValue
+
+
+class FailureView(Answer):
+    """The job failed for good."""
+
+    type: Literal["failure"]
+    finished_at: Timestamp
+    reason: Literal["other", "timeout"]
+    should_retry: bool
+    message: str
+    error: AnyValue
+
+
+class ResultView(RootModel[Annotated[SuccessView | FailureView, Field(discriminator="type")]]):
+    """What a job ended with."""
 
 
 # --- workers
@@ -284,11 +298,13 @@ class RegisterRequest(Request):
 
 
 class RegisterAnswer(Answer):
-    worker_id: str
-    epoch: int
-    store_time_ms: int
+    """From now on jobs may arrive, and heartbeats are expected."""
+
+    worker_id: JobId = Field(description="Valid until the worker leaves or is forgotten.")
+    epoch: int = Field(description="Of the present leader; 0 while nobody leads.")
+    store_time_ms: int = Field(description="The one clock for offers and leases: Unix ms by the store.")
     heartbeat_interval_s: float
-    lease_s: float
+    lease_s: float = Field(description="Life of a lease from the last heartbeat that named its token.")
 
 
 class ClaimRef(Request):
@@ -299,34 +315,46 @@ class ClaimRef(Request):
 
 
 class HeartbeatRequest(Request):
+    """The worker lives; each lease whose token it names is renewed."""
+
     running: list[ClaimRef] = Field(
         max_length=1000, description="Every claim whose result no master has answered yet."
     )
-    free: int = Field(ge=0, le=100_000)
+    free: int = Field(ge=0, le=100_000, description="How many more jobs it would take.")
 
 
 class ClaimView(Answer):
-    job_id: str
-    token: str
+    """A claim that the worker named."""
+
+    job_id: JobId
+    token: Token
 
 
 class HeartbeatAnswer(Answer):
+    """What became of the claims that were named: those in neither list are renewed until `lease_until_ms`."""
+
     epoch: int
     store_time_ms: int
     lease_until_ms: int
-    cancel: list[ClaimView]
-    lost: list[ClaimView]
-    drain: bool
-    detached: bool
+    cancel: list[ClaimView] = Field(
+        description="Somebody canceled the job: stop it; its result will be stale."
+    )
+    lost: list[ClaimView] = Field(description="The claim is over: stop the job; its result will be stale.")
+    drain: bool = Field(description="Finish what runs; no more will come.")
+    detached: bool = Field(description="The worker was cut off: stop everything and register anew.")
 
 
 class StartRequest(Request):
+    """Which of the accepted jobs may start now (for handlers that ask first)."""
+
     starts: list[ClaimRef] = Field(min_length=1, max_length=500)
 
 
 class StartAnswer(Answer):
-    confirmed: list[str]
-    stale: list[str]
+    """Only the confirmed ones may start."""
+
+    confirmed: list[JobId]
+    stale: list[JobId]
 
 
 def _reported_time(value: object) -> str:
@@ -337,74 +365,123 @@ def _reported_time(value: object) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class ResultItem(Request):
+class Ending(Request):
     """How an attempt ended, by its worker's word."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"job_id": "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e", "token": "9f86d081884c7d659a2feaa0c55ad015", "type": "success", "finished_at": "2026-11-21T04:30:00.123Z", "result": {"sent": True}}
-            ]
-        }
-    )  # fmt: skip
 
     job_id: JobId
     token: Token
-    type: Literal["success", "failure", "deferred", "handed_back", "canceled"]
     finished_at: Annotated[
         str, BeforeValidator(_reported_time), WithJsonSchema({"type": "string", "format": "date-time"})
     ]
-    result: AnyValue | None = None
-    reason: Literal["other", "timeout"] | None = None
-    should_retry: bool | None = None
-    error: AnyValue | None = None
-    message: Annotated[str, Field(max_length=10_000)] = ""
-    retry_after: Seconds | None = Field(None, ge=0, le=7 * DAY_S)
 
-    @model_validator(mode="after")
-    def _complete(self) -> "ResultItem":
-        if self.type == "success" and self.result is None:
-            raise ValueError("success needs a result (which may be nil)")
-        if self.type == "failure" and (self.reason is None or self.should_retry is None):
-            raise ValueError("failure needs reason and should_retry")
-        return self
+
+class SuccessItem(Ending):
+    """The handler returned."""
+
+    type: Literal["success"]
+    result: AnyValue
+
+    def to_outcome(self) -> Outcome:
+        return Outcome(self.job_id, self.token, self.type, result=self.result, finished_at=self.finished_at)
+
+
+class FailureItem(Ending):
+    """The handler failed, or ran longer than its timeout."""
+
+    type: Literal["failure"]
+    reason: Literal["other", "timeout"]
+    should_retry: bool = Field(description="False ends the job at once.")
+    error: AnyValue = Field(default_factory=lambda: b"\xc0")
+    message: Annotated[str, Field(max_length=10_000)] = Field("", description="For people.")
+    retry_after: Seconds | None = Field(
+        None, ge=0, le=7 * DAY_S, description="Seconds; may lengthen the wait before the next attempt."
+    )
 
     def to_outcome(self) -> Outcome:
         return Outcome(
             self.job_id,
             self.token,
             self.type,
-            self.result,
-            self.reason or "other",
-            self.should_retry is not False,
-            self.error,
-            self.message,
-            self.retry_after,
-            self.finished_at,
+            reason=self.reason,
+            should_retry=self.should_retry,
+            error=self.error,
+            message=self.message,
+            retry_after_s=self.retry_after,
+            finished_at=self.finished_at,
         )
 
 
+class DeferredItem(Ending):
+    """The handler wants to be asked again later; no retry is consumed."""
+
+    type: Literal["deferred"]
+    retry_after: Seconds = Field(ge=0, le=7 * DAY_S, description="Seconds.")
+
+    def to_outcome(self) -> Outcome:
+        return Outcome(
+            self.job_id, self.token, self.type, retry_after_s=self.retry_after, finished_at=self.finished_at
+        )
+
+
+class HandedBackItem(Ending):
+    """The worker stops before the job is done; another shall have it. No retry is consumed."""
+
+    type: Literal["handed_back"]
+
+    def to_outcome(self) -> Outcome:
+        return Outcome(self.job_id, self.token, self.type, finished_at=self.finished_at)
+
+
+class CanceledItem(Ending):
+    """The job was stopped by order."""
+
+    type: Literal["canceled"]
+
+    def to_outcome(self) -> Outcome:
+        return Outcome(self.job_id, self.token, self.type, finished_at=self.finished_at)
+
+
+ReportedEnding = SuccessItem | FailureItem | DeferredItem | HandedBackItem | CanceledItem
+ENDINGS: Final[dict[str, type[ReportedEnding]]] = {
+    "success": SuccessItem,
+    "failure": FailureItem,
+    "deferred": DeferredItem,
+    "handed_back": HandedBackItem,
+    "canceled": CanceledItem,
+}
+
+
+class ResultItem(RootModel[Annotated[ReportedEnding, Field(discriminator="type")]]):
+    """How an attempt ended, by its worker's word."""
+
+
 class ResultsRequest(Request):
+    """Repeat it until it is answered; everything that is answered is done with."""
+
     results: list[ResultItem] = Field(min_length=1, max_length=500)
 
 
 class ResultsAnswer(Answer):
-    accepted: list[str]
-    stale: list[str]
+    """`accepted`: counts, or did already. `stale`: the token is no longer the right to settle; nothing changed."""
+
+    accepted: list[JobId]
+    stale: list[JobId]
 
 
 class WorkerView(Answer):
-    id: str
+    """A registered worker."""
+
+    id: JobId
     url: str | None
     names: list[str]
     max_jobs: int
-    busy: int
+    busy: int = Field(description="Claims that it holds.")
     node_id: str
     pid: int
     labels: dict[str, str]
     version: str
-    registered_at: str
-    last_seen_at: str
+    registered_at: Timestamp
+    last_seen_at: Timestamp
     state: Literal["fresh", "stale", "draining", "detached"]
     breaker: Literal["closed", "open", "half_open"] | None = Field(
         description="Null where this master does not lead."
@@ -412,6 +489,8 @@ class WorkerView(Answer):
 
 
 class WorkerList(Answer):
+    """All registered workers."""
+
     workers: list[WorkerView]
 
 
@@ -419,31 +498,34 @@ class WorkerList(Answer):
 
 
 class Health(Answer):
+    """The process answers."""
+
     status: Literal["ok"]
 
 
 class Readiness(Answer):
+    """Whether this master makes progress."""
+
     status: Literal["ready", "not_ready"]
-    durability: str = Field(description="What a 201 promises here: besteffort, fsync or fsync+quorum.")
+    durability: Durability = Field(description="What a 201 promises here.")
     leader: bool = Field(description="Whether this master leads.")
-    store: str
+    store: str = Field(description="`serving`, or what is wrong with it.")
     faults: list[str]
 
 
 class ProblemField(Answer):
+    """One broken rule: the path of the field, and the rule."""
+
     loc: list[str | int]
     msg: str
 
 
 class Problem(Answer):
-    """RFC 9457."""
+    """RFC 9457; at most 4 KiB."""
 
     type: str
     title: str
     status: int
     detail: str
-    code: str
+    code: str = Field(description="Stable; for programs.")
     errors: list[ProblemField]
-
-
-Json = dict[str, Any]

@@ -1,0 +1,193 @@
+"""One example for each body of the OpenAPI documents, by the name of its schema; tests hold them against it."""
+
+from typing import Any, Final
+
+JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
+WORKER_ID: Final = "0198c3f4-0000-7b8c-9d0e-000000000001"
+_TOKEN: Final = "9f86d081884c7d659a2feaa0c55ad015"  # noqa: S105  an example
+_NOW_MS: Final = 1_795_238_645_000
+_EPOCH: Final = 1_795_238_640_123
+
+_SUMMARY: Final[dict[str, Any]] = {
+    "id": JOB_ID,
+    "name": "mail.send",
+    "state": "retrying",
+    "priority": 0,
+    "attempt": 1,
+    "failures": 1,
+    "losses": 0,
+    "max_retry": 5,
+    "timeout": 30.0,
+    "keep_result": True,
+    "created_at": "2026-11-21T04:30:00.000Z",
+    "run_at": "2026-11-21T04:30:02.410Z",
+    "started_at": "2026-11-21T04:30:00.004Z",
+    "finished_at": None,
+    "expires_at": None,
+    "cause": None,
+    "worker_id": WORKER_ID,
+    "tags": ["welcome"],
+}
+_WORKER: Final[dict[str, Any]] = {
+    "id": WORKER_ID,
+    "url": "http://10.0.0.7:9000",
+    "names": ["mail.send"],
+    "max_jobs": 20,
+    "busy": 3,
+    "node_id": "node-7",
+    "pid": 4711,
+    "labels": {"zone": "b"},
+    "version": "0.1.0",
+    "registered_at": "2026-11-21T04:00:00.000Z",
+    "last_seen_at": "2026-11-21T04:30:00.000Z",
+    "state": "fresh",
+    "breaker": "closed",
+}
+_CLAIM: Final[dict[str, Any]] = {"job_id": JOB_ID, "token": _TOKEN}
+
+EXAMPLES: Final[dict[str, Any]] = {
+    # the master's
+    "JobRequest": {"name": "mail.send", "argument": {"user_id": 42}, "keep_result": True, "timeout": 10},
+    "EnqueueAnswer": {"id": JOB_ID},
+    "BulkRequest": {
+        "jobs": [
+            {"name": "feed.insert", "argument": [7, 1001], "priority": -5},
+            {"name": "feed.insert", "argument": [8, 1001], "run_at": "2026-11-21T04:30:00Z", "max_retry": 3},
+        ]
+    },
+    "BulkAnswer": {"ids": [JOB_ID, "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6f"]},
+    "PatchRequest": {"priority": -10},
+    "JobPage": {
+        "jobs": [_SUMMARY],
+        "next_cursor": None,
+        "counts": {
+            "scheduled": 0,
+            "ready": 0,
+            "retrying": 1,
+            "running": 0,
+            "succeeded": 12,
+            "failed": 0,
+            "canceled": 0,
+            "skipped": 0,
+        },
+    },
+    "JobView": {
+        **_SUMMARY,
+        "attempts": [
+            {
+                "attempt": 1,
+                "worker_id": WORKER_ID,
+                "started_at": "2026-11-21T04:30:00.004Z",
+                "finished_at": "2026-11-21T04:30:00.410Z",
+                "outcome": "failure",
+                "message": "SMTPServerDisconnected: Connection unexpectedly closed",
+                "error": {"type": "smtplib.SMTPServerDisconnected"},
+            }
+        ],
+        "headers": {},
+        "argument": {"user_id": 42},
+        "argument_bytes": 10,
+    },
+    "StateAnswer": {"state": "running"},
+    "ResultView": {"type": "success", "finished_at": "2026-11-21T04:30:02.920Z", "result": {"sent": True}},
+    "RegisterRequest": {
+        "url": "http://10.0.0.7:9000",
+        "names": ["mail.send"],
+        "max_jobs": 20,
+        "node_id": "node-7",
+        "pid": 4711,
+        "labels": {"zone": "b"},
+        "version": "0.1.0",
+        "secret": "qK3vXz9hT2mW5yUe8rBnLs1dFgJ7pAcV",
+    },
+    "RegisterAnswer": {
+        "worker_id": WORKER_ID,
+        "epoch": _EPOCH,
+        "store_time_ms": _NOW_MS,
+        "heartbeat_interval_s": 1.0,
+        "lease_s": 15.0,
+    },
+    "HeartbeatRequest": {"running": [_CLAIM], "free": 19},
+    "HeartbeatAnswer": {
+        "epoch": _EPOCH,
+        "store_time_ms": _NOW_MS,
+        "lease_until_ms": _NOW_MS + 15_000,
+        "cancel": [_CLAIM],
+        "lost": [],
+        "drain": False,
+        "detached": False,
+    },
+    "StartRequest": {"starts": [_CLAIM]},
+    "StartAnswer": {"confirmed": [JOB_ID], "stale": []},
+    "ResultsRequest": {
+        "results": [
+            {
+                **_CLAIM,
+                "type": "success",
+                "finished_at": "2026-11-21T04:30:02.920Z",
+                "result": {"sent": True},
+            },
+            {
+                **_CLAIM,
+                "type": "failure",
+                "finished_at": "2026-11-21T04:30:02.920Z",
+                "reason": "other",
+                "should_retry": True,
+                "error": {"smtp": 421},
+                "message": "the mail server is busy",
+            },
+        ]
+    },
+    "ResultsAnswer": {"accepted": [JOB_ID], "stale": []},
+    "WorkerView": _WORKER,
+    "WorkerList": {"workers": [_WORKER]},
+    "Health": {"status": "ok"},
+    "Readiness": {
+        "status": "ready",
+        "durability": "fsync",
+        "leader": True,
+        "store": "serving",
+        "faults": [],
+    },
+    "Problem": {
+        "type": "about:blank",
+        "title": "Not valid",
+        "status": 422,
+        "detail": "the request is not valid",
+        "code": "invalid",
+        "errors": [{"loc": ["priority"], "msg": "Input should be less than or equal to 2147483647"}],
+    },
+    # the worker's
+    "PushRequest": {
+        "worker_id": WORKER_ID,
+        "epoch": _EPOCH,
+        "store_time_ms": _NOW_MS,
+        "jobs": [
+            {
+                **_CLAIM,
+                "attempt": 1,
+                "fence": _NOW_MS,
+                "phase": "run",
+                "name": "mail.send",
+                "argument": {"user_id": 42},
+                "timeout": 30.0,
+                "not_after_ms": _NOW_MS + 5_000,
+                "lease_until_ms": _NOW_MS + 15_000,
+                "headers": {},
+            }
+        ],
+    },
+    "PushAnswer": {"accepted": [], "rejected": [{"job_id": JOB_ID, "reason": "busy", "retry_after": 0.5}]},
+    "CancelOrder": {"token": _TOKEN, "epoch": _EPOCH},
+    "ChallengeRequest": {"nonce": "q2Zr8bXkT1mW5yUe"},
+    "ChallengeAnswer": {"proof": "9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015"},
+    "WorkerStatus": {
+        "worker_id": WORKER_ID,
+        "running": [_CLAIM],
+        "free": 19,
+        "max_jobs": 20,
+        "names": ["mail.send"],
+        "draining": False,
+    },
+    "DrainOrder": {"epoch": _EPOCH},
+}

@@ -1,0 +1,92 @@
+"""`worker_sdk/protocol.py` from the OpenAPI documents: a TypedDict for each object, an alias for everything else."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+HEADER: Final = '''"""What travels between master, worker and pusher.
+
+Generated from openapi/jqmaster.yaml and openapi/worker.yaml by `make spec`; changes are made there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+'''
+_WIDTH: Final = 110
+_SIMPLE: Final = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "null": "None",
+    "object": "dict[str, Any]",
+    "array": "list[Any]",
+}
+
+
+def python_source(documents: Sequence[Mapping[str, Any]]) -> str:
+    """The module's text. Raises ValueError where two documents mean different things by one name."""
+    schemas: dict[str, Any] = {}
+    for document in documents:
+        for name, schema in document["components"]["schemas"].items():
+            if schemas.setdefault(name, schema) != schema:
+                raise ValueError(f"{name} means two things")
+    # Aliases are values, so what they name must stand before them; annotations of fields are never evaluated.
+    literals = {name: s for name, s in schemas.items() if "enum" in s}
+    objects = {name: s for name, s in schemas.items() if "properties" in s}
+    unions = {name: s for name, s in schemas.items() if name not in literals and name not in objects}
+    return "\n".join(
+        [
+            HEADER,
+            *(f"{name} = {_type_of(schema)}" for name, schema in sorted(literals.items())),
+            "",
+            *(_typed_dict(name, schema) for name, schema in sorted(objects.items())),
+            *(f"\n{_comment(s, '')}{name} = {_type_of(s)}" for name, s in sorted(unions.items())),
+            "",
+        ]
+    )
+
+
+def _typed_dict(name: str, schema: Mapping[str, Any]) -> str:
+    lines = ["", f"class {name}(TypedDict):"]
+    if text := schema.get("description"):
+        lines += [
+            *textwrap.wrap(f'"""{text}"""', _WIDTH - 4, initial_indent="    ", subsequent_indent="    "),
+            "",
+        ]
+    required = set(schema.get("required", ()))
+    for field, described in schema["properties"].items():
+        kind = _type_of(described)
+        kind = kind if field in required else f"NotRequired[{kind}]"
+        lines.append(f"{_comment(described, '    ')}    {field}: {kind}")
+    return "\n".join([*lines, ""])
+
+
+def _comment(schema: Mapping[str, Any], indent: str) -> str:
+    text = schema.get("description", "")
+    return "".join(
+        f"{line}\n"
+        for line in textwrap.wrap(text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+    )
+
+
+def _type_of(schema: Mapping[str, Any]) -> str:
+    if ref := schema.get("$ref"):
+        return str(ref).rpartition("/")[2]
+    if "const" in schema:
+        return f"Literal[{_quoted(schema['const'])}]"
+    if "enum" in schema:
+        return f"Literal[{', '.join(map(_quoted, schema['enum']))}]"
+    if variants := schema.get("anyOf") or schema.get("oneOf"):
+        return " | ".join(dict.fromkeys(map(_type_of, variants)))
+    kind = schema.get("type")
+    if kind == "array" and "items" in schema:
+        return f"list[{_type_of(schema['items'])}]"
+    if kind == "object" and isinstance(values := schema.get("additionalProperties"), Mapping):
+        return f"dict[str, {_type_of(values)}]"
+    return _SIMPLE[kind] if kind else "Any"
+
+
+def _quoted(value: str) -> str:
+    return f'"{value}"'
