@@ -88,7 +88,7 @@ def request_encoding(fields: Fields) -> Encoding:
     """The encoding of the request's body by its Content-Type. Raises UnsupportedMediaTypeError."""
     if fields.get(b"content-encoding"):
         raise UnsupportedMediaTypeError("a body with a Content-Encoding is not read")
-    encoding = _media_encoding(fields.get(b"content-type", b"")[:256])
+    encoding = _media_encoding(fields.get(b"content-type", b""))
     if encoding is None:
         raise UnsupportedMediaTypeError("the body must be application/msgpack or application/json in UTF-8")
     return encoding
@@ -100,7 +100,7 @@ def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
     Raises NotAcceptableError when `strict`; otherwise (for problems) an impossible Accept counts as none.
     """
     accepted = _acceptable(fields.get(b"accept", b"*/*")[:1024])
-    own = _media_encoding(fields.get(b"content-type", b"")[:256])
+    own = _media_encoding(fields.get(b"content-type", b""))
     if not accepted:
         if strict:
             raise NotAcceptableError("answers are application/msgpack or application/json")
@@ -110,6 +110,8 @@ def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
 
 @functools.lru_cache(maxsize=256)
 def _media_encoding(content_type: bytes) -> Encoding | None:
+    if len(content_type) > 256:
+        return None
     media_type, *parameters = content_type.decode("latin-1").lower().split(";")
     for parameter in parameters:
         name, _, value = parameter.strip().partition("=")
@@ -353,16 +355,17 @@ def json_to_msgpack(text: bytes) -> bytes:
     try:
         value = _JSON_DECODER.decode(text.decode())
         packed: bytes = msgpack.packb(value)
-    except RecursionError:
-        raise UnparsableError("nested too deep to be parsed", code="too_deep") from None
     except UnicodeError:
         raise UnparsableError("a string is not UTF-8") from None
     except json.JSONDecodeError as error:
         raise UnparsableError(f"not JSON: {error.msg} at character {error.pos}") from None
     except OverflowError:
         raise InvalidError("an integer is beyond 64 bits", code="integer_out_of_range") from None
-    except ValueError:  # of the packer, whose only other complaint is its own limit of nesting
-        raise InvalidError("nested too deep", code="too_deep") from None
+    except (
+        RecursionError,
+        ValueError,
+    ):  # of the parser or, in versions whose parser goes deeper, of the packer
+        raise UnparsableError("nested too deep to be parsed", code="too_deep") from None
     return packed
 
 
