@@ -192,11 +192,12 @@ def _refuse_cross_site(fields: Fields) -> None:
         raise ForbiddenError("requests of other sites change nothing here", code="cross_site")
     if (origin := fields.get(b"origin")) is None:
         return
+    host = fields.get(b"host", b"")
     try:
         parts = urlsplit(origin.decode("latin-1"))
-        port = str(parts.port or _DEFAULT_PORTS[parts.scheme])
-        ours = _host_name(fields.get(b"host", b"")), _host_port(fields.get(b"host", b""))
-        same = parts.hostname == ours[0] and port == (ours[1] or _DEFAULT_PORTS[parts.scheme])
+        default_port = _DEFAULT_PORTS[parts.scheme]
+        theirs = (parts.hostname, str(parts.port or default_port))
+        same = theirs == (_host_name(host), _host_port(host) or default_port)
     except (ValueError, KeyError):
         same = False
     if not same:
