@@ -26,7 +26,7 @@ def ending(world: StoreWorld, job: Job, decision: Decision) -> Settlement:
 @pytest.mark.req("M2", "M3", "M4")
 @pytest.mark.parametrize("decision", [LOST, POISON, OVERDUE], ids=lambda d: d.state)
 async def test_an_ended_lease_leads_where_it_was_decided(world: StoreWorld, decision: Decision) -> None:
-    worker, claimed, job = await expired(world, priority=4, keep_result=True)
+    worker, _claimed, job = await expired(world, priority=4, keep_result=True)
     assert await world.jobs.reclaim(world.epoch, [ending(world, job, decision)]) == [True]
     is_final = decision.state is JobState.FAILED
     assert await world.get(job.id) == replace(

@@ -83,9 +83,11 @@ async def test_those_who_wait_are_told(world: StoreWorld) -> None:
         assert await world.jobs.fetch_result(job.job_id, watch=True) is JobState.RUNNING
     ended = [(j.job_id, j.token, b"r") for j in jobs]
     told = ",".join(j.job_id for j in jobs[:2])
-    async with world.published(world.shard.keys.finished_channel, told):
-        async with world.published(world.shard.keys.wake_channel, f"freed:{worker}:3"):
-            await world.jobs.settle_success(worker, ended)
+    async with (
+        world.published(world.shard.keys.finished_channel, told),
+        world.published(world.shard.keys.wake_channel, f"freed:{worker}:3"),
+    ):
+        await world.jobs.settle_success(worker, ended)
     with world.leading_here() as words:
         async with world.published(world.shard.keys.wake_channel):
             await world.enqueue()
