@@ -1,5 +1,6 @@
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -8,6 +9,10 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.shard import Shard
 from tests.support.server import StoreServer
 from tests.support.store import StoreWorld
+
+if TYPE_CHECKING:
+    from jqmaster.app import Master
+    from tests.support.master import Api
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +34,22 @@ async def world(store_server: StoreServer) -> AsyncIterator[StoreWorld]:
     async with StoreWorld.on(shard) as one:
         yield one
     await client.close()
+
+
+@pytest.fixture
+async def master(store_server: StoreServer) -> "AsyncIterator[Master]":
+    """A master that leads, on a shard of its own, reached over real HTTP; ends with fsck."""
+    from tests.support.master import master_on
+
+    async with master_on(store_server.url) as (one, _):
+        yield one
+
+
+@pytest.fixture
+async def api(master: "Master") -> "AsyncIterator[Api]":
+    """A client of `master`; every answer that it gets is held against openapi/jqmaster.yaml."""
+    from tests.support.master import Api
+
+    client = Api(master.server.url)
+    yield client
+    await client.http.aclose()

@@ -301,7 +301,7 @@ class RegisterAnswer(Answer):
     """From now on jobs may arrive, and heartbeats are expected."""
 
     worker_id: JobId = Field(description="Valid until the worker leaves or is forgotten.")
-    epoch: int = Field(description="Of the present leader; 0 while nobody leads.")
+    epoch: int = Field(description="Of the newest leadership; 0 before the first.")
     store_time_ms: int = Field(description="The one clock for offers and leases: Unix ms by the store.")
     heartbeat_interval_s: float
     lease_s: float = Field(description="Life of a lease from the last heartbeat that named its token.")

@@ -1,0 +1,95 @@
+"""A real master in this process, on a shard of its own of the real store, reached over real HTTP."""
+
+import contextlib
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import msgpack
+
+from jqmaster.app import Master, running_master
+from jqmaster.config import Settings
+from jqmaster.store import fsck
+from jqmaster.store.client import StoreClient
+from jqmaster.store.keys import Keys
+from tests.support.contract import check_answer
+from tests.support.waiting import wait_until
+
+# The same code as with the defaults, only quicker: a lost worker is found within two seconds.
+QUICK: dict[str, Any] = {
+    "lease_ms": 1500,
+    "offer_ms": 500,
+    "heartbeat_interval_s": 0.2,
+    "worker_stale_s": 1.0,
+    "timeout_grace_s": 0.5,
+    "leader_ttl_s": 1.0,
+    "push_timeout_s": 1.0,
+    "port": 0,
+}
+
+MSGPACK = {"Content-Type": "application/msgpack"}
+
+
+class Api:
+    """A pusher and operator in a test: MessagePack in, (status, value) out, each answer held against the contract."""
+
+    def __init__(self, base_url: str, token: str | None = None) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.http = httpx.AsyncClient(base_url=base_url, headers=headers, timeout=70, trust_env=False)
+
+    async def call(self, method: str, path: str, value: Any = None, **headers: str) -> tuple[int, Any]:
+        content = None if value is None else msgpack.packb(value, datetime=True)
+        response = await self.http.request(
+            method, path, content=content, headers={**(MSGPACK if content is not None else {}), **headers}
+        )
+        answer = msgpack.unpackb(response.content, timestamp=3) if response.content else None
+        check_answer(method, path, response.status_code, response.headers, answer)
+        return response.status_code, answer
+
+    async def enqueue(self, name: str, argument: Any = None, **fields: Any) -> str:
+        status, answer = await self.call("POST", "/api/jobs", {"name": name, "argument": argument, **fields})
+        assert status == 201, answer
+        return answer["id"]
+
+    async def job(self, job_id: str) -> dict[str, Any]:
+        status, job = await self.call("GET", f"/api/jobs/{job_id}")
+        assert status == 200, job
+        return job
+
+    async def state(self, job_id: str) -> str:
+        return (await self.job(job_id))["state"]
+
+    async def counts(self) -> dict[str, int]:
+        return (await self.call("GET", "/api/jobs?limit=1"))[1]["counts"]
+
+    async def until_state(self, job_id: str, *states: str, timeout_s: float = 15) -> dict[str, Any]:
+        async def reached() -> dict[str, Any] | None:
+            job = await self.job(job_id)
+            return job if job["state"] in states else None
+
+        return await wait_until(reached, timeout_s=timeout_s, what=f"job {job_id} in {states}")
+
+
+@contextlib.asynccontextmanager
+async def master_on(store_url: str, **overrides: Any) -> AsyncIterator[tuple[Master, Api]]:
+    """A master that leads, and a client of it. Ends with fsck: whatever the test did, the structures agree."""
+    shard = overrides.pop("shard", None) or f"m{uuid.uuid4().hex[:10]}"
+    settings = Settings(**{**QUICK, "redis_url": store_url, "shard": shard, **overrides})
+    async with running_master(settings) as master:
+        api = Api(master.server.url)
+        await wait_until(lambda: master.leader.leadership, what="the master leads")
+        try:
+            yield master, api
+        finally:
+            await api.http.aclose()
+    await assert_sound(store_url, shard)
+
+
+async def assert_sound(store_url: str, shard: str) -> None:
+    """fsck finds nothing."""
+    client = StoreClient(store_url, connections=2)
+    try:
+        assert [finding async for finding in fsck.check(client, Keys(shard))] == []
+    finally:
+        await client.close()

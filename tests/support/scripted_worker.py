@@ -1,0 +1,151 @@
+"""A worker that does what the test says: it takes or rejects offers, and reports only when told to."""
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgpack
+from aiohttp import web
+
+from tests.support.contract import check_schema
+from tests.support.master import Api
+
+FINISHED_AT = "2026-11-21T04:30:00.123Z"
+MSGPACK = "application/msgpack"
+
+
+class ScriptedWorker:
+    """`offers` holds accepted dispatches, `orders` job IDs that it was told to stop. It heartbeats by itself."""
+
+    def __init__(self, api: Api, names: tuple[str, ...], max_jobs: int) -> None:
+        self.api = api
+        self.names = names
+        self.max_jobs = max_jobs
+        self.secret = secrets.token_hex(32)
+        self.id = ""
+        self.url = ""
+        self.reject: str | None = None
+        self.offers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.bodies: list[bytes] = []
+        self.orders: asyncio.Queue[str] = asyncio.Queue()
+        self.running: dict[str, str] = {}
+        self.beats: list[dict[str, Any]] = []
+        self.is_silent = False
+
+    def registration(self, **fields: Any) -> dict[str, Any]:
+        return {
+            "url": self.url, "names": list(self.names), "max_jobs": self.max_jobs, "node_id": "node-1", "pid": 1,
+            "labels": {"zone": "b"}, "version": "1.0", "secret": self.secret, **fields,
+        }  # fmt: skip
+
+    async def register(self, **fields: Any) -> tuple[int, Any]:
+        return await self.api.call("POST", "/api/workers", self.registration(**fields))
+
+    async def next_job(self, timeout_s: float = 10) -> dict[str, Any]:
+        """The next job that it was offered and took."""
+        async with asyncio.timeout(timeout_s):
+            return await self.offers.get()
+
+    async def beat(self) -> tuple[int, Any]:
+        running = [{"job_id": job_id, "token": token} for job_id, token in self.running.items()]
+        free = self.max_jobs - len(running)
+        return await self.api.call(
+            "POST", f"/api/workers/{self.id}/heartbeat", {"running": running, "free": free}
+        )
+
+    async def report(self, *items: dict[str, Any]) -> tuple[int, Any]:
+        return await self.api.call("POST", f"/api/workers/{self.id}/results", {"results": list(items)})
+
+    async def end(self, job: dict[str, Any], type: str = "success", **fields: Any) -> None:  # noqa: A002
+        """Ends the attempt, and expects that it counts."""
+        assert await self.report(ending(job, type, **fields)) == (
+            200,
+            {"accepted": [job["job_id"]], "stale": []},
+        )
+        self.running.pop(job["job_id"], None)
+
+    async def _jobs(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        self.bodies.append(body)
+        push = msgpack.unpackb(body, timestamp=3)
+        check_schema("worker", {"$ref": "#/components/schemas/PushRequest"}, push)
+        accepted: list[str] = []
+        rejected: list[dict[str, Any]] = []
+        for job in push["jobs"]:
+            if self.reject:
+                rejected.append({"job_id": job["job_id"], "reason": self.reject, "retry_after": 0.1})
+            else:
+                self.running[job["job_id"]] = job["token"]
+                self.offers.put_nowait(job)
+                accepted.append(job["job_id"])
+        return _answer({"accepted": accepted, "rejected": rejected})
+
+    async def _cancel(self, request: web.Request) -> web.Response:
+        order = msgpack.unpackb(await request.read())
+        check_schema("worker", {"$ref": "#/components/schemas/CancelOrder"}, order)
+        self.orders.put_nowait(request.match_info["job_id"])
+        return _answer({})
+
+    async def _challenge(self, request: web.Request) -> web.Response:
+        challenge = msgpack.unpackb(await request.read())
+        check_schema("worker", {"$ref": "#/components/schemas/ChallengeRequest"}, challenge)
+        proof = hmac.new(self.secret.encode(), challenge["nonce"].encode(), hashlib.sha256).hexdigest()
+        return _answer({"proof": proof})
+
+    async def _keep_beating(self) -> None:
+        while True:
+            if self.id and not self.is_silent:
+                status, answer = await self.beat()
+                if status == 200:
+                    self.beats.append(answer)
+            await asyncio.sleep(0.1)
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator["ScriptedWorker"]:
+        """Its endpoint answers, and nobody knows of it yet."""
+        app = web.Application()
+        app.router.add_post("/jobs", self._jobs)
+        app.router.add_post("/jobs/{job_id}/cancel", self._cancel)
+        app.router.add_post("/challenge", self._challenge)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        beating = asyncio.create_task(self._keep_beating())
+        try:
+            yield self
+        finally:
+            beating.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await beating
+            await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def worker_at(api: Api, *names: str, max_jobs: int = 10) -> AsyncIterator[ScriptedWorker]:
+    """A registered worker of these names (`work`)."""
+    async with ScriptedWorker(api, names or ("work",), max_jobs).serving() as worker:
+        status, answer = await worker.register()
+        assert status == 201, answer
+        worker.id = answer["worker_id"]
+        yield worker
+
+
+def ending(job: dict[str, Any], type: str = "success", **fields: Any) -> dict[str, Any]:  # noqa: A002
+    """A report on the attempt `job`."""
+    needed: dict[str, Any] = {
+        "success": {"result": None},
+        "failure": {"reason": "other", "should_retry": True, "error": None, "message": "it failed"},
+        "deferred": {"retry_after": 0.0},
+    }.get(type, {})
+    claim = {"job_id": job["job_id"], "token": job["token"]}
+    return {**claim, "type": type, "finished_at": FINISHED_AT, **needed, **fields}
+
+
+def _answer(value: Any) -> web.Response:
+    return web.Response(body=msgpack.packb(value), content_type=MSGPACK)
