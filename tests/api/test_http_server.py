@@ -4,7 +4,11 @@ import asyncio
 import contextlib
 import gc
 import logging
+import shutil
+import ssl
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any, cast
 
 import msgpack
@@ -460,3 +464,32 @@ async def test_stop_answers_what_is_under_way_and_then_closes(
         status, body = await read_answer(reader)
         assert (status, msgpack.unpackb(body)["code"]) == (503, "overloaded")
         assert await read_to_end(idle) == b""
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+async def test_tls_is_served_and_plain_text_on_its_port_is_not(start: Start, tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    await asyncio.to_thread(
+        subprocess.run,
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    edge = await start(tls_certfile=certificate, tls_keyfile=key)
+    assert edge.server.url.startswith("https://")
+    context = ssl.create_default_context(cafile=str(certificate))
+    head = (
+        b"POST / HTTP/1.1\r\n"
+        + HOST
+        + b"Content-Type: application/msgpack\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    chunk = b"4000\r\n" + b"a" * 0x4000 + b"\r\n"
+    for sent, status in ((GET, 200), (head + chunk * 60, 413)):
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", edge.server.port, ssl=context, server_hostname="localhost"
+        )
+        writer.write(sent)
+        assert (await asyncio.wait_for(read_answer(reader), 10))[0] == status
+        writer.transport.abort()
+    assert b"HTTP/" not in await edge.exchange(GET)
+    assert len(edge.app.calls) == 1
