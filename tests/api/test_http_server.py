@@ -151,7 +151,6 @@ async def test_requests_on_one_connection_are_answered_in_order(edge: Edge) -> N
     assert [call[2] for call in edge.app.calls] == [b"\x01", b"\x02"]
 
 
-@pytest.mark.req("J11")
 async def test_an_answer_names_neither_server_nor_date(edge: Edge) -> None:
     async with edge.connection() as (reader, writer):
         writer.write(GET)
