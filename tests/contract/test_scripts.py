@@ -1,0 +1,202 @@
+"""The house rules of lua/*.lua, and that Lua and Python mean the same bytes."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import jqmaster.store
+from jqmaster.domain.job import Cause, JobState, RetryPolicy
+from jqmaster.store import codec, scripts
+from jqmaster.store.keys import KEYS
+from tests.support.store import StoreWorld
+
+STORE = Path(jqmaster.store.__file__).parent
+NAMES = scripts.names()
+
+
+def text_of(name: str) -> str:
+    return (STORE / "lua" / f"{name}.lua").read_text()
+
+
+def body_of(name: str) -> str:
+    """The script without its header's comments."""
+    return "\n".join(line for line in text_of(name).splitlines() if not line.startswith("--"))
+
+
+def naming_of(name: str) -> str:
+    """The first code lines: those that name KEYS and ARGV."""
+    lines = body_of(name).splitlines()[1:]
+    end = next((n for n, line in enumerate(lines) if not line.startswith("local ")), len(lines))
+    return "\n".join(lines[:end])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_script_has_a_complete_header(name: str) -> None:
+    script = scripts.load(name)
+    first, second = text_of(name).splitlines()[:2]
+    assert re.fullmatch(r"#!lua( flags=(allow-oom|no-writes))?", first)
+    assert re.fullmatch(r"-- [A-Z].*[.:)]", second)
+    assert script.replies
+    assert script.writes is ("no-writes" not in first)
+    fields = dict(re.findall(r"^-- (KEYS|ARGV|REPLY|CHECKS FIRST)(?: (.*))?$", text_of(name), re.MULTILINE))
+    known = {"string", "zset", "set", "list", "hash"}
+    for key in re.sub(r"[\[\]+]", " ", fields["KEYS"]).split():
+        assert key.split(":")[1] in known, key
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_key_and_argument_is_named_once_and_used(name: str) -> None:
+    script, body, naming = scripts.load(name), body_of(name), naming_of(name)
+    for array, count in (("KEYS", len(script.keys)), ("ARGV", len(script.args))):
+        indexes = sorted(int(n) for n in re.findall(rf"\b{array}\[(\d+)\]", body))
+        is_looped = re.search(rf"\b{array}\[[a-z]\w*\]", body) is not None
+        assert indexes == list(range(1, (len(indexes) if is_looped else count) + 1)), f"{array} of {name}"
+    rest = body.replace(naming, "", 1)
+    raw = [r for r in re.findall(r"\b(?:KEYS|ARGV)\[([^\]]+)\]", rest) if r.isdigit()]
+    assert raw == [], "a raw index after the naming lines"
+    for names, values in re.findall(r"^local ([\w, ]+) = (.*(?:KEYS|ARGV)\[\d.*)$", naming, re.MULTILINE):
+        assert values
+        for local in names.split(", "):
+            assert len(re.findall(rf"\b{local}\b", body)) > 1, f"{local} of {name} is never used"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_groups_are_as_wide_as_the_header_says(name: str) -> None:
+    script, body = scripts.load(name), body_of(name)
+    first = re.search(r"local FIRST(?:, WIDTH)? = (\d+)(?:, (\d+))?", body)
+    if first is None:
+        assert script.group == 0 or f"for i = {len(script.args) + 1}, #ARGV" in body
+        return
+    assert int(first[1]) == len(script.args) + 1
+    assert int(first[2] or 1) == script.group or name == "register_worker"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_words_answered_are_those_of_the_header(name: str) -> None:
+    assert set(re.findall(r"return \{'(\w+)'", body_of(name))) == scripts.load(name).replies
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_key_is_one_of_the_table(name: str) -> None:
+    """Keys come in KEYS or are built from a prefix in ARGV; none is spelled out."""
+    known = {info.pattern.split(":")[0] for info in KEYS}
+    assert not re.findall(r"redis\.p?call\('\w+', '", body_of(name))
+    for prefix in re.findall(r"\b(\w+)_prefix\b", body_of(name)):
+        assert prefix in known, prefix
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_script_is_used_by_the_store(name: str) -> None:
+    sources = "".join(p.read_text() for p in STORE.glob("*.py"))
+    assert f'"{name}"' in sources
+
+
+def test_every_helper_is_included_somewhere() -> None:
+    everything = "".join(map(text_of, NAMES))
+    for helper in (STORE / "lua" / "lib").glob("*.lua"):
+        assert f"-- include lib/{helper.name}" in everything
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda t: t.replace("#!lua", "--", 1), lambda t: t.replace("-- KEYS", "-- KEYZ", 1),
+        lambda t: t.replace("-- ARGV", "-- ARGS", 1), lambda t: t.replace("-- REPLY", "-- ANSWER", 1),
+        lambda t: t.replace("-- CHECKS FIRST", "-- CHECKS", 1), lambda t: "#!lua\n" + t,
+    ],
+)  # fmt: skip
+def test_a_header_that_lacks_something_is_refused(broken: object) -> None:
+    with pytest.raises(scripts.ScriptContractError):
+        scripts.parse("elect", broken(text_of("elect")))  # type: ignore[operator]
+
+
+def test_states_and_flags_are_the_same_in_lua_and_python() -> None:
+    record = (STORE / "lua" / "lib" / "record.lua").read_text()
+    table = re.search(r"local STATE = \{(.*)\}", record)
+    assert table
+    lua = {word: int(code) for word, code in re.findall(r"(\w+) = (\d+)", table[1])}
+    assert lua == {state.value: code for state, code in codec.STATE_CODES.items()}
+    flags = re.search(r"local FLAG_CONFIRMED, FLAG_WATCHED = (\d+), (\d+)", record)
+    assert flags
+    assert (int(flags[1]), int(flags[2])) == (codec.FLAG_CONFIRMED, codec.FLAG_WATCHED)
+    last = re.search(r"local HEAD_LAST = (\d+)", record)
+    assert last
+    assert int(last[1]) + 1 == codec.HEAD_SIZE == codec.HEAD.size
+    for name in ("cancel", "expire", "claim"):
+        cause = {"cancel": Cause.CANCELED, "expire": Cause.EXPIRED, "claim": Cause.EXPIRED}[name]
+        assert re.search(rf"string\.char\((?:STATE\.\w+, .*, )?{int(cause)}\)", body_of(name))
+
+
+async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWorld) -> None:
+    """Each field of the head is given a value of its own by Python, patched by a script, and read back."""
+    spec = world.spec("n" * 200, 1, tags=("t",), headers={"h": "v"}, retry=RetryPolicy(9, 8, 7, False))
+    await world.jobs.enqueue([spec])
+    key = world.shard.keys.job(spec.id)
+    record = await world.shard.client.redis.get(key)
+    fields = [
+        1,
+        4,
+        1 | 2 | 8,
+        3,
+        11,
+        12,
+        1,
+        14,
+        15,
+        16,
+        17,
+        18,
+        19,
+        b"t" * 16,
+        b"w" * 16,
+        -20,
+        21,
+        22,
+        23,
+        24,
+        b"d" * 8,
+    ]
+    head = codec.HEAD.pack(*fields)
+    await world.shard.client.redis.set(key, head + record[codec.HEAD_SIZE :])
+    before = await world.get(spec.id)
+    assert (before.priority, before.created_at_ms, before.expires_at_ms, before.losses) == (-20, 23, 24, 1)
+
+    k = world.shard.keys
+    await world.shard.client.redis.zadd(k.running, {spec.id: 1})
+    await world.shard.client.redis.zrem(k.ready(spec.name), spec.id)
+    await world.shard.client.redis.sadd(k.claims(before.worker_id), spec.id)
+    assert await world.jobs.confirm_start(before.worker_id, [(spec.id, before.token)]) == [True]
+    assert await world.get(spec.id) == replace(before, is_confirmed=True)
+    worker = await world.worker()
+    await world.jobs.cancel(before)
+    await world.jobs.retry(spec.id)
+    await world.jobs.patch(spec.id, priority=-30, run_at_ms=world.now_ms + 5, max_retry=31, timeout_ms=32)
+    expected = replace(
+        before, state=JobState.SCHEDULED, cause=Cause.NONE, is_confirmed=True, priority=-30, max_retry=31,
+        timeout_ms=32, failures=0, losses=0, returned_offers=0, due_at_ms=world.now_ms + 5, started_at_ms=0,
+        finished_at_ms=0, expires_at_ms=0, token="",
+    )  # fmt: skip
+    assert await world.get(spec.id) == expected
+    await world.jobs.run_now(spec.id)
+    (claimed,) = await world.claim(worker, spec.name)
+    assert await world.get(spec.id) == replace(
+        expected, state=JobState.RUNNING, is_confirmed=False, attempt=12, due_at_ms=0, started_at_ms=world.now_ms,
+        not_after_ms=world.now_ms + 5_000, fence=claimed.fence, token=claimed.token, worker_id=worker,
+    )  # fmt: skip
+    record = await world.shard.client.redis.get(key)
+    assert record[120:128] == b"d" * 8
+    assert record[2] & codec.FLAG_WATCHED
+
+
+def test_calls_are_held_against_the_header() -> None:
+    script = scripts.load("settle_success")
+    script.check_call([""] * 4, [""] * 10)
+    for keys, args in ((3, 7), (5, 7), (4, 6), (4, 8)):
+        with pytest.raises(scripts.ScriptContractError):
+            script.check_call([""] * keys, [""] * args)
+    claim = scripts.load("claim")
+    claim.check_call([""] * 9, [""] * len(claim.args))
+    with pytest.raises(scripts.ScriptContractError):
+        claim.check_call([""] * 6, [""] * len(claim.args))
