@@ -374,7 +374,7 @@ class RegisterAnswer(TypedDict):
 
     # Valid until the worker leaves or is forgotten.
     worker_id: str
-    # Of the present leader; 0 while nobody leads.
+    # Of the newest leadership; 0 before the first.
     epoch: int
     # The one clock for offers and leases: Unix ms by the store.
     store_time_ms: int

@@ -1,0 +1,111 @@
+"""Which offers are taken."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from worker_sdk.executor import Executor
+from worker_sdk.identity import Identity
+from worker_sdk.lease import StoreClock, margin_s, now_s
+from worker_sdk.recent import RecentMap
+from worker_sdk.registry import Registry
+from worker_sdk.run import JobRun
+
+ACCEPTED: Final = "accepted"
+# How far apart the clocks of a master and the store may be before their fences stop meaning anything.
+_SKEW_S: Final = 10.0
+
+
+class MalformedError(ValueError):
+    """A push that no master of this protocol sends."""
+
+
+class Admission:
+    """Decides at once, for each offer by itself. `is_leaving`: this process ends; masters may order a drain besides."""
+
+    def __init__(self, registry: Registry, executor: Executor, identity: Identity, clock: StoreClock) -> None:
+        self._registry = registry
+        self._executor = executor
+        self._identity = identity
+        self._clock = clock
+        self._seen: RecentMap[str] = RecentMap(_SKEW_S)
+        self.is_leaving = False
+
+    @property
+    def is_draining(self) -> bool:
+        return self.is_leaving or self._identity.is_drain_ordered
+
+    @property
+    def free(self) -> int:
+        """Slots that a master may fill."""
+        return 0 if self.is_draining else self._executor.free
+
+    def offer(self, epoch: int, offers: Sequence[Any]) -> tuple[list[str], list[dict[str, Any]]]:
+        """Job IDs that are taken (and started), and what is not. Raises MalformedError before anything is started."""
+        for offer in offers:
+            _check(offer)
+        now = now_s()
+        member = self._identity.member
+        if member is not None:
+            self._seen.keep_for(2 * member.lease_s + _SKEW_S)
+        is_stale = epoch < self._identity.epoch
+        self._identity.saw_epoch(epoch)
+        accepted: list[str] = []
+        rejected: list[dict[str, Any]] = []
+        for offer in offers:
+            job_id, token = offer["job_id"], offer["token"]
+            verdict = self._seen.get(token, now)
+            if verdict is None:
+                verdict = "stale_epoch" if is_stale else self._judge(offer, now)
+                # Also what is refused: the copy of an offer must not be taken after its refusal was believed.
+                self._seen.put(token, verdict, now)
+            if verdict == ACCEPTED:
+                accepted.append(job_id)
+            else:
+                rejected.append({"job_id": job_id, "reason": verdict, "retry_after": None})
+        return accepted, rejected
+
+    def _judge(self, offer: Mapping[str, Any], now: float) -> str:
+        handler = self._registry.get(offer["name"])
+        if handler is None or offer["phase"] != "run":
+            return "unknown_name"
+        if self.is_draining:
+            return "draining"
+        latest_ms = self._clock.latest_ms(now)
+        if latest_ms is None or latest_ms > offer["not_after_ms"]:
+            return "too_late"
+        if offer["job_id"] in self._executor.occupying:
+            # An earlier attempt that was lost or timed out still runs here: never both at once.
+            return "duplicate"
+        if self._executor.free <= 0:
+            return "busy"
+        member = self._identity.member
+        left_s = self._clock.seconds_until(offer["lease_until_ms"], now)
+        left_s -= margin_s(member.lease_s if member else left_s)
+        if left_s <= 0:
+            return "too_late"
+        self._executor.start(JobRun(offer, handler, now + left_s))
+        return ACCEPTED
+
+
+def _check(offer: Any) -> None:
+    try:
+        timeout = offer["timeout"]
+        is_good = (
+            type(offer["job_id"]) is str
+            and type(offer["token"]) is str
+            and type(offer["name"]) is str
+            and type(offer["attempt"]) is int
+            and type(offer["fence"]) is int
+            and type(offer["not_after_ms"]) is int
+            and type(offer["lease_until_ms"]) is int
+            and type(timeout) in (int, float)
+            and 0 < timeout < math.inf
+            and type(offer["headers"]) is dict
+            and type(offer["phase"]) is str
+            and "argument" in offer
+        )
+    except (KeyError, TypeError, IndexError):
+        is_good = False
+    if not is_good:
+        raise MalformedError("a job of the push is not as the protocol has it")

@@ -1,0 +1,127 @@
+"""What a handler knows of its job, and what it may ask for."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Generator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from worker_sdk.lease import now_s
+
+if TYPE_CHECKING:  # httpx is slow to import, and each isolated attempt would pay for it
+    from worker_sdk.pusher import Pusher, SyncPusher
+
+logger = logging.getLogger("worker_sdk.job")
+
+# Held for an assignment only; one for all signals, since most are never waited for.
+_signals = threading.Lock()
+
+
+class CancelSignal:
+    """Set once, when the job is to stop. `if ctx.cancelled:`, `ctx.cancelled.wait(1.0)`, `await ctx.cancelled`."""
+
+    __slots__ = ("_event", "_is_set", "_waiters")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._event: threading.Event | None = None
+        self._waiters: list[asyncio.Future[None]] | None = None
+
+    def __bool__(self) -> bool:
+        return self._is_set
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Blocks: for sync handlers. Whether it was set within the time."""
+        with _signals:
+            if self._is_set:
+                return True
+            if self._event is None:
+                self._event = threading.Event()
+            event = self._event
+        return event.wait(timeout_s)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Until it is set: for async handlers."""
+        if not self._is_set:
+            waiter = asyncio.get_running_loop().create_future()
+            if self._waiters is None:
+                self._waiters = []
+            self._waiters.append(waiter)
+            yield from waiter.__await__()
+
+    def set(self) -> None:
+        """From the event loop only."""
+        with _signals:
+            self._is_set = True
+            event = self._event
+        if event is not None:
+            event.set()
+        for waiter in self._waiters or ():
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class Pushers(Protocol):
+    """Where `ctx.enqueue` finds its pushers; they are made when first asked for."""
+
+    def pusher(self) -> "Pusher": ...
+
+    def sync_pusher(self) -> "SyncPusher": ...
+
+
+class Context:
+    """One attempt at one job.
+
+    `attempt` counts starts from 1. `fence` only grows from one claim of a job to the next: write it beside what the
+    handler stores and refuse to overwrite a greater one, and a late run can do no harm.
+    """
+
+    __slots__ = ("_pushers", "attempt", "cancelled", "deadline_s", "fence", "headers", "job_id", "name")
+
+    def __init__(
+        self,
+        *,
+        job_id: str,
+        name: str,
+        attempt: int,
+        fence: int,
+        headers: Mapping[str, str],
+        deadline_s: float,
+        pushers: Pushers,
+    ) -> None:
+        self.job_id = job_id
+        self.name = name
+        self.attempt = attempt
+        self.fence = fence
+        self.headers = headers
+        self.deadline_s = deadline_s  # of `lease.now_s`
+        self.cancelled = CancelSignal()
+        self._pushers = pushers
+
+    @property
+    def deadline(self) -> datetime:
+        """When the timeout of the job is over, in UTC."""
+        return datetime.now(UTC) + timedelta(seconds=self.deadline_s - now_s())
+
+    def remaining(self) -> float:
+        """Seconds until then, at least 0."""
+        return max(0.0, self.deadline_s - now_s())
+
+    @property
+    def logger(self) -> "logging.LoggerAdapter[logging.Logger]":
+        """Every record bears `job_id`, `job_name` and `attempt`."""
+        return logging.LoggerAdapter(
+            logger, {"job_id": self.job_id, "job_name": self.name, "attempt": self.attempt}
+        )
+
+    async def enqueue(self, name: str, argument: Any = None, **options: Any) -> str:
+        """A job from inside a job: as `Pusher.enqueue`. A repeated attempt does this again, unless `id` is given."""
+        return await self._pushers.pusher().enqueue(name, argument, **options)
+
+    def enqueue_sync(self, name: str, argument: Any = None, **options: Any) -> str:
+        """The same for sync handlers; blocks."""
+        return self._pushers.sync_pusher().enqueue(name, argument, **options)

@@ -1,0 +1,71 @@
+"""What a handler may raise to say how its job goes on, and what a Pusher raises."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+# The master keeps no job waiting for longer on a worker's word.
+MAX_RETRY_AFTER_S: Final = 7 * 86_400.0
+
+
+class Defer(Exception):  # noqa: N818 - an order, not an error
+    """Not now: the job comes back after `retry_after_s`, and no retry is consumed."""
+
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__(f"deferred for {retry_after_s} s")
+        self.retry_after_s = min(max(0.0, float(retry_after_s)), MAX_RETRY_AFTER_S)
+
+
+class Retry(Exception):  # noqa: N818
+    """A failed attempt that is repeated, `after_s` from now at the earliest (None: the job's own backoff)."""
+
+    def __init__(self, after_s: float | None = None, message: str = "") -> None:
+        super().__init__(message or "the handler asked for a retry")
+        self.after_s = None if after_s is None else min(max(0.0, float(after_s)), MAX_RETRY_AFTER_S)
+
+
+class Discard(Exception):  # noqa: N818
+    """The job ends here, failed, whatever retries are left."""
+
+    def __init__(self, message: str = "discarded by the handler") -> None:
+        super().__init__(message)
+
+
+class WorkerSdkError(Exception):
+    """Base of the errors that a Pusher raises."""
+
+
+class RefusedError(WorkerSdkError):
+    """The master understood and refused: repeating does not help.
+
+    `code` is the stable name of the reason, `errors` a list of `{loc, msg}`; in `enqueue_many` an index in `loc`
+    counts from the start of the iterable.
+    """
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        self.status = status
+        self.code = str(problem.get("code") or "unknown")
+        self.detail = str(problem.get("detail") or problem.get("title") or "")
+        errors = problem.get("errors")
+        self.errors: Sequence[Mapping[str, Any]] = errors if isinstance(errors, list) else []
+        rules = "; ".join(f"{'.'.join(map(str, e.get('loc', [])))}: {e.get('msg')}" for e in self.errors[:3])
+        super().__init__(f"{status} {self.code}: {self.detail}" + (f" ({rules})" if rules else ""))
+
+
+class UnavailableError(WorkerSdkError):
+    """No master gave a final answer in time: the call may have been carried out.
+
+    `job_ids`: what was being enqueued; repeating with the same IDs makes no second job.
+    """
+
+    def __init__(self, detail: str, job_ids: Sequence[str] = ()) -> None:
+        super().__init__(detail)
+        self.job_ids = list(job_ids)
+
+
+class NotFinishedError(WorkerSdkError):
+    """The job has no result yet; `state` is where it is."""
+
+    def __init__(self, job_id: str, state: str) -> None:
+        super().__init__(f"job {job_id} is {state}")
+        self.job_id = job_id
+        self.state = state

@@ -1,0 +1,346 @@
+"""Runs what was accepted, and stops it: at its timeout, at the end of its lease, or when told to."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol
+
+from worker_sdk import outcomes
+from worker_sdk.context import Context, Pushers
+from worker_sdk.isolated import IsolatedProcess, ProcessDiedError
+from worker_sdk.lease import now_s
+from worker_sdk.registry import Kind
+from worker_sdk.run import JobRun, Stop
+from worker_sdk.threads import HandlerThreads
+
+logger = logging.getLogger(__name__)
+
+# A stopped handler may clean up for so long before its end is reported without it; less than the master's own grace.
+STOP_GRACE_S: Final = 2.0
+MAX_OWED: Final = 1_000  # tokens that one heartbeat may name
+
+_NEVER: Final = float("inf")
+
+
+class Settlements(Protocol):
+    """Where endings go."""
+
+    def put(self, job_id: str, token: str, fields: outcomes.Fields) -> None: ...
+
+
+class Starts(Protocol):
+    async def may_start(self, job_id: str, token: str) -> bool: ...
+
+
+class Executor:
+    """All from the event loop, but for `free` and `owed_runs`.
+
+    `occupying`, by job ID, holds a slot each, also after its end was reported: a thread cannot be killed.
+    `owed`, by token, is what a master has not answered for yet, also after the job has ended.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_jobs: int,
+        settlements: Settlements,
+        starts: Starts,
+        pushers: Pushers,
+        child_access: tuple[Sequence[str], str | None],
+        stop_grace_s: float = STOP_GRACE_S,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._max_jobs = max_jobs
+        self._settlements = settlements
+        self._starts = starts
+        self._pushers = pushers
+        self._child_access = child_access
+        self._stop_grace_s = stop_grace_s
+        self._threads = HandlerThreads(max_jobs, self._loop)
+        self.occupying: dict[str, JobRun] = {}
+        self.owed: dict[str, JobRun] = {}
+        self._watch: asyncio.TimerHandle | None = None
+        self._watch_due_s = _NEVER
+        self._idle: asyncio.Future[None] | None = None
+
+    # --- for the heartbeat thread
+
+    @property
+    def free(self) -> int:
+        return max(0, min(self._max_jobs - len(self.occupying), MAX_OWED - len(self.owed)))
+
+    def owed_runs(self) -> list[JobRun]:
+        """One atomic copy: the event loop goes on."""
+        return list(self.owed.copy().values())
+
+    # --- running
+
+    def start(self, run: JobRun) -> None:
+        self.occupying[run.job_id] = run
+        self.owed[run.token] = run
+        if run.handler.confirm_start:
+            run.task = self._loop.create_task(self._confirm_and_launch(run))
+        else:
+            self._launch(run)
+        if run.due_s < self._watch_due_s:
+            self._watch_at(run.due_s)
+
+    async def _confirm_and_launch(self, run: JobRun) -> None:
+        if not await self._starts.may_start(run.job_id, run.token):
+            self.stop(run, Stop.LOST)
+        elif run.stopping is None:
+            self._launch(run)
+            if run.due_s < self._watch_due_s:
+                self._watch_at(run.due_s)
+
+    def _launch(self, run: JobRun) -> None:
+        run.deadline_s = deadline_s = now_s() + run.timeout_s
+        run.ctx = Context(
+            run.job_id, run.name, run.attempt, run.fence, run.headers, deadline_s, self._pushers
+        )
+        match run.handler.kind:
+            case Kind.ASYNC:
+                run.task = self._loop.create_task(self._run_async(run))
+            case Kind.SYNC:
+                run.has_begun = True
+                self._threads.submit(
+                    lambda: self._run_sync(run), lambda value, exc: self._ended(run, value, exc)
+                )
+            case Kind.ISOLATED:
+                run.has_begun = True
+                self._threads.submit(
+                    lambda: self._run_isolated(run), lambda value, exc: self._isolated_ended(run, value, exc)
+                )
+
+    async def _run_async(self, run: JobRun) -> None:
+        run.has_begun = True
+        try:
+            value = await run.handler.call(run.argument, run.ctx)
+        except (Exception, SystemExit) as exc:
+            # A handler that calls sys.exit has failed; the worker goes on.
+            self._ended(run, None, exc)
+        except BaseException as exc:
+            self._ended(run, None, exc)
+            raise
+        else:
+            self._ended(run, value, None)
+
+    @staticmethod
+    def _run_sync(run: JobRun) -> Any:
+        if run.stopping is not None:
+            raise RuntimeError("stopped before it began")
+        return run.handler.call(run.argument, run.ctx)
+
+    def _run_isolated(self, run: JobRun) -> outcomes.Fields:
+        """In a thread: waits for the process and kills it when it is time, whatever the event loop does."""
+        assert run.handler.origin is not None
+        masters, token = self._child_access
+        job = {
+            "job_id": run.job_id,
+            "name": run.name,
+            "attempt": run.attempt,
+            "fence": run.fence,
+            "headers": run.headers,
+            "argument": run.argument,
+            "remaining_s": run.deadline_s - now_s(),
+            "masters": list(masters),
+            "token": token,
+        }
+        process = IsolatedProcess(run.handler.origin, job)
+        try:
+            run.process = process
+            while run.stopping is None:
+                left_s = run.due_s - now_s()
+                if left_s <= 0:
+                    run.stopping = Stop.LOST if now_s() >= run.lease_end_s else Stop.TIMEOUT
+                elif (fields := process.wait(min(left_s, 60.0))) is not None:
+                    return fields
+            return {}
+        finally:
+            run.process = None
+            process.close()
+
+    def _isolated_ended(self, run: JobRun, fields: Any, exc: BaseException | None) -> None:
+        if exc is None and run.stopping is None:
+            self._settle(run, fields)
+        elif isinstance(exc, ProcessDiedError) and run.stopping is None:
+            self._settle(run, outcomes.failure(str(exc), should_retry=True))
+        self._ended(run, None, exc)
+
+    def _ended(self, run: JobRun, value: Any, exc: BaseException | None) -> None:
+        """The handler runs no more."""
+        self._release(run)
+        if run.is_settled:
+            if run.stopping in (Stop.TIMEOUT, Stop.CANCELED):
+                logger.warning(
+                    "%s (job %s) has ended after all; its slot is free again", run.name, run.job_id
+                )
+            return
+        if run.stopping is Stop.HANDED_BACK and exc is None and run.handler.kind is not Kind.ISOLATED:
+            # It finished while it was being stopped.
+            self._settle(run, outcomes.success(value))
+        elif run.stopping is not None:
+            self._settle_stopped(run)
+        elif exc is None:
+            self._settle(run, {"type": "success", "result": value})
+        else:
+            self._settle(run, outcomes.of_exception(run.handler, exc, run.attempt))
+
+    def _release(self, run: JobRun) -> None:
+        self.occupying.pop(run.job_id, None)
+        run.argument = run.task = None
+        if self._idle is not None and not self.occupying and not self._idle.done():
+            self._idle.set_result(None)
+
+    def _settle(self, run: JobRun, fields: outcomes.Fields) -> None:
+        if not run.is_settled:
+            run.is_settled = True
+            self._settlements.put(run.job_id, run.token, fields)
+
+    def _settle_stopped(self, run: JobRun) -> None:
+        match run.stopping:
+            case Stop.TIMEOUT:
+                self._settle(run, outcomes.timeout(run.timeout_s))
+            case Stop.CANCELED:
+                self._settle(run, outcomes.CANCELED)
+            case Stop.HANDED_BACK:
+                self._settle(run, outcomes.HANDED_BACK)
+            case _:
+                self._forget(run)
+
+    def _forget(self, run: JobRun) -> None:
+        """Nothing is reported: the job is another's now."""
+        run.is_settled = True
+        self.owed.pop(run.token, None)
+
+    # --- stopping
+
+    def stop(self, run: JobRun, why: Stop) -> None:
+        if why is Stop.LOST and not run.is_settled:
+            self._forget(run)
+        elif run.is_settled:
+            return
+        if run.stopping is not None:
+            run.stopping = Stop.LOST if why is Stop.LOST else run.stopping
+            return
+        run.stopping = why
+        if why in (Stop.TIMEOUT, Stop.LOST):
+            logger.warning(
+                "%s (job %s, attempt %d) is stopped: %s", run.name, run.job_id, run.attempt, why.value
+            )
+        run.stop_due_s = self._patience_end_s(run, why)
+        if not run.has_begun:
+            if run.task is not None and run.task is not asyncio.current_task():
+                run.task.cancel()
+            self._settle_stopped(run)
+            self._release(run)
+            return
+        if run.ctx is not None:
+            run.ctx.cancelled.set()
+        if run.handler.kind is Kind.ASYNC:
+            assert run.task is not None
+            run.task.cancel()
+        elif (process := run.process) is not None:
+            process.kill()
+        elif why is Stop.TIMEOUT and run.handler.kind is Kind.SYNC:
+            # Nobody can end a thread: the job must not wait for it. Its slot does.
+            self._report_without_end(run)
+        if run.stop_due_s < self._watch_due_s:
+            self._watch_at(run.stop_due_s)
+
+    def _patience_end_s(self, run: JobRun, why: Stop) -> float:
+        """When the end is reported although the handler still runs."""
+        if why in (Stop.HANDED_BACK, Stop.LOST):
+            # It would be started elsewhere beside this one.
+            return _NEVER
+        end_s = now_s() + self._stop_grace_s
+        # Who asked for a cancel can wait for a thread until its timeout.
+        return max(end_s, run.deadline_s) if run.handler.kind is Kind.SYNC else end_s
+
+    def stop_all(self, why: Stop) -> None:
+        for run in list(self.occupying.values()):
+            self.stop(run, why)
+
+    def cancel(self, job_id: str, token: str) -> bool:
+        """False when no job runs here under this token."""
+        run = self.owed.get(token)
+        if run is None or run.job_id != job_id or run.is_settled:
+            return False
+        self.stop(run, Stop.CANCELED)
+        return True
+
+    def lost(self, tokens: Iterable[str]) -> None:
+        """Masters say that these are not ours any more. What has ended already is left to the outbox."""
+        for token in tokens:
+            run = self.owed.get(token)
+            if run is not None and not run.is_settled:
+                self.stop(run, Stop.LOST)
+
+    def answered(self, token: str) -> None:
+        self.owed.pop(token, None)
+
+    def _report_without_end(self, run: JobRun) -> None:
+        self._settle_stopped(run)
+        logger.error(
+            "%s (job %s) does not stop; its end is reported, its slot stays occupied", run.name, run.job_id
+        )
+
+    # --- the watch: one timer for all, set to the earliest instant that matters
+
+    def _watch_at(self, due_s: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch_due_s = due_s
+        self._watch = self._loop.call_later(max(0.0, due_s - now_s()) + 0.001, self._look)
+
+    def _look(self) -> None:
+        self._watch = None
+        self._watch_due_s = _NEVER
+        now = now_s()
+        for run in list(self.occupying.values()):
+            if run.due_s > now:
+                continue
+            if run.lease_end_s <= now:
+                self.stop(run, Stop.LOST)
+            elif run.stopping is None:
+                self.stop(run, Stop.TIMEOUT)
+            else:
+                self._report_without_end(run)
+        # A lease that was renewed since moved on; hence the next instant is found anew.
+        next_due_s = min((run.due_s for run in self.occupying.values()), default=_NEVER)
+        if next_due_s < self._watch_due_s:
+            self._watch_at(next_due_s)
+
+    # --- ending
+
+    async def idle(self, timeout_s: float) -> bool:
+        """Until nothing runs; False when the time was over first."""
+        if not self.occupying:
+            return True
+        self._idle = self._loop.create_future()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._idle
+        except TimeoutError:
+            return False
+        finally:
+            self._idle = None
+        return True
+
+    def hand_back_the_rest(self) -> int:
+        """What still runs although it was stopped: only for a process that ends at once. Their number."""
+        left = [run for run in self.occupying.values() if not run.is_settled]
+        for run in left:
+            self._settle(run, outcomes.HANDED_BACK)
+        return len(self.occupying)
+
+    def forget_all(self) -> None:
+        """No more heartbeats will name what still runs; its leases tell the masters."""
+        for run in list(self.occupying.values()):
+            if not run.is_settled:
+                self._forget(run)
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._threads.close()

@@ -1,0 +1,192 @@
+"""Membership: registers, reports and renews leases, from a thread of its own with a client of its own.
+
+A handler that blocks the event loop must not look like a dead worker: nothing here waits for the loop.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from worker_sdk.blocking_client import BlockingClient
+from worker_sdk.identity import Identity, Membership
+from worker_sdk.lease import StoreClock, margin_s, now_s
+from worker_sdk.masters import Answer, MasterUnreachableError, backoff_s, pause_s
+from worker_sdk.run import JobRun
+from worker_sdk.wire import encode
+
+logger = logging.getLogger(__name__)
+
+_REGISTER_TIMEOUT_S: Final = 10.0
+# A detached worker asks again before it believes it (design D13).
+_DETACHED_QUESTIONS: Final = 3
+_DETACHED_PAUSE_S: Final = 0.3
+
+
+class Ledger(Protocol):
+    """What the worker holds; safe to ask from this thread."""
+
+    def owed_runs(self) -> list[JobRun]: ...
+
+
+class Orders(Protocol):
+    """What masters want done. Called in this thread; the work is done in the event loop."""
+
+    def cancel(self, claims: list[tuple[str, str]]) -> None: ...
+
+    def lost(self, tokens: list[str]) -> None: ...
+
+    def unknown(self, worker_id: str) -> None: ...
+
+
+class Heartbeat:
+    """`registration` is the body of `POST /api/workers`; `free` the slots that a master may fill."""
+
+    def __init__(
+        self,
+        *,
+        client: BlockingClient,
+        identity: Identity,
+        clock: StoreClock,
+        ledger: Ledger,
+        free: Callable[[], int],
+        orders: Orders,
+        registration: Mapping[str, Any],
+    ) -> None:
+        self._client = client
+        self._identity = identity
+        self._clock = clock
+        self._ledger = ledger
+        self._free = free
+        self._orders = orders
+        self._registration = encode(dict(registration))
+        self._wake = threading.Event()
+        self._is_stopping = False
+        self._times_detached = 0
+        self._complaint = ""
+        self._thread = threading.Thread(target=self._main, name="jq-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Blocks until the call that is under way has ended."""
+        self._is_stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def beat_now(self) -> None:
+        self._wake.set()
+
+    def _main(self) -> None:
+        tries = 0
+        while not self._is_stopping:
+            member = self._identity.member
+            try:
+                wait_s = self._register(tries) if member is None else self._beat(member, tries)
+            except Exception:
+                # This thread is what keeps the leases: whatever is wrong with an answer, the next one may be right.
+                logger.exception("the heartbeat failed")
+                wait_s = None
+            if wait_s is None:
+                tries += 1
+                wait_s = backoff_s(tries, max_s=1.0 if member else 5.0)
+            else:
+                tries = 0
+            self._wake.wait(wait_s)
+            # Not earlier: `stop` sets its flag first, hence either the flag or the wake-up is seen.
+            self._wake.clear()
+        self._client.close()
+
+    # --- registering
+
+    def _register(self, tries: int) -> float | None:
+        """Seconds until the first heartbeat; None: not registered."""
+        sent_s = now_s()
+        try:
+            answer = self._client.call(
+                "POST", "/api/workers", self._registration, timeout_s=_REGISTER_TIMEOUT_S
+            )
+        except MasterUnreachableError as exc:
+            self._complain(f"no master answers ({exc})")
+            return None
+        if not answer.is_ok:
+            # The address cannot be proven before the server listens: the first refusal is an everyday thing.
+            if answer.code != "address_unverified" or tries >= 3:
+                self._complain(f"a master refused the registration: {answer}")
+            return pause_s(tries + 1, answer.retry_after_s) if answer.retry_after_s else None
+        self._clock.observe(int(answer.body["store_time_ms"]), sent_s, now_s())
+        self._identity.joined(answer.body)
+        self._complaint = ""
+        self._times_detached = 0
+        logger.info("registered as worker %s", self._identity.worker_id)
+        return 0.0
+
+    def _complain(self, text: str) -> None:
+        """Once for each thing, not for each try."""
+        if text != self._complaint:
+            self._complaint = text
+            logger.warning("not registered, trying on: %s", text)
+
+    # --- reporting
+
+    def _beat(self, member: Membership, tries: int) -> float | None:
+        """Seconds until the next one; None: not answered."""
+        runs = self._ledger.owed_runs()
+        body = encode(
+            {"running": [{"job_id": run.job_id, "token": run.token} for run in runs], "free": self._free()}
+        )
+        sent_s = now_s()
+        try:
+            # Several tries, with other masters, must fit into one lease.
+            answer = self._client.call(
+                "POST",
+                f"/api/workers/{member.worker_id}/heartbeat",
+                body,
+                timeout_s=max(0.25, min(5.0, member.lease_s / 4)),
+            )
+        except MasterUnreachableError as exc:
+            if tries == 1:
+                logger.warning("heartbeats are not answered: %s", exc)
+            return None
+        if answer.status == 404:
+            self._rejoin(member.worker_id, "the masters do not know this worker any more")
+            return 0.0
+        if not answer.is_ok:
+            if tries == 1:
+                logger.warning("heartbeats are refused: %s", answer)
+            return None
+        return self._obey(member, answer, runs, sent_s)
+
+    def _obey(self, member: Membership, answer: Answer, runs: list[JobRun], sent_s: float) -> float:
+        body = answer.body
+        store_time_ms = int(body["store_time_ms"])
+        lost = {str(claim["token"]) for claim in body["lost"]}
+        # From the instant of sending: at no later one did the store renew the lease.
+        lease_s = (int(body["lease_until_ms"]) - store_time_ms) / 1000
+        lease_end_s = sent_s + lease_s - margin_s(lease_s)
+        for run in runs:
+            if run.token not in lost:
+                run.lease_end_s = lease_end_s
+        self._clock.observe(store_time_ms, sent_s, now_s())
+        self._identity.saw_epoch(int(body["epoch"]))
+        self._identity.is_drain_ordered = bool(body["drain"])
+        if lost:
+            self._orders.lost(list(lost))
+        if body["cancel"]:
+            self._orders.cancel([(str(claim["job_id"]), str(claim["token"])) for claim in body["cancel"]])
+        if body["detached"]:
+            self._times_detached += 1
+            if self._times_detached > _DETACHED_QUESTIONS:
+                self._rejoin(member.worker_id, "this worker was detached")
+                return 0.0
+            return min(_DETACHED_PAUSE_S, member.heartbeat_interval_s)
+        self._times_detached = 0
+        return max(0.0, member.heartbeat_interval_s - (now_s() - sent_s))
+
+    def _rejoin(self, worker_id: str, why: str) -> None:
+        self._times_detached = 0
+        if self._identity.lost(worker_id):
+            logger.warning("%s: its jobs are stopped, and it registers anew", why)
+            self._orders.unknown(worker_id)

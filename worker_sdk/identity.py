@@ -1,0 +1,65 @@
+"""Who this worker is for the masters: settled by a registration, changed by the next one."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What a master answered to a registration."""
+
+    worker_id: str
+    heartbeat_interval_s: float
+    lease_s: float
+
+
+class Identity:
+    """Written by the heartbeat thread, read by any; `member` is replaced as one object.
+
+    `epoch` is the highest seen: orders of an older leader are refused.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.member: Membership | None = None
+        self.epoch = 0
+        self.is_registering = True
+        self.is_drain_ordered = False
+        self._loop = loop
+        self._settled = asyncio.Event()
+
+    @property
+    def worker_id(self) -> str | None:
+        return self.member.worker_id if self.member else None
+
+    def saw_epoch(self, epoch: int) -> None:
+        self.epoch = max(self.epoch, epoch)
+
+    def joined(self, answer: Any) -> None:
+        """From a registration's answer. Raises KeyError, TypeError or ValueError when it is none."""
+        member = Membership(
+            str(answer["worker_id"]), float(answer["heartbeat_interval_s"]), float(answer["lease_s"])
+        )
+        self.saw_epoch(int(answer["epoch"]))
+        self.member = member
+        self.is_drain_ordered = False
+        self.is_registering = False
+        self._loop.call_soon_threadsafe(self._settled.set)
+
+    def lost(self, worker_id: str) -> bool:
+        """The masters do not know this ID any more; False when another one has been got meanwhile."""
+        if self.worker_id != worker_id:
+            return False
+        self.is_registering = True
+        self.member = None
+        self._loop.call_soon_threadsafe(self._settled.clear)
+        return True
+
+    async def settled(self, timeout_s: float) -> None:
+        """Waits while a registration is under way: the first push may overtake the answer to it."""
+        if self.is_registering:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._settled.wait()
+            except TimeoutError:
+                pass

@@ -1,0 +1,64 @@
+"""How long a worker may believe in what it holds: an estimate of store time with its error, and the end of leases."""
+
+import time
+from typing import Final
+
+# Quartz is good to 50 ppm; a virtual machine under steal may be ten times worse.
+DRIFT: Final = 0.0005
+
+if hasattr(time, "CLOCK_BOOTTIME"):
+
+    def now_s() -> float:
+        """A monotonic clock that goes on while the machine sleeps: other machines' leases do, too."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+else:
+    now_s = time.monotonic
+
+
+class StoreClock:
+    """Bounds of store time, learned from answers that carry it. Written by one thread, read by any."""
+
+    def __init__(self) -> None:
+        # (reference instant in s, least and greatest value of store ms − local ms at it), replaced as one object.
+        self._bounds: tuple[float, float, float] | None = None
+
+    def observe(self, store_time_ms: int, sent_s: float, received_s: float) -> None:
+        """The store said `store_time_ms` at an instant between `sent_s` and `received_s`."""
+        low = store_time_ms - received_s * 1000
+        high = store_time_ms + 1 - sent_s * 1000  # the fraction of a millisecond was cut off
+        if self._bounds is not None:
+            old_low, old_high = self._bounds_at(received_s, self._bounds)
+            # Disjoint bounds mean that the store's clock was set, or that another store answers: begin anew.
+            if max(low, old_low) <= min(high, old_high):
+                low, high = max(low, old_low), min(high, old_high)
+        self._bounds = (received_s, low, high)
+
+    def latest_ms(self, at_s: float) -> float | None:
+        """Store time is not past this; None: nothing is known yet."""
+        if self._bounds is None:
+            return None
+        return at_s * 1000 + self._bounds_at(at_s, self._bounds)[1]
+
+    def estimate_ms(self, at_s: float) -> int:
+        """The middle of the bounds; this machine's clock when nothing is known yet."""
+        if self._bounds is None:
+            return int(time.time() * 1000)
+        low, high = self._bounds_at(at_s, self._bounds)
+        return int(at_s * 1000 + (low + high) / 2)
+
+    def seconds_until(self, store_time_ms: int, at_s: float) -> float:
+        """Before so many seconds have passed the store cannot have reached `store_time_ms`; 0 when nothing is known."""
+        latest = self.latest_ms(at_s)
+        return 0.0 if latest is None else (store_time_ms - latest) / 1000
+
+    @staticmethod
+    def _bounds_at(at_s: float, bounds: tuple[float, float, float]) -> tuple[float, float]:
+        reference_s, low, high = bounds
+        drift_ms = abs(at_s - reference_s) * DRIFT * 1000
+        return low - drift_ms, high + drift_ms
+
+
+def margin_s(lease_s: float) -> float:
+    """A job is stopped this long before its lease is over, so that it has really ended by then."""
+    return min(2.0, lease_s * 0.1)

@@ -1,0 +1,121 @@
+"""The addresses of masters, and which one is asked."""
+
+import random
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode
+
+MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
+# Longer than this nobody is made to wait by a Retry-After.
+MAX_RETRY_AFTER_S: Final = 60.0
+
+_jitter = random.Random()  # noqa: S311 - spreads repeats, guards nothing
+
+
+class MasterUnreachableError(Exception):
+    """No answer: the call may or may not have been carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`body` is the decoded map of the answer, {} when it is none."""
+
+    status: int
+    body: Mapping[str, Any]
+    retry_after_s: float | None = None
+
+    @property
+    def is_ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def code(self) -> str:
+        return str(self.body.get("code") or "")
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether another try, or another master, may be answered differently."""
+        return self.status in (408, 425, 429) or self.status >= 500
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.code} {self.body.get('detail') or ''}".strip()
+
+
+class Masters:
+    """Addresses without a trailing slash. One is asked until it fails; then the next one's turn has come."""
+
+    def __init__(self, addresses: str | Sequence[str]) -> None:
+        given = [addresses] if isinstance(addresses, str) else list(addresses)
+        self._addresses = tuple(_checked(address) for address in given)
+        if not self._addresses:
+            raise ValueError("the address of a master is needed")
+        self._turn = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+    @property
+    def current(self) -> str:
+        return self._addresses[self._turn]
+
+    def failed(self, address: str) -> None:
+        """Somebody was not answered there. Several callers may find out at once: the turn passes one step only."""
+        with self._lock:
+            if self._addresses[self._turn] == address:
+                self._turn = (self._turn + 1) % len(self._addresses)
+
+
+def headers_for(token: str | None) -> dict[str, str]:
+    headers = {"Content-Type": CONTENT_TYPE, "Accept": CONTENT_TYPE}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    return headers
+
+
+def read_answer(status: int, content_type: str, retry_after: str | None, data: bytes) -> Answer:
+    """A body that is no MessagePack map counts as empty: proxies answer in HTML."""
+    body: Any = None
+    if content_type.split(";")[0].strip().lower() == CONTENT_TYPE:
+        try:
+            body = decode(data)
+        except DecodeError:
+            body = None
+    elif 200 <= status < 300 and status != 204:
+        # What answers 200 with something else is no master.
+        raise MasterUnreachableError("an answer that is no MessagePack")
+    return Answer(status, body if isinstance(body, dict) else {}, _seconds(retry_after))
+
+
+def backoff_s(tries: int, *, base_s: float = 0.1, max_s: float = 5.0) -> float:
+    """Full jitter: anything up to the doubled step before the next try (`tries` from 1)."""
+    return _jitter.uniform(0, min(max_s, base_s * 2 ** min(tries, 16)))
+
+
+def pause_s(tries: int, retry_after_s: float | None, *, max_s: float = 5.0) -> float:
+    """Until the next try: never before what the master asked for, and not everybody at that same instant."""
+    return (retry_after_s or 0.0) + backoff_s(tries, max_s=max_s)
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    # The other form of the field, a date, would trust this machine's clock; it counts as absent.
+    if retry_after is None or not retry_after.strip().isdigit():
+        return None
+    return min(float(retry_after), MAX_RETRY_AFTER_S)
+
+
+def _checked(address: str) -> str:
+    parts = urlsplit(address)
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or parts.query
+        or parts.fragment
+        or parts.username
+    ):
+        raise ValueError(f"not the address of a master: {address!r} (like http://127.0.0.1:8080)")
+    return address.rstrip("/")

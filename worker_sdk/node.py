@@ -1,0 +1,202 @@
+"""A worker that is up: its parts, made and started in order, stopped in the reverse one."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from worker_sdk.admission import Admission
+from worker_sdk.asgi import App, Endpoint
+from worker_sdk.blocking_client import BlockingClient
+from worker_sdk.executor import Executor
+from worker_sdk.heartbeat import Heartbeat
+from worker_sdk.identity import Identity
+from worker_sdk.lease import StoreClock
+from worker_sdk.master_client import MasterClient
+from worker_sdk.masters import Masters, MasterUnreachableError
+from worker_sdk.outbox import Outbox
+from worker_sdk.pushers import LazyPushers
+from worker_sdk.registry import Registry
+from worker_sdk.run import Stop
+from worker_sdk.server import WorkerServer, url_of
+from worker_sdk.signature import SignatureCheck
+from worker_sdk.starts import StartConfirmer
+
+logger = logging.getLogger(__name__)
+
+# For results that no master has answered for when the process is about to end.
+_FLUSH_S: Final = 5.0
+_STOPPED_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """What a Worker was told. `url` None: that of the own server."""
+
+    masters: Sequence[str]
+    token: str | None
+    max_jobs: int
+    host: str
+    port: int
+    url: str | None
+    node_id: str
+    version: str
+    secrets: Sequence[str]
+    grace_s: float
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+class Node:
+    """Made in the event loop that it runs in."""
+
+    def __init__(self, config: NodeConfig, registry: Registry) -> None:
+        self._config = config
+        self._registry = registry
+        self._loop = asyncio.get_running_loop()
+        self._clock = StoreClock()
+        self.identity = Identity(self._loop)
+        self._client = MasterClient(Masters(config.masters), config.token)
+        self._pushers = LazyPushers(config.masters, config.token)
+        self._starts = StartConfirmer(self._client, self.identity)
+        self._outbox = Outbox(
+            self._client, self.identity, self._clock, lambda token: self.executor.answered(token)
+        )
+        self.executor = Executor(
+            max_jobs=config.max_jobs,
+            settlements=self._outbox,
+            starts=self._starts,
+            pushers=self._pushers,
+            child_access=(config.masters, config.token),
+        )
+        self._admission = Admission(registry, self.executor, self.identity, self._clock)
+        self._heartbeat: Heartbeat | None = None
+        self._server: WorkerServer | None = None
+        self.endpoint: Endpoint | None = None
+        self.url = ""
+
+    async def start(self, serve: Callable[[], App] | None) -> None:
+        """`serve` gives the application for an own server; None: somebody else serves it at the configured URL."""
+        config = self._config
+        if serve is not None:
+            self._server = WorkerServer(serve(), config.host, config.port)
+            self.url = config.url or url_of(config.host, self._server.bound_port, config.masters[0])
+        elif config.url is not None:
+            self.url = config.url
+        else:
+            raise ValueError("a worker inside another application must be told its url")
+        self.url = self.url.rstrip("/")
+        self.endpoint = Endpoint(
+            url=self.url,
+            registry=self._registry,
+            max_jobs=config.max_jobs,
+            signature=SignatureCheck(config.secrets),
+            identity=self.identity,
+            admission=self._admission,
+            executor=self.executor,
+        )
+        await self._client.start()
+        self._outbox.start(self._unknown_to_masters)
+        if self._server is not None:
+            await self._server.start()
+        # Last: a registration proves the address, which must be served by then.
+        self._heartbeat = Heartbeat(
+            client=BlockingClient(Masters(config.masters), config.token),
+            identity=self.identity,
+            clock=self._clock,
+            ledger=self.executor,
+            free=lambda: self._admission.free,
+            orders=self,
+            registration={
+                "url": self.url,
+                "names": self._registry.names,
+                "max_jobs": config.max_jobs,
+                "node_id": config.node_id,
+                "pid": os.getpid(),
+                "labels": config.labels,
+                "version": config.version,
+                "secret": config.secrets[0],
+            },
+        )
+        self._heartbeat.start()
+
+    def drain(self) -> None:
+        """No more jobs from now on."""
+        self._admission.is_leaving = True
+        if self._heartbeat is not None:
+            self._heartbeat.beat_now()
+
+    def hand_back_now(self) -> None:
+        self.executor.stop_all(Stop.HANDED_BACK)
+
+    async def stop(self, *, process_ends: bool) -> bool:
+        """Drain, hand back what does not end in time, leave. True: a handler still runs in a thread.
+
+        `process_ends`: then that one is handed back as well; elsewhere it would run twice, so its lease has to end.
+        """
+        self.drain()
+        if not await self.executor.idle(self._config.grace_s):
+            logger.info("grace is over: %d jobs are handed back", len(self.executor.occupying))
+            self.hand_back_now()
+            await self.executor.idle(_STOPPED_S)
+        is_stuck = bool(self.executor.occupying)
+        if is_stuck:
+            logger.error(
+                "handlers that do not stop: %s", ", ".join(r.name for r in self.executor.occupying.values())
+            )
+            if process_ends:
+                self.executor.hand_back_the_rest()
+            else:
+                self.executor.forget_all()
+        if not await self._outbox.flush(_FLUSH_S):
+            logger.error("%d results were not delivered; these jobs will run again", len(self._outbox))
+        if self._heartbeat is not None:
+            await asyncio.to_thread(self._heartbeat.stop)
+        await self._leave()
+        await self._close()
+        return is_stuck
+
+    async def _leave(self) -> None:
+        if self.identity.worker_id is None:
+            return
+        try:
+            await self._client.call("DELETE", f"/api/workers/{self.identity.worker_id}")
+        except MasterUnreachableError as exc:
+            # best effort: a worker that falls silent is removed as well.
+            logger.debug("no answer to the farewell: %s", exc)
+
+    async def _close(self) -> None:
+        await self._starts.stop()
+        await self._outbox.stop()
+        self.endpoint = None
+        if self._server is not None:
+            await self._server.stop()
+        await self._pushers.stop()
+        await self._client.stop()
+        self.executor.close()
+
+    # --- orders of masters, from the heartbeat thread
+
+    def cancel(self, claims: list[tuple[str, str]]) -> None:
+        self._in_loop(lambda: [self.executor.cancel(job_id, token) for job_id, token in claims])
+
+    def lost(self, tokens: list[str]) -> None:
+        self._in_loop(lambda: self.executor.lost(tokens))
+
+    def unknown(self, worker_id: str) -> None:
+        self._in_loop(lambda: self.executor.stop_all(Stop.LOST))
+
+    def _in_loop(self, work: Callable[[], object]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(work)
+        except RuntimeError:
+            # The loop has ended, and all jobs with it.
+            logger.debug("an order came after the end")
+
+    def _unknown_to_masters(self, worker_id: str) -> None:
+        """The outbox found out first."""
+        if self.identity.lost(worker_id):
+            self.executor.stop_all(Stop.LOST)
+            if self._heartbeat is not None:
+                self._heartbeat.beat_now()

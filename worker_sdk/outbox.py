@@ -1,0 +1,198 @@
+"""Endings on their way to a master. Kept until a master has answered for each."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgpack
+
+from worker_sdk import outcomes
+from worker_sdk.identity import Identity
+from worker_sdk.lease import StoreClock, now_s
+from worker_sdk.master_client import MasterClient
+from worker_sdk.masters import Answer, MasterUnreachableError, pause_s
+from worker_sdk.wire import encode, iso
+
+logger = logging.getLogger(__name__)
+
+MAX_BATCH_ITEMS: Final = 500
+MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
+
+_HEAD: Final = b"\x81" + encode("results") + b"\xdc"
+
+
+@dataclass(slots=True)
+class Item:
+    job_id: str
+    token: str
+    data: bytes
+    is_substitute: bool = False
+    goes_alone: bool = False
+
+
+class Outbox:
+    """`on_answered(token)` is called once for each item that a master answered for."""
+
+    def __init__(
+        self, client: MasterClient, identity: Identity, clock: StoreClock, on_answered: Callable[[str], None]
+    ) -> None:
+        self._client = client
+        self._identity = identity
+        self._clock = clock
+        self._on_answered = on_answered
+        self._on_unknown_worker: Callable[[str], None] = lambda worker_id: None
+        self._packer = msgpack.Packer(datetime=True, autoreset=True)
+        self._pending: deque[Item] = deque()
+        self._under_way: list[Item] = []
+        self._wake: asyncio.Future[None] | None = None
+        self._emptied = asyncio.Event()
+        self._emptied.set()
+        self._task: asyncio.Task[None] | None = None
+        self._finished_at = (0, "")
+
+    def __len__(self) -> int:
+        return len(self._pending) + len(self._under_way)
+
+    def start(self, on_unknown_worker: Callable[[str], None]) -> None:
+        self._on_unknown_worker = on_unknown_worker
+        self._task = asyncio.get_running_loop().create_task(self._pump(), name="jq-outbox")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def flush(self, timeout_s: float) -> bool:
+        """Until everything is answered for; False when the time was over first."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._emptied.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def put(self, job_id: str, token: str, fields: outcomes.Fields) -> None:
+        """From the event loop. What has no MessagePack form becomes a failure that says so."""
+        try:
+            data = self._encode(job_id, token, fields)
+        except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+            message = f"the result cannot be sent: {type(exc).__name__}: {exc}"
+            data = self._encode(job_id, token, outcomes.failure(message, should_retry=False))
+        self._add(Item(job_id, token, data))
+
+    def _encode(self, job_id: str, token: str, fields: outcomes.Fields) -> bytes:
+        now_ms = self._clock.estimate_ms(now_s())
+        if self._finished_at[0] != now_ms:
+            self._finished_at = (now_ms, iso(now_ms))
+        return bytes(
+            self._packer.pack(
+                {"job_id": job_id, "token": token, "finished_at": self._finished_at[1], **fields}
+            )
+        )
+
+    def _add(self, item: Item) -> None:
+        self._pending.append(item)
+        self._emptied.clear()
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def _pump(self) -> None:
+        """One call at a time; what arrives meanwhile goes with the next (natural batching)."""
+        tries = 0
+        while True:
+            if not self._pending:
+                self._emptied.set()
+                self._wake = asyncio.get_running_loop().create_future()
+                await self._wake
+                self._wake = None
+            worker_id = self._identity.worker_id
+            if worker_id is None:
+                await self._identity.settled(1.0)
+                continue
+            self._under_way = batch = self._take()
+            retry_after_s: float | None = None
+            try:
+                answer = await self._client.call("POST", f"/api/workers/{worker_id}/results", _body(batch))
+            except MasterUnreachableError as exc:
+                self._put_back(batch)
+                logger.log(_level(tries), "results are kept: no answer from a master (%s)", exc)
+            else:
+                if answer.is_ok:
+                    if self._answered(batch, answer):
+                        tries = 0
+                        continue
+                elif answer.status == 404:
+                    self._put_back(batch)
+                    self._on_unknown_worker(worker_id)
+                elif answer.is_transient or answer.status in (401, 403):
+                    self._put_back(batch)
+                    retry_after_s = answer.retry_after_s
+                    logger.log(_level(tries), "results are kept: the master answered %s", answer)
+                else:
+                    self._refused(batch, answer)
+                    tries = 0
+                    continue
+            tries += 1
+            await asyncio.sleep(pause_s(tries, retry_after_s))
+
+    def _take(self) -> list[Item]:
+        batch = [self._pending.popleft()]
+        size = len(batch[0].data)
+        while self._pending and len(batch) < MAX_BATCH_ITEMS and not batch[0].goes_alone:
+            following = self._pending[0]
+            size += len(following.data)
+            if size > MAX_BATCH_BYTES or following.goes_alone:
+                break
+            batch.append(self._pending.popleft())
+        return batch
+
+    def _put_back(self, batch: list[Item]) -> None:
+        self._under_way = []
+        self._pending.extendleft(reversed(batch))
+
+    def _answered(self, batch: list[Item], answer: Answer) -> bool:
+        """Whether all items were; those that were not are sent again."""
+        self._under_way = []
+        named = {*_ids(answer, "accepted"), *_ids(answer, "stale")}
+        left = [item for item in batch if item.job_id not in named]
+        for item in batch:
+            if item.job_id in named:
+                self._on_answered(item.token)
+        if left:
+            self._put_back(left)
+        return not left
+
+    def _refused(self, batch: list[Item], answer: Answer) -> None:
+        """One bad item must not hold the others: each goes alone, and the bad one becomes a failure that says why."""
+        self._under_way = []
+        if len(batch) > 1:
+            for item in batch:
+                item.goes_alone = True
+            self._put_back(batch)
+            return
+        item = batch[0]
+        logger.error("the master refused the result of job %s: %s", item.job_id, answer)
+        if item.is_substitute:
+            # Nothing better is left to say; the lease tells the master.
+            self._on_answered(item.token)
+            return
+        message = f"the master refused the result: {answer}"
+        data = self._encode(item.job_id, item.token, outcomes.failure(message, should_retry=False))
+        self._put_back([Item(item.job_id, item.token, data, is_substitute=True, goes_alone=True)])
+
+
+def _body(batch: list[Item]) -> bytes:
+    return b"".join((_HEAD, len(batch).to_bytes(2, "big"), *[item.data for item in batch]))
+
+
+def _ids(answer: Answer, field: str) -> list[Any]:
+    ids = answer.body.get(field)
+    return ids if isinstance(ids, list) else []
+
+
+def _level(tries: int) -> int:
+    """A warning when it begins; its repeats are for those who look closer."""
+    return logging.WARNING if tries == 0 else logging.DEBUG

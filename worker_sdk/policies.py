@@ -1,0 +1,60 @@
+"""What an exception means for its job, as a handler declares it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+ExceptionType = type[BaseException]
+# Seconds, or a function of the attempt (from 1) that gives them.
+Wait = float | Callable[[int], float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryOn:
+    exceptions: tuple[ExceptionType, ...]
+    wait: Wait
+    attempts: int | None
+
+    def wait_s(self, attempt: int) -> float | None:
+        return self.wait(attempt) if callable(self.wait) else self.wait
+
+
+def retry_on(*exceptions: ExceptionType, wait: Wait = None, attempts: int | None = None) -> RetryOn:
+    """Retry on these. `wait`: least seconds before the next attempt, or a function of the attempt; None: the backoff
+    of the job. `attempts`: no retry once the job was started so often (`max_retry` of the job still holds).
+    """
+    if attempts is not None and attempts < 1:
+        raise ValueError("attempts must be at least 1")
+    if not callable(wait) and wait is not None and wait < 0:
+        raise ValueError("wait must not be negative")
+    return RetryOn(_exception_types(exceptions), wait, attempts)
+
+
+def discard_on(*exceptions: ExceptionType) -> tuple[ExceptionType, ...]:
+    """These end the job at once: what it was about is gone."""
+    return _exception_types(exceptions)
+
+
+def as_retry_policies(given: Any) -> tuple[RetryOn, ...]:
+    """From `retry_on(...)`, an exception class, or an iterable of either."""
+    if given is None:
+        return ()
+    items = [given] if isinstance(given, RetryOn | type) else list(given)
+    return tuple(item if isinstance(item, RetryOn) else retry_on(item) for item in items)
+
+
+def as_discarded(given: Any) -> tuple[ExceptionType, ...]:
+    """From an exception class, or an iterable of classes and of `discard_on(...)`."""
+    if given is None:
+        return ()
+    found: list[ExceptionType] = []
+    for item in [given] if isinstance(given, type) else given:
+        found += item if isinstance(item, tuple) else (item,)
+    return _exception_types(found)
+
+
+def _exception_types(given: Iterable[Any]) -> tuple[ExceptionType, ...]:
+    types = tuple(given)
+    if not types or not all(isinstance(item, type) and issubclass(item, BaseException) for item in types):
+        raise TypeError("exception classes are needed here")
+    return types

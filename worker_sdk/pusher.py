@@ -1,0 +1,453 @@
+"""Pushers: enqueue jobs and ask for what became of them."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import quote
+
+import httpx
+import uuid_utils
+
+from worker_sdk.errors import NotFinishedError, RefusedError, UnavailableError
+from worker_sdk.masters import Answer, Masters, MasterUnreachableError, headers_for, pause_s, read_answer
+from worker_sdk.wire import encode
+
+JobMap = dict[str, Any]
+JobLike = Mapping[str, Any] | tuple[str, Any]
+
+MAX_CHUNK_JOBS: Final = 1_000
+MAX_CHUNK_BYTES: Final = 4 * 1024 * 1024
+MAX_LONG_POLL_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """`type` is `success` (with `result`) or `failure` (with the rest). `finished_at` is ISO 8601."""
+
+    type: str
+    finished_at: str
+    result: Any = None
+    reason: str | None = None
+    should_retry: bool | None = None
+    error: Any = None
+    message: str | None = None
+
+    @property
+    def is_success(self) -> bool:
+        return self.type == "success"
+
+
+def new_job_id() -> str:
+    return str(uuid_utils.uuid7())
+
+
+def make_job(
+    name: str,
+    argument: Any = None,
+    *,
+    priority: int | None = None,
+    max_retry: int | None = None,
+    keep_result: bool | None = None,
+    timeout: float | timedelta | None = None,
+    delay: float | timedelta | None = None,
+    run_at: datetime | str | None = None,
+    expires_at: datetime | str | None = None,
+    id: str | None = None,  # noqa: A002 - the name on the wire
+    tags: Sequence[str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    retry: Mapping[str, Any] | None = None,
+    rerun_lost: bool | None = None,
+    unique: Mapping[str, Any] | None = None,
+    notify_url: str | None = None,
+    batch: str | None = None,
+) -> JobMap:
+    """A job as the master takes it, with an ID. Durations in seconds; an instant needs a time zone (else ValueError)."""
+    job: JobMap = {
+        "id": id if id is not None else new_job_id(),
+        "name": name,
+        "argument": argument,
+        "priority": priority,
+        "max_retry": max_retry,
+        "keep_result": keep_result,
+        "timeout": _seconds(timeout),
+        "delay": _seconds(delay),
+        "run_at": _instant(run_at),
+        "expires_at": _instant(expires_at),
+        "tags": None if tags is None else list(tags),
+        "headers": None if headers is None else dict(headers),
+        "retry": None if retry is None else dict(retry),
+        "rerun_lost": rerun_lost,
+        "unique": None if unique is None else dict(unique),
+        "notify_url": notify_url,
+        "batch": batch,
+    }
+    return {field: value for field, value in job.items() if value is not None or field == "argument"}
+
+
+class _Calls:
+    """What both pushers know: addresses, patience, and what an answer means."""
+
+    def __init__(
+        self, master: str | Sequence[str], token: str | None, timeout_s: float, max_wait_s: float
+    ) -> None:
+        self._masters = Masters(master)
+        self._timeout_s = timeout_s
+        self._max_wait_s = max_wait_s
+        self._options: dict[str, Any] = {
+            "headers": headers_for(token),
+            "timeout": timeout_s,
+            "follow_redirects": False,
+            "trust_env": False,
+        }
+
+
+class _Attempts:
+    """The repeats of one call: `next_pause_s` after each that got no final answer."""
+
+    def __init__(self, masters: Masters, max_wait_s: float, job_ids: Sequence[str]) -> None:
+        self._masters = masters
+        self._end_s = time.monotonic() + max_wait_s
+        self._job_ids = job_ids
+        self._tries = 0
+
+    def next_pause_s(self, failed: Answer | MasterUnreachableError) -> float:
+        """Raises UnavailableError when the time is over."""
+        self._tries += 1
+        asked_s = failed.retry_after_s if isinstance(failed, Answer) else None
+        # The other masters first, at once: one that is down is no reason to wait.
+        if asked_s is None and self._tries < len(self._masters):
+            return 0.0
+        wait_s = pause_s(self._tries, asked_s)
+        if time.monotonic() + wait_s > self._end_s:
+            raise UnavailableError(
+                f"no final answer after {self._tries} tries; the last: {failed}", self._job_ids
+            )
+        return wait_s
+
+
+class Pusher(_Calls):
+    """For asyncio. `master` may be a list; `max_wait_s` bounds the repeats of one call.
+
+    Repeats by itself what got no answer, or 429 or 5xx: enqueueing is safe to repeat, because the ID is made here.
+    Raises RefusedError for a final no, UnavailableError when the time is over.
+    """
+
+    def __init__(
+        self,
+        master: str | Sequence[str] = "http://127.0.0.1:8080",
+        *,
+        token: str | None = None,
+        timeout_s: float = 10.0,
+        max_wait_s: float = 60.0,
+    ) -> None:
+        super().__init__(master, token, timeout_s, max_wait_s)
+        self._client = httpx.AsyncClient(**self._options)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def enqueue(
+        self,
+        name: str,
+        argument: Any = None,
+        *,
+        priority: int | None = None,
+        max_retry: int | None = None,
+        keep_result: bool | None = None,
+        timeout: float | timedelta | None = None,
+        delay: float | timedelta | None = None,
+        run_at: datetime | str | None = None,
+        id: str | None = None,  # noqa: A002 - the name on the wire
+        tags: Sequence[str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        retry: Mapping[str, Any] | None = None,
+        expires_at: datetime | str | None = None,
+        **options: Any,
+    ) -> str:
+        """The ID of the job, once it is safe. Left out: the master's default. Other `options`: as `make_job`."""
+        job = make_job(
+            name, argument, priority=priority, max_retry=max_retry, keep_result=keep_result, timeout=timeout,
+            delay=delay, run_at=run_at, id=id, tags=tags, headers=headers, retry=retry, expires_at=expires_at,
+            **options,
+        )  # fmt: skip
+        return _id_of(await self._call("POST", "/api/jobs", encode(job), job_ids=[job["id"]]))
+
+    async def enqueue_many(self, jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> list[str]:
+        """The IDs, in order. Each job is a map of `make_job`'s arguments or a pair (name, argument).
+
+        Streams: at most one chunk is held. A refused job refuses its chunk of up to 1,000; those before it are in.
+        """
+        ids: list[str] = []
+        async for chunk in _async_chunks(jobs):
+            try:
+                ids += _ids_of(await self._call("POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids))
+            except RefusedError as exc:
+                raise _shifted(exc, len(ids)) from None
+        return ids
+
+    async def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
+        """What the job ended with; None when it was not kept, was dropped or is unknown.
+
+        Raises NotFinishedError when it has not ended within `wait` seconds.
+        """
+        end_s = time.monotonic() + wait
+        while True:
+            path = _result_path(job_id, end_s, self._timeout_s)
+            answer = await self._call("GET", path)
+            if answer.status != 202:
+                return _result_of(answer)
+            if time.monotonic() >= end_s:
+                raise NotFinishedError(job_id, str(answer.body.get("state")))
+
+    async def status(self, job_id: str) -> Mapping[str, Any]:
+        """The job as the master shows it (`state`, `attempts`, …)."""
+        return (await self._call("GET", f"/api/jobs/{quote(job_id, safe='')}")).body
+
+    async def cancel(self, job_id: str) -> Mapping[str, Any]:
+        """Waiting jobs end at once, running ones as soon as their worker has stopped them."""
+        return (await self._call("POST", f"/api/jobs/{quote(job_id, safe='')}/cancel")).body
+
+    async def _call(
+        self, method: str, path: str, body: bytes | None = None, job_ids: Sequence[str] = ()
+    ) -> Answer:
+        attempts = _Attempts(self._masters, self._max_wait_s, job_ids)
+        while True:
+            address = self._masters.current
+            failed: Answer | MasterUnreachableError
+            try:
+                response = await self._client.request(method, address + path, content=body)
+                failed = answer = _read(response)
+                if not answer.is_transient:
+                    return _unless_refused(answer)
+            except (httpx.TransportError, MasterUnreachableError) as exc:
+                failed = MasterUnreachableError(f"{address}: {type(exc).__name__}")
+            self._masters.failed(address)
+            await asyncio.sleep(attempts.next_pause_s(failed))
+
+
+class SyncPusher(_Calls):
+    """The same without asyncio; may be shared by threads."""
+
+    def __init__(
+        self,
+        master: str | Sequence[str] = "http://127.0.0.1:8080",
+        *,
+        token: str | None = None,
+        timeout_s: float = 10.0,
+        max_wait_s: float = 60.0,
+    ) -> None:
+        super().__init__(master, token, timeout_s, max_wait_s)
+        self._client = httpx.Client(**self._options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def enqueue(
+        self,
+        name: str,
+        argument: Any = None,
+        *,
+        priority: int | None = None,
+        max_retry: int | None = None,
+        keep_result: bool | None = None,
+        timeout: float | timedelta | None = None,
+        delay: float | timedelta | None = None,
+        run_at: datetime | str | None = None,
+        id: str | None = None,  # noqa: A002 - the name on the wire
+        tags: Sequence[str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        retry: Mapping[str, Any] | None = None,
+        expires_at: datetime | str | None = None,
+        **options: Any,
+    ) -> str:
+        """As `Pusher.enqueue`."""
+        job = make_job(
+            name, argument, priority=priority, max_retry=max_retry, keep_result=keep_result, timeout=timeout,
+            delay=delay, run_at=run_at, id=id, tags=tags, headers=headers, retry=retry, expires_at=expires_at,
+            **options,
+        )  # fmt: skip
+        return _id_of(self._call("POST", "/api/jobs", encode(job), job_ids=[job["id"]]))
+
+    def enqueue_many(self, jobs: Iterable[JobLike]) -> list[str]:
+        """As `Pusher.enqueue_many`."""
+        ids: list[str] = []
+        for chunk in _chunks(jobs):
+            try:
+                ids += _ids_of(self._call("POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids))
+            except RefusedError as exc:
+                raise _shifted(exc, len(ids)) from None
+        return ids
+
+    def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
+        """As `Pusher.result`."""
+        end_s = time.monotonic() + wait
+        while True:
+            answer = self._call("GET", _result_path(job_id, end_s, self._timeout_s))
+            if answer.status != 202:
+                return _result_of(answer)
+            if time.monotonic() >= end_s:
+                raise NotFinishedError(job_id, str(answer.body.get("state")))
+
+    def status(self, job_id: str) -> Mapping[str, Any]:
+        """As `Pusher.status`."""
+        return self._call("GET", f"/api/jobs/{quote(job_id, safe='')}").body
+
+    def cancel(self, job_id: str) -> Mapping[str, Any]:
+        """As `Pusher.cancel`."""
+        return self._call("POST", f"/api/jobs/{quote(job_id, safe='')}/cancel").body
+
+    def _call(self, method: str, path: str, body: bytes | None = None, job_ids: Sequence[str] = ()) -> Answer:
+        attempts = _Attempts(self._masters, self._max_wait_s, job_ids)
+        while True:
+            address = self._masters.current
+            failed: Answer | MasterUnreachableError
+            try:
+                response = self._client.request(method, address + path, content=body)
+                failed = answer = _read(response)
+                if not answer.is_transient:
+                    return _unless_refused(answer)
+            except (httpx.TransportError, MasterUnreachableError) as exc:
+                failed = MasterUnreachableError(f"{address}: {type(exc).__name__}")
+            self._masters.failed(address)
+            time.sleep(attempts.next_pause_s(failed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    ids: list[str]
+    body: bytes
+
+
+class _Chunker:
+    """Gathers encoded jobs; `add` gives a full chunk back when the next job does not fit any more."""
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, given: JobLike) -> _Chunk | None:
+        job = make_job(*given) if isinstance(given, tuple) else make_job(**given)
+        data = encode(job)
+        full = self._parts and (
+            len(self._parts) == MAX_CHUNK_JOBS or self._size + len(data) > MAX_CHUNK_BYTES
+        )
+        chunk = self.take() if full else None
+        self._ids.append(job["id"])
+        self._parts.append(data)
+        self._size += len(data)
+        return chunk
+
+    def take(self) -> _Chunk | None:
+        if not self._parts:
+            return None
+        # {"jobs": [...]}, joined from encoded jobs
+        head = b"\x81" + encode("jobs") + b"\xdc" + len(self._parts).to_bytes(2, "big")
+        chunk = _Chunk(self._ids, head + b"".join(self._parts))
+        self._ids, self._parts, self._size = [], [], 0
+        return chunk
+
+
+def _chunks(jobs: Iterable[JobLike]) -> Iterator[_Chunk]:
+    chunker = _Chunker()
+    for job in jobs:
+        if chunk := chunker.add(job):
+            yield chunk
+    if chunk := chunker.take():
+        yield chunk
+
+
+async def _async_chunks(jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> AsyncIterator[_Chunk]:
+    if not isinstance(jobs, AsyncIterable):
+        for chunk in _chunks(jobs):
+            yield chunk
+        return
+    chunker = _Chunker()
+    async for job in jobs:
+        if full := chunker.add(job):
+            yield full
+    if rest := chunker.take():
+        yield rest
+
+
+def _read(response: httpx.Response) -> Answer:
+    fields = response.headers
+    content_type = fields.get("content-type", "")
+    # `null` is the one answer that is no map: a result that is not there.
+    if (
+        response.status_code == 200
+        and content_type.startswith("application/msgpack")
+        and response.content == b"\xc0"
+    ):
+        return Answer(200, {})
+    return read_answer(response.status_code, content_type, fields.get("retry-after"), response.content)
+
+
+def _unless_refused(answer: Answer) -> Answer:
+    if not answer.is_ok:
+        raise RefusedError(answer.status, answer.body)
+    return answer
+
+
+def _id_of(answer: Answer) -> str:
+    return str(answer.body["id"])
+
+
+def _ids_of(answer: Answer) -> list[str]:
+    return [str(job_id) for job_id in answer.body["ids"]]
+
+
+def _shifted(exc: RefusedError, by: int) -> RefusedError:
+    """Indices of a chunk as indices of the whole."""
+    errors = []
+    for error in exc.errors:
+        loc = list(error.get("loc", ()))
+        if len(loc) > 1 and loc[0] == "jobs" and isinstance(loc[1], int):
+            loc[1] += by
+        errors.append({**error, "loc": loc})
+    return RefusedError(exc.status, {"code": exc.code, "detail": exc.detail, "errors": errors})
+
+
+def _result_path(job_id: str, end_s: float, timeout_s: float) -> str:
+    # The answer must come within the timeout of a call, or waiting would look like a dead master.
+    wait_s = max(0.0, min(end_s - time.monotonic(), MAX_LONG_POLL_S, timeout_s * 0.8))
+    return f"/api/jobs/{quote(job_id, safe='')}/result?wait={wait_s:.3f}"
+
+
+def _result_of(answer: Answer) -> JobResult | None:
+    if not answer.body:
+        return None
+    known = {field: answer.body[field] for field in JobResult.__slots__ if field in answer.body}
+    return JobResult(**known)
+
+
+def _seconds(duration: float | timedelta | None) -> float | None:
+    return duration.total_seconds() if isinstance(duration, timedelta) else duration
+
+
+def _instant(value: datetime | str | None) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if value.tzinfo is None:
+        raise ValueError("an instant needs a time zone: datetime.now(UTC), not datetime.now()")
+    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

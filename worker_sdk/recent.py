@@ -1,0 +1,73 @@
+"""What was seen lately: tokens, so that a repeated offer starts nothing, and nonces, so that a repeated call does nothing."""
+
+from collections import deque
+from typing import Final, Generic, TypeVar
+
+Value = TypeVar("Value")
+
+
+class RecentMap(Generic[Value]):
+    """Remembers each key for `ttl_s` at least, and a quarter longer at most; the caller brings the time."""
+
+    _SLICES: Final = 4
+
+    def __init__(self, ttl_s: float) -> None:
+        self._slice_s = ttl_s / self._SLICES
+        self._slices: deque[dict[str, Value]] = deque([{}], maxlen=self._SLICES + 1)
+        self._turn_s = float("-inf")
+
+    def keep_for(self, ttl_s: float) -> None:
+        """A new time to live, never a shorter one: what is remembered was promised for the old one."""
+        self._slice_s = max(self._slice_s, ttl_s / self._SLICES)
+
+    def get(self, key: str, now_s: float) -> Value | None:
+        self._turn(now_s)
+        for one in self._slices:
+            if key in one:
+                return one[key]
+        return None
+
+    def put(self, key: str, value: Value, now_s: float) -> None:
+        self._turn(now_s)
+        self._slices[-1][key] = value
+
+    def _turn(self, now_s: float) -> None:
+        if now_s < self._turn_s:
+            return
+        if self._turn_s != float("-inf"):
+            # After a long silence every slice is old.
+            for _ in range(min(int((now_s - self._turn_s) / self._slice_s) + 1, self._SLICES + 1)):
+                self._slices.append({})
+        self._turn_s = now_s + self._slice_s
+
+
+class NonceCache:
+    """Nonces of one time window, bounded in size: when it is full, the oldest instants are refused altogether."""
+
+    def __init__(self, window_s: float, *, max_nonces: int = 200_000) -> None:
+        self._window_ms = int(window_s * 1000)
+        self._bucket_ms = self._window_ms // 10
+        self._max_nonces = max_nonces
+        self._count = 0
+        self._floor_ms = 0
+        self._buckets: dict[int, set[str]] = {}
+
+    def is_fresh(self, nonce: str, timestamp_ms: int, now_ms: int) -> bool:
+        """Whether the call of this instant (within the window) is seen for the first time; it is remembered then."""
+        index = timestamp_ms // self._bucket_ms
+        bucket = self._buckets.get(index)
+        if timestamp_ms < self._floor_ms or (bucket is not None and nonce in bucket):
+            return False
+        if bucket is None:
+            self._drop_before(now_ms - self._window_ms)
+            bucket = self._buckets[index] = set()
+        bucket.add(nonce)
+        self._count += 1
+        if self._count > self._max_nonces:
+            self._floor_ms = (min(self._buckets) + 1) * self._bucket_ms
+            self._drop_before(self._floor_ms)
+        return True
+
+    def _drop_before(self, oldest_ms: int) -> None:
+        for index in [i for i in self._buckets if (i + 1) * self._bucket_ms <= oldest_ms]:
+            self._count -= len(self._buckets.pop(index))

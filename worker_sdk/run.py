@@ -1,0 +1,73 @@
+"""One accepted offer, from acceptance until a master has answered for its end."""
+
+import asyncio
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from worker_sdk.context import Context
+from worker_sdk.isolated import IsolatedProcess
+from worker_sdk.registry import Handler
+
+
+class Stop(Enum):
+    """Why a job is being stopped."""
+
+    TIMEOUT = "timeout"
+    CANCELED = "canceled"
+    HANDED_BACK = "handed_back"
+    LOST = "lost"  # the right to settle is gone, or may be
+
+
+class JobRun:
+    """`lease_end_s` is set by the heartbeat thread, the rest by the event loop. Instants are of `lease.now_s`."""
+
+    __slots__ = (
+        "argument",
+        "attempt",
+        "ctx",
+        "deadline_s",
+        "fence",
+        "handler",
+        "has_begun",
+        "headers",
+        "is_settled",
+        "job_id",
+        "lease_end_s",
+        "name",
+        "process",
+        "stop_due_s",
+        "stopping",
+        "task",
+        "timeout_s",
+        "token",
+    )
+
+    def __init__(self, dispatch: Mapping[str, Any], handler: Handler, lease_end_s: float) -> None:
+        self.job_id: str = dispatch["job_id"]
+        self.token: str = dispatch["token"]
+        self.name = handler.name
+        self.attempt: int = dispatch["attempt"]
+        self.fence: int = dispatch["fence"]
+        self.argument: Any = dispatch["argument"]
+        self.headers: Mapping[str, str] = dispatch["headers"]
+        self.timeout_s: float = dispatch["timeout"]
+        self.handler = handler
+        self.lease_end_s = lease_end_s
+        self.deadline_s = float("inf")  # until it starts
+        self.stop_due_s = float("inf")
+        self.stopping: Stop | None = None
+        self.is_settled = False
+        self.has_begun = False
+        self.ctx: Context | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.process: IsolatedProcess | None = None
+
+    @property
+    def due_s(self) -> float:
+        """When somebody must look at it: timeout, end of the lease, or end of the patience with one that is stopping."""
+        if self.is_settled:
+            return float("inf")
+        if self.stopping is not None:
+            return min(self.stop_due_s, self.lease_end_s)
+        return self.deadline_s if self.deadline_s < self.lease_end_s else self.lease_end_s

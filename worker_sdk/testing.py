@@ -1,0 +1,120 @@
+"""Handlers under test, without a master."""
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from worker_sdk.executor import Executor
+from worker_sdk.lease import now_s
+from worker_sdk.outcomes import Fields
+from worker_sdk.pusher import Pusher, SyncPusher, make_job
+from worker_sdk.run import JobRun
+from worker_sdk.worker import Worker
+
+if TYPE_CHECKING:
+    from worker_sdk.context import Pushers
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a master would be told: `type` and the fields of that type."""
+
+    type: str
+    fields: Fields
+
+    @property
+    def result(self) -> Any:
+        return self.fields.get("result")
+
+
+@dataclass
+class WorkerHarness:
+    """Runs handlers of a worker as the worker would: same threads, processes, timeouts and policies.
+
+    `enqueued` holds the jobs of `ctx.enqueue`, as maps (but not those of isolated handlers, which ask a real master).
+    """
+
+    worker: Worker
+    enqueued: list[dict[str, Any]] = field(default_factory=list)
+    _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    async def run(
+        self,
+        name: str,
+        argument: Any = None,
+        *,
+        attempt: int = 1,
+        timeout: float = 30.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> Ending:
+        """One attempt, to its end. Raises LookupError for a name without a handler."""
+        handler = self.worker.find(name)
+        if handler is None:
+            raise LookupError(f"no handler for {name}")
+        sink = _Sink()
+        executor = Executor(
+            max_jobs=1,
+            settlements=sink,
+            starts=_AlwaysYes(),
+            pushers=cast("Pushers", _Recorder(self.enqueued)),
+            child_access=(["http://127.0.0.1:8080"], None),
+        )
+        number = next(self._numbers)
+        dispatch = {
+            "job_id": f"00000000-0000-7000-8000-{number:012d}",
+            "token": f"{number:032x}",
+            "attempt": attempt,
+            "fence": attempt,
+            "argument": argument,
+            "headers": headers or {},
+            "timeout": timeout,
+        }
+        executor.start(JobRun(dispatch, handler, now_s() + 86_400))
+        try:
+            fields = dict(await sink.ending)
+        finally:
+            executor.close()
+        return Ending(fields.pop("type"), fields)
+
+
+class _Sink:
+    def __init__(self) -> None:
+        self.ending: asyncio.Future[Fields] = asyncio.get_running_loop().create_future()
+
+    def put(self, job_id: str, token: str, fields: Fields) -> None:
+        self.ending.set_result(fields)
+
+
+class _AlwaysYes:
+    async def may_start(self, job_id: str, token: str) -> bool:
+        return True
+
+
+class _Recorder:
+    """Stands for both pushers."""
+
+    def __init__(self, enqueued: list[dict[str, Any]]) -> None:
+        self._enqueued = enqueued
+
+    def pusher(self) -> Pusher:
+        return cast(Pusher, _RecordingPusher(self._enqueued))
+
+    def sync_pusher(self) -> SyncPusher:
+        return cast(SyncPusher, _RecordingSyncPusher(self._enqueued))
+
+
+class _RecordingSyncPusher:
+    def __init__(self, enqueued: list[dict[str, Any]]) -> None:
+        self._enqueued = enqueued
+
+    def enqueue(self, name: str, argument: Any = None, **options: Any) -> str:
+        job = make_job(name, argument, **options)
+        self._enqueued.append(job)
+        return str(job["id"])
+
+
+class _RecordingPusher(_RecordingSyncPusher):
+    async def enqueue(self, name: str, argument: Any = None, **options: Any) -> str:  # type: ignore[override]
+        return super().enqueue(name, argument, **options)

@@ -1,0 +1,66 @@
+"""Threads for sync handlers, which hand their endings to the event loop in batches."""
+
+import asyncio
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+
+class HandlerThreads:
+    """At most `size` threads, made when needed. They are daemons: a handler that never returns must not keep the
+    process from ending, as the threads of `concurrent.futures` would.
+
+    `submit` from the event loop only; `done(value, error)` is called there, too.
+    """
+
+    def __init__(self, size: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._size = size
+        self._loop = loop
+        self._queue: queue.SimpleQueue[
+            tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]] | None
+        ]
+        self._queue = queue.SimpleQueue()
+        self._threads = 0
+        self._outstanding = 0
+        self._ended: deque[tuple[Callable[[Any, BaseException | None], None], Any, BaseException | None]] = (
+            deque()
+        )
+        self._is_wake_pending = False
+
+    def submit(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        self._outstanding += 1
+        if self._threads < min(self._size, self._outstanding):
+            self._threads += 1
+            threading.Thread(target=self._main, name=f"jq-handler-{self._threads}", daemon=True).start()
+        self._queue.put((work, done))
+
+    def close(self) -> None:
+        """Threads end when what they run ends; nobody waits for them."""
+        for _ in range(self._threads):
+            self._queue.put(None)
+
+    def _main(self) -> None:
+        while (item := self._queue.get()) is not None:
+            work, done = item
+            try:
+                ending = (done, work(), None)
+            except BaseException as exc:
+                ending = (done, None, exc)  # type: ignore[assignment]
+            self._ended.append(ending)
+            if not self._is_wake_pending:
+                self._is_wake_pending = True
+                try:
+                    self._loop.call_soon_threadsafe(self._deliver)
+                except RuntimeError:  # the loop is closed: nobody is left to tell
+                    return
+            del item, work, done, ending  # or an idle thread keeps the last argument and result alive
+
+    def _deliver(self) -> None:
+        # In this order: an ending that is added after the flag fell wakes the loop again.
+        self._is_wake_pending = False
+        while self._ended:
+            done, value, error = self._ended.popleft()
+            self._outstanding -= 1
+            done(value, error)

@@ -1,0 +1,31 @@
+"""MessagePack as master and worker speak it."""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgpack
+
+CONTENT_TYPE: Final = "application/msgpack"
+
+
+class DecodeError(ValueError):
+    """The bytes are not one MessagePack value that Python can hold."""
+
+
+def encode(value: Any) -> bytes:
+    """Aware datetimes become timestamps (ext −1). Raises TypeError, ValueError or OverflowError for what has no form."""
+    return bytes(msgpack.packb(value, datetime=True))
+
+
+def decode(data: bytes) -> Any:
+    """Timestamps become aware datetimes, unknown extensions `msgpack.ExtType`. Raises DecodeError."""
+    try:
+        return msgpack.unpackb(data, timestamp=3, strict_map_key=False)
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as exc:
+        raise DecodeError(str(exc)[:200]) from None
+
+
+def iso(unix_ms: int) -> str:
+    """`2026-11-21T04:30:00.123Z`."""
+    text = datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

@@ -1,0 +1,246 @@
+"""The Worker: what people write handlers on."""
+
+import asyncio
+import contextlib
+import importlib.metadata
+import logging
+import os
+import secrets
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from worker_sdk.policies import ExceptionType, RetryOn
+from worker_sdk.registry import Handler, Registry
+
+if TYPE_CHECKING:  # an isolated attempt imports this module too, and serves nothing
+    from worker_sdk.asgi import App, Endpoint
+    from worker_sdk.node import Node, NodeConfig
+
+logger = logging.getLogger(__name__)
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+class Worker:
+    """Handlers and how they are served. Attributes may be changed until it starts.
+
+    `master`: one address or a list. `token`: with scope `work` (and `push` for `ctx.enqueue`), else that of
+    JQMASTER_TOKEN. `port` 0: a free one. `url`: where masters reach this worker, if not `http://{host}:{port}`.
+    `secret`: 32–128 characters that sign pushes, a random one by default; a list of two while it rotates (the first
+    is registered, both are valid). `grace_s`: how long running jobs may go on when the process is told to end.
+    """
+
+    def __init__(
+        self,
+        master: str | Sequence[str] = "http://127.0.0.1:8080",
+        *,
+        max_jobs: int = 10,
+        token: str | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        url: str | None = None,
+        node_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        grace_s: float = 25.0,
+        secret: str | Sequence[str] | None = None,
+        version: str | None = None,
+    ) -> None:
+        if not 1 <= max_jobs <= 1000:
+            raise ValueError("max_jobs must be 1 to 1000")
+        self.master = master
+        self.max_jobs = max_jobs
+        self.token = token if token is not None else os.environ.get("JQMASTER_TOKEN")
+        self.host = host
+        self.port = port
+        self.url = url
+        self.node_id = node_id if node_id is not None else socket.gethostname()
+        self.labels = dict(labels or {})
+        self.grace_s = grace_s
+        self.version = version if version is not None else _own_version()
+        self._secrets = _checked_secrets(secret)
+        self._registry = Registry()
+        self._node: Node | None = None
+
+    # --- handlers
+
+    def handler(
+        self,
+        name: str,
+        *,
+        retry_on: RetryOn | ExceptionType | Iterable[RetryOn | ExceptionType] | None = None,
+        discard_on: ExceptionType | Iterable[ExceptionType | tuple[ExceptionType, ...]] | None = None,
+        confirm_start: bool = False,
+        isolated: bool = False,
+    ) -> Callable[[FunctionT], FunctionT]:
+        """Registers a function `(argument, ctx)` or `(argument)` for jobs of this name; returns it unchanged.
+
+        `async def` runs in the event loop, `def` in a thread. `isolated`: in a process of its own that a timeout
+        really kills. `confirm_start`: a master is asked before the first line runs (one more round trip; in return a
+        push that was delayed on its way starts nothing). What is raised is retried, unless `discard_on` names it, or
+        a policy of `retry_on` has its attempts used up.
+        """
+
+        def register(function: FunctionT) -> FunctionT:
+            self._registry.add(
+                name,
+                function,
+                retry_on=retry_on,
+                discard_on=discard_on,
+                confirm_start=confirm_start,
+                isolated=isolated,
+            )
+            return function
+
+        return register
+
+    @property
+    def names(self) -> list[str]:
+        return self._registry.names
+
+    def find(self, name: str) -> Handler | None:
+        """The registered handler of this name."""
+        return self._registry.get(name)
+
+    # --- serving
+
+    @property
+    def worker_id(self) -> str | None:
+        """As the masters know it; None while it is not registered."""
+        return self._node.identity.worker_id if self._node else None
+
+    @property
+    def address(self) -> str | None:
+        """The URL that is registered; None when it is not up."""
+        return self._node.url if self._node else None
+
+    def asgi(self) -> "App":
+        """The ASGI application. It starts and stops the worker by its lifespan; needs `url`.
+
+        Mounted in another application that does not pass the lifespan on, hold `running(serve=False)` there.
+        """
+        from worker_sdk.asgi import AsgiApp
+
+        return AsgiApp(self, self._endpoint)
+
+    @contextlib.asynccontextmanager
+    async def running(self, *, serve: bool = True) -> "AsyncIterator[Worker]":
+        """Up inside the running event loop, on a server of its own unless `serve` is False; the end drains it."""
+        await self._start(serve=serve)
+        try:
+            yield self
+        finally:
+            await self.stop()
+
+    def run(self) -> None:
+        """Serves until SIGTERM or SIGINT, drains, and returns. A second signal hands the running jobs back at once."""
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            is_stuck = runner.run(self._serve_until_signal())
+        if is_stuck:
+            # What was handed back may start elsewhere: a thread that goes on here must end now.
+            logging.shutdown()
+            os._exit(0)
+
+    def drain(self) -> None:
+        """Take no more jobs. From the event loop."""
+        if self._node is not None:
+            self._node.drain()
+
+    # --- inside
+
+    async def start_mounted(self) -> None:
+        """Up without a server of its own; the ASGI lifespan calls it."""
+        await self._start(serve=False)
+
+    async def stop(self) -> None:
+        """Drains, hands back, leaves; the ASGI lifespan calls it."""
+        await self._stop(process_ends=False)
+
+    async def _start(self, *, serve: bool) -> None:
+        from worker_sdk.node import Node
+
+        if self._node is not None:
+            raise RuntimeError("this worker is running already")
+        if not self._registry.names:
+            raise ValueError("a worker without handlers has nothing to do")
+        node = Node(self._config(), self._registry)
+        self._node = node
+        try:
+            await node.start(self.asgi if serve else None)
+        except BaseException:
+            self._node = None
+            await node.stop(process_ends=False)
+            raise
+
+    async def _stop(self, *, process_ends: bool) -> bool:
+        node = self._node
+        if node is None:
+            return False
+        try:
+            return await node.stop(process_ends=process_ends)
+        finally:
+            self._node = None
+
+    def _endpoint(self) -> "Endpoint | None":
+        return self._node.endpoint if self._node else None
+
+    async def _serve_until_signal(self) -> bool:
+        loop = asyncio.get_running_loop()
+        told = asyncio.Event()
+
+        def on_signal() -> None:
+            if told.is_set() and self._node is not None:
+                self._node.hand_back_now()
+            told.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_signal)
+        await self._start(serve=True)
+        logger.info("worker at %s for %s", self.address, ", ".join(self.names))
+        await told.wait()
+        logger.info("draining")
+        return await self._stop(process_ends=True)
+
+    def _config(self) -> "NodeConfig":
+        from worker_sdk.node import NodeConfig
+
+        return NodeConfig(
+            masters=[self.master] if isinstance(self.master, str) else list(self.master),
+            token=self.token,
+            max_jobs=self.max_jobs,
+            host=self.host,
+            port=self.port,
+            url=self.url,
+            node_id=self.node_id,
+            version=self.version,
+            secrets=self._secrets,
+            grace_s=self.grace_s,
+            labels=self.labels,
+        )
+
+
+def _checked_secrets(given: str | Sequence[str] | None) -> Sequence[str]:
+    if given is None:
+        return [secrets.token_urlsafe(32)]
+    found = [given] if isinstance(given, str) else list(given)
+    if not 1 <= len(found) <= 2 or not all(32 <= len(secret) <= 128 for secret in found):
+        raise ValueError("secret: 32 to 128 characters; two at most, while it rotates")
+    return found
+
+
+def _own_version() -> str:
+    try:
+        return importlib.metadata.version("jqmaster")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
