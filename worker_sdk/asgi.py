@@ -243,7 +243,7 @@ async def _read_body(headers: dict[bytes, bytes], receive: Receive, max_bytes: i
         except TimeoutError:
             return 408, b""
         body = bytes(buffer)
-    if body and headers.get(b"content-type", b"").split(b";")[0].strip().lower() != CONTENT_TYPE.encode():
+    if body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != CONTENT_TYPE.encode():
         return 415, b""
     return 0, body
 

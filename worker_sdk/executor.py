@@ -96,7 +96,13 @@ class Executor:
     def _launch(self, run: JobRun) -> None:
         run.deadline_s = deadline_s = now_s() + run.timeout_s
         run.ctx = Context(
-            run.job_id, run.name, run.attempt, run.fence, run.headers, deadline_s, self._pushers
+            job_id=run.job_id,
+            name=run.name,
+            attempt=run.attempt,
+            fence=run.fence,
+            headers=run.headers,
+            deadline_s=deadline_s,
+            pushers=self._pushers,
         )
         match run.handler.kind:
             case Kind.ASYNC:

@@ -32,7 +32,7 @@ class IsolatedProcess:
         # -c and not -m: the package may be importable here only because sys.path was changed.
         program = f"import sys; sys.path[:] = {sys.path!r}; from worker_sdk.isolated_child import main; main({theirs.fileno()})"
         with theirs:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 - our own program; the job comes by the socket
                 [sys.executable, "-c", program],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],

@@ -1,6 +1,7 @@
 """The other end of `isolated`: imports the handler, runs it once, sends its outcome."""
 
 import asyncio
+import contextlib
 import importlib
 import os
 import runpy
@@ -48,13 +49,9 @@ def _run(job: dict[str, Any]) -> outcomes.Fields:
             f"the handler cannot be imported: {type(exc).__name__}: {exc}", should_retry=True
         )
     ctx = Context(
-        job["job_id"],
-        job["name"],
-        job["attempt"],
-        job["fence"],
-        job["headers"],
-        now_s() + job["remaining_s"],
-        LazyPushers(job["masters"], job["token"]),
+        **{field: job[field] for field in ("job_id", "name", "attempt", "fence", "headers")},
+        deadline_s=now_s() + job["remaining_s"],
+        pushers=LazyPushers(job["masters"], job["token"]),
     )
     try:
         if handler.is_coroutine:
@@ -94,8 +91,6 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def _die_with(connection: socket.socket) -> None:
-    try:
+    with contextlib.suppress(OSError):
         connection.recv(1)
-    except OSError:
-        pass
     os.killpg(0, signal.SIGKILL)

@@ -80,7 +80,7 @@ def headers_for(token: str | None) -> dict[str, str]:
 def read_answer(status: int, content_type: str, retry_after: str | None, data: bytes) -> Answer:
     """A body that is no MessagePack map counts as empty: proxies answer in HTML."""
     body: Any = None
-    if content_type.split(";")[0].strip().lower() == CONTENT_TYPE:
+    if content_type.partition(";")[0].strip().lower() == CONTENT_TYPE:
         try:
             body = decode(data)
         except DecodeError:

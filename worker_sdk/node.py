@@ -60,9 +60,7 @@ class Node:
         self._client = MasterClient(Masters(config.masters), config.token)
         self._pushers = LazyPushers(config.masters, config.token)
         self._starts = StartConfirmer(self._client, self.identity)
-        self._outbox = Outbox(
-            self._client, self.identity, self._clock, lambda token: self.executor.answered(token)
-        )
+        self._outbox = Outbox(self._client, self.identity, self._clock)
         self.executor = Executor(
             max_jobs=config.max_jobs,
             settlements=self._outbox,
@@ -97,7 +95,7 @@ class Node:
             executor=self.executor,
         )
         await self._client.start()
-        self._outbox.start(self._unknown_to_masters)
+        self._outbox.start(on_answered=self.executor.answered, on_unknown_worker=self._unknown_to_masters)
         if self._server is not None:
             await self._server.start()
         # Last: a registration proves the address, which must be served by then.

@@ -34,16 +34,16 @@ class Item:
 
 
 class Outbox:
-    """`on_answered(token)` is called once for each item that a master answered for."""
+    """`on_answered(token)` is called once for each item that a master answered for; `on_unknown_worker(worker_id)`
+    when it answered that it does not know this worker.
+    """
 
-    def __init__(
-        self, client: MasterClient, identity: Identity, clock: StoreClock, on_answered: Callable[[str], None]
-    ) -> None:
+    def __init__(self, client: MasterClient, identity: Identity, clock: StoreClock) -> None:
         self._client = client
         self._identity = identity
         self._clock = clock
-        self._on_answered = on_answered
-        self._on_unknown_worker: Callable[[str], None] = lambda worker_id: None
+        self._on_answered: Callable[[str], object] = lambda token: None
+        self._on_unknown_worker: Callable[[str], object] = lambda worker_id: None
         self._packer = msgpack.Packer(datetime=True, autoreset=True)
         self._pending: deque[Item] = deque()
         self._under_way: list[Item] = []
@@ -56,7 +56,10 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._pending) + len(self._under_way)
 
-    def start(self, on_unknown_worker: Callable[[str], None]) -> None:
+    def start(
+        self, *, on_answered: Callable[[str], object], on_unknown_worker: Callable[[str], object]
+    ) -> None:
+        self._on_answered = on_answered
         self._on_unknown_worker = on_unknown_worker
         self._task = asyncio.get_running_loop().create_task(self._pump(), name="jq-outbox")
 

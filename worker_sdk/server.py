@@ -38,7 +38,7 @@ class WorkerServer:
         self.bound_port: int = self._socket.getsockname()[1]
         self._server = _Uvicorn(
             uvicorn.Config(
-                app,  # type: ignore[arg-type]
+                app,
                 lifespan="off",
                 access_log=False,
                 log_config=None,

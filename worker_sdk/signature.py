@@ -18,7 +18,7 @@ _TIMESTAMP: Final = re.compile(rb"[0-9]{1,15}")
 _SIGNATURE: Final = re.compile(rb"v1=([0-9a-f]{64})")
 
 
-def signed_text(method: str, path: str, worker_id: str, timestamp: str, nonce: str, body: bytes) -> bytes:
+def signed_text(*, method: str, path: str, worker_id: str, timestamp: str, nonce: str, body: bytes) -> bytes:
     digest = hashlib.sha256(body).hexdigest()
     return "\n".join((method, path, worker_id, timestamp, nonce, digest)).encode()
 
@@ -53,7 +53,9 @@ class SignatureCheck:
     ) -> bool:
         """The whole check of a call that `may_be_valid`; uses its nonce up."""
         timestamp, nonce = headers[b"x-jq-timestamp"].decode(), headers[b"x-jq-nonce"].decode()
-        text = signed_text(method, path, worker_id, timestamp, nonce, body)
+        text = signed_text(
+            method=method, path=path, worker_id=worker_id, timestamp=timestamp, nonce=nonce, body=body
+        )
         given = headers[b"x-jq-signature"][3:]
         # Every key is tried whatever the first says: the time taken tells nothing.
         matches = [
