@@ -1,0 +1,174 @@
+"""docs/job_lifecycle.md, the table of transitions and what the store does are one."""
+
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from jqmaster.domain.job import TRANSITIONS, Cause, Job, JobState
+from jqmaster.domain.outcome import Decision
+from jqmaster.store.jobs import Accepted, StateConflict
+from tests.store.test_steering import job_in
+from tests.support.store import LEASE_MS, StoreWorld
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "job_lifecycle.md"
+EVENTS = sorted({event for _, event in TRANSITIONS})
+ARROWS = {(source, event, target) for (source, event), targets in TRANSITIONS.items() for target in targets}
+
+
+def name_of(state: JobState | None) -> str:
+    return state.value if state else "[*]"
+
+
+def diagram() -> str:
+    order = [None, *JobState]
+    arrows: dict[tuple[str, str], list[str]] = {}
+    for source, event, target in sorted(ARROWS, key=lambda a: (order.index(a[0]), order.index(a[2]), a[1])):
+        arrows.setdefault((name_of(source), name_of(target)), []).append(event)
+    lines = [f"    {source} --> {target}: {', '.join(events)}" for (source, target), events in arrows.items()]
+    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```"]) + "\n"
+
+
+def table() -> str:
+    lines = ["| from | event | to |", "|---|---|---|"]
+    order = list(JobState)
+    for (source, event), targets in TRANSITIONS.items():
+        to = ", ".join(sorted(targets, key=order.index))
+        lines.append(f"| {source or '(new)'} | {event} | {to} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_document_shows_the_diagram_and_the_table() -> None:
+    """To renew them, put the output of `python -m tests.contract.test_lifecycle` in their places."""
+    text = DOCUMENT.read_text()
+    assert diagram() in text
+    assert table() in text
+
+
+def test_the_diagram_says_what_the_table_says() -> None:
+    drawn = re.findall(r"^    (\S+) --> (\S+): (.*)$", diagram(), re.MULTILINE)
+    states: dict[str, JobState | None] = {name_of(s): s for s in (None, *JobState)}
+    assert {(states[a], e, states[b]) for a, b, events in drawn for e in events.split(", ")} == ARROWS
+
+
+@pytest.mark.req("M2", "M9")
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("state", [None, *JobState], ids=name_of)
+async def test_the_store_does_what_the_table_says_and_nothing_else(
+    world: StoreWorld, state: JobState | None, event: str
+) -> None:
+    targets = TRANSITIONS.get((state, event), frozenset())
+    for target in targets:
+        job = await start(world, state)
+        await ATTEMPTS[event](world, job, target)
+        after = await world.get(job.id)
+        assert after.state is target
+        if target is JobState.RUNNING:
+            await world.jobs.cancel(after)
+        await world.jobs.delete(job.id)
+    if not targets and state is not None and event != "enqueue":
+        job = await start(world, state)
+        for target in {t for s, e, t in ARROWS if e == event}:
+            try:
+                await ATTEMPTS[event](world, job, target)
+            except StateConflict as conflict:
+                refused_in: JobState | None = conflict.state
+            else:
+                refused_in = None
+            assert refused_in in (None, state)
+            assert await world.get(job.id) == job
+        await world.assert_sound()
+
+
+async def start(world: StoreWorld, state: JobState | None) -> Job:
+    if state is None:
+        spec = world.spec()
+        return await decoded(world, spec.id)
+    return await job_in(world, state, timeout_ms=600_000)
+
+
+async def decoded(world: StoreWorld, job_id: str) -> Job:
+    """A job that does not exist yet: as it will be, without being stored."""
+    await world.enqueue(id=job_id)
+    job = await world.get(job_id)
+    await world.jobs.delete(job_id)
+    return job
+
+
+async def enqueue(world: StoreWorld, job: Job, target: JobState) -> None:
+    spec = world.spec(id=job.id, delay_ms=5 if target is JobState.SCHEDULED else None)
+    assert await world.jobs.enqueue([spec]) == [Accepted.NEW]
+
+
+async def promote(world: StoreWorld, job: Job, target: JobState) -> None:
+    world.pass_ms(60_000)
+    for state in (JobState.SCHEDULED, JobState.RETRYING):
+        await world.jobs.promote(world.epoch, state)
+
+
+async def claim(world: StoreWorld, job: Job, target: JobState) -> None:
+    await world.claim(await world.worker())
+
+
+def decision(target: JobState) -> Decision:
+    cause = {JobState.FAILED: Cause.ERROR, JobState.CANCELED: Cause.CANCELED}.get(target, Cause.NONE)
+    return Decision(target, "ending", delay_ms=10, cause=cause)
+
+
+async def return_offers(world: StoreWorld, job: Job, target: JobState) -> None:
+    await world.jobs.return_offers(world.epoch, job.worker_id, [(job.id, job.token)])
+
+
+async def settle(world: StoreWorld, job: Job, target: JobState) -> None:
+    if target is JobState.SUCCEEDED:
+        await world.jobs.settle_success(job.worker_id or NOBODY, [(job.id, job.token, b"")])
+    else:
+        await world.jobs.settle(job.worker_id or NOBODY, [world.settlement(job, job.token, decision(target))])
+
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+
+
+async def reclaim(world: StoreWorld, job: Job, target: JobState) -> None:
+    world.pass_ms(LEASE_MS)
+    await world.jobs.reclaim(world.epoch, [world.settlement(job, job.token, decision(target))])
+
+
+async def expire(world: StoreWorld, job: Job, target: JobState) -> None:
+    key = world.shard.keys.job(job.id)
+    await world.shard.client.redis.zadd(world.shard.keys.expiring, {job.id: world.now_ms})
+    await world.jobs.expire(world.epoch)
+    assert await world.shard.client.redis.exists(key)
+
+
+async def cancel(world: StoreWorld, job: Job, target: JobState) -> None:
+    await world.jobs.cancel(job)
+
+
+async def retry(world: StoreWorld, job: Job, target: JobState) -> None:
+    await world.jobs.retry(job.id)
+
+
+async def run_now(world: StoreWorld, job: Job, target: JobState) -> None:
+    await world.jobs.run_now(job.id)
+
+
+async def patch(world: StoreWorld, job: Job, target: JobState) -> None:
+    run_at_ms = world.now_ms + (0 if target is JobState.READY else 5)
+    await world.jobs.patch(job.id, priority=None, run_at_ms=run_at_ms, max_retry=None, timeout_ms=None)
+
+
+ATTEMPTS: dict[str, Callable[[StoreWorld, Job, JobState], Awaitable[None]]] = {
+    "enqueue": enqueue, "promote": promote, "claim": claim, "return_offers": return_offers, "settle": settle,
+    "reclaim": reclaim, "expire": expire, "cancel": cancel, "retry": retry, "run_now": run_now, "patch": patch,
+}  # fmt: skip
+
+
+def test_every_event_is_tried() -> None:
+    assert set(ATTEMPTS) == set(EVENTS)
+
+
+if __name__ == "__main__":
+    print(diagram())
+    print(table())
