@@ -7,7 +7,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.assignment import next_assignment
-from jqmaster.errors import JqmasterError
+from jqmaster.errors import DamagedError, JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.fleet import Fleet, Member
 from jqmaster.runtime.worker_client import Delivered, MaybeDelivered, NotDelivered, PushResult, WorkerClient
@@ -19,7 +19,6 @@ logger = logging.getLogger(__name__)
 
 # Wake-ups make it quick, this makes it sure.
 POLL_S: Final = 1.0
-BUSY_PAUSE_S: Final = 0.2
 REPEAT_PUSH_S: Final = 0.2
 
 
@@ -28,7 +27,7 @@ class StaleLeadership(Exception):  # noqa: N818 - an everyday outcome
 
 
 class Dispatcher:
-    """Component of one leadership. `on_stale` is called when the store or a worker knows a newer leader."""
+    """Component of one leadership. `on_stale` is called when the store knows a newer leader."""
 
     def __init__(
         self,
@@ -55,18 +54,22 @@ class Dispatcher:
         self._refreshed_at_s = 0.0
         self._loops = BackgroundLoops("dispatcher")
         self._pushes: set[asyncio.Task[None]] = set()
+        self._is_stopping = False
         self.last_round_s = clock.monotonic_s()
 
     async def start(self) -> None:
         self._loops.spawn("rounds", self._run)
 
     async def stop(self) -> None:
-        """Claims nothing more; pushes under way are finished, so that what they say is not lost."""
+        """Claims nothing more and begins no push; those under way are finished, so that what they say is not lost."""
+        self._is_stopping = True
         await self._loops.stop()
-        if self._pushes:
-            await asyncio.wait(self._pushes, timeout=self._jobs.offer_s)
-        for push in self._pushes:
+        pushes = list(self._pushes)
+        if pushes:
+            await asyncio.wait(pushes, timeout=self._jobs.offer_s)
+        for push in pushes:
             push.cancel()
+        await asyncio.gather(*pushes, return_exceptions=True)
 
     def wake(self, message: str) -> None:
         """Something became possible (see Shard)."""
@@ -115,9 +118,15 @@ class Dispatcher:
             assert member
             names = member.names
             sent_at_s = self._clock.monotonic_s()
-            claim = await self._jobs.claim(
-                self._leadership.epoch, assignment.worker_id, names, assignment.limit
-            )
+            try:
+                claim = await self._jobs.claim(
+                    self._leadership.epoch, assignment.worker_id, names, assignment.limit
+                )
+            except DamagedError as exc:
+                # Only those who run these names are held up by it.
+                logger.error("cannot claim for worker %s: %s", assignment.worker_id, exc.detail)
+                exhausted.add(names)
+                continue
             match claim:
                 case NotClaimed.STALE_EPOCH:
                     raise StaleLeadership
@@ -128,7 +137,7 @@ class Dispatcher:
                     member.busy = member.worker.spec.max_jobs
                 case Claim():
                     member.busy = claim.busy
-                    if len(claim.jobs) < assignment.limit:
+                    if len(claim.jobs) + claim.passed_over < assignment.limit:
                         exhausted.add(names)
                     if claim.jobs:
                         self._push_soon(member, claim, sent_at_s)
@@ -151,6 +160,8 @@ class Dispatcher:
             logger.warning("offers to worker %s could not be returned: %s", member.worker.id, exc.detail)
         finally:
             member.pushes -= 1
+            # A probe that was cut off has said nothing; without this nobody would ever probe again.
+            member.breaker.is_probing = False
             self._wake.set()
 
     async def _offer(self, member: Member, claim: Claim, claimed_at_s: float) -> PushResult:
@@ -163,8 +174,10 @@ class Dispatcher:
                 return result
             member.breaker.failed(self._clock.monotonic_s())
             logger.warning("push to worker %s: no answer (%s)", member.worker.id, result.why)
+            if self._is_stopping:
+                return result
             await self._clock.sleep(REPEAT_PUSH_S)
-            if self._clock.monotonic_s() >= over_at_s:
+            if self._is_stopping or self._clock.monotonic_s() >= over_at_s:
                 return result
 
     async def _conclude(self, member: Member, claim: Claim, result: PushResult) -> None:
@@ -178,7 +191,9 @@ class Dispatcher:
                 returned = [(j.job_id, j.token) for j in claim.jobs if j.job_id in refused]
             case NotDelivered(why=why, retry_after_s=retry_after_s):
                 if retry_after_s is not None:
-                    member.paused_until_s = now_s + retry_after_s
+                    # It lives, and says when it will take more.
+                    member.breaker.succeeded()
+                    member.pause(now_s, retry_after_s)
                 else:
                     member.breaker.failed(now_s)
                 logger.warning("push to worker %s: not delivered (%s)", member.worker.id, why)
@@ -188,7 +203,7 @@ class Dispatcher:
         if returned:
             if not await self._jobs.return_offers(self._leadership.epoch, member.worker.id, returned):
                 self._on_stale()
-            member.busy -= len(returned)
+            self._fleet.freed(member.worker.id, len(returned))
 
     def _heed(
         self, member: Member, reason: str, retry_after_s: float | None, claim: Claim, job_id: str
@@ -198,8 +213,7 @@ class Dispatcher:
                 name = next((j.record.name for j in claim.jobs if j.job_id == job_id), None)
                 if name is not None:
                     member.unknown_names |= {name}
-            case "stale_epoch":
-                self._on_stale()
             case _:
-                pause_s = BUSY_PAUSE_S if retry_after_s is None else retry_after_s
-                member.paused_until_s = max(member.paused_until_s, self._clock.monotonic_s() + pause_s)
+                # Also a stale epoch: whether that is so the store says when the offer is returned. A worker's word
+                # alone deposes nobody.
+                member.pause(self._clock.monotonic_s(), retry_after_s or 0.0)

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.assignment import Candidate
 from jqmaster.domain.breaker import Breaker
 from jqmaster.domain.worker import Worker
+
+# Whatever a worker that refuses asks for: offering again at once would only keep the store busy.
+SHORTEST_PAUSE_S: Final = 0.2
 
 
 @dataclass(slots=True)
@@ -25,6 +29,10 @@ class Member:
         if not self.unknown_names:
             return self.worker.spec.names
         return tuple(name for name in self.worker.spec.names if name not in self.unknown_names)
+
+    def pause(self, now_s: float, seconds: float) -> None:
+        """No offers for so long; a longer pause that was asked for before stays."""
+        self.paused_until_s = max(self.paused_until_s, now_s + max(seconds, SHORTEST_PAUSE_S))
 
 
 class Fleet:
@@ -86,6 +94,7 @@ class Fleet:
             and m.paused_until_s <= now_s
             and m.breaker.admits(now_s)
             and m.worker.is_fresh(now_ms, self._stale_ms)
+            and m.names
             and m.names not in exhausted
         ]
 
