@@ -171,7 +171,8 @@ class Master:
             forget_worker_ms=round(s.worker_forget_s * 1000),
             on_stale=stale,
         )
-        return [_LocalWake(self._shard, self._wake), self._dispatcher, self._promoter, reaper, sweeper]
+        # The wake-up comes last and so goes first: a new leader elsewhere hears of what is written here at once.
+        return [self._dispatcher, self._promoter, reaper, sweeper, _LocalWake(self._shard, self._wake)]
 
     async def _admit_url(self, url: str) -> str:
         target = self.guard.parse(url)

@@ -81,7 +81,11 @@ class Leader:
         self.leadership = leadership
         try:
             async with running(self._make_duties(leadership)):
-                await self._renew_until_lost(leadership, sent_at_s)
+                try:
+                    await self._renew_until_lost(leadership, sent_at_s)
+                finally:
+                    # Before the duties stop, which may take a while: nobody must take this master for the leader.
+                    self.leadership = None
         finally:
             self.leadership = None
             with contextlib.suppress(JqmasterError):  # best effort: the lock ends by itself
@@ -90,12 +94,14 @@ class Leader:
 
     async def _renew_until_lost(self, leadership: Leadership, sent_at_s: float) -> None:
         while True:
+            trusted_until_s = sent_at_s + self._ttl_s * TRUST
+            # After a failed renewal the next look must not come later than trust ends.
+            left_s = trusted_until_s - self._clock.monotonic_s()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._ttl_s / RENEWALS_PER_TTL):
+                async with asyncio.timeout(max(0.0, min(self._ttl_s / RENEWALS_PER_TTL, left_s))):
                     await self._step_down.wait()
             if self._step_down.is_set():
                 return
-            trusted_until_s = sent_at_s + self._ttl_s * TRUST
             renewal_sent_s = self._clock.monotonic_s()
             try:
                 async with asyncio.timeout(max(0.0, trusted_until_s - renewal_sent_s)):
