@@ -17,7 +17,7 @@ from jqmaster.store.leadership import Leadership
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
-# An outage of the store that is longer may have cost workers their renewals through no fault of theirs.
+# A longer outage of the store, or step of its clock, may have cost workers their leases through no fault of theirs.
 OUTAGE_S: Final = 1.0
 
 MESSAGES: Final = {
@@ -28,8 +28,8 @@ MESSAGES: Final = {
 
 
 class Reaper:
-    """Component of one leadership. Reaps nothing for `grace_s` after it started and after the store was away:
-    the living must get the time to say so, or one outage would run every long job twice."""
+    """Component of one leadership. Reaps nothing for `grace_s` after it started, after the store was away and after
+    its clock jumped: the living must get the time to say so, or one outage would run every long job twice."""
 
     def __init__(
         self,
@@ -62,20 +62,24 @@ class Reaper:
 
     async def _run(self) -> None:
         heard_s = self._clock.monotonic_s()
+        heard_ms: int | None = None
         not_before_s = heard_s + self._grace_s
         while True:
             try:
                 now_ms, expired, next_ms = await self._jobs.expired_leases()
                 now_s = self._clock.monotonic_s()
                 # The time between two rounds is the time in which the store may have been away.
-                if now_s - heard_s > POLL_S + OUTAGE_S:
+                passed_s = now_s - heard_s
+                step_s = 0.0 if heard_ms is None else (now_ms - heard_ms) / 1000 - passed_s
+                if passed_s > POLL_S + OUTAGE_S or abs(step_s) > OUTAGE_S:
                     logger.warning(
-                        "the store was away for %.1f s; nothing is reclaimed for %.1f s",
-                        now_s - heard_s,
+                        "the store was away for %.1f s and its clock stepped by %.1f s; nothing is reclaimed for %.1f s",
+                        passed_s,
+                        step_s,
                         self._grace_s,
                     )
                     not_before_s = now_s + self._grace_s
-                heard_s = now_s
+                heard_s, heard_ms = now_s, now_ms
                 if expired and now_s >= not_before_s and not await self._reap(now_ms, expired):
                     self._on_stale()
                     return
@@ -88,11 +92,14 @@ class Reaper:
             await self._clock.sleep(POLL_S)
 
     async def _reap(self, now_ms: int, expired: list[ExpiredLease]) -> bool:
+        """False under a stale epoch."""
         settlements = []
+        damaged = []
         for lease in expired:
             job = lease.job
             if job is None or job.state is not JobState.RUNNING:
                 logger.error("job %s: its claim has no readable record; see `jqmaster fsck`", lease.job_id)
+                damaged.append(lease.job_id)
                 continue
             decision = decide_expired(
                 job,
@@ -112,6 +119,9 @@ class Reaper:
             logger.warning(
                 "job %s, attempt %d on worker %s: %s", job.id, job.attempt, job.worker_id, decision.ending
             )
+        # Out of the way, or they would be found first for ever and keep others from being found at all.
+        if damaged and await self._jobs.set_aside(self._epoch, damaged) is None:
+            return False
         return not settlements or await self._jobs.reclaim(self._epoch, settlements) is not None
 
 
