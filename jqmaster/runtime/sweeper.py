@@ -40,6 +40,7 @@ class Sweeper:
         self._retention = retention
         self._forget_worker_ms = forget_worker_ms
         self._on_stale = on_stale
+        self._watching_since_ms: int | None = None
         self._loops = BackgroundLoops("sweeper")
 
     async def start(self) -> None:
@@ -76,10 +77,12 @@ class Sweeper:
             if discarded < MAX_PER_CALL:
                 break
         workers, now_ms = await self._workers.all_with_time()
+        if self._watching_since_ms is None:
+            self._watching_since_ms = now_ms
         for worker in workers:
-            if worker.busy == 0 and now_ms - worker.last_seen_ms > self._forget_worker_ms:
-                logger.info(
-                    "worker %s forgotten: silent for %d s", worker.id, (now_ms - worker.last_seen_ms) // 1000
-                )
+            # Silence before this leadership proves nothing: the store or the masters may have been away.
+            silent_ms = now_ms - max(worker.last_seen_ms, self._watching_since_ms)
+            if worker.busy == 0 and silent_ms > self._forget_worker_ms:
+                logger.info("worker %s forgotten: silent for %d s", worker.id, silent_ms // 1000)
                 await self._workers.forget(worker.id)
         return True

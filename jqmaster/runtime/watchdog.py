@@ -37,6 +37,7 @@ class Watchdog:
         self._stalled_s = stalled_s
         self._fail = fail
         self._rebuilt = False
+        self._serving_since_s: float | None = None
         self._loops = BackgroundLoops("watchdog")
 
     async def start(self) -> None:
@@ -48,8 +49,12 @@ class Watchdog:
     async def _run(self) -> None:
         while True:
             await self._clock.sleep(POLL_S)
-            if await self._is_store_serving():
-                await self._look_at_progress()
+            if not await self._is_store_serving():
+                self._serving_since_s = None
+                continue
+            if self._serving_since_s is None:
+                self._serving_since_s = self._clock.monotonic_s()
+            await self._look_at_progress(self._clock.monotonic_s() - self._serving_since_s)
 
     async def _is_store_serving(self) -> bool:
         """An outage of the store is no stall of ours: it is waited for."""
@@ -65,8 +70,9 @@ class Watchdog:
             return False
         return True
 
-    async def _look_at_progress(self) -> None:
-        stalled_s = self._stalled_s()
+    async def _look_at_progress(self, serving_s: float) -> None:
+        # While the store was away nobody could make a round: that time does not count.
+        stalled_s = min(self._stalled_s(), serving_s)
         if stalled_s < REBUILD_AFTER_S:
             self._rebuilt = False
         elif stalled_s >= GIVE_UP_AFTER_S:
