@@ -4,10 +4,10 @@ import logging
 import math
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import aiohttp
 import msgpack
+from yarl import URL
 
 from jqmaster.domain.worker import Worker
 from jqmaster.errors import AddressRefusedError
@@ -95,7 +95,7 @@ class WorkerClient:
             return MaybeDelivered(type(exc).__name__)
         if status == 200:
             return _read_push_answer(answer)
-        if status >= 500 and status != 503:
+        if 200 <= status < 300 or (status >= 500 and status != 503):
             return MaybeDelivered(f"status {status}")
         return NotDelivered(f"status {status}", _retry_after(headers.get("Retry-After")))
 
@@ -113,7 +113,7 @@ class WorkerClient:
         """The proof of whoever serves `url`. Raises AddressRefusedError."""
         try:
             status, _, answer = await self._send(
-                url + "/challenge", "POST", msgpack.packb({"nonce": nonce}), {}
+                URL(url + "/challenge", encoded=True), "POST", msgpack.packb({"nonce": nonce}), {}
             )
             proof = msgpack.unpackb(answer)["proof"] if status == 200 else None
         except AddressRefusedError:
@@ -128,17 +128,24 @@ class WorkerClient:
 
     async def _call(self, worker: Worker, method: str, path: str, body: bytes) -> tuple[int, Any, bytes]:
         assert worker.spec.url
-        url = worker.spec.url + path
+        # As registered: what is signed must be what is sent, to the byte.
+        url = URL(worker.spec.url + path, encoded=True)
         headers = signed_headers(
-            secret=worker.spec.secret, method=method, path=urlsplit(url).path, worker_id=worker.id, body=body
+            secret=worker.spec.secret, method=method, path=url.raw_path, worker_id=worker.id, body=body
         )
         return await self._send(url, method, body, headers)
 
     async def _send(
-        self, url: str, method: str, body: bytes, headers: dict[str, str]
+        self, url: URL, method: str, body: bytes, headers: dict[str, str]
     ) -> tuple[int, Any, bytes]:
         assert self._session
-        headers = {**headers, "Content-Type": CONTENT_TYPE, "Accept": CONTENT_TYPE}
+        # Answers are not unpacked (a small one could become a huge one), so none may come packed.
+        headers = {
+            **headers,
+            "Content-Type": CONTENT_TYPE,
+            "Accept": CONTENT_TYPE,
+            "Accept-Encoding": "identity",
+        }
         async with self._session.request(
             method, url, data=body, headers=headers, allow_redirects=False
         ) as response:
