@@ -1,6 +1,7 @@
 """What pushers and operators do with jobs."""
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
@@ -123,12 +124,16 @@ class JobService:
         if not is_id(job_id):
             return None
         ends_at_s = self._clock.monotonic_s() + wait_s
-        while True:
-            left_s = ends_at_s - self._clock.monotonic_s()
-            result = await self._jobs.fetch_result(job_id, watch=left_s > 0)
-            if not isinstance(result, JobState) or left_s <= 0:
-                return result
-            await self._waiters.wait(job_id, min(left_s, LOOK_AGAIN_S))
+        with self._waiters.listening(job_id) as ended:
+            while True:
+                left_s = ends_at_s - self._clock.monotonic_s()
+                ended.clear()
+                result = await self._jobs.fetch_result(job_id, watch=left_s > 0)
+                if not isinstance(result, JobState) or left_s <= 0:
+                    return result
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
+                        await ended.wait()
 
     async def cancel(self, job_id: str) -> None:
         """Raises NotFoundError, ConflictError (it is over)."""

@@ -1,7 +1,9 @@
 """Who waits for which job to end."""
 
 import asyncio
+import contextlib
 from collections import defaultdict
+from collections.abc import Iterator
 
 
 class FinishWaiters:
@@ -18,15 +20,14 @@ class FinishWaiters:
         for job_id in list(self._waiting):
             self.finished(job_id)
 
-    async def wait(self, job_id: str, seconds: float) -> None:
-        """Returns when the job is said to have ended, or after `seconds`."""
+    @contextlib.contextmanager
+    def listening(self, job_id: str) -> Iterator[asyncio.Event]:
+        """An event that is set when the job is said to have ended. To be entered before the store is asked: its word
+        may come before its answer."""
         event = asyncio.Event()
         self._waiting[job_id].add(event)
         try:
-            async with asyncio.timeout(seconds):
-                await event.wait()
-        except TimeoutError:
-            pass
+            yield event
         finally:
             self._waiting[job_id].discard(event)
             if not self._waiting[job_id]:
