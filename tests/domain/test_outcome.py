@@ -1,0 +1,117 @@
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jqmaster.domain.job import DEFAULT_RETRY, TRANSITIONS, Cause, Job, JobState
+from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, Report, decide, decide_expired
+from jqmaster.domain.retry import backoff_ms
+
+JOB = Job(
+    id="j", name="n", state=JobState.RUNNING, cause=Cause.NONE, priority=0, max_retry=2, timeout_ms=30_000,
+    keep_result=False, rerun_lost=False, is_confirmed=True, attempt=1, failures=0, losses=0, returned_offers=0,
+    created_at_ms=0, due_at_ms=0, expires_at_ms=0, started_at_ms=1_000, finished_at_ms=0, not_after_ms=6_000, fence=1,
+    token="t", worker_id="w", retry=DEFAULT_RETRY, tags=(), headers={}, argument=b"",
+)  # fmt: skip
+RULES = ExpiryRules(stale_ms=5_000, heartbeat_timeout_ms=2_000, max_losses=3)
+JITTER = st.floats(0, 1, exclude_max=True)
+JOBS = st.builds(
+    lambda **fields: replace(JOB, **fields),
+    max_retry=st.integers(0, 4), failures=st.integers(0, 6), losses=st.integers(0, 4), is_confirmed=st.booleans(),
+    rerun_lost=st.booleans(),
+)  # fmt: skip
+
+
+def outcome(kind: Report, **fields: object) -> Outcome:
+    return Outcome("j", "t", kind, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.req("J8", "M2")
+def test_endings_that_cost_no_retry() -> None:
+    assert decide(JOB, outcome("success"), jitter=0.5) == Decision(JobState.SUCCEEDED, "success")
+    assert decide(JOB, outcome("handed_back"), jitter=0.5) == Decision(JobState.READY, "handed_back")
+    for after, delay_ms in ((None, 0), (0.0, 0), (1.5, 1_500)):
+        deferred = decide(JOB, outcome("deferred", retry_after_s=after), jitter=0.5)
+        assert deferred == Decision(JobState.SCHEDULED, "deferred", delay_ms=delay_ms)
+    canceled = decide(JOB, outcome("canceled"), jitter=0.5)
+    assert canceled == Decision(JobState.CANCELED, "canceled", cause=Cause.CANCELED)
+
+
+@pytest.mark.req("J5", "J9", "M4", "M5")
+@given(
+    job=JOBS, reason=st.sampled_from(["other", "timeout"]), should_retry=st.booleans(), jitter=JITTER,
+    after=st.none() | st.floats(0, 100),
+)  # fmt: skip
+def test_a_failure_is_tried_again_while_retries_are_left(
+    job: Job, reason: str, should_retry: bool, jitter: float, after: float | None
+) -> None:
+    report = outcome("failure", reason=reason, should_retry=should_retry, retry_after_s=after)
+    decision = decide(job, report, jitter=jitter)
+    cause, ending = (Cause.TIMEOUT, "timeout") if reason == "timeout" else (Cause.ERROR, "failure")
+    assert (decision.cause, decision.ending, decision.is_counted) == (cause, ending, True)
+    assert not decision.is_loss
+    if should_retry and job.failures < job.max_retry:
+        assert decision.state is JobState.RETRYING
+        assert decision.delay_ms == backoff_ms(
+            job.retry, job.failures + 1, jitter=jitter, retry_after_s=after
+        )
+    else:
+        assert (decision.state, decision.delay_ms) == (JobState.FAILED, 0)
+
+
+@given(job=JOBS, kind=st.sampled_from(get_args(Report)), jitter=JITTER)
+def test_every_report_leads_where_the_table_allows(job: Job, kind: Report, jitter: float) -> None:
+    decision = decide(job, outcome(kind), jitter=jitter)
+    assert decision.state in TRANSITIONS[JobState.RUNNING, "settle"]
+    assert (decision.cause is Cause.NONE) is (kind in ("success", "handed_back", "deferred"))
+    assert decision.is_counted is (kind == "failure")
+
+
+@pytest.mark.req("M3", "M4")
+@given(
+    job=JOBS, jitter=JITTER, seen_ms=st.integers(0, 60_000), now_ms=st.integers(15_000, 60_000),
+    deadline_ms=st.integers(10_000, 80_000),
+)  # fmt: skip
+def test_what_an_ended_lease_means(
+    job: Job, jitter: float, seen_ms: int, now_ms: int, deadline_ms: int
+) -> None:
+    decision = decide_expired(
+        job, now_ms=now_ms, deadline_ms=deadline_ms, worker_seen_ms=seen_ms, rules=RULES, jitter=jitter
+    )
+    assert decision.state in TRANSITIONS[JobState.RUNNING, "reclaim"]
+    assert not (decision.is_counted and decision.is_loss)
+    never_started = not job.is_confirmed and seen_ms > job.not_after_ms + RULES.heartbeat_timeout_ms
+    worker_lives = now_ms - seen_ms <= RULES.stale_ms
+    if never_started:
+        assert decision == Decision(JobState.READY, "returned")
+    elif now_ms >= deadline_ms and worker_lives:
+        timed_out = outcome("failure", reason="timeout")
+        assert decision == decide(job, timed_out, jitter=jitter)
+    else:
+        assert decision.is_loss
+        poison = job.losses + 1 >= RULES.max_losses
+        may_not_rerun = job.max_retry == 0 and not job.rerun_lost
+        lost_for_good = Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
+        again = Decision(JobState.READY, "lost", is_loss=True)
+        assert decision == (lost_for_good if poison or may_not_rerun else again)
+
+
+def test_the_edges_of_an_ended_lease() -> None:
+    def decided(job: Job, **fields: int) -> Decision:
+        times = {"now_ms": 16_000, "deadline_ms": 40_000, "worker_seen_ms": 0} | fields
+        return decide_expired(job, **times, rules=RULES, jitter=0.0)  # type: ignore[arg-type]
+
+    offer = replace(JOB, is_confirmed=False)
+    assert decided(offer, worker_seen_ms=8_000).is_loss
+    assert decided(offer, worker_seen_ms=8_001).ending == "returned"
+    assert decided(JOB, worker_seen_ms=16_000).ending == "lost"
+    overdue = {"now_ms": 40_000, "deadline_ms": 40_000}
+    assert decided(JOB, **overdue, worker_seen_ms=35_000).ending == "timeout"
+    assert decided(JOB, **overdue, worker_seen_ms=34_999).ending == "lost"
+    assert decided(JOB, now_ms=39_999, deadline_ms=40_000, worker_seen_ms=39_000).ending == "lost"
+    assert decided(replace(JOB, losses=1)).state is JobState.READY
+    assert decided(replace(JOB, losses=2)).state is JobState.FAILED
+    assert decided(replace(JOB, max_retry=0)).state is JobState.FAILED
+    assert decided(replace(JOB, max_retry=0, rerun_lost=True)).state is JobState.READY

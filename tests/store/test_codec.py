@@ -1,0 +1,169 @@
+import struct
+from dataclasses import fields
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jqmaster.domain.job import Attempt, Cause, Job, JobSpec, JobState, RetryPolicy
+from jqmaster.domain.outcome import Outcome
+from jqmaster.errors import DamagedError
+from jqmaster.store import codec
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+NAMES = st.text("abcXYZ019_.:/-", min_size=1, max_size=200)
+TEXT = st.text(max_size=20)
+FINITE = st.floats(0, 1e6)
+SPECS = st.builds(
+    JobSpec,
+    id=st.just("01890a5d-ac96-774b-bcce-b302099a8057"), name=NAMES, argument=st.binary(min_size=1, max_size=50),
+    priority=st.integers(-(2**31), 2**31 - 1), max_retry=st.integers(0, 2**32 - 1), keep_result=st.booleans(),
+    timeout_ms=st.integers(1, 2**40), expires_at_ms=st.none() | st.integers(1, 2**45),
+    retry=st.builds(RetryPolicy, base_s=FINITE, factor=FINITE, max_s=FINITE, jitter=st.booleans()),
+    rerun_lost=st.booleans(), tags=st.lists(TEXT, max_size=4).map(tuple),
+    headers=st.dictionaries(TEXT, TEXT, max_size=4),
+)  # fmt: skip
+HEADS = st.tuples(
+    *[st.integers(0, 2**32 - 1)] * 2, *[st.integers(0, 2**16 - 1)] * 2, *[INT64] * 5,
+    st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16),
+)  # fmt: skip
+
+
+def record_of(spec: JobSpec, head: tuple[object, ...], state: JobState, cause: Cause) -> bytes:
+    flags, _, rest = codec.encode_new(spec)
+    whole = codec.HEAD.pack(codec.VERSION, codec.STATE_CODES[state], flags, cause, *head, 0, 0, 0, 0, 0, b"")
+    return whole[:88] + rest
+
+
+@pytest.mark.req("J2", "J3", "J4", "J5", "J6", "J7")
+@given(spec=SPECS, head=HEADS, state=st.sampled_from(JobState), cause=st.sampled_from(Cause))
+def test_what_is_encoded_is_decoded(
+    spec: JobSpec, head: tuple[object, ...], state: JobState, cause: Cause
+) -> None:
+    record = record_of(spec, head, state, cause)
+    job = codec.decode_job(spec.id, record)
+    for name in ("name", "argument", "priority", "max_retry", "keep_result", "timeout_ms", "retry", "rerun_lost",
+                 "tags", "headers"):  # fmt: skip
+        assert getattr(job, name) == getattr(spec, name)
+    assert job.expires_at_ms == (spec.expires_at_ms or 0)
+    assert (job.state, job.cause) == (state, cause)
+    assert (job.attempt, job.failures, job.losses, job.returned_offers) == head[:4]
+    assert (job.due_at_ms, job.started_at_ms, job.finished_at_ms, job.not_after_ms, job.fence) == head[4:9]
+    assert bytes.fromhex(job.token or "00" * 16) == head[9]
+    assert codec.id_bytes(job.worker_id or codec.id_text(bytes(16))) == head[10]
+    cut = codec.head_length(spec.id, record)
+    assert codec.decode_job(spec.id, record[:cut]).argument == b""
+    assert record[cut:] == spec.argument
+    claimed = codec.decode_claimed(record)
+    assert claimed == codec.ClaimedRecord(
+        job.attempt + 1, spec.timeout_ms, spec.name, dict(spec.headers), spec.argument
+    )
+
+
+@given(one=SPECS, other=SPECS)
+def test_digests_are_equal_where_requests_are(one: JobSpec, other: JobSpec) -> None:
+    same = all(getattr(one, f.name) == getattr(other, f.name) for f in fields(JobSpec))
+    assert (codec.encode_new(one)[1] == codec.encode_new(other)[1]) is same
+
+
+@given(spec=SPECS, cut=st.integers(0, 400))
+def test_a_record_that_was_cut_short_is_damaged_or_lacks_argument_alone(spec: JobSpec, cut: int) -> None:
+    record = record_of(spec, (0,) * 9 + (b"", b""), JobState.READY, Cause.NONE)
+    kept = codec.head_length(spec.id, record)
+    short = record[: min(cut, len(record))]
+    if len(short) >= kept:
+        assert codec.decode_job(spec.id, short).argument == short[kept:]
+        return
+    for read in (lambda: codec.decode_job(spec.id, short), lambda: codec.decode_claimed(short)):
+        with pytest.raises(DamagedError):
+            read()
+
+
+@given(
+    garbage=st.binary(max_size=400), head=st.binary(min_size=126, max_size=126), extras=st.binary(max_size=60)
+)
+def test_hostile_bytes_are_damaged_and_nothing_worse(garbage: bytes, head: bytes, extras: bytes) -> None:
+    plausible = b"\x01\x02" + head + b"\x01n" + struct.pack(">I", len(extras)) + extras + b"\xc0"
+    for record in (garbage, b"\x01" + garbage, plausible, plausible[:130] + garbage):
+        for read in (
+            lambda r: codec.decode_job("j", r), codec.decode_claimed, lambda r: codec.head_length("j", r),
+            codec.decode_attempt,
+        ):  # fmt: skip
+            try:
+                value = read(record)
+            except DamagedError:
+                continue
+            if isinstance(value, Job):
+                assert all(isinstance(tag, str) for tag in value.tags)
+
+
+@pytest.mark.parametrize(
+    "extras",
+    [
+        [["t"], {"h": 1}, [1, 2, 3, True]], [[1], {}, [1, 2, 3, True]], ["t", [], [1, 2, 3, True]], [[], {}, [1, 2, 3]],
+        [[], {}, ["x", 2, 3, True]], [[], {}], 7, [None, {}, [1, 2, 3, True]], {"a": 1},
+    ],
+)  # fmt: skip
+def test_extras_of_the_wrong_shape_are_damaged(extras: object) -> None:
+    packed = msgpack.packb(extras)
+    record = (
+        codec.HEAD.pack(1, 2, *[0] * 11, b"", b"", *[0] * 5, b"") + b"\x01n" + struct.pack(">I", len(packed))
+    )
+    for read in (lambda r: codec.decode_job("j", r), codec.decode_claimed):
+        with pytest.raises(DamagedError):
+            read(record + packed + b"\xc0")
+
+
+def test_an_unknown_version_state_or_cause_is_damaged() -> None:
+    spec = JobSpec("j", "n", b"\xc0")
+    record = record_of(spec, (0,) * 9 + (b"", b""), JobState.READY, Cause.NONE)
+    for at, value in ((0, 2), (0, 0), (1, 5), (1, 0), (3, 99)):
+        broken = record[:at] + bytes((value,)) + record[at + 1 :]
+        with pytest.raises(DamagedError):
+            codec.decode_job("j", broken)
+
+
+@given(spec=SPECS, ending=TEXT, message=TEXT, error=st.none() | st.binary(max_size=20), now_ms=INT64)
+def test_an_attempt_is_read_back(
+    spec: JobSpec, ending: str, message: str, error: bytes | None, now_ms: int
+) -> None:
+    job = codec.decode_job(
+        "j", record_of(spec, (7, 0, 0, 0, 0, 55, 0, 0, 0, b"", b"w" * 16), JobState.RUNNING, Cause.NONE)
+    )
+    entry = struct.pack(">q", now_ms) + codec.encode_attempt(job, ending, message, error)
+    assert codec.decode_attempt(entry) == Attempt(
+        7, job.worker_id, 55, now_ms, ending, message or None, error
+    )
+
+
+@pytest.mark.req("J8", "J9")
+def test_a_result_holds_the_bytes_that_the_worker_sent() -> None:
+    raw = b"\xd3\x00\x00\x00\x00\x00\x00\x00\x05"  # five, as no packer writes it
+    success = codec.encode_result(
+        Outcome("j", "t", "success", result=raw, finished_at="2026-11-21T04:30:00.123Z")
+    )
+    assert raw in success
+    assert msgpack.unpackb(success) == {
+        "type": "success",
+        "finished_at": "2026-11-21T04:30:00.123Z",
+        "result": 5,
+    }
+    failure = codec.encode_result(
+        Outcome(
+            "j", "t", "failure", reason="timeout", should_retry=False, error=raw, message="m", finished_at="f"
+        )
+    )
+    assert raw in failure
+    assert msgpack.unpackb(failure) == {
+        "type": "failure", "finished_at": "f", "reason": "timeout", "should_retry": False, "message": "m", "error": 5,
+    }  # fmt: skip
+    nothing = codec.encode_result(Outcome("j", "t", "success", finished_at="f"))
+    assert msgpack.unpackb(nothing)["result"] is None
+
+
+def test_small_readers() -> None:
+    assert codec.epoch_number(b"17:nonce") == codec.epoch_number("17:nonce") == 17
+    assert codec.epoch_number("") == 0
+    assert codec.state_of(9) is JobState.SKIPPED
+    assert msgpack.unpackb(codec.pack({"a": [1]})) == {"a": [1]}
