@@ -1,0 +1,38 @@
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from tests.sdk.fake_master import FakeMaster
+from tests.support.waiting import wait_until
+from worker_sdk import Worker
+
+
+@pytest.fixture
+def master() -> Iterator[FakeMaster]:
+    """A master whose every call was found in order at the end."""
+    one = FakeMaster()
+    try:
+        yield one
+        assert one.faults == []
+    finally:
+        one.close()
+
+
+@pytest.fixture
+def worker(master: FakeMaster) -> Worker:
+    return Worker(master.url, token=master.token, grace_s=0.2, max_jobs=4)
+
+
+@pytest.fixture
+async def up(master: FakeMaster, worker: Worker) -> AsyncIterator[Callable[[], Any]]:
+    """Call it when the handlers are there: the worker serves and is registered."""
+    async with AsyncExitStack() as stack:
+
+        async def start() -> Worker:
+            await stack.enter_async_context(worker.running())
+            await wait_until(lambda: worker.worker_id)
+            return worker
+
+        yield start

@@ -1,0 +1,325 @@
+"""A scripted master: checks every call of a worker or a pusher, signs pushes, and answers as a test wants.
+
+It has a thread and an event loop of its own, so that a test can block the worker's loop and look on.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import httpx
+import msgpack
+import uuid_utils
+from aiohttp import web
+
+MSGPACK = "application/msgpack"
+Fields = dict[str, Any]
+# (status, body, headers); None as body: an empty one.
+Scripted = tuple[int, Any, dict[str, str]]
+
+# Store time is nobody's local time: whoever mixes them up is found out.
+STORE_AHEAD_MS = 3_600_000
+
+
+def new_id() -> str:
+    return str(uuid_utils.uuid7())
+
+
+def unpack(data: bytes) -> Any:
+    return msgpack.unpackb(data, timestamp=3)
+
+
+class FakeMaster:
+    """Public attributes may be set at any time. `calls` are (method, path, body) in order."""
+
+    def __init__(self, *, token: str = "t0ken", heartbeat_interval_s: float = 0.05, lease_s: float = 0.5) -> None:
+        self.token = token
+        self.heartbeat_interval_s = heartbeat_interval_s
+        self.lease_s = lease_s
+        self.epoch = 1_000
+        self.offer_s = 0.25
+        self.calls: list[tuple[str, str, Any]] = []
+        self.faults: list[str] = []
+        self.workers: dict[str, Fields] = {}
+        self.beats: list[Fields] = []
+        self.results: dict[str, list[Fields]] = defaultdict(list)
+        self.jobs: dict[str, Fields] = {}
+        self.chunks: list[int] = []
+        self.cancel: list[Fields] = []
+        self.lost: set[str] = set()
+        self.stale: set[str] = set()
+        self.drain = False
+        self.detached = False
+        self.answers_heartbeats = True
+        self.scripts: dict[str, deque[Scripted]] = defaultdict(deque)
+        self.hooks: dict[str, Callable[[Any], Scripted | None]] = {}
+        self.port = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._runner: web.AppRunner | None = None
+        self.start()
+
+    # --- life
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self._in_loop(self._start())
+
+    def stop(self) -> None:
+        """Gone, with its connections; `start` brings it back on the same port."""
+        self._in_loop(self._stop())
+
+    def close(self) -> None:
+        self.stop()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _in_loop(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+
+    async def _start(self) -> None:
+        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def _stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    # --- what a test looks at
+
+    @property
+    def worker(self) -> Fields:
+        """The worker that registered last."""
+        return next(reversed(self.workers.values()))
+
+    def result(self, job_id: str) -> Fields | None:
+        found = self.results.get(job_id)
+        return found[-1] if found else None
+
+    def count(self, end_of_path: str) -> int:
+        return sum(path.endswith(end_of_path) for _, path, _ in list(self.calls))
+
+    def script(self, route: str, status: int, body: Any = None, **headers: str) -> None:
+        """The next call of `route` (last part of the path) is answered so."""
+        self.scripts[route].append((status, body, {k.replace("_", "-"): v for k, v in headers.items()}))
+
+    # --- what it serves
+
+    async def _handle(self, request: web.Request) -> web.Response:
+        data = await request.read()
+        body = unpack(data) if data else None
+        path = request.path
+        self.calls.append((request.method, request.path_qs, body))
+        if request.headers.get("Authorization") != f"Bearer {self.token}":
+            self.faults.append(f"{path}: no token")
+            return self._problem(401, "unauthorized")
+        if data and request.headers.get("Content-Type") != MSGPACK:
+            self.faults.append(f"{path}: content type")
+        route = path.rsplit("/", 1)[-1]
+        if self.scripts[route]:
+            return self._answer(*self.scripts[route].popleft())
+        if route in self.hooks and (scripted := self.hooks[route](body)) is not None:
+            return self._answer(*scripted)
+        if path == "/api/workers":
+            return await self._register(body)
+        if path.startswith("/api/workers/"):
+            return self._of_worker(request.method, path.split("/")[3], route, body)
+        return self._of_job(request, body)
+
+    async def _register(self, body: Fields) -> web.Response:
+        if set(body) != {"url", "names", "max_jobs", "node_id", "pid", "labels", "version", "secret"}:
+            self.faults.append(f"register: {sorted(body)}")
+        nonce = secrets.token_urlsafe(32)
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session,
+                session.post(
+                    body["url"] + "/challenge",
+                    data=msgpack.packb({"nonce": nonce}),
+                    headers={"Content-Type": MSGPACK},
+                ) as response,
+            ):
+                proof = unpack(await response.read())["proof"]
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+            return self._problem(422, "address_unverified")
+        if proof != hmac.new(body["secret"].encode(), nonce.encode(), hashlib.sha256).hexdigest():
+            return self._problem(422, "address_unverified")
+        worker_id = new_id()
+        self.workers[worker_id] = {**body, "worker_id": worker_id}
+        return self._answer(
+            201,
+            {
+                "worker_id": worker_id,
+                "epoch": self.epoch,
+                "store_time_ms": self.now_ms(),
+                "heartbeat_interval_s": self.heartbeat_interval_s,
+                "lease_s": self.lease_s,
+            },
+        )
+
+    def _of_worker(self, method: str, worker_id: str, route: str, body: Any) -> web.Response:
+        if worker_id not in self.workers:
+            return self._problem(404, "unknown_worker")
+        if method == "DELETE":
+            del self.workers[worker_id]
+            return self._answer(204)
+        if route == "heartbeat":
+            return self._heartbeat(body)
+        if route == "start":
+            stale = [s["job_id"] for s in body["starts"] if s["token"] in self.stale]
+            asked = [s["job_id"] for s in body["starts"] if s["token"] not in self.stale]
+            return self._answer(200, {"confirmed": asked, "stale": stale})
+        assert route == "results", route
+        for item in body["results"]:
+            self._check_result(item)
+            self.results[item["job_id"]].append(item)
+        stale = [item["job_id"] for item in body["results"] if item["token"] in self.stale]
+        accepted = [item["job_id"] for item in body["results"] if item["token"] not in self.stale]
+        return self._answer(200, {"accepted": accepted, "stale": stale})
+
+    def _heartbeat(self, body: Fields) -> web.Response:
+        if set(body) != {"running", "free"} or len(body["running"]) > 1000:
+            self.faults.append(f"heartbeat: {body}")
+        self.beats.append(body)
+        if not self.answers_heartbeats:
+            return self._problem(503, "store_unavailable")
+        now_ms = self.now_ms()
+        named = {claim["token"] for claim in body["running"]}
+        cancel, self.cancel = self.cancel, []
+        return self._answer(
+            200,
+            {
+                "epoch": self.epoch,
+                "store_time_ms": now_ms,
+                "lease_until_ms": now_ms + int(self.lease_s * 1000),
+                "cancel": cancel,
+                "lost": [c for c in body["running"] if c["token"] in self.lost & named],
+                "drain": self.drain,
+                "detached": self.detached,
+            },
+        )
+
+    def _check_result(self, item: Fields) -> None:
+        needed = {
+            "success": {"result"},
+            "failure": {"reason", "should_retry", "error", "message"},
+            "deferred": {"retry_after"},
+            "handed_back": set(),
+            "canceled": set(),
+        }
+        allowed = needed[item["type"]] | {"job_id", "token", "type", "finished_at"}
+        if item["type"] == "failure":
+            allowed |= {"retry_after"}
+        if not needed[item["type"]] <= set(item) <= allowed:
+            self.faults.append(f"result: {sorted(item)}")
+
+    def _of_job(self, request: web.Request, body: Any) -> web.Response:
+        if request.path == "/api/jobs":
+            is_new = body["id"] not in self.jobs
+            self.jobs[body["id"]] = body
+            return self._answer(201 if is_new else 200, {"id": body["id"]})
+        if request.path == "/api/jobs/bulk":
+            self.chunks.append(len(body["jobs"]))
+            for job in body["jobs"]:
+                self.jobs[job["id"]] = job
+            return self._answer(201, {"ids": [job["id"] for job in body["jobs"]]})
+        job_id = request.path.split("/")[3]
+        return self._answer(200, {"id": job_id, "state": "ready"})
+
+    @staticmethod
+    def _answer(status: int, body: Any = None, headers: dict[str, str] | None = None) -> web.Response:
+        if status == 204:
+            return web.Response(status=204)
+        data = b"" if body is None else msgpack.packb(body, datetime=True)
+        return web.Response(
+            status=status, body=data, headers={"Content-Type": MSGPACK, **(headers or {})}
+        )
+
+    def _problem(self, status: int, code: str) -> web.Response:
+        return self._answer(status, {"status": status, "code": code, "detail": "as scripted", "errors": []})
+
+    # --- what it sends
+
+    @staticmethod
+    def now_ms() -> int:
+        return time.time_ns() // 1_000_000 + STORE_AHEAD_MS
+
+    def dispatch(self, name: str, argument: Any = None, **fields: Any) -> Fields:
+        now_ms = self.now_ms()
+        return {
+            "job_id": new_id(), "attempt": 1, "token": secrets.token_hex(16), "fence": now_ms, "phase": "run",
+            "name": name, "argument": argument, "timeout": 30.0, "not_after_ms": now_ms + int(self.offer_s * 1000),
+            "lease_until_ms": now_ms + int(self.lease_s * 1000), "headers": {}, **fields,
+        }  # fmt: skip
+
+    async def push(self, *jobs: Fields, epoch: int | None = None) -> Fields:
+        """The worker's answer to these offers."""
+        body = {
+            "worker_id": self.worker["worker_id"],
+            "epoch": self.epoch if epoch is None else epoch,
+            "store_time_ms": self.now_ms(),
+            "jobs": list(jobs),
+        }
+        response = await self.send("POST", "/jobs", body)
+        assert response.status_code == 200, (response.status_code, response.content)
+        answer: Fields = unpack(response.content)
+        return answer
+
+    async def run(self, name: str, argument: Any = None, **fields: Any) -> Fields:
+        """Pushes one job, which must be taken; the dispatch."""
+        job = self.dispatch(name, argument, **fields)
+        answer = await self.push(job)
+        assert answer == {"accepted": [job["job_id"]], "rejected": []}, answer
+        return job
+
+    async def send(self, method: str, route: str, body: Any = None, **changes: Any) -> httpx.Response:
+        """A signed call; `changes` forge it: any of the signed parts, or `sent_body`, `headers`."""
+        url = self.worker["url"] + route
+        data = b"" if body is None else msgpack.packb(body, datetime=True)
+        headers = sign(
+            secret=changes.get("secret", self.worker["secret"]),
+            method=changes.get("method", method),
+            path=changes.get("path", urlsplit(url).path),
+            worker_id=changes.get("worker_id", self.worker["worker_id"]),
+            timestamp_ms=changes.get("timestamp_ms", time.time_ns() // 1_000_000),
+            nonce=changes.get("nonce", secrets.token_urlsafe(16)),
+            body=data,
+        )
+        headers = {**headers, "Content-Type": MSGPACK, **changes.get("headers", {})}
+        async with httpx.AsyncClient(trust_env=False) as client:
+            return await client.request(
+                method, url, content=changes.get("sent_body", data), headers={k: v for k, v in headers.items() if v}
+            )
+
+
+def sign(
+    *, secret: str, method: str, path: str, worker_id: str, timestamp_ms: int, nonce: str, body: bytes
+) -> dict[str, str]:
+    """The headers of design §4, written from it and from nothing else."""
+    digest = hashlib.sha256(body).hexdigest()
+    text = f"{method}\n{path}\n{worker_id}\n{timestamp_ms}\n{nonce}\n{digest}"
+    return {
+        "X-JQ-Worker": worker_id,
+        "X-JQ-Timestamp": str(timestamp_ms),
+        "X-JQ-Nonce": nonce,
+        "X-JQ-Signature": "v1=" + hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest(),
+    }
