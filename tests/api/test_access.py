@@ -1,0 +1,163 @@
+"""Who may call what: every scope against every operation, and this machine only where no token is configured."""
+
+import re
+from types import SimpleNamespace
+from typing import Any, cast
+
+import httpx
+import msgpack
+import pytest
+
+from jqmaster.api.app import build_app
+from jqmaster.api.auth import AccessPolicy, Scope
+from jqmaster.api.endpoint import Operation
+from jqmaster.api.routes import OPERATIONS
+from jqmaster.api.services import Services
+from jqmaster.config import Settings
+from jqmaster.domain.ids import new_id
+from tests.support.contract import check_answer
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
+
+INCLUDED = {
+    Scope.PUSH: {Scope.PUSH},
+    Scope.WORK: {Scope.WORK},
+    Scope.READ: {Scope.READ},
+    Scope.OPERATE: {Scope.OPERATE, Scope.READ},
+    Scope.ADMIN: set(Scope),
+}
+
+
+def path_of(operation: Operation) -> str:
+    return re.sub(r"{\w+}", new_id(), operation.path)
+
+
+def app_with(*tokens: str) -> Any:
+    """The application alone: whoever is not let in never reaches a service, and there is none."""
+    services = cast(Services, SimpleNamespace(settings=Settings(), contract=dict))
+    return build_app(services, AccessPolicy(tokens))
+
+
+async def ask(
+    app: Any, operation: Operation, peer: tuple[str, int] | None = ("127.0.0.1", 5000), **headers: str
+) -> tuple[int, Any]:
+    """The answer to a call without a body: 401 and 403 come before anything is read, and everything else after."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=cast(Any, peer))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as http:
+        response = await http.request(operation.method, path_of(operation), headers=headers)
+    value = msgpack.unpackb(response.content) if response.content else None
+    if response.status_code != 500:
+        check_answer(operation.method, path_of(operation), response.status_code, response.headers, value)
+    return response.status_code, value
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
+async def test_every_scope_against_every_operation(operation: Operation) -> None:
+    app = app_with(*(f"{scope}:token-{scope}" for scope in Scope))
+    for scope in Scope:
+        status, problem = await ask(app, operation, Authorization=f"Bearer token-{scope}")
+        if operation.access is None or operation.access in INCLUDED[scope]:
+            assert status not in (401, 403), (scope, problem)
+        else:
+            assert (status, problem["code"]) == (403, "forbidden"), scope
+    if operation.access is None:
+        return
+    for credential in (
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer wrong",
+        "Basic dTpw",
+        "Bearer token-push extra",
+        "token-admin",
+    ):
+        status, problem = await ask(app, operation, **({"Authorization": credential} if credential else {}))
+        assert (status, problem["code"]) == (401, "unauthorized"), credential
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
+async def test_without_tokens_only_this_machine_is_served(operation: Operation) -> None:
+    app = app_with()
+    for peer in (("127.0.0.1", 5000), ("127.8.9.1", 5000), ("::1", 5000), None):
+        assert (await ask(app, operation, peer))[0] not in (401, 403)
+    for host in ("10.0.0.5", "192.168.1.1", "203.0.113.9", "fe80::1", "0.0.0.0", "garbage"):
+        status, problem = await ask(app, operation, (host, 5000))
+        if operation.access is None:
+            assert status not in (401, 403)
+        else:
+            assert (status, problem["code"]) == (403, "local_only"), host
+
+
+@pytest.mark.parametrize(
+    "operation", [op for op in OPERATIONS if op.access], ids=lambda op: f"{op.method} {op.path}"
+)
+async def test_pages_of_other_sites_change_nothing(operation: Operation) -> None:
+    app = app_with()
+    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
+        status, problem = await ask(app, operation, **headers)
+        if operation.method == "GET":
+            assert status != 403
+        else:
+            assert (status, problem["code"]) == (403, "cross_site")
+    status, problem = await ask(app, operation, Host="rebound.example")
+    assert (status, problem["code"]) == (400, "bad_host")
+
+
+@pytest.mark.row(67)
+async def test_tokens_open_their_part_of_a_real_master(store_server: StoreServer) -> None:
+    tokens = [f"{scope}:token-{scope}" for scope in ("push", "work", "read", "operate")]
+    async with master_on(store_server.url, tokens=[*tokens, "push+read:token-both"]) as (master, nobody):
+        apis = {
+            name: Api(master.server.url, f"token-{name}")
+            for name in ("push", "work", "read", "operate", "both", "revoked")
+        }
+        job = {"name": "work"}
+        for name, expected in {
+            "push": 201,
+            "both": 201,
+            "work": 403,
+            "read": 403,
+            "operate": 403,
+            "revoked": 401,
+        }.items():
+            assert (await apis[name].call("POST", "/api/jobs", job))[0] == expected, name
+        assert (await nobody.call("POST", "/api/jobs", job))[0] == 401
+        job_id = await apis["both"].enqueue("work")
+        for name, expected in {"read": 200, "operate": 200, "both": 200, "push": 403, "work": 403}.items():
+            assert (await apis[name].call("GET", f"/api/jobs/{job_id}"))[0] == expected, name
+        assert (await apis["push"].call("GET", f"/api/jobs/{job_id}/result"))[0] == 202
+        assert (await apis["read"].call("POST", f"/api/jobs/{job_id}/run"))[0] == 403
+        assert (await apis["operate"].call("DELETE", f"/api/jobs/{job_id}"))[0] == 204
+        assert (await apis["both"].counts())["ready"] == 2
+        for path in ("/healthz", "/readyz", "/openapi.json"):
+            assert (await nobody.call("GET", path))[0] == 200
+        for api in apis.values():
+            await api.http.aclose()
+
+
+async def test_an_unknown_path_looks_the_same_to_everybody(api: Api) -> None:
+    for path in (
+        "/api/nothing",
+        "/api",
+        "/",
+        "/api/jobs/",
+        "/admin",
+        "/api/jobs/x/y/z",
+        "/.env",
+        "/metrics.txt",
+    ):
+        for method in ("GET", "POST", "DELETE"):
+            status, problem = await api.call(method, path)
+            assert (status, problem["code"]) == (404, "not_found"), (method, path)
+
+
+@pytest.mark.row(18)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
+async def test_a_method_that_a_path_does_not_have_is_named_as_such(operation: Operation) -> None:
+    offered = {op.method for op in OPERATIONS if op.path == operation.path}
+    transport = httpx.ASGITransport(app_with())
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as http:
+        for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"} - offered:
+            response = await http.request(method, path_of(operation))
+            assert response.status_code == 405
+            assert set(response.headers["Allow"].split(", ")) == offered

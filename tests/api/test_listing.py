@@ -1,0 +1,234 @@
+"""Lists: every filter, pages that join to the whole also while jobs move, counts."""
+
+import asyncio
+import base64
+import struct
+import time
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from jqmaster.domain.ids import new_id
+from tests.support.master import Api
+from tests.support.scripted_worker import worker_at
+
+
+async def page(api: Api, query: str = "") -> dict[str, Any]:
+    status, answer = await api.call("GET", f"/api/jobs?{query}")
+    assert status == 200, answer
+    found: dict[str, Any] = answer
+    return found
+
+
+async def ids(api: Api, query: str = "") -> set[str]:
+    return {job["id"] for job in (await page(api, query))["jobs"]}
+
+
+async def walk(api: Api, query: str, limit: int) -> list[str]:
+    """IDs of all pages, in order."""
+    found: list[str] = []
+    cursor = ""
+    while True:
+        answer = await page(api, f"{query}&limit={limit}{cursor}")
+        assert len(answer["jobs"]) <= limit
+        found += [job["id"] for job in answer["jobs"]]
+        if answer["next_cursor"] is None:
+            return found
+        cursor = f"&cursor={quote(answer['next_cursor'])}"
+
+
+async def enqueue_many(api: Api, count: int, name: str = "work", **fields: Any) -> list[str]:
+    jobs = [{"name": name, **fields} for _ in range(count)]
+    status, answer = await api.call("POST", "/api/jobs/bulk", {"jobs": jobs})
+    assert status == 201
+    made: list[str] = answer["ids"]
+    return made
+
+
+@pytest.mark.req("J15")
+async def test_an_empty_list(api: Api) -> None:
+    answer = await page(api)
+    assert (answer["jobs"], answer["next_cursor"]) == ([], None)
+    assert set(answer["counts"].values()) == {0}
+
+
+@pytest.mark.req("J15", "M2")
+async def test_every_filter_selects_and_counts_cover_all(api: Api) -> None:
+    async with worker_at(api, "done") as worker:
+        done = await api.enqueue("done", tags=["x"])
+        await worker.end(await worker.next_job())
+        failed = await api.enqueue("done", tags=["x", "y"])
+        await worker.end(await worker.next_job(), "failure", should_retry=False)
+        ready = await api.enqueue("mail.send", tags=["y"])
+        later = await api.enqueue("mail.send", delay=3600)
+        running = await api.enqueue("done")
+        await worker.next_job()
+        everything = {done, failed, ready, later, running}
+        assert await ids(api) == everything
+        for query, expected in {
+            "state=ready": {ready}, "state=scheduled": {later}, "state=succeeded": {done}, "state=failed": {failed},
+            "state=running": {running}, "state=canceled": set(), "name=mail.send": {ready, later}, "name=mail": set(),
+            "tag=x": {done, failed}, "tag=y": {failed, ready}, "tag=z": set(), f"worker={worker.id}": {done, failed, running},
+            f"worker={new_id()}": set(), "q=send": {ready, later}, f"q={ready[10:]}": {ready}, "q=%00": set(),
+            f"state=failed&name=done&tag=y&worker={worker.id}&q=on": {failed}, "state=succeeded&tag=y": set(),
+        }.items():  # fmt: skip
+            assert await ids(api, query) == expected, query
+        counts = (await page(api, "state=canceled"))["counts"]
+        assert {s: n for s, n in counts.items() if n} == {
+            "ready": 1,
+            "scheduled": 1,
+            "succeeded": 1,
+            "failed": 1,
+            "running": 1,
+        }
+        assert set(counts) == {
+            "scheduled",
+            "ready",
+            "retrying",
+            "running",
+            "succeeded",
+            "failed",
+            "canceled",
+            "skipped",
+        }
+        for job in list(worker.running.items()):
+            await worker.end({"job_id": job[0], "token": job[1]})
+
+
+async def test_lists_hold_no_arguments(api: Api) -> None:
+    await api.enqueue("work", {"password": "x"})
+    (job,) = (await page(api))["jobs"]
+    assert not {"argument", "attempts", "headers"} & set(job)
+
+
+@pytest.mark.req("J15")
+@pytest.mark.parametrize("limit", [1, 7, 500])
+async def test_pages_join_to_the_whole_in_working_order(api: Api, limit: int) -> None:
+    low = await enqueue_many(api, 25, priority=3)
+    high = await enqueue_many(api, 25, priority=-3)
+    other = await enqueue_many(api, 10, "other")
+    late = await enqueue_many(api, 10, delay=3600)
+    assert await walk(api, "name=work", limit) == [*high, *low, *late]
+    found = await walk(api, "", limit)
+    assert len(found) == 70
+    assert set(found) == {*low, *high, *other, *late}
+
+
+@pytest.mark.req("J15")
+async def test_pages_end_and_skip_nothing_that_stays_while_jobs_move(api: Api) -> None:
+    stay = await enqueue_many(api, 60, "stay")
+    gone = await enqueue_many(api, 60, "go")
+    seen: list[str] = []
+    cursor = ""
+    movers = iter(gone)
+    for _ in range(200):
+        answer = await page(api, f"limit=5{cursor}")
+        seen += [job["id"] for job in answer["jobs"]]
+        if answer["next_cursor"] is None:
+            break
+        cursor = f"&cursor={quote(answer['next_cursor'])}"
+        # Half of those that move leave the index that is being read, half of them for one that comes later.
+        for n, job_id in enumerate([job_id for job_id in (next(movers, None), next(movers, None)) if job_id]):
+            assert (
+                await api.call("DELETE", f"/api/jobs/{job_id}")
+                if n
+                else await api.call("POST", f"/api/jobs/{job_id}/cancel")
+            )[0] < 300
+    else:
+        pytest.fail("the pages do not end")
+    assert set(stay) <= set(seen)
+    assert sum(seen.count(job_id) for job_id in stay) == len(stay)
+
+
+async def test_a_cursor_outlives_the_job_that_it_names(api: Api) -> None:
+    jobs = await enqueue_many(api, 6)
+    first = await page(api, "limit=3")
+    await api.call("DELETE", f"/api/jobs/{jobs[2]}")
+    rest = await page(api, f"limit=10&cursor={quote(first['next_cursor'])}")
+    assert [job["id"] for job in rest["jobs"]] == jobs[3:]
+    for job_id in jobs[3:]:
+        await api.call("DELETE", f"/api/jobs/{job_id}")
+    assert (await page(api, f"limit=10&cursor={quote(first['next_cursor'])}"))["jobs"] == []
+
+
+async def test_a_rare_match_behind_many_others_is_found_by_following_the_cursor(api: Api) -> None:
+    await enqueue_many(api, 4_500)
+    rare = await api.enqueue("work", tags=["rare"])
+    began = time.monotonic()
+    first = await page(api, "tag=rare&limit=10")
+    assert first["jobs"] == []
+    assert first["next_cursor"]
+    assert await walk(api, "tag=rare", 10) == [rare]
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.row(70)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=0", "limit=-1", "limit=1000000000", "limit=501", "limit=x", "limit=", "limit=1.0", "limit=%D9%A1", "limit=1&limit=2",
+        "state=", "state=Ready", "state=awaiting", "state=ready&state=failed", "order=asc", "%00=1", f"name={'x' * 5000}",
+        f"cursor={'A' * 10_240}", "cursor=x", "cursor=%F0%9F%98%80", "cursor=AAAA", f"cursor={'A' * 64}", "cursor=%00",
+        "&".join(f"q={n}" for n in range(40)), "name=%FF",
+    ],
+)  # fmt: skip
+async def test_a_query_that_makes_no_sense_is_refused(api: Api, query: str) -> None:
+    status, problem = await api.call("GET", f"/api/jobs?{query}")
+    assert status in (400, 414, 422), query
+    assert problem["code"]
+
+
+def forged(score: float, job_id: str, index: str) -> str:
+    name = index.encode()
+    return base64.urlsafe_b64encode(struct.pack(">Bd36s", len(name), score, job_id.encode()) + name).decode()
+
+
+@pytest.mark.row(70)
+async def test_a_forged_cursor_reaches_nothing_else(api: Api) -> None:
+    await enqueue_many(api, 3)
+    for score in (0.0, float("nan"), float("inf"), -float("inf"), 1e308, 5e-324):
+        for index in ("ready:work", "ready:", "ready:../x", "running", "succeeded"):
+            status, answer = await api.call(
+                "GET", f"/api/jobs?cursor={quote(forged(score, new_id(), index))}"
+            )
+            assert status in (200, 422), (score, index, answer)
+    for index in ("epoch", "leader", "job:x", "names", "damaged", "results", "expiring", ""):
+        status, answer = await api.call("GET", f"/api/jobs?cursor={quote(forged(0.0, new_id(), index))}")
+        assert (status, answer["code"]) == (422, "invalid_cursor"), index
+    status, _ = await api.call("GET", f"/api/jobs?cursor={quote(forged(0.0, 'x' * 36, 'running'))}")
+    assert status == 422
+
+
+@pytest.mark.row(70)
+async def test_a_cursor_from_another_filter_gives_a_page_or_is_refused(api: Api) -> None:
+    await enqueue_many(api, 4)
+    await enqueue_many(api, 4, delay=3600)
+    cursor = quote((await page(api, "state=ready&limit=2"))["next_cursor"])
+    for query in ("state=scheduled", "state=failed", "name=other", "tag=x", "state=running"):
+        status, answer = await api.call("GET", f"/api/jobs?{query}&cursor={cursor}")
+        assert status in (200, 422)
+        if status == 200:
+            assert all(job["state"] == "scheduled" for job in answer["jobs"])
+
+
+@pytest.mark.row(71)
+@pytest.mark.parametrize("q", ["(a+)+$", ".*", "[", "\\", "*", "%", "'", '"', "$(id)"])
+async def test_a_pattern_is_plain_text(api: Api, q: str) -> None:
+    await enqueue_many(api, 50, "a" * 60)
+    began = time.monotonic()
+    assert (await page(api, f"q={quote(q)}"))["jobs"] == []
+    assert time.monotonic() - began < 1
+
+
+async def test_lists_and_pushes_at_once(api: Api) -> None:
+    async def push() -> None:
+        for _ in range(20):
+            await api.enqueue("work")
+
+    async def look() -> None:
+        for _ in range(20):
+            await page(api, "limit=3")
+
+    await asyncio.gather(push(), look(), push(), look())
+    assert (await api.counts())["ready"] == 40
