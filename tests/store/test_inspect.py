@@ -33,7 +33,7 @@ async def test_pages_give_every_job_once_in_order(world: StoreWorld) -> None:
         assert all(len(page) <= limit for page in pages)
         listed = [job.id for page in pages for job in page]
         assert sorted(listed) == sorted(job.id for job in jobs)
-        order = list(dict.fromkeys((await world.get(i)).state for i in listed))
+        order = list(dict.fromkeys([(await world.get(i)).state for i in listed]))
         assert order == list(inspect._ORDER)
         ready = [i for i in listed if i in {j.id for j in jobs[8:]}]
         assert ready == [j.id for j in jobs[8:]]

@@ -1,0 +1,42 @@
+"""The design of claims, tokens and epochs, searched through; and each part of it shown to be needed."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from tests.model.claim_protocol import Protocol, search
+
+# (the mitigation switched off, what is off beside it, the violation that only it prevented there)
+NEEDED = [
+    ("offer_ends", (), "two executions at once"),
+    ("worker_stops_itself", (), "two executions at once"),
+    ("push_repeats_to_same_worker", (), "two executions at once"),
+    ("write_is_durable", (), "an acknowledged result was lost"),
+    ("epoch_is_checked", (), "a deposed leader acted"),
+    ("token_is_checked", ("worker_stops_itself",), "a stale holder's result counted"),
+    # A failover that forgets reissues what was counted.
+    ("token_is_random", ("write_is_durable",), "a stale holder's result counted"),
+    ("epoch_is_random", ("write_is_durable",), "two leaders of one epoch"),
+]
+
+
+@pytest.mark.req("M3", "M6", "D2", "D5")
+def test_the_protocol_has_no_violation() -> None:
+    found, states = search(Protocol())
+    assert found == {}
+    assert states > 10_000
+
+
+@pytest.mark.parametrize(("switch", "beside", "violation"), NEEDED)
+def test_without_a_mitigation_its_violation_appears(
+    switch: str, beside: tuple[str, ...], violation: str
+) -> None:
+    base = replace(Protocol(), **dict.fromkeys(beside, False))
+    assert violation not in search(base)[0]
+    found, _ = search(replace(base, **{switch: False}), until=violation)
+    assert violation in found
+    assert found[violation]
+
+
+def test_every_switch_is_shown_to_be_needed() -> None:
+    assert {switch for switch, _, _ in NEEDED} == {field.name for field in fields(Protocol)}
