@@ -118,6 +118,16 @@ class Context:
             logger, {"job_id": self.job_id, "job_name": self.name, "attempt": self.attempt}
         )
 
+    @property
+    def pusher(self) -> "Pusher":
+        """For async handlers: all that a pusher can ask of the master."""
+        return self._pushers.pusher()
+
+    @property
+    def sync_pusher(self) -> "SyncPusher":
+        """The same for sync handlers; blocks."""
+        return self._pushers.sync_pusher()
+
     async def enqueue(self, name: str, argument: Any = None, **options: Any) -> str:
         """A job from inside a job: as `Pusher.enqueue`. A repeated attempt does this again, unless `id` is given."""
         return await self._pushers.pusher().enqueue(name, argument, **options)

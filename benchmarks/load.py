@@ -1,0 +1,93 @@
+"""The processes of a benchmark, and what they cost."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import psutil
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class System:
+    """A master on its own Valkey (`appendfsync always`) and workers, all as real processes."""
+
+    url: str
+    master: psutil.Process
+    store: psutil.Process
+    workers: tuple[psutil.Process, ...]
+
+    def cpu_s(self) -> dict[str, float]:
+        """CPU seconds so far of each kind of process; `pusher` is this one."""
+        return {
+            "pusher": _cpu_s(psutil.Process()),
+            "master": _cpu_s(self.master),
+            "worker": sum(map(_cpu_s, self.workers)),
+            "store": _cpu_s(self.store),
+        }
+
+
+@contextlib.contextmanager
+def running_system(*, workers: int = 1, max_jobs: int = 200) -> Iterator[System]:
+    """Defaults everywhere, as a user gets them; the log level alone is lower."""
+    with tempfile.TemporaryDirectory(prefix="jqmaster-bench-") as name, contextlib.ExitStack() as stack:
+        directory = Path(name)
+        port = _free_port()
+        url = f"http://127.0.0.1:{port}"
+        environment = {**os.environ, "JQMASTER_LOG_LEVEL": "warning", "BENCH_MAX_JOBS": str(max_jobs)}
+
+        def spawn(*arguments: str) -> psutil.Process:
+            log = stack.enter_context((directory / "log").open("ab"))
+            process = subprocess.Popen(
+                [sys.executable, "-m", "jqmaster", *arguments], cwd=ROOT, env=environment, stdout=log, stderr=log
+            )
+            stack.callback(_end, process)
+            return psutil.Process(process.pid)
+
+        master = spawn("serve", "--port", str(port), "--data-dir", str(directory / "data"))
+        _until(lambda: httpx.get(f"{url}/readyz", trust_env=False).status_code == 200, directory / "log")
+        spawned = tuple(spawn("worker", "benchmarks.worker:worker", "--master", url) for _ in range(workers))
+        _until(
+            lambda: len(httpx.get(f"{url}/api/workers", headers={"Accept": "application/json"}, trust_env=False).json()["workers"]) == workers,
+            directory / "log",
+        )
+        store = next(p for p in master.children(recursive=True) if "valkey" in p.name())
+        yield System(url, master, store, spawned)
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def _until(is_true: "object", log: Path) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with contextlib.suppress(httpx.HTTPError, KeyError):
+            if is_true():  # type: ignore[operator]
+                return
+        time.sleep(0.05)
+    raise SystemExit(f"the system did not come up:\n{log.read_text()}")
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])

@@ -1,0 +1,162 @@
+"""Real processes: masters and workers as users start them, killed as bad days kill them."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+
+from tests.support.master import QUICK
+
+ROOT = Path(__file__).parents[2]
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+class Process:
+    """One child with its output in a file; only ever signalled by its own ID."""
+
+    def __init__(self, arguments: list[str], log: Path, **environment: str) -> None:
+        self._arguments = arguments
+        self._environment = environment
+        self.log = log
+        self.popen: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.popen = subprocess.Popen(
+                [sys.executable, *self._arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+                env={**os.environ, **self._environment},
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        assert self.popen
+        return self.popen.pid
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        assert self.popen
+        self.popen.kill()
+        self.popen.wait()
+
+    def terminate(self, timeout_s: float = 30) -> int:
+        assert self.popen
+        if self.popen.poll() is None:
+            self.popen.terminate()
+        try:
+            return self.popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(
+                f"{self._arguments} did not end within {timeout_s} s: {self.log.read_text()[-2000:]}"
+            ) from None
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.popen
+        self.popen.send_signal(number)
+
+
+class MasterProcess(Process):
+    """`jqmaster serve` with short leases, on its own Valkey unless `redis_url` is given."""
+
+    def __init__(
+        self, directory: Path, redis_url: str | None = None, port: int | None = None, **settings: object
+    ) -> None:
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.data_dir = directory / "data"
+        values = {**QUICK, **settings, "port": self.port, "data_dir": self.data_dir}
+        if redis_url:
+            values["redis_url"] = redis_url
+        environment = {f"JQMASTER_{name.upper()}": str(value) for name, value in values.items()}
+        super().__init__(["-m", "jqmaster", "serve"], directory / "master.log", **environment)
+
+    def start(self) -> None:
+        super().start()
+        self.wait_until_ready()
+
+    def wait_until_ready(self, timeout_s: float = 30) -> None:
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            assert self.popen
+            if self.popen.poll() is not None:
+                raise AssertionError(
+                    f"the master ended with {self.popen.returncode}: {self.log.read_text()[-3000:]}"
+                )
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{self.url}/readyz", timeout=2, trust_env=False).status_code == 200:
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"the master is not ready: {self.log.read_text()[-3000:]}")
+
+    def store_pid(self) -> int:
+        """Process ID of the embedded Valkey of this data directory."""
+        for process in psutil.process_iter(["name", "cmdline", "cwd"]):
+            with contextlib.suppress(psutil.Error):
+                if "valkey" in process.info["name"] and str(self.data_dir) in " ".join(
+                    [
+                        *(process.info["cmdline"] or []),
+                        process.info["cwd"] or "",
+                        *[f.path for f in process.open_files()],
+                    ]
+                ):
+                    return int(process.pid)
+        raise AssertionError("no Valkey runs on this data directory")
+
+    def kill_store(self) -> None:
+        pid = self.store_pid()
+        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            psutil.Process(pid).wait(10)
+
+
+class WorkerProcess(Process):
+    """`jqmaster worker tests.support.workers:worker`; each handler writes its starts and ends to `journal`."""
+
+    def __init__(self, directory: Path, master_url: str, *, number: int = 0, max_jobs: int = 50) -> None:
+        self.journal = directory / f"journal-{number}"
+        super().__init__(
+            ["-m", "jqmaster", "worker", "tests.support.workers:worker", "--master", master_url],
+            directory / f"worker-{number}.log",
+            JOURNAL=str(self.journal),
+            MAX_JOBS=str(max_jobs),
+        )
+
+    def events(self) -> Iterator[tuple[str, str, int, float]]:
+        """(start or end, job ID, attempt, monotonic seconds), as its handlers wrote them."""
+        if self.journal.exists():
+            for line in self.journal.read_text().splitlines():
+                what, job_id, attempt, at_s = line.split()
+                yield what, job_id, int(attempt), float(at_s)
+
+
+@contextlib.contextmanager
+def running(*processes: Process) -> Iterator[None]:
+    """Starts them in order; ends them in reverse, whatever happened."""
+    try:
+        for process in processes:
+            process.start()
+        yield
+    finally:
+        for process in reversed(processes):
+            if process.popen and process.popen.poll() is None:
+                process.signal(signal.SIGCONT)
+                with contextlib.suppress(AssertionError):
+                    process.terminate()

@@ -1,0 +1,61 @@
+"""Handlers for tests with processes. Each start and end goes to a file of the worker's own: an oracle outside the system."""
+
+import asyncio
+import os
+import time
+from typing import Any
+
+from worker_sdk import Context, Worker
+
+worker = Worker(max_jobs=int(os.environ.get("MAX_JOBS", "10")))
+_journal = os.open(os.environ.get("JOURNAL", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+def note(what: str, ctx: Context) -> None:
+    # One write(2) on an O_APPEND file: whole lines, also under SIGKILL.
+    os.write(_journal, f"{what} {ctx.job_id} {ctx.attempt} {time.monotonic()}\n".encode())
+
+
+@worker.handler("echo")
+async def echo(argument: Any, ctx: Context) -> Any:
+    note("start", ctx)
+    note("end", ctx)
+    return argument
+
+
+@worker.handler("nap")
+async def nap(argument: float, ctx: Context) -> float:
+    note("start", ctx)
+    await asyncio.sleep(argument)
+    note("end", ctx)
+    return argument
+
+
+@worker.handler("fail")
+async def fail(argument: int, ctx: Context) -> str:
+    """Fails `argument` times."""
+    note("start", ctx)
+    if ctx.attempt <= argument:
+        raise RuntimeError(f"attempt {ctx.attempt}")
+    note("end", ctx)
+    return "done"
+
+
+@worker.handler("block")
+async def block(argument: float, ctx: Context) -> None:
+    """Blocks the event loop, as careless handlers do."""
+    note("start", ctx)
+    time.sleep(argument)  # noqa: ASYNC251 - the point of it
+    note("end", ctx)
+
+
+@worker.handler("die")
+async def die(argument: Any, ctx: Context) -> None:
+    note("start", ctx)
+    os._exit(9)
+
+
+@worker.handler("spawn")
+async def spawn(argument: int, ctx: Context) -> list[str]:
+    """Enqueues jobs from inside a job."""
+    return [await ctx.enqueue("echo", n, keep_result=True) for n in range(argument)]
