@@ -8,6 +8,8 @@ from typing import Protocol
 
 logger = logging.getLogger(__name__)
 
+CANCEL_AGAIN_S = 1.0
+
 
 class Component(Protocol):
     """Something that runs: `start` returns when it works, `stop` when nothing of it is left."""
@@ -62,10 +64,12 @@ class BackgroundLoops:
             await asyncio.sleep(self._restart_after_s)
 
     async def stop(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        tasks = set(self._tasks)
+        while tasks:
+            for task in tasks:
+                task.cancel()
+            # Again and again: before Python 3.12 asyncio.wait_for, which libraries use, can swallow a cancellation.
+            _, tasks = await asyncio.wait(tasks, timeout=CANCEL_AGAIN_S)
 
 
 class LoopBody(Protocol):

@@ -25,7 +25,7 @@ async def enqueue(call: Call) -> Reply:
     request = await call.read(JobRequest, ARGUMENT)
     _check_argument(call, request)
     key = _idempotency_key(call)
-    job_id, is_new = await call.services.jobs.enqueue(request.to_spec(new_id()), key)
+    job_id, is_new = await call.services.jobs.enqueue(request.to_spec(request.id or new_id()), key)
     return Reply(201 if is_new else 200, {"id": job_id}, _durability(call))
 
 
@@ -124,7 +124,7 @@ def _bulk_specs(call: Call, body: bytes) -> Iterator[JobSpec]:
             continue
         _check_argument(call, request, ("jobs", index))
         if not errors:
-            yield request.to_spec(new_id())
+            yield request.to_spec(request.id or new_id())
     if errors:
         raise InvalidError("no job was accepted; these are not valid", errors=errors)
 

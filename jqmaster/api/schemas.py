@@ -117,10 +117,10 @@ class JobRequest(Request):
             raise ValueError("run_at and delay exclude each other")
         return self
 
-    def to_spec(self, new_id: str) -> JobSpec:
+    def to_spec(self, job_id: str) -> JobSpec:
         retry = self.retry
         return JobSpec(
-            id=self.id or new_id,
+            id=job_id,
             name=self.name,
             argument=self.argument,
             priority=self.priority,

@@ -68,7 +68,7 @@ class EmbeddedValkey:
     @property
     def url(self) -> str:
         """`unix://…` with the password in it: a secret. Known once `start` has begun, the same over all restarts."""
-        return f"unix://:{self._directory.password()}@{quote(str(self._directory.socket()))}"
+        return _url(self._directory)
 
     def status(self) -> EmbeddedStatus:
         return self._status
@@ -253,6 +253,16 @@ class EmbeddedValkey:
         if self._binary is None:
             self._binary = _wheel_binary()
         return self._binary
+
+
+def url_of_running(data_dir: Path) -> str | None:
+    """The address of the server that some master runs on the directory; None when there is none. Changes nothing."""
+    directory = DataDirectory(data_dir)
+    return _url(directory) if (directory.path / "password").exists() and directory.socket().exists() else None
+
+
+def _url(directory: DataDirectory) -> str:
+    return f"unix://:{directory.password()}@{quote(str(directory.socket()))}"
 
 
 def _wheel_binary() -> Path:

@@ -88,7 +88,11 @@ class JobService:
         the store is too full; then none is accepted."""
         self._admit()
         first: dict[str, JobSpec] = {}
-        doubled = [n for n, spec in enumerate(specs) if first.setdefault(spec.id, spec) != spec]
+        doubled = [
+            n
+            for n, spec in enumerate(specs)
+            if (other := first.setdefault(spec.id, spec)) is not spec and other != spec
+        ]
         taken = doubled or await self._jobs.find_taken(specs)
         if not taken:
             accepted = await self._jobs.enqueue(specs)

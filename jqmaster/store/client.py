@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import hiredis
 import redis.asyncio as redis_asyncio
 from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool
 from redis.asyncio.retry import Retry
@@ -149,9 +150,16 @@ class StoreClient:
     async def _exchange(
         self, connection: AbstractConnection, commands: Sequence[tuple[Arg, ...]], *, writes: bool
     ) -> list[Any]:
-        packed = connection.pack_commands(commands)
+        # hiredis packs in C; redis-py's asyncio connection would do it argument by argument in Python.
+        packed = b"".join([hiredis.pack_command(command) for command in commands])  # type: ignore[arg-type]
+        task = asyncio.current_task()
+        cancels = task.cancelling() if task else 0
         try:
             await connection.send_packed_command(packed, check_health=False)
+            # redis-py sends under asyncio.wait_for, which before Python 3.12 swallows a cancellation that arrives
+            # together with the end of what it waits for (cpython issue 86296).
+            if task and task.cancelling() > cancels:
+                raise asyncio.CancelledError
             replies: list[Any] = []
             for _ in commands:
                 try:

@@ -198,7 +198,8 @@ def pack(value: Any) -> bytes:
     return bytes(_PACKER.pack(value))
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, for speed: each push makes one.
+@dataclass(slots=True)
 class ClaimedRecord:
     """What a push needs of a record, read on the hot path. `attempt` counts the claim just made."""
 

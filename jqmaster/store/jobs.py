@@ -50,7 +50,7 @@ class Claim:
     passed_over: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ClaimedJob:
     job_id: str
     token: str
@@ -150,6 +150,11 @@ class JobStore:
 
     async def find_taken(self, specs: Sequence[JobSpec]) -> list[int]:
         """Positions of those whose ID stands for another request already."""
+        known = await self._client.pipeline(
+            [("EXISTS", *(self._keys.job(spec.id) for spec in chunk)) for chunk in _chunks(specs)]
+        )
+        if not any(known):
+            return []
         calls = []
         for chunk in _chunks(specs):
             args: list[Arg] = [self._keys.job_prefix]
