@@ -1,0 +1,97 @@
+"""docs/config.md, from the settings and the exit codes: `python -m jqmaster.cli.docs --write`."""
+
+import sys
+import types
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from jqmaster.cli.exits import TABLE
+from jqmaster.config import Settings
+
+TARGET = Path("docs/config.md")
+
+_HEAD = """\
+# Settings
+
+Written by `make docs` from `jqmaster/config.py`; do not edit.
+
+A setting comes from, in this order: an option of `jqmaster serve`, a variable `JQMASTER_…`, the TOML file that `--config` or
+`JQMASTER_CONFIG` names (its keys are the names below), the default. Unknown names in the file are refused.
+Lists are JSON in variables: `JQMASTER_ALLOWED_HOSTS='["jobs.example.org"]'`; only tokens may also be separated by blanks.
+
+| Setting | Variable | Type | Default | Meaning |
+|---|---|---|---|---|
+"""
+
+_CLIENTS = """
+## Variables of the client commands and workers
+
+| Variable | Option | Meaning |
+|---|---|---|
+| `JQMASTER_URL` | `--master` | Address of the master. |
+| `JQMASTER_TOKEN` | `--token` | Bearer token. |
+
+## Exit codes
+
+| Code | Meaning |
+|---|---|
+"""
+
+
+def config_document() -> str:
+    rows = [_row(name, field) for name, field in Settings.model_fields.items()]
+    codes = [f"| {code} | {meaning} |\n" for code, meaning in TABLE]
+    return _HEAD + "".join(rows) + _CLIENTS + "".join(codes)
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    cells = [
+        f"`{name}`",
+        f"`JQMASTER_{name.upper()}`",
+        _type_text(field),
+        _default_text(field),
+        field.description or "",
+    ]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _type_text(field: FieldInfo) -> str:
+    limits = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+    bounds = [
+        f"{sign} {getattr(m, word)}"
+        for m in field.metadata
+        for word, sign in limits.items()
+        if hasattr(m, word)
+    ]
+    return ", ".join([_name(field.annotation), *bounds])
+
+
+def _name(annotation: Any) -> str:
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in args)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_name(arg) for arg in args if arg is not type(None))
+    if origin is list:
+        return f"list of {_name(args[0])}"
+    return {"str": "text", "SecretStr": "text, secret", "int": "integer", "float": "number", "Path": "path"}[
+        annotation.__name__
+    ]
+
+
+def _default_text(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    if value is None or value == []:
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(f"`{item}`" for item in value)
+    return f"`{value}`"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        TARGET.write_text(config_document(), "utf-8")
+    else:
+        sys.stdout.write(config_document())

@@ -1,0 +1,126 @@
+"""Calls to a master, with every way they can fail turned into words and an exit code."""
+
+import ipaddress
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Self
+from urllib.parse import quote, urlsplit
+
+import typer
+
+from jqmaster.cli import exits
+
+if TYPE_CHECKING:
+    import httpx
+
+DEFAULT_MASTER = "http://127.0.0.1:8080"
+
+MasterOption = Annotated[str, typer.Option("--master", envvar="JQMASTER_URL", help="Address of the master.")]
+TokenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        envvar="JQMASTER_TOKEN",
+        help="Bearer token; better in the variable, where `ps` does not show it.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="JSON lines, for programs.")]
+
+_BY_STATUS = {404: exits.NOT_FOUND, 408: exits.UNREACHABLE}
+
+
+class Master:
+    """One master; a context manager. Every failed call ends the command with its exit code."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        import httpx
+
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            exits.fail(exits.USAGE, f"--master {url}: expected http://host:port")
+        headers = {"Accept": "application/json"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        self._url = url
+        self._http = httpx.Client(
+            base_url=url.rstrip("/"),
+            headers=headers,
+            timeout=httpx.Timeout(30, connect=5),
+            # A proxy of the environment knows nothing of this machine's own loopback.
+            trust_env=not _is_loopback(parts.hostname),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, Any] | None = None,
+        timeout_s: float = 30,
+    ) -> "tuple[int, Any]":
+        """Status (below 400) and decoded answer. Ends the command otherwise."""
+        import httpx
+
+        try:
+            response = self._http.request(
+                method,
+                path,
+                json=body,
+                params={name: value for name, value in (query or {}).items() if value is not None},
+                timeout=httpx.Timeout(timeout_s, connect=5),
+            )
+        except httpx.TransportError as error:
+            reason = str(error) or type(error).__name__
+            exits.fail(exits.UNREACHABLE, f"no answer from {self._url}: {reason}")
+        answer = _decoded(response)
+        if response.status_code >= 400:
+            exits.fail(_exit_code(response.status_code), _problem_text(response, answer))
+        return response.status_code, answer
+
+
+def job_path(job_id: str, *rest: str) -> str:
+    return "/".join(["/api/jobs", quote(job_id, safe=""), *rest])
+
+
+def _decoded(response: "httpx.Response") -> Any:
+    if not response.content:
+        return None
+    try:
+        return response.json()
+    except ValueError:
+        exits.fail(
+            exits.REFUSED,
+            f"{response.url.host} answered {response.status_code}, and not in JSON: is it a master?",
+        )
+
+
+def _exit_code(status: int) -> int:
+    return _BY_STATUS.get(status, exits.UNREACHABLE if status >= 500 else exits.REFUSED)
+
+
+def _problem_text(response: "httpx.Response", problem: Any) -> str:
+    if not isinstance(problem, dict):
+        return f"the master answered {response.status_code}"
+    text = problem.get("detail") or problem.get("title") or f"the master answered {response.status_code}"
+    lines = [f"{text} ({response.status_code} {problem.get('code', '')})"]
+    broken = problem.get("errors") or []
+    lines += [f"  {'.'.join(map(str, rule.get('loc', [])))}: {rule.get('msg')}" for rule in broken]
+    if wait_s := response.headers.get("retry-after"):
+        lines.append(f"  Try again in {wait_s} s.")
+    return "\n".join(lines)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,54 @@
+"""What commands print: JSON lines for programs, tables for people. Text of others is made inert first."""
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+# C0, C1 and the characters that reorder text: a job's name must not drive the terminal.
+_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def inert(value: object) -> str:
+    """As text, with control characters written out."""
+    return _ACTIVE.sub(lambda match: f"\\x{ord(match[0]):02x}", str(value))
+
+
+def say(text: object) -> None:
+    print(inert(text))
+
+
+def say_json(value: Any) -> None:
+    """One line."""
+    print(json.dumps(value, ensure_ascii=False, separators=(",", ":")) if sys.stdout.encoding.lower() == "utf-8" else json.dumps(value))  # fmt: skip
+
+
+def show_value(value: Any) -> None:
+    """A value that somebody wrote: indented JSON."""
+    say(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title or None, box=None, pad_edge=False, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        # Text, not markup: a job named [red] is just called that.
+        table.add_row(*(Text("" if cell is None else inert(cell)) for cell in row))
+    # A pipe gets whole lines; only a terminal has a width.
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=400)
+    console.print(table)
+
+
+def show_fields(fields: Iterable[tuple[str, object]]) -> None:
+    shown = [(name, value) for name, value in fields if value not in (None, "", [], {})]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        print(f"{name:<{width}}  {inert(value)}")

@@ -1,0 +1,30 @@
+"""All commands, in the order in which a newcomer meets them."""
+
+import typer
+
+from jqmaster.cli import contract, exits, jobs, serve, store, worker, workers
+
+_EXITS = "  ·  ".join(f"{code}: {meaning}" for code, meaning in exits.TABLE)
+
+app = typer.Typer(
+    name="jqmaster",
+    help="A job queue: push jobs over HTTP, keep them safe in Valkey or Redis, get them done.",
+    epilog=f"Exit codes  {_EXITS}",
+    no_args_is_help=True,
+    # A traceback with local variables would show tokens and arguments.
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(serve.serve)
+app.command()(worker.worker)
+app.command()(jobs.enqueue)
+app.command("jobs")(jobs.list_jobs)
+app.command()(jobs.job)
+app.command()(jobs.result)
+app.command()(jobs.cancel)
+app.command()(jobs.retry)
+app.command("workers")(workers.list_workers)
+app.command()(store.doctor)
+app.command()(store.fsck)
+app.command()(contract.openapi)
+app.command()(contract.version)

@@ -1,0 +1,47 @@
+"""Settings from the command line: what is given there goes before environment and file."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jqmaster.cli import exits
+
+if TYPE_CHECKING:
+    from jqmaster.config import Settings
+
+RedisOption = Annotated[
+    str | None,
+    typer.Option(
+        "--redis",
+        help="Address of the store; with a password better as JQMASTER_REDIS_URL, where `ps` does not show it.",
+    ),
+]
+DataDirOption = Annotated[
+    Path | None, typer.Option(help="Directory of the embedded Valkey, where no store is named.")
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="TOML file with settings.", exists=True, dir_okay=False)
+]
+
+
+def load_settings(config: Path | None = None, **given: Any) -> "Settings":
+    """The settings; None means not given. Ends the command when they are wrong."""
+    from pydantic import ValidationError
+
+    from jqmaster.config import Settings
+
+    if config is not None:
+        os.environ["JQMASTER_CONFIG"] = str(config)
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        # Without the input: it may be a secret.
+        lines = [
+            f"  {'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}"
+            for e in error.errors(include_input=False)
+        ]
+        exits.fail(exits.USAGE, "the settings are wrong\n" + "\n".join(lines))
+    except (OSError, ValueError) as error:
+        exits.fail(exits.USAGE, f"the settings cannot be read: {error}")

@@ -1,0 +1,124 @@
+"""Commands about the store itself: is it fit, are its structures sound?"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+
+from jqmaster.cli import exits, output
+from jqmaster.cli.http import JsonOption
+from jqmaster.cli.settings import ConfigOption, DataDirOption, RedisOption, load_settings
+
+if TYPE_CHECKING:
+    from jqmaster.config import Settings
+    from jqmaster.store.client import StoreClient
+    from jqmaster.store.probe import StoreReport
+
+T = TypeVar("T")
+
+
+def doctor(
+    redis: RedisOption = None,
+    data_dir: DataDirOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check the store: version, durability, eviction, memory, latency, clock; and how to put each right."""
+    settings = load_settings(config, redis_url=redis, data_dir=data_dir)
+    report = _run(_examine, settings)
+    if as_json:
+        output.say_json(asdict(report))
+    else:
+        _show_report(report, settings)
+    if any(fault.level == "error" for fault in report.faults):
+        raise typer.Exit(exits.FAILED)
+
+
+def fsck(
+    redis: RedisOption = None,
+    data_dir: DataDirOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check that the structures in the store agree. Read-only; masters may go on working."""
+    settings = load_settings(config, redis_url=redis, data_dir=data_dir)
+
+    async def check(client: "StoreClient", settings: "Settings") -> int:
+        from jqmaster.store.fsck import check
+        from jqmaster.store.keys import Keys
+
+        count = 0
+        async for finding in check(client, Keys(settings.shard)):
+            count += 1
+            if as_json:
+                output.say_json(asdict(finding))
+            else:
+                output.say(f"{finding.rule}  {finding.key}  {finding.detail}")
+        return count
+
+    if count := _run(check, settings):
+        exits.fail(exits.FAILED, f"{count} faults; the records named above disagree")
+    if not as_json:
+        output.say("everything agrees")
+
+
+async def _examine(client: "StoreClient", settings: "Settings") -> "StoreReport":
+    from jqmaster.store.probe import probe
+
+    return await probe(client.redis, settings)
+
+
+def _run(use: "Callable[[StoreClient, Settings], Coroutine[Any, Any, T]]", settings: "Settings") -> T:
+    from jqmaster.errors import JqmasterError
+
+    async def connected() -> T:
+        async with _store(settings) as client:
+            return await use(client, settings)
+
+    try:
+        return asyncio.run(connected())
+    except JqmasterError as error:
+        exits.fail(exits.code_of(error), error.detail)
+
+
+@contextlib.asynccontextmanager
+async def _store(settings: "Settings") -> "AsyncIterator[StoreClient]":
+    from jqmaster.embedded import url_of_running
+    from jqmaster.store.client import StoreClient
+
+    url = settings.redis_url.get_secret_value() if settings.redis_url else url_of_running(settings.data_dir)
+    if url is None:
+        exits.fail(
+            exits.UNREACHABLE,
+            f"no store runs in {settings.data_dir}; start `jqmaster serve`, or name one with --redis",
+        )
+    client = StoreClient(url, timeout_s=settings.store_timeout_s, connections=4)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def _show_report(report: "StoreReport", settings: "Settings") -> None:
+    mib = 1024 * 1024
+    most = f" of {report.memory_max_bytes / mib:.0f}" if report.memory_max_bytes else ""
+    output.show_fields(
+        [
+            ("store", f"{report.kind} {'.'.join(map(str, report.version))}, {report.role}"),
+            ("durability", f"{report.durability} (configured: {settings.durability})"),
+            (
+                "append-only file",
+                f"{'on' if report.appendonly else 'off'}, fsync {report.appendfsync or 'not shown'}",
+            ),
+            ("eviction", report.maxmemory_policy),
+            ("replicas in sync", str(report.replicas_in_sync)),
+            ("memory", f"{report.memory_used_bytes / mib:.1f}{most} MiB"),
+            ("latency", f"{report.latency_ms:.2f} ms"),
+            ("clock", f"{report.clock_ahead_ms:+.0f} ms to ours"),
+        ]
+    )
+    for fault in report.faults:
+        output.say(f"\n{fault.level}: {fault.what}\n  {fault.how_to_fix}")
