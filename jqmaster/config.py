@@ -6,9 +6,10 @@ The table in docs/config.md is generated from this model (`make docs`).
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -21,6 +22,11 @@ DAY_S = 86_400
 Durability = Literal["besteffort", "fsync", "fsync+quorum"]
 
 
+def _words(value: object) -> object:
+    """Lists in variables are words, which a shell and a compose file can write without quotes inside quotes."""
+    return value.split() if isinstance(value, str) else value
+
+
 class Settings(BaseSettings):
     """Precedence: arguments, environment (`JQMASTER_PORT=9000`), the TOML file named by `JQMASTER_CONFIG`, defaults."""
 
@@ -31,43 +37,60 @@ class Settings(BaseSettings):
     # --- where it listens and who may call
     host: str = Field("127.0.0.1", description="Address to listen on. Anything but loopback demands tokens.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 lets the system choose.")
-    allowed_hosts: list[str] = Field(
+    allowed_hosts: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
         default_factory=list,
         description="Host names that requests may carry, besides loopback names and `host`; empty and with tokens configured: any.",
     )
-    tokens: list[SecretStr] = Field(
+    tokens: Annotated[list[SecretStr], NoDecode, BeforeValidator(_words)] = Field(
         default_factory=list,
         description="Bearer tokens as `scope+scope:token` (scopes push, work, read, operate, admin); kept only as SHA-256.",
     )
     tokens_file: Path | None = Field(
-        None, description="File with one `scope+scope:token` or `scope+scope:sha256=HEX` a line; `#` starts a comment."
+        None,
+        description="File with one `scope+scope:token` or `scope+scope:sha256=HEX` a line; `#` starts a comment.",
     )
-    tls_certfile: Path | None = Field(None, description="PEM certificate chain; with `tls_keyfile` the master serves HTTPS.")
+    tls_certfile: Path | None = Field(
+        None, description="PEM certificate chain; with `tls_keyfile` the master serves HTTPS."
+    )
     tls_keyfile: Path | None = Field(None, description="PEM private key of `tls_certfile`.")
 
     # --- the store
     redis_url: SecretStr | None = Field(
-        None, description="`redis://`, `rediss://` or `unix://` address of the store; none: an embedded Valkey is started."
+        None,
+        description="`redis://`, `rediss://` or `unix://` address of the store; none: an embedded Valkey is started.",
     )
-    data_dir: Path = Field(Path("jqmaster-data"), description="Directory of the embedded Valkey: data, log, socket, lock.")
+    data_dir: Path = Field(
+        Path("jqmaster-data"), description="Directory of the embedded Valkey: data, log, socket, lock."
+    )
     shard: str = Field("jq", pattern=r"^[a-z0-9_-]{1,32}$", description="Hash tag of all keys: `{jq}:…`.")
     durability: Durability = Field(
-        "fsync", description="What a 201 promises; a store that cannot give it is refused at start (`doctor` tells why)."
+        "fsync",
+        description="What a 201 promises; a store that cannot give it is refused at start (`doctor` tells why).",
     )
     declare_durability: Durability | None = Field(
         None,
         description="What a store gives that does not show its configuration (CONFIG forbidden); you vouch for it.",
     )
-    quorum_replicas: int = Field(1, ge=1, le=16, description="Replicas that must confirm a write under `fsync+quorum`.")
+    quorum_replicas: int = Field(
+        1, ge=1, le=16, description="Replicas that must confirm a write under `fsync+quorum`."
+    )
     store_timeout_s: float = Field(5.0, gt=0, le=60, description="Longest wait for one answer of the store.")
-    store_connections: int = Field(32, ge=4, le=1024, description="Connections to the store per master process.")
+    store_connections: int = Field(
+        32, ge=4, le=1024, description="Connections to the store per master process."
+    )
 
     # --- limits of a request
     max_body_bytes: int = Field(16 * MIB, ge=KIB, le=256 * MIB, description="Largest request body.")
-    max_argument_bytes: int = Field(256 * KIB, ge=KIB, le=16 * MIB, description="Largest encoded argument of a job.")
-    max_result_bytes: int = Field(MIB, ge=KIB, le=16 * MIB, description="Largest encoded result or error of a job.")
+    max_argument_bytes: int = Field(
+        256 * KIB, ge=KIB, le=16 * MIB, description="Largest encoded argument of a job."
+    )
+    max_result_bytes: int = Field(
+        MIB, ge=KIB, le=16 * MIB, description="Largest encoded result or error of a job."
+    )
     max_nesting: int = Field(32, ge=4, le=256, description="Deepest nesting of a value.")
-    max_argument_nodes: int = Field(20_000, ge=100, le=1_000_000, description="Most values inside one argument or result.")
+    max_argument_nodes: int = Field(
+        20_000, ge=100, le=1_000_000, description="Most values inside one argument or result."
+    )
     max_bulk_jobs: int = Field(10_000, ge=1, le=10_000, description="Most jobs in one bulk enqueue.")
     max_header_bytes: int = Field(16 * KIB, ge=KIB, le=256 * KIB, description="Largest request head.")
     max_header_count: int = Field(64, ge=8, le=1000, description="Most header lines of a request.")
@@ -75,44 +98,70 @@ class Settings(BaseSettings):
     receipt_deadline_s: float = Field(
         10.0, gt=0, description="A request must arrive within this, plus 1 s per 64 KiB of body; else 408."
     )
-    write_deadline_s: float = Field(30.0, gt=0, description="A client that reads nothing for this long is cut off.")
+    write_deadline_s: float = Field(
+        30.0, gt=0, description="A client that reads nothing for this long is cut off."
+    )
 
     # --- leases and dispatch
     lease_ms: int = Field(15_000, ge=500, le=600_000, description="Life of a lease; a heartbeat renews it.")
-    offer_ms: int = Field(5_000, ge=100, le=60_000, description="Time in which a worker may accept a pushed job.")
+    offer_ms: int = Field(
+        5_000, ge=100, le=60_000, description="Time in which a worker may accept a pushed job."
+    )
     heartbeat_interval_s: float = Field(1.0, ge=0.05, le=60, description="How often a worker reports.")
-    worker_stale_s: float = Field(5.0, ge=0.1, le=600, description="A worker silent for longer gets no new jobs.")
-    worker_forget_s: float = Field(300.0, ge=1, description="A worker silent for longer and without jobs is forgotten.")
-    timeout_grace_s: float = Field(5.0, ge=0, le=600, description="The master ends a run this long after its timeout.")
-    push_timeout_s: float = Field(3.0, gt=0, le=60, description="Longest wait for a worker's answer to a push.")
+    worker_stale_s: float = Field(
+        5.0, ge=0.1, le=600, description="A worker silent for longer gets no new jobs."
+    )
+    worker_forget_s: float = Field(
+        300.0, ge=1, description="A worker silent for longer and without jobs is forgotten."
+    )
+    timeout_grace_s: float = Field(
+        5.0, ge=0, le=600, description="The master ends a run this long after its timeout."
+    )
+    push_timeout_s: float = Field(
+        3.0, gt=0, le=60, description="Longest wait for a worker's answer to a push."
+    )
     max_push_jobs: int = Field(200, ge=1, le=500, description="Most jobs in one push to a worker.")
-    max_losses: int = Field(3, ge=1, le=100, description="The n-th lost worker under one job ends it (cause `lost`).")
-    leader_ttl_s: float = Field(5.0, ge=0.5, le=60, description="Life of the leader's lock; renewed three times as often.")
-    allowed_worker_networks: list[str] = Field(
-        default_factory=lambda: ["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"],
+    max_losses: int = Field(
+        3, ge=1, le=100, description="The n-th lost worker under one job ends it (cause `lost`)."
+    )
+    leader_ttl_s: float = Field(
+        5.0, ge=0.5, le=60, description="Life of the leader's lock; renewed three times as often."
+    )
+    allowed_worker_networks: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
+        default_factory=lambda: [
+            "127.0.0.0/8",
+            "::1/128",
+            "10.0.0.0/8",
+            "172.16.0.0/12",
+            "192.168.0.0/16",
+            "fc00::/7",
+        ],
         description="Networks in which workers may live. Link-local, multicast, metadata and the store never.",
     )
 
     # --- how long things are kept
-    retention_succeeded_s: float = Field(3600, ge=0, description="Succeeded, canceled and skipped jobs stay this long.")
+    retention_succeeded_s: float = Field(
+        3600, ge=0, description="Succeeded, canceled and skipped jobs stay this long."
+    )
     retention_succeeded_max: int = Field(100_000, ge=0, description="Most jobs kept in each of these states.")
     retention_failed_s: float = Field(30 * DAY_S, ge=0, description="Failed jobs stay this long.")
-    retention_failed_max: int = Field(100_000, ge=0, description="Most failed jobs that are kept; the oldest go first.")
+    retention_failed_max: int = Field(
+        100_000, ge=0, description="Most failed jobs that are kept; the oldest go first."
+    )
     result_ttl_s: float = Field(DAY_S, ge=0, description="A result that nobody fetches is kept this long.")
     result_grace_s: float = Field(60, ge=0, description="A fetched result can be asked for again this long.")
 
     # --- logs
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
-
-    @field_validator("tokens", mode="before")
-    @classmethod
-    def _split_tokens(cls, value: object) -> object:
-        return value.split() if isinstance(value, str) else value
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least level that is logged."
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> "Settings":
         if self.offer_ms * 2 > self.lease_ms:
-            raise ValueError("offer_ms must be at most half of lease_ms: a late acceptance must still find time to renew")
+            raise ValueError(
+                "offer_ms must be at most half of lease_ms: a late acceptance must still find time to renew"
+            )
         if self.heartbeat_interval_s * 3000 > self.lease_ms:
             raise ValueError("lease_ms must be at least three heartbeat intervals")
         if self.heartbeat_interval_s >= self.worker_stale_s:

@@ -19,7 +19,7 @@ Written by `make docs` from `jqmaster/config.py`; do not edit.
 
 A setting comes from, in this order: an option of `jqmaster serve`, a variable `JQMASTER_…`, the TOML file that `--config` or
 `JQMASTER_CONFIG` names (its keys are the names below), the default. Unknown names in the file are refused.
-Lists are JSON in variables: `JQMASTER_ALLOWED_HOSTS='["jobs.example.org"]'`; only tokens may also be separated by blanks.
+A list in a variable is separated by blanks: `JQMASTER_ALLOWED_HOSTS="jobs.example.org jobs.internal"`.
 
 | Setting | Variable | Type | Default | Meaning |
 |---|---|---|---|---|

@@ -15,6 +15,7 @@ def worker(
         str,
         typer.Argument(metavar="MODULE:OBJECT", help="For example tasks:worker, in the current directory."),
     ],
+    *,
     master: Annotated[
         list[str] | None,
         typer.Option(
@@ -23,15 +24,31 @@ def worker(
             help="Address of the master, instead of the object's; may be repeated.",
         ),
     ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0: a free one.")] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="JQMASTER_WORKER_URL", help="Where the master reaches this worker, if elsewhere."
+        ),
+    ] = None,
+    max_jobs: Annotated[int | None, typer.Option(help="Most jobs at a time.")] = None,
     token: TokenOption = None,
 ) -> None:
     """Run a worker: MODULE:OBJECT is a worker_sdk.Worker."""
     found = load_worker(target)
-    # What is given here goes before what the object was built with.
-    if master:
-        found.master = master
-    if token:
-        found.token = token
+    given = {
+        "master": master or None,
+        "host": host,
+        "port": port,
+        "url": url,
+        "max_jobs": max_jobs,
+        "token": token,
+    }
+    for name, value in given.items():
+        # What is given here goes before what the object was built with.
+        if value is not None:
+            setattr(found, name, value)
     found.run()
 
 
