@@ -1,0 +1,210 @@
+"""The store away, stopped, loading, read-only or full: 503 with Retry-After, nothing half-done, and back by itself."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import httpx
+import msgpack
+import pytest
+
+from jqmaster.domain.ids import new_id
+from tests.support.contract import check_answer
+from tests.support.master import MSGPACK, Api, master_on
+from tests.support.scripted_worker import ending, worker_at
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+
+UNAVAILABLE = ("store_unavailable", "outcome_unknown")
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[StoreServer]:
+    """A server of its own, which the test may ill-treat."""
+    server = StoreServer()
+    await asyncio.to_thread(server.start)
+    yield server
+    await asyncio.to_thread(server.stop)
+
+
+async def refused(api: Api, method: str, path: str, value: Any = None) -> str:
+    """The code of the 503 that this call is answered with."""
+    content = None if value is None else msgpack.packb(value)
+    response = await api.http.request(method, path, content=content, headers=MSGPACK)
+    problem = msgpack.unpackb(response.content)
+    check_answer(method, path, response.status_code, response.headers, problem)
+    assert response.status_code == 503, problem
+    assert 1 <= int(response.headers["Retry-After"]) <= 60
+    assert "Traceback" not in str(problem)
+    code: str = problem["code"]
+    return code
+
+
+async def every_call_is_refused(api: Api, known: str) -> None:
+    job = {"name": "work", "id": new_id()}
+    worker = {"url": None, "names": ["work"], "max_jobs": 1, "secret": "s" * 32}
+    claim = {"job_id": new_id(), "token": "0" * 32}
+    for method, path, value in (
+        ("POST", "/api/jobs", job), ("POST", "/api/jobs/bulk", {"jobs": [job]}), ("GET", "/api/jobs", None), ("GET", f"/api/jobs/{known}", None),
+        ("GET", f"/api/jobs/{known}/result", None), ("POST", f"/api/jobs/{known}/cancel", None), ("POST", f"/api/jobs/{known}/retry", None),
+        ("POST", f"/api/jobs/{known}/run", None), ("PATCH", f"/api/jobs/{known}", {"priority": 1}), ("DELETE", f"/api/jobs/{known}", None),
+        ("POST", "/api/workers", worker), ("GET", "/api/workers", None), ("GET", f"/api/workers/{known}", None),
+        ("POST", f"/api/workers/{known}/heartbeat", {"running": [], "free": 1}), ("POST", f"/api/workers/{known}/start", {"starts": [claim]}),
+        ("POST", f"/api/workers/{known}/results", {"results": [ending(claim)]}), ("DELETE", f"/api/workers/{known}", None),
+    ):  # fmt: skip
+        assert await refused(api, method, path, value) in UNAVAILABLE, (method, path)
+
+
+async def serves_again(api: Api) -> None:
+    """Enqueue to result, without anybody's help."""
+
+    async def ready() -> bool:
+        try:
+            return (await api.http.get("/readyz")).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    await wait_until(ready, timeout_s=30)
+    async with worker_at(api, "again") as worker:
+        job_id = await api.enqueue("again", keep_result=True)
+        job = await worker.next_job(timeout_s=20)
+        assert job["job_id"] == job_id
+        await worker.end(job)
+        await api.call("DELETE", f"/api/workers/{worker.id}")
+
+
+@pytest.mark.req("M1")
+@pytest.mark.row(66)
+@pytest.mark.timeout(90)
+async def test_a_store_that_died_and_came_back(store: StoreServer) -> None:
+    async with master_on(store.url, store_timeout_s=1) as (_, api):
+        known = await api.enqueue("later", delay=3600)
+        store.kill()
+        await every_call_is_refused(api, known)
+        status, answer = await api.call("GET", "/readyz")
+        assert (status, answer["status"]) == (503, "not_ready")
+        assert answer["faults"]
+        assert (await api.call("GET", "/healthz"))[0] == 200
+        await asyncio.to_thread(store.start)
+        await serves_again(api)
+        assert await api.state(known) == "scheduled"
+        assert (await api.counts())["scheduled"] == 1
+
+
+@pytest.mark.req("M1")
+@pytest.mark.row(66)
+@pytest.mark.timeout(90)
+async def test_a_push_into_a_stopped_store_is_unknown_and_safe_to_repeat(store: StoreServer) -> None:
+    async with master_on(store.url, store_timeout_s=0.5) as (_, api):
+        job = {"name": "work", "id": new_id(), "argument": 1}
+        store.signal(signal.SIGSTOP)
+        assert await refused(api, "POST", "/api/jobs", job) == "outcome_unknown"
+        assert await refused(api, "GET", f"/api/jobs/{job['id']}") == "store_unavailable"
+        store.signal(signal.SIGCONT)
+        status, answer = await wait_for_answer(lambda: api.call("POST", "/api/jobs", job))
+        assert status in (200, 201)
+        assert answer == {"id": job["id"]}
+        assert (await api.counts())["ready"] == 1
+        await serves_again(api)
+
+
+@pytest.mark.req("M1")
+@pytest.mark.row(66)
+@pytest.mark.timeout(90)
+async def test_many_pushes_through_a_stop_end_as_one_job_each(store: StoreServer) -> None:
+    async with master_on(store.url, store_timeout_s=0.5) as (_, api):
+        jobs = [{"name": "work", "id": new_id(), "argument": n} for n in range(200)]
+
+        async def push(job: dict[str, Any]) -> int:
+            return (await api.call("POST", "/api/jobs", job))[0]
+
+        first = await asyncio.gather(*map(push, jobs[:100]))
+        assert set(first) == {201}
+        store.signal(signal.SIGSTOP)
+        stopped = await asyncio.gather(*map(push, jobs[100:]))
+        assert set(stopped) == {503}
+        store.signal(signal.SIGCONT)
+        await wait_for_answer(lambda: api.call("POST", "/api/jobs", jobs[0]))
+        again = await asyncio.gather(*map(push, jobs))
+        assert set(again) <= {200, 201}
+        assert (await api.counts())["ready"] == 200
+
+
+@pytest.mark.row(66)
+@pytest.mark.timeout(90)
+async def test_a_full_store_refuses_jobs_and_lets_those_that_it_has_end(store: StoreServer) -> None:
+    async with master_on(store.url) as (master, api), worker_at(api) as worker:
+        job_id = await api.enqueue("work", keep_result=True)
+        job = await worker.next_job()
+        redis = master._shard.client.redis
+        await redis.config_set("maxmemory", "1mb")
+        try:
+            counts = await api.counts()
+            assert await refused(api, "POST", "/api/jobs", {"name": "work"}) == "store_unavailable"
+            bulk = {"jobs": [{"name": "work"}] * 1200}
+            assert await refused(api, "POST", "/api/jobs/bulk", bulk) == "store_unavailable"
+            assert await api.counts() == counts
+            assert (await worker.beat())[0] == 200
+            await worker.end(job, result=1)
+            assert (await api.call("GET", f"/api/jobs/{job_id}/result"))[1]["result"] == 1
+            assert (await api.call("DELETE", f"/api/jobs/{job_id}"))[0] == 204
+        finally:
+            await redis.config_set("maxmemory", "0")
+        await serves_again(api)
+
+
+@pytest.mark.row(66)
+@pytest.mark.timeout(90)
+async def test_a_store_that_became_read_only(store: StoreServer) -> None:
+    async with master_on(store.url) as (master, api):
+        known = await api.enqueue("later", delay=3600)
+        redis = master._shard.client.redis
+        await redis.execute_command("REPLICAOF", "127.0.0.1", "1")
+        try:
+            for path, value in (("/api/jobs", {"name": "work"}), (f"/api/jobs/{known}/cancel", None)):
+                assert await refused(api, "POST", path, value) in UNAVAILABLE
+        finally:
+            await redis.execute_command("REPLICAOF", "NO", "ONE")
+        await serves_again(api)
+        assert await api.state(known) == "scheduled"
+
+
+@pytest.mark.row(66)
+@pytest.mark.timeout(90)
+async def test_a_store_that_is_loading(store: StoreServer) -> None:
+    async with master_on(store.url, store_timeout_s=2) as (master, api):
+        known = await api.enqueue("later", delay=3600)
+        pipeline = master._shard.client.redis.pipeline(transaction=False)
+        for n in range(10_000):
+            pipeline.set(f"ballast:{n}", "x")
+        await pipeline.execute()
+        store.kill()
+        store._extra = (
+            "--key-load-delay",
+            "200",
+        )  # microseconds for each command: two seconds, answering in between
+        starting = asyncio.create_task(asyncio.to_thread(store.start))
+
+        async def is_loading() -> bool:
+            response = await api.http.get(f"/api/jobs/{known}")
+            return "loading" in str(msgpack.unpackb(response.content).get("detail"))
+
+        await wait_until(is_loading, timeout_s=20)
+        assert await refused(api, "POST", "/api/jobs", {"name": "work"}) == "store_unavailable"
+        assert not starting.done()
+        await starting
+        await serves_again(api)
+        assert await api.state(known) == "scheduled"
+        assert (await api.counts())["ready"] == 0
+
+
+async def wait_for_answer(call: Callable[[], Awaitable[tuple[int, Any]]]) -> tuple[int, Any]:
+    """The first answer that is no 503."""
+
+    async def answered() -> tuple[int, Any] | None:
+        answer = await call()
+        return None if answer[0] == 503 else answer
+
+    found: tuple[int, Any] = await wait_until(answered, timeout_s=20)
+    return found
