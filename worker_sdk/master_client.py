@@ -1,5 +1,6 @@
 """Calls to masters from the event loop: results and confirmations."""
 
+import io
 from typing import Any, Final
 
 import aiohttp
@@ -13,6 +14,7 @@ from worker_sdk.masters import (
     read_answer,
 )
 
+_LARGE_BODY_BYTES: Final = 512 * 1024
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=15, sock_connect=3)
 
 
@@ -41,18 +43,23 @@ class MasterClient:
         """Raises MasterUnreachableError; then it is another master's turn, as it is after a 5xx."""
         assert self._session is not None
         address = self._masters.current
+        # Large bytes are sent in one piece, which aiohttp warns of: it would hold the loop.
+        data = io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY_BYTES else body
         try:
             async with self._session.request(
-                method, address + path, data=body, allow_redirects=False
+                method, address + path, data=data, allow_redirects=False
             ) as response:
-                data = bytearray()
+                received = bytearray()
                 async for piece in response.content.iter_any():
-                    data += piece
-                    if len(data) > MAX_ANSWER_BYTES:
+                    received += piece
+                    if len(received) > MAX_ANSWER_BYTES:
                         raise MasterUnreachableError("the answer is too long")
                 fields: Any = response.headers
                 answer = read_answer(
-                    response.status, fields.get("Content-Type", ""), fields.get("Retry-After"), bytes(data)
+                    response.status,
+                    fields.get("Content-Type", ""),
+                    fields.get("Retry-After"),
+                    bytes(received),
                 )
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as exc:
             self._masters.failed(address)

@@ -39,7 +39,7 @@ class Answer:
     @property
     def is_transient(self) -> bool:
         """Whether another try, or another master, may be answered differently."""
-        return self.status in (408, 425, 429) or self.status >= 500
+        return self.status in (408, 425, 429) or self.status >= 500 or 300 <= self.status < 400
 
     def __str__(self) -> str:
         return f"{self.status} {self.code} {self.body.get('detail') or ''}".strip()

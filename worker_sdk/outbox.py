@@ -52,6 +52,7 @@ class Outbox:
         self._emptied.set()
         self._task: asyncio.Task[None] | None = None
         self._finished_at = (0, "")
+        self._tries = 0
 
     def __len__(self) -> int:
         return len(self._pending) + len(self._under_way)
@@ -104,7 +105,6 @@ class Outbox:
 
     async def _pump(self) -> None:
         """One call at a time; what arrives meanwhile goes with the next (natural batching)."""
-        tries = 0
         while True:
             if not self._pending:
                 self._emptied.set()
@@ -116,30 +116,40 @@ class Outbox:
                 await self._identity.settled(1.0)
                 continue
             self._under_way = batch = self._take()
-            retry_after_s: float | None = None
             try:
-                answer = await self._client.call("POST", f"/api/workers/{worker_id}/results", _body(batch))
+                retry_after_s = await self._deliver(worker_id, batch)
             except MasterUnreachableError as exc:
-                self._put_back(batch)
-                logger.log(_level(tries), "results are kept: no answer from a master (%s)", exc)
-            else:
-                if answer.is_ok:
-                    if self._answered(batch, answer):
-                        tries = 0
-                        continue
-                elif answer.status == 404:
-                    self._put_back(batch)
-                    self._on_unknown_worker(worker_id)
-                elif answer.is_transient or answer.status in (401, 403):
-                    self._put_back(batch)
-                    retry_after_s = answer.retry_after_s
-                    logger.log(_level(tries), "results are kept: the master answered %s", answer)
-                else:
-                    self._refused(batch, answer)
-                    tries = 0
-                    continue
-            tries += 1
-            await asyncio.sleep(pause_s(tries, retry_after_s))
+                logger.log(self._level(), "results are kept: no answer from a master (%s)", exc)
+                retry_after_s = 0.0
+            except Exception:
+                # This loop is the only way out for results: it must not end.
+                logger.exception("results are kept")
+                retry_after_s = 0.0
+            if retry_after_s is None:
+                self._tries = 0
+                continue
+            self._put_back(self._under_way)
+            self._tries += 1
+            await asyncio.sleep(pause_s(self._tries, retry_after_s))
+
+    async def _deliver(self, worker_id: str, batch: list[Item]) -> float | None:
+        """Seconds to wait before the next try at least; None: there is no reason to wait."""
+        answer = await self._client.call("POST", f"/api/workers/{worker_id}/results", _body(batch))
+        if answer.is_ok:
+            named = {*_ids(answer, "accepted"), *_ids(answer, "stale")}
+            self._under_way = [item for item in batch if item.job_id not in named]
+            for item in batch:
+                if item.job_id in named:
+                    self._on_answered(item.token)
+            return 0.0 if self._under_way else None
+        if answer.status == 404:
+            self._on_unknown_worker(worker_id)
+        elif answer.is_transient or answer.status in (401, 403):
+            logger.log(self._level(), "results are kept: the master answered %s", answer)
+        else:
+            self._refused(batch, answer)
+            return None
+        return answer.retry_after_s or 0.0
 
     def _take(self) -> list[Item]:
         batch = [self._pending.popleft()]
@@ -155,18 +165,6 @@ class Outbox:
     def _put_back(self, batch: list[Item]) -> None:
         self._under_way = []
         self._pending.extendleft(reversed(batch))
-
-    def _answered(self, batch: list[Item], answer: Answer) -> bool:
-        """Whether all items were; those that were not are sent again."""
-        self._under_way = []
-        named = {*_ids(answer, "accepted"), *_ids(answer, "stale")}
-        left = [item for item in batch if item.job_id not in named]
-        for item in batch:
-            if item.job_id in named:
-                self._on_answered(item.token)
-        if left:
-            self._put_back(left)
-        return not left
 
     def _refused(self, batch: list[Item], answer: Answer) -> None:
         """One bad item must not hold the others: each goes alone, and the bad one becomes a failure that says why."""
@@ -186,6 +184,10 @@ class Outbox:
         data = self._encode(item.job_id, item.token, outcomes.failure(message, should_retry=False))
         self._put_back([Item(item.job_id, item.token, data, is_substitute=True, goes_alone=True)])
 
+    def _level(self) -> int:
+        """A warning when it begins; its repeats are for those who look closer."""
+        return logging.WARNING if self._tries == 0 else logging.DEBUG
+
 
 def _body(batch: list[Item]) -> bytes:
     return b"".join((_HEAD, len(batch).to_bytes(2, "big"), *[item.data for item in batch]))
@@ -194,8 +196,3 @@ def _body(batch: list[Item]) -> bytes:
 def _ids(answer: Answer, field: str) -> list[Any]:
     ids = answer.body.get(field)
     return ids if isinstance(ids, list) else []
-
-
-def _level(tries: int) -> int:
-    """A warning when it begins; its repeats are for those who look closer."""
-    return logging.WARNING if tries == 0 else logging.DEBUG

@@ -42,6 +42,7 @@ class WorkerServer:
                 lifespan="off",
                 access_log=False,
                 log_config=None,
+                log_level="warning",
                 server_header=False,
                 date_header=False,
                 proxy_headers=False,

@@ -40,7 +40,9 @@ def unpack(data: bytes) -> Any:
 class FakeMaster:
     """Public attributes may be set at any time. `calls` are (method, path, body) in order."""
 
-    def __init__(self, *, token: str = "t0ken", heartbeat_interval_s: float = 0.05, lease_s: float = 0.5) -> None:
+    def __init__(
+        self, *, token: str = "t0ken", heartbeat_interval_s: float = 0.05, lease_s: float = 0.5
+    ) -> None:
         self.token = token
         self.heartbeat_interval_s = heartbeat_interval_s
         self.lease_s = lease_s
@@ -250,9 +252,7 @@ class FakeMaster:
         if status == 204:
             return web.Response(status=204)
         data = b"" if body is None else msgpack.packb(body, datetime=True)
-        return web.Response(
-            status=status, body=data, headers={"Content-Type": MSGPACK, **(headers or {})}
-        )
+        return web.Response(status=status, body=data, headers={"Content-Type": MSGPACK, **(headers or {})})
 
     def _problem(self, status: int, code: str) -> web.Response:
         return self._answer(status, {"status": status, "code": code, "detail": "as scripted", "errors": []})
@@ -297,7 +297,7 @@ class FakeMaster:
         data = b"" if body is None else msgpack.packb(body, datetime=True)
         headers = sign(
             secret=changes.get("secret", self.worker["secret"]),
-            method=changes.get("method", method),
+            method=changes.get("signed_method", method),
             path=changes.get("path", urlsplit(url).path),
             worker_id=changes.get("worker_id", self.worker["worker_id"]),
             timestamp_ms=changes.get("timestamp_ms", time.time_ns() // 1_000_000),
@@ -307,7 +307,10 @@ class FakeMaster:
         headers = {**headers, "Content-Type": MSGPACK, **changes.get("headers", {})}
         async with httpx.AsyncClient(trust_env=False) as client:
             return await client.request(
-                method, url, content=changes.get("sent_body", data), headers={k: v for k, v in headers.items() if v}
+                method,
+                url,
+                content=changes.get("sent_body", data),
+                headers={k: v for k, v in headers.items() if v},
             )
 
 

@@ -155,7 +155,10 @@ async def test_policies_decide_what_an_exception_means(
 ) -> None:
     @worker.handler(
         "policy",
-        retry_on=[retry_on(Flaky, wait=lambda attempt: attempt * 2.0, attempts=3), retry_on(TimeoutError, wait=9)],
+        retry_on=[
+            retry_on(Flaky, wait=lambda attempt: attempt * 2.0, attempts=3),
+            retry_on(TimeoutError, wait=9),
+        ],
         discard_on=[Gone, discard_on(KeyError)],
     )
     def policy(argument: Any) -> None:
@@ -184,7 +187,7 @@ async def test_defer_gives_the_job_back_without_a_failure(
     assert (result["type"], result["retry_after"]) == ("deferred", 12)
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, 2**70, datetime(2026, 1, 1)], ids=repr)  # noqa: DTZ001
+@pytest.mark.parametrize("value", [object(), {1, 2}, 2**70, datetime(2026, 1, 1)], ids=repr)
 async def test_a_result_without_a_form_is_a_failure_that_says_so(
     master: FakeMaster, worker: Worker, up: Callable[[], Any], value: Any
 ) -> None:

@@ -1,0 +1,83 @@
+"""Handlers that other processes import, and a worker that is run as a process (`python -m tests.sdk.handlers URL`)."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from worker_sdk import Context, Defer, Worker
+
+worker = Worker(os.environ.get("FAKE_MASTER", "http://127.0.0.1:1"), token="t0ken", max_jobs=4, grace_s=0.3)
+
+
+@worker.handler("isolated.echo", isolated=True)
+def isolated_echo(argument: Any, ctx: Context) -> Any:
+    return [argument, os.getpid(), ctx.attempt, ctx.name, ctx.remaining() > 0]
+
+
+@worker.handler("isolated.async", isolated=True)
+async def isolated_async(argument: Any) -> str:
+    await asyncio.sleep(0)
+    return "async"
+
+
+@worker.handler("isolated.print", isolated=True)
+def isolated_print(argument: Any) -> str:
+    print("to stdout")
+    return "printed"
+
+
+@worker.handler("isolated.fail", isolated=True, discard_on=LookupError)
+def isolated_fail(argument: str) -> None:
+    raise {"lookup": LookupError("gone"), "value": ValueError("bad"), "defer": Defer(3)}[argument]
+
+
+@worker.handler("isolated.exit", isolated=True)
+def isolated_exit(argument: int) -> None:
+    os._exit(argument)
+
+
+@worker.handler("isolated.crash", isolated=True)
+def isolated_crash(argument: int) -> None:
+    os.kill(os.getpid(), argument)
+
+
+@worker.handler("isolated.odd", isolated=True)
+def isolated_odd(argument: Any) -> object:
+    return object()
+
+
+@worker.handler("isolated.enqueue", isolated=True)
+def isolated_enqueue(argument: Any, ctx: Context) -> str:
+    return ctx.enqueue_sync("child", argument)
+
+
+@worker.handler("isolated.hang", isolated=True)
+def isolated_hang(argument: str) -> None:
+    """Writes its own process ID and that of a process it started, then never ends."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    path = Path(argument)
+    path.with_suffix(".tmp").write_text(f"{os.getpid()} {child.pid}")
+    path.with_suffix(".tmp").rename(path)
+    while True:
+        time.sleep(1)
+
+
+@worker.handler("wait")
+async def wait(argument: float) -> str:
+    await asyncio.sleep(argument)
+    return "waited"
+
+
+@worker.handler("deaf")
+def deaf(argument: float) -> str:
+    time.sleep(argument)
+    return "heard nothing"
+
+
+if __name__ == "__main__":
+    worker.master = sys.argv[1]
+    worker.run()

@@ -1,0 +1,161 @@
+"""Handlers in processes of their own."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sdk import handlers
+from tests.sdk.fake_master import FakeMaster
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+async def up(master: FakeMaster) -> Any:
+    worker = handlers.worker
+    worker.master = master.url
+    async with AsyncExitStack() as stack:
+
+        async def start() -> None:
+            await stack.enter_async_context(worker.running())
+            await wait_until(lambda: worker.worker_id)
+
+        yield start
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # A zombie that its new parent has not reaped yet runs no more.
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return not is_alive(pid)
+    except FileNotFoundError:
+        return True
+
+
+async def test_an_isolated_handler_runs_elsewhere_and_answers_here(
+    master: FakeMaster, up: Callable[[], Any]
+) -> None:
+    await up()
+    jobs = {
+        "isolated.echo": master.dispatch("isolated.echo", {"a": b"\x00"}, attempt=2),
+        "isolated.async": master.dispatch("isolated.async"),
+        "isolated.print": master.dispatch("isolated.print"),
+    }
+    await master.push(*jobs.values())
+    await wait_until(lambda: len(master.results) == 3)
+    argument, pid, attempt, name, has_time = master.results[jobs["isolated.echo"]["job_id"]][0]["result"]
+    assert (argument, attempt, name, has_time) == ({"a": b"\x00"}, 2, "isolated.echo", True)
+    assert pid != os.getpid()
+    assert is_gone(pid)
+    assert master.results[jobs["isolated.async"]["job_id"]][0]["result"] == "async"
+    assert master.results[jobs["isolated.print"]["job_id"]][0]["result"] == "printed"
+
+
+@pytest.mark.req("S1")
+@pytest.mark.req("S2")
+@pytest.mark.parametrize(
+    ("name", "argument", "expected"),
+    [
+        ("isolated.fail", "value", {"type": "failure", "should_retry": True, "message": "ValueError: bad"}),
+        (
+            "isolated.fail",
+            "lookup",
+            {"type": "failure", "should_retry": False, "message": "LookupError: gone"},
+        ),
+        ("isolated.fail", "defer", {"type": "deferred", "retry_after": 3.0}),
+        (
+            "isolated.exit",
+            3,
+            {"message": "the process of the handler ended with status 3", "should_retry": True},
+        ),
+        ("isolated.crash", signal.SIGSEGV, {"message": "the process of the handler was ended by SIGSEGV"}),
+        ("isolated.odd", None, {"type": "failure", "should_retry": False}),
+    ],
+)
+async def test_every_end_of_a_process_is_an_outcome(
+    master: FakeMaster, up: Callable[[], Any], name: str, argument: Any, expected: dict[str, Any]
+) -> None:
+    await up()
+    job = await master.run(name, argument)
+    result = await wait_until(lambda: master.result(job["job_id"]))
+    assert {key: result[key] for key in expected} == expected
+
+
+@pytest.mark.req("J16")
+async def test_an_isolated_handler_enqueues(master: FakeMaster, up: Callable[[], Any]) -> None:
+    await up()
+    job = await master.run("isolated.enqueue", [1])
+    result = await wait_until(lambda: master.result(job["job_id"]))
+    assert master.jobs[result["result"]]["argument"] == [1]
+
+
+@pytest.mark.req("J7")
+@pytest.mark.parametrize("end", ["timeout", "cancel", "lost", "lease"])
+async def test_a_process_that_must_stop_is_killed_with_all_it_started(
+    master: FakeMaster, up: Callable[[], Any], tmp_path: Path, end: str
+) -> None:
+    await up()
+    file = tmp_path / "pids"
+    job = await master.run("isolated.hang", str(file), timeout=1.5 if end == "timeout" else 60)
+    await wait_until(file.exists)
+    pids = [int(pid) for pid in file.read_text().split()]
+    assert all(is_alive(pid) for pid in pids)
+    if end == "cancel":
+        order = {"token": job["token"], "epoch": master.epoch}
+        assert (await master.send("POST", f"/jobs/{job['job_id']}/cancel", order)).status_code == 200
+    elif end == "lost":
+        master.lost = {job["token"]}
+    elif end == "lease":
+        # Also while the event loop does nothing at all: its thread watches the lease.
+        master.hooks["heartbeat"] = lambda body: (503, None, {})
+        deadline = time.monotonic() + 5
+        while not all(is_gone(pid) for pid in pids) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert all(is_gone(pid) for pid in pids)
+        del master.hooks["heartbeat"]
+    await wait_until(lambda: all(is_gone(pid) for pid in pids))
+    await wait_until(lambda: master.beats[-1] == {"running": [], "free": 4})
+    result = master.result(job["job_id"])
+    if end in ("lost", "lease"):
+        assert result is None
+    else:
+        assert result is not None
+        assert (result.get("reason"), result["type"]) == (
+            ("timeout", "failure") if end == "timeout" else (None, "canceled")
+        )
+
+
+@pytest.mark.req("M3")
+async def test_isolated_processes_die_with_their_worker(master: FakeMaster, tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        os.sys.executable,
+        "-m",
+        "tests.sdk.handlers",
+        master.url,
+        stderr=asyncio.subprocess.DEVNULL,  # type: ignore[attr-defined]
+    )
+    try:
+        await wait_until(lambda: master.beats)
+        file = tmp_path / "pids"
+        await master.run("isolated.hang", str(file), lease_until_ms=master.now_ms() + 60_000)
+        await wait_until(file.exists)
+        pids = [int(pid) for pid in file.read_text().split()]
+        process.kill()
+        await wait_until(lambda: all(is_gone(pid) for pid in pids))
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()

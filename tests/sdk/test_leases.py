@@ -1,0 +1,191 @@
+"""What a worker does when its right to run a job may be over, and what keeps that right."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.sdk.fake_master import FakeMaster
+from tests.support.waiting import wait_until
+from worker_sdk import Context, Worker
+from worker_sdk.lease import DRIFT, StoreClock, margin_s
+
+
+@pytest.mark.req("M6")
+async def test_a_handler_that_blocks_the_loop_keeps_its_lease(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    @worker.handler("block")
+    async def block(argument: Any) -> int:
+        before = len(master.beats)
+        time.sleep(1.2)  # more than two leases; nothing else runs in this loop
+        return len(master.beats) - before
+
+    await up()
+    job = await master.run("block")
+    result = await wait_until(lambda: master.result(job["job_id"]))
+    assert result["type"] == "success"
+    assert result["result"] >= 10
+    named = [beat for beat in master.beats if job["token"] in [c["token"] for c in beat["running"]]]
+    assert len(named) >= 10
+
+
+@pytest.mark.req("M6")
+async def test_a_run_of_many_leases_is_not_disturbed(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    @worker.handler("long")
+    async def long(argument: Any) -> str:
+        await asyncio.sleep(1.6)
+        return "done"
+
+    await up()
+    job = await master.run("long")
+    assert (await wait_until(lambda: master.result(job["job_id"])))["result"] == "done"
+
+
+@pytest.mark.req("M6")
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_a_worker_that_hears_nothing_stops_its_jobs_before_the_lease_ends(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any], kind: str
+) -> None:
+    stopped: list[float] = []
+    began = threading.Event()
+
+    @worker.handler("async")
+    async def hold_async(argument: Any, ctx: Context) -> None:
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.append(time.monotonic())
+
+    @worker.handler("sync")
+    def hold_sync(argument: Any, ctx: Context) -> None:
+        began.set()
+        ctx.cancelled.wait(20)
+        stopped.append(time.monotonic())
+
+    await up()
+    job = await master.run(kind)
+    await wait_until(lambda: began.is_set() and master.beats[-1]["running"])
+    arrivals: list[float] = []
+
+    def silent(body: Any) -> Any:
+        # The last answered renewal was sent before the first one that was not answered.
+        arrivals.append(time.monotonic())
+        return 503, {"code": "store_unavailable"}, {}
+
+    master.hooks["heartbeat"] = silent
+    await wait_until(lambda: stopped, timeout_s=5)
+    held_s = stopped[0] - arrivals[0]
+    assert held_s < 0.5, "the lease of 0.5 s could be over"
+    assert held_s > 0.2, "it was given up for nothing"
+    del master.hooks["heartbeat"]
+    await wait_until(lambda: master.beats and master.beats[-1] == {"running": [], "free": 4})
+    assert master.result(job["job_id"]) is None
+
+
+async def test_the_first_lease_ends_where_the_offer_said(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    stopped: list[int] = []
+
+    @worker.handler("hold")
+    async def hold(argument: Any) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.append(master.now_ms())
+
+    await up()
+    master.hooks["heartbeat"] = lambda body: (503, None, {})
+    job = await master.run("hold", lease_until_ms=master.now_ms() + 400)
+    await wait_until(lambda: stopped)
+    assert job["lease_until_ms"] - 250 < stopped[0] < job["lease_until_ms"]
+
+
+@pytest.mark.req("M3")
+async def test_a_lost_token_stops_the_job_and_sends_no_result(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    ended = asyncio.Event()
+
+    @worker.handler("hold")
+    async def hold(argument: Any) -> str:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+        return "never"
+
+    await up()
+    lost, kept = await master.run("hold"), await master.run("hold", "kept")
+    master.lost = {lost["token"]}
+    await asyncio.wait_for(ended.wait(), 5)
+    await wait_until(lambda: master.beats[-1]["free"] == 3)
+    assert [c["token"] for c in master.beats[-1]["running"]] == [kept["token"]]
+    assert master.result(lost["job_id"]) is None
+
+
+async def test_a_finished_job_is_named_until_its_result_is_answered(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    worker.handler("quick")(lambda argument: "done")
+    await up()
+    master.hooks["results"] = lambda body: (503, {"code": "store_unavailable"}, {})
+    job = await master.run("quick")
+    await wait_until(
+        lambda: master.beats[-1] == {"running": [{"job_id": job["job_id"], "token": job["token"]}], "free": 4}
+    )
+    # The master lost patience meanwhile: that concerns jobs that run, and this one has ended.
+    master.lost = {job["token"]}
+    beats = len(master.beats)
+    await wait_until(lambda: len(master.beats) > beats + 2)
+    del master.hooks["results"]
+    assert (await wait_until(lambda: master.result(job["job_id"])))["result"] == "done"
+    await wait_until(lambda: master.beats[-1]["running"] == [])
+
+
+# --- the estimate of store time
+
+
+def test_store_time_is_known_within_the_round_trip() -> None:
+    clock = StoreClock()
+    assert clock.latest_ms(5.0) is None
+    assert clock.seconds_until(10**15, 5.0) == 0.0
+    clock.observe(1_000_000, sent_s=10.0, received_s=10.2)
+    # At 10.2 the store may have answered just now (1_000_000) or 200 ms ago.
+    assert clock.latest_ms(10.2) == pytest.approx(1_000_201)
+    assert clock.estimate_ms(10.2) == pytest.approx(1_000_100, abs=1)
+    assert clock.seconds_until(1_001_201, 10.2) == pytest.approx(1.0)
+
+
+def test_a_better_answer_narrows_the_estimate_and_time_widens_it() -> None:
+    clock = StoreClock()
+    clock.observe(1_000_000, sent_s=10.0, received_s=11.0)
+    clock.observe(1_001_500, sent_s=11.499, received_s=11.501)
+    latest = clock.latest_ms(11.501)
+    assert latest is not None
+    assert latest <= 1_001_503.1
+    later = clock.latest_ms(1011.501)
+    assert later is not None
+    assert later - latest == pytest.approx(1_000_000 * (1 + DRIFT), abs=1)
+
+
+def test_a_step_of_the_store_clock_is_believed() -> None:
+    clock = StoreClock()
+    clock.observe(1_000_000, sent_s=10.0, received_s=10.01)
+    clock.observe(8_200_000, sent_s=11.0, received_s=11.01)
+    assert clock.latest_ms(11.01) == pytest.approx(8_200_011)
+    clock.observe(1_002_000, sent_s=12.0, received_s=12.01)
+    assert clock.latest_ms(12.01) == pytest.approx(1_002_011)
+
+
+def test_the_margin_is_a_tenth_and_bounded() -> None:
+    assert margin_s(0.5) == pytest.approx(0.05)
+    assert margin_s(15) == pytest.approx(1.5)
+    assert margin_s(600) == 2.0
