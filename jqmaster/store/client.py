@@ -133,6 +133,7 @@ class StoreClient:
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[AbstractConnection]:
+        cancels = _cancels()
         try:
             connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
         except (RedisError, OSError, TimeoutError) as exc:
@@ -143,6 +144,7 @@ class StoreClient:
             )
             raise StoreUnavailableError(kind, retry_after_s=RETRY_AFTER_S) from exc
         try:
+            _pass_on_since(cancels)
             yield connection
         finally:
             await self._pool.release(connection)
@@ -152,14 +154,10 @@ class StoreClient:
     ) -> list[Any]:
         # hiredis packs in C; redis-py's asyncio connection would do it argument by argument in Python.
         packed = b"".join([hiredis.pack_command(command) for command in commands])  # type: ignore[arg-type]
-        task = asyncio.current_task()
-        cancels = task.cancelling() if task else 0
+        cancels = _cancels()
         try:
             await connection.send_packed_command(packed, check_health=False)
-            # redis-py sends under asyncio.wait_for, which before Python 3.12 swallows a cancellation that arrives
-            # together with the end of what it waits for (cpython issue 86296).
-            if task and task.cancelling() > cancels:
-                raise asyncio.CancelledError
+            _pass_on_since(cancels)
             replies: list[Any] = []
             for _ in commands:
                 try:
@@ -197,6 +195,18 @@ class StoreClient:
         if isinstance(reply, ResponseError):
             raise _told_apart(reply)
         return call.script.read_reply(reply)
+
+
+def _cancels() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
+
+
+def _pass_on_since(cancels: int) -> None:
+    """Raises the cancellation that came since and was swallowed: redis-py sends under asyncio.wait_for, which before
+    Python 3.12 forgets one that arrives together with the end of what it waits for (cpython issue 86296)."""
+    if _cancels() > cancels:
+        raise asyncio.CancelledError
 
 
 def _is_refusal(text: str) -> bool:
