@@ -36,7 +36,7 @@ run: setup ## Master, worker and real jobs, live in the terminal (ONCE=1: end by
 	$(BIN)/python -m examples.stdlib $(if $(ONCE),--once)
 
 test: setup ## The whole suite, with the table of requirements at its end
-	$(PYTEST) $(TEST_ARGS) --req-report
+	$(PYTEST) $(TEST_ARGS) -p tests.support.req_report --req-report
 
 test-all: test ## The suite also on another Python and on another Redis
 	$(if $(OTHER_SERVER),JQMASTER_TEST_SERVER=$(OTHER_SERVER) $(PYTEST) $(TEST_ARGS),@echo "no redis-server found: skipped" >&2)

@@ -32,6 +32,7 @@ _CLIENTS = """
 |---|---|---|
 | `JQMASTER_URL` | `--master` | Address of the master. |
 | `JQMASTER_TOKEN` | `--token` | Bearer token. |
+| `JQMASTER_WORKER_URL` | `--url` | Where masters reach a worker that `jqmaster worker` runs, if not where it listens. |
 
 ## Exit codes
 

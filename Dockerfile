@@ -1,0 +1,30 @@
+FROM python:3.13-slim AS build
+WORKDIR /src
+RUN python -m venv /opt/jqmaster
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY jqmaster jqmaster
+COPY worker_sdk worker_sdk
+COPY openapi openapi
+RUN /opt/jqmaster/bin/pip install --no-cache-dir --constraint constraints.txt . \
+    # Compiled now: the root file system is read-only later.
+    && /opt/jqmaster/bin/python -m compileall -q /opt/jqmaster/lib
+
+FROM python:3.13-slim
+LABEL org.opencontainers.image.title="jqmaster" org.opencontainers.image.licenses="Apache-2.0"
+ENV PATH=/opt/jqmaster/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
+    JQMASTER_HOST=0.0.0.0 JQMASTER_DATA_DIR=/data
+RUN useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin jqmaster \
+    # A named volume takes owner and mode from here.
+    && install -d -o jqmaster -g jqmaster -m 0700 /data
+COPY --from=build /opt/jqmaster /opt/jqmaster
+COPY examples /app/examples
+WORKDIR /app
+USER 10001
+VOLUME /data
+EXPOSE 8080
+# Liveness only: an orchestrator must not kill a master because its store is away.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
+    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8080/healthz', timeout=2)"]
+# No shell in between: SIGTERM reaches the master, which stops accepting, finishes, and ends its Valkey last.
+ENTRYPOINT ["jqmaster"]
+CMD ["serve"]

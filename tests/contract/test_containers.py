@@ -1,0 +1,82 @@
+"""What the container files promise. No engine is needed: the files are read."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+
+
+@pytest.mark.req("D18")
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_is_confined(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert not {"privileged", "cap_add", "network_mode", "pid"} & set(service)
+
+
+@pytest.mark.req("M1", "J17")
+def test_the_store_keeps_what_it_accepted() -> None:
+    command = SERVICES["redis"]["command"]
+    for option in ("--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction"):
+        assert option in command
+    assert "ports" not in SERVICES["redis"]
+
+
+def test_there_is_one_volume_and_the_store_has_it() -> None:
+    assert list(COMPOSE["volumes"]) == ["store"]
+    mounted = {name: s["volumes"] for name, s in SERVICES.items() if "volumes" in s}
+    assert mounted == {"redis": ["store:/data"]}
+
+
+def test_nothing_starts_before_what_it_needs_is_healthy() -> None:
+    assert SERVICES["master"]["depends_on"] == {"redis": {"condition": "service_healthy"}}
+    assert SERVICES["worker"]["depends_on"] == {"master": {"condition": "service_healthy"}}
+    # The master's check is part of its image.
+    assert "HEALTHCHECK" in DOCKERFILE
+    assert "healthcheck" in SERVICES["redis"]
+    assert "healthcheck" in SERVICES["worker"]
+
+
+@pytest.mark.req("D18")
+def test_tokens_come_from_outside_and_have_no_default() -> None:
+    text = (ROOT / "docker-compose.yml").read_text()
+    for variable in ("JQMASTER_ADMIN_TOKEN", "JQMASTER_WORKER_TOKEN"):
+        uses = re.findall(rf"\$\{{{variable}(.*?)}}", text)
+        assert uses
+        assert all(use.startswith(":?") for use in uses)
+    # Published for this machine only.
+    assert SERVICES["master"]["ports"] == ["127.0.0.1:8080:8080"]
+
+
+@pytest.mark.req("D18")
+def test_the_image_runs_as_a_user_of_its_own_with_one_volume() -> None:
+    final = DOCKERFILE.split("\nFROM ")[-1]
+    assert re.search(r"^USER 10001$", final, re.MULTILINE)
+    assert re.findall(r"^VOLUME (.*)$", final, re.MULTILINE) == ["/data"]
+    # Exec form: signals reach the master and not a shell.
+    assert re.search(r'^ENTRYPOINT \["jqmaster"\]$', final, re.MULTILINE)
+    assert not re.search(r"(?i)(token|password|secret)=", DOCKERFILE)
+
+
+def test_the_settings_that_the_files_name_exist() -> None:
+    from jqmaster.config import Settings
+
+    named = set(re.findall(r"JQMASTER_([A-Z_]+)=", DOCKERFILE)) | {
+        key.removeprefix("JQMASTER_") for key in SERVICES["master"]["environment"]
+    }
+    assert {name.lower() for name in named} <= set(Settings.model_fields)
+
+
+def test_the_folders_that_the_image_copies_exist() -> None:
+    for sources in re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE):
+        for source in sources.split():
+            assert (ROOT / source).exists(), source
