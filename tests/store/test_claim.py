@@ -189,6 +189,29 @@ async def test_a_retry_is_claimed_under_a_new_token(world: StoreWorld) -> None:
     assert (job.attempt, job.failures, job.cause, job.due_at_ms) == (2, 1, Cause.NONE, 0)
 
 
+async def test_a_claim_is_an_offer_whatever_the_last_one_became(world: StoreWorld) -> None:
+    worker, first = await world.running()
+    await world.workers.renew(worker, [(first.job_id, first.token)], 0)
+    await world.jobs.cancel(await world.get(first.job_id))
+    await world.jobs.retry(first.job_id)
+    (second,) = await world.claim(worker)
+    assert not (await world.get(first.job_id)).is_confirmed
+    assert await world.jobs.return_offers(world.epoch, worker, [(second.job_id, second.token)])
+    assert await world.state(first.job_id) is JobState.READY
+
+
+async def test_in_production_the_time_is_that_of_the_store(world: StoreWorld) -> None:
+    world.shard.now = None
+    seconds, _ = await world.shard.client.redis.time()
+    worker, job = await world.running(delay_ms=None, keep_result=True)
+    await world.workers.renew(worker, [(job.job_id, job.token)], 0)
+    assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"r")]) == [True]
+    record = await world.get(job.job_id)
+    for at_ms in (record.created_at_ms, record.started_at_ms, record.finished_at_ms, job.fence):
+        assert 0 <= at_ms // 1000 - seconds <= 5
+    assert record.created_at_ms <= record.started_at_ms <= record.finished_at_ms
+
+
 DAMAGES = (
     "gone",
     "wrong type",

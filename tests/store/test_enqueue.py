@@ -167,7 +167,7 @@ async def test_the_argument_passes_through_unchanged(world: StoreWorld) -> None:
     argument = b"\xdf\x00\x00\x00\x01\xdb\x00\x00\x00\x01k\xd3\x00\x00\x00\x00\x00\x00\x00\x05"
     assert msgpack.unpackb(argument) == {"k": 5}
     spec = world.spec()
-    object.__setattr__(spec, "argument", argument)
+    spec.argument = argument
     await world.jobs.enqueue([spec])
     worker = await world.worker()
     (job,) = await world.claim(worker)

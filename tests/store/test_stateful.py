@@ -537,13 +537,13 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.req("J5", "J12", "M2", "M3", "M4", "M9", "D5")
-@pytest.mark.timeout(3_600 if NIGHTLY else 120)
+@pytest.mark.timeout(3_600 if NIGHTLY else 300)
 def test_random_histories(store_server: StoreServer) -> None:
     QueueMachine.server = store_server
     run_state_machine_as_test(
         QueueMachine,
         settings=settings(
-            max_examples=1_000 if NIGHTLY else 100,
+            max_examples=1_000 if NIGHTLY else 60,
             stateful_step_count=100 if NIGHTLY else 50,
             deadline=None,
             suppress_health_check=list(HealthCheck),
