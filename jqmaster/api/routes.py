@@ -16,12 +16,15 @@ _WAIT: Final[dict[str, Any]] = {
     }
 }
 _LIST: Final[dict[str, Any]] = {
-    "state": {"schema": {"$ref": "#/components/schemas/JobState"}},
+    "state": {"schema": {"$ref": "#/components/schemas/JobState"}, "description": "In this state."},
     "name": {"schema": {"type": "string"}, "description": "The exact name."},
-    "tag": {"schema": {"type": "string"}},
+    "tag": {"schema": {"type": "string"}, "description": "With this tag."},
     "worker": {"schema": {"type": "string"}, "description": "ID of the worker of the latest attempt."},
     "q": {"schema": {"type": "string"}, "description": "Part of the ID or name."},
-    "limit": {"schema": {"type": "integer", "minimum": 1, "maximum": jobs.MAX_PAGE, "default": 50}},
+    "limit": {
+        "schema": {"type": "integer", "minimum": 1, "maximum": jobs.MAX_PAGE, "default": 50},
+        "description": "Most jobs on a page.",
+    },
     "cursor": {
         "schema": {"type": "string"},
         "description": "`next_cursor` of the page before; other filters as there.",

@@ -1,22 +1,18 @@
 """Who may call what: every scope against every operation, and this machine only where no token is configured."""
 
 import re
-from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
 import msgpack
 import pytest
 
-from jqmaster.api.app import build_app
-from jqmaster.api.auth import AccessPolicy, Scope
+from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Operation
 from jqmaster.api.routes import OPERATIONS
-from jqmaster.api.services import Services
-from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
 from tests.support.contract import check_answer
-from tests.support.master import Api, master_on
+from tests.support.master import Api, app_alone, master_on
 from tests.support.server import StoreServer
 
 INCLUDED = {
@@ -30,12 +26,6 @@ INCLUDED = {
 
 def path_of(operation: Operation) -> str:
     return re.sub(r"{\w+}", new_id(), operation.path)
-
-
-def app_with(*tokens: str) -> Any:
-    """The application alone: whoever is not let in never reaches a service, and there is none."""
-    services = cast(Services, SimpleNamespace(settings=Settings(), contract=dict))
-    return build_app(services, AccessPolicy(tokens))
 
 
 async def ask(
@@ -53,7 +43,7 @@ async def ask(
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
 async def test_every_scope_against_every_operation(operation: Operation) -> None:
-    app = app_with(*(f"{scope}:token-{scope}" for scope in Scope))
+    app = app_alone(*(f"{scope}:token-{scope}" for scope in Scope))
     for scope in Scope:
         status, problem = await ask(app, operation, Authorization=f"Bearer token-{scope}")
         if operation.access is None or operation.access in INCLUDED[scope]:
@@ -77,7 +67,7 @@ async def test_every_scope_against_every_operation(operation: Operation) -> None
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
 async def test_without_tokens_only_this_machine_is_served(operation: Operation) -> None:
-    app = app_with()
+    app = app_alone()
     for peer in (("127.0.0.1", 5000), ("127.8.9.1", 5000), ("::1", 5000), None):
         assert (await ask(app, operation, peer))[0] not in (401, 403)
     for host in ("10.0.0.5", "192.168.1.1", "203.0.113.9", "fe80::1", "0.0.0.0", "garbage"):
@@ -92,7 +82,7 @@ async def test_without_tokens_only_this_machine_is_served(operation: Operation) 
     "operation", [op for op in OPERATIONS if op.access], ids=lambda op: f"{op.method} {op.path}"
 )
 async def test_pages_of_other_sites_change_nothing(operation: Operation) -> None:
-    app = app_with()
+    app = app_alone()
     for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
         status, problem = await ask(app, operation, **headers)
         if operation.method == "GET":
@@ -155,7 +145,7 @@ async def test_an_unknown_path_looks_the_same_to_everybody(api: Api) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
 async def test_a_method_that_a_path_does_not_have_is_named_as_such(operation: Operation) -> None:
     offered = {op.method for op in OPERATIONS if op.path == operation.path}
-    transport = httpx.ASGITransport(app_with())
+    transport = httpx.ASGITransport(app_alone())
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as http:
         for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"} - offered:
             response = await http.request(method, path_of(operation))

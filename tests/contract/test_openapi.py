@@ -1,0 +1,130 @@
+"""openapi/ is what the code says, valid, complete, and its examples are true."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+from starlette.routing import Route
+
+from jqmaster.api.endpoint import Endpoint
+from jqmaster.api.openapi import generated_files
+from jqmaster.api.routes import OPERATIONS
+from jqmaster.api.schemas import ENDINGS, ResultItem
+from tests.support.contract import document
+from tests.support.master import app_alone
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("jqmaster", "worker")
+METHODS = {"get", "post", "put", "patch", "delete"}
+
+
+def operations(name: str) -> list[tuple[str, str, dict[str, Any]]]:
+    return [(m, p, op) for p, ops in document(name)["paths"].items() for m, op in ops.items() if m in METHODS]
+
+
+@pytest.mark.req("J11")
+@pytest.mark.parametrize("path", generated_files())
+def test_generated_files_are_up_to_date(path: str) -> None:
+    assert (ROOT / path).read_text() == generated_files()[path], (
+        f"{path} differs from the code: run `make spec`"
+    )
+
+
+@pytest.mark.req("J11")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_documents_are_valid(name: str) -> None:
+    validate(document(name))
+    for schema in document(name)["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.req("J11")
+def test_every_route_is_documented_and_everything_documented_is_a_route() -> None:
+    routed = set()
+    for route in app_alone().routes:
+        assert isinstance(route, Route)
+        assert isinstance(route.endpoint, Endpoint), (
+            f"{route.path} is served by something without an operation"
+        )
+        routed |= {(method.lower(), route.path) for method in route.endpoint._operations}
+    documented = {(method, path) for method, path, _ in operations("jqmaster")}
+    assert routed == documented == {(op.method.lower(), op.path) for op in OPERATIONS}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_operation_has_a_name_a_summary_and_examples(name: str) -> None:
+    ids = [operation["operationId"] for _, _, operation in operations(name)]
+    assert len(set(ids)) == len(ids)
+    for method, path, operation in operations(name):
+        where = f"{method} {path}"
+        assert operation["summary"], where
+        assert {p["name"] for p in operation["parameters"] if p["in"] == "path"} == set(
+            re.findall(r"{(\w+)}", path)
+        ), where
+        for parameter in operation["parameters"]:
+            assert parameter.get("description"), (where, parameter["name"])
+        for media in operation.get("requestBody", {"content": {}})["content"].values():
+            assert "example" in media, where
+        for status, response in operation["responses"].items():
+            assert response.get("description") or response["$ref"], (where, status)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_example_is_of_its_schema(name: str) -> None:
+    components = document(name)["components"]
+
+    def check(schema: Any, example: Any, where: str) -> None:
+        validator = Draft202012Validator({**schema, "components": components})
+        assert [error.message for error in validator.iter_errors(example)] == [], where
+
+    seen = 0
+    for method, path, operation in operations(name):
+        bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
+        for media in (media for body in bodies for media in body.get("content", {}).values()):
+            if "example" in media:
+                check(media["schema"], media["example"], f"{method} {path}")
+                seen += 1
+    for owner, schema in components["schemas"].items():
+        for field, described in schema.get("properties", {}).items():
+            for example in described.get("examples", []):
+                check(described, example, f"{owner}.{field}")
+    assert seen >= 5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_requests_are_closed_and_defaults_are_what_they_say(name: str) -> None:
+    schemas = document(name)["components"]["schemas"]
+    for owner in (
+        owner for owner in schemas if owner.endswith(("Request", "Item", "Ref", "Order", "Dispatch"))
+    ):
+        assert schemas[owner].get("additionalProperties") is False or "oneOf" in schemas[owner], owner
+    for owner, schema in schemas.items():
+        for field, described in schema.get("properties", {}).items():
+            if "default" in described:
+                errors = Draft202012Validator({**described, "components": {"schemas": schemas}}).iter_errors(
+                    described["default"]
+                )
+                assert [error.message for error in errors] == [], f"{owner}.{field}"
+
+
+def test_a_503_says_when_to_come_again() -> None:
+    for method, path, operation in operations("jqmaster"):
+        response = operation["responses"].get("503", {})
+        if ref := response.get("$ref"):
+            response = document("jqmaster")["components"]["responses"][ref.rpartition("/")[2]]
+        assert "Retry-After" in response["headers"], (method, path)
+
+
+def test_every_ending_is_documented() -> None:
+    schema = document("jqmaster")["components"]["schemas"]["ResultItem"]
+    assert set(schema["discriminator"]["mapping"]) == set(ENDINGS)
+    assert ResultItem.model_fields["root"].discriminator == "type"
+
+
+def test_every_secured_operation_names_its_scope() -> None:
+    for operation in OPERATIONS:
+        described = document("jqmaster")["paths"][operation.path][operation.method.lower()]
+        assert described["security"] == ([{"bearer": [operation.access]}, {}] if operation.access else [{}])
