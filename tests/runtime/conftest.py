@@ -1,0 +1,92 @@
+import contextlib
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from jqmaster.clock import SystemClock
+from jqmaster.runtime.dispatcher import Dispatcher
+from jqmaster.runtime.fleet import Fleet, Member
+from jqmaster.runtime.worker_client import WorkerClient
+from jqmaster.store.jobs import JobStore
+from jqmaster.store.leadership import Leadership
+from tests.support.fake_worker import Behaviour, FakeWorker
+from tests.support.store import GRACE_MS, LEASE_MS, RESULT_GRACE_MS, RESULT_TTL_MS, StoreWorld
+
+
+class Dispatching:
+    """A dispatcher on a real store, pushing to scripted workers on loopback. Short offers; store time stands still."""
+
+    def __init__(self, world: StoreWorld, client: WorkerClient, stack: contextlib.AsyncExitStack) -> None:
+        self.world = world
+        self.client = client
+        self.stale = 0
+        self._stack = stack
+        self._dispatchers: list[Dispatcher] = []
+        self.jobs = self.job_store(offer_ms=1500)
+        self.fleet = Fleet(SystemClock(), stale_ms=5000)
+
+    def job_store(self, *, offer_ms: int) -> JobStore:
+        return JobStore(
+            self.world.shard,
+            lease_ms=LEASE_MS,
+            offer_ms=offer_ms,
+            grace_ms=GRACE_MS,
+            result_ttl_ms=RESULT_TTL_MS,
+            result_grace_ms=RESULT_GRACE_MS,
+        )
+
+    async def worker(
+        self, *script: Behaviour, names: tuple[str, ...] = ("work",), max_jobs: int = 10, **options: object
+    ) -> FakeWorker:
+        worker = await self._stack.enter_async_context(FakeWorker(*script, **options).serving())  # type: ignore[arg-type]
+        await worker.join(self.world.workers, *names, max_jobs=max_jobs)
+        return worker
+
+    async def start(self, *, wakes_itself: bool = True) -> Dispatcher:
+        def on_stale() -> None:
+            self.stale += 1
+
+        dispatcher = Dispatcher(
+            Leadership(self.world.epoch, "master-1"),
+            jobs=self.jobs,
+            workers=self.world.workers,
+            fleet=self.fleet,
+            client=self.client,
+            clock=SystemClock(),
+            max_push_jobs=200,
+            on_stale=on_stale,
+        )
+        self._dispatchers.append(dispatcher)
+        if wakes_itself:
+            self.world.shard.wake_leader = dispatcher.wake
+        await dispatcher.start()
+        return dispatcher
+
+    def member(self, worker: FakeWorker) -> Member:
+        member = self.fleet.get(worker.id)
+        assert member
+        return member
+
+    async def stop(self) -> None:
+        for dispatcher in self._dispatchers:
+            await dispatcher.stop()
+        self.world.shard.wake_leader = None
+
+
+@pytest.fixture
+async def worker_client() -> AsyncIterator[WorkerClient]:
+    client = WorkerClient(aiohttp.TCPConnector(), timeout_s=0.5)
+    await client.start()
+    yield client
+    await client.stop()
+
+
+@pytest.fixture
+async def dispatching(world: StoreWorld, worker_client: WorkerClient) -> AsyncIterator[Dispatching]:
+    async with contextlib.AsyncExitStack() as stack:
+        one = Dispatching(world, worker_client, stack)
+        try:
+            yield one
+        finally:
+            await one.stop()

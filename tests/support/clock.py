@@ -1,0 +1,60 @@
+"""A monotonic clock that the test moves."""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+
+from tests.support.waiting import wait_until
+
+
+class ManualClock:
+    """For components whose loops sleep on their clock. `tied` hears of every step, to move a store clock along.
+
+    `pass_s` goes from sleep to sleep and lets each sleeper do its work, on the real store, before time moves on.
+    """
+
+    def __init__(self, tied: Callable[[float], None] | None = None) -> None:
+        self.now_s = 1000.0
+        self._tied = tied
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._slept = 0
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+    async def sleep(self, seconds: float) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._slept += 1
+        heapq.heappush(self._sleepers, (self.now_s + seconds, self._slept, future))
+        await future
+
+    def jump(self, seconds: float) -> None:
+        """Time passes at once: whoever sleeps oversleeps."""
+        self.now_s += seconds
+        if self._tied:
+            self._tied(seconds)
+
+    async def asleep(self) -> None:
+        """Returns when somebody sleeps: the round before is over."""
+        await wait_until(self._next, what="a sleeper on the manual clock")
+
+    async def pass_s(self, seconds: float) -> None:
+        """For one loop: it makes every round that falls into these seconds, and sleeps again at their end."""
+        end_s = self.now_s + seconds
+        await self.asleep()
+        while (sleeper := self._next()) and sleeper[0] <= end_s:
+            self.jump(max(0.0, sleeper[0] - self.now_s))
+            heapq.heappop(self._sleepers)[2].set_result(None)
+            await self.asleep()
+        self.jump(end_s - self.now_s)
+
+    async def step(self, seconds: float) -> None:
+        """Time jumps, and the sleeper makes one round if its sleep is over by then."""
+        await self.asleep()
+        self.jump(seconds)
+        await self.pass_s(0)
+
+    def _next(self) -> tuple[float, int, asyncio.Future[None]] | None:
+        while self._sleepers and self._sleepers[0][2].done():
+            heapq.heappop(self._sleepers)
+        return self._sleepers[0] if self._sleepers else None
