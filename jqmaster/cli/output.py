@@ -12,7 +12,7 @@ _ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202
 
 def inert(value: object) -> str:
     """As text, with control characters written out."""
-    return _ACTIVE.sub(lambda match: f"\\x{ord(match[0]):02x}", str(value))
+    return _ACTIVE.sub(lambda match: ascii(match[0])[1:-1], str(value))
 
 
 def say(text: object) -> None:

@@ -31,6 +31,15 @@ def test_the_store_keeps_what_it_accepted() -> None:
     assert "ports" not in SERVICES["redis"]
 
 
+@pytest.mark.req("D18")
+def test_only_the_master_reaches_the_store() -> None:
+    assert [name for name, service in SERVICES.items() if "store" in service["networks"]] == [
+        "redis",
+        "master",
+    ]
+    assert COMPOSE["networks"]["store"] == {"internal": True}
+
+
 def test_there_is_one_volume_and_the_store_has_it() -> None:
     assert list(COMPOSE["volumes"]) == ["store"]
     mounted = {name: s["volumes"] for name, s in SERVICES.items() if "volumes" in s}

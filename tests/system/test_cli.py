@@ -1,0 +1,321 @@
+"""The command line as people use it: real processes, a real master on its own Valkey, a real worker."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from jqmaster.cli.output import inert
+from jqmaster.domain.ids import new_id
+from tests.support.processes import free_port
+
+pytestmark = pytest.mark.system
+
+TASKS = """
+from worker_sdk import Discard, Worker
+
+worker = Worker(max_jobs=4)
+not_a_worker = object()
+
+@worker.handler("add")
+async def add(argument):
+    return sum(argument)
+
+@worker.handler("refuse")
+async def refuse(argument):
+    raise Discard("we do not do that")
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def jqmaster(*arguments: object, stdin: str = "", cwd: Path | None = None, **environment: str) -> Outcome:
+    done = subprocess.run(
+        [sys.executable, "-m", "jqmaster", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=cwd,
+        env=clean_environment() | environment,
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def clean_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("JQMASTER_")}
+
+
+class Running:
+    """`jqmaster …` in the background, its standard output in a file."""
+
+    def __init__(self, directory: Path, *arguments: object, **environment: str) -> None:
+        self.directory = directory
+        self.log = directory / f"{arguments[0]}.out"
+        with self.log.open("wb") as log, (directory / f"{arguments[0]}.err").open("wb") as errors:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", "jqmaster", *map(str, arguments)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=errors,
+                cwd=directory,
+                env=clean_environment() | environment,
+                start_new_session=True,
+            )
+
+    def said(self, text: str, timeout_s: float = 20) -> str:
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and self.popen.poll() is None:
+            for line in self.log.read_text().splitlines():
+                if text in line:
+                    return line
+            time.sleep(0.02)
+        raise AssertionError(f"never said {text!r}: {[f.read_text() for f in self.directory.glob('*.err')]}")
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        if self.popen.poll() is None:
+            # As a terminal does: to the whole group.
+            os.killpg(self.popen.pid, number)
+        return self.popen.wait(30)
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Its address, and its data directory."""
+    directory = tmp_path_factory.mktemp("master")
+    running = Running(directory, "serve", "--port", 0, "--data-dir", directory / "data")
+    try:
+        line = running.said("serves on")
+        yield next(word for word in line.split() if word.startswith("http://")), directory / "data"
+    finally:
+        assert running.end() == 0
+    assert jqmaster("doctor", "--data-dir", directory / "data").code == 5
+
+
+@pytest.fixture(scope="module")
+def worker(master: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    directory = tmp_path_factory.mktemp("worker")
+    (directory / "tasks.py").write_text(TASKS)
+    running = Running(directory, "worker", "tasks:worker", "--master", master[0])
+    try:
+        deadline = time.monotonic() + 20
+        while not jqmaster("workers", "--json", JQMASTER_URL=master[0]).out:
+            assert time.monotonic() < deadline, (directory / "worker.err").read_text()
+        yield
+    finally:
+        assert running.end() == 0
+
+
+@pytest.mark.req("J1", "J8", "M7", "M10")
+@pytest.mark.usefixtures("worker")
+def test_a_job_goes_from_one_command_to_the_worker_and_its_result_comes_back(
+    master: tuple[str, Path],
+) -> None:
+    done = jqmaster("enqueue", "add", "[1, 2, 39]", "--wait", 20, JQMASTER_URL=master[0])
+    assert (done.code, done.out) == (0, "42\n"), done.err
+    (worker,) = jqmaster("workers", "--json", JQMASTER_URL=master[0]).lines()
+    assert sorted(worker["names"]) == ["add", "refuse"]
+    assert "add refuse" in jqmaster("workers", JQMASTER_URL=master[0]).out
+
+
+@pytest.mark.req("J9", "M2", "M4")
+@pytest.mark.usefixtures("worker")
+def test_a_failed_job_is_exit_code_1_and_its_attempts_are_shown(master: tuple[str, Path]) -> None:
+    job_id = new_id()
+    done = jqmaster("enqueue", "refuse", "--id", job_id, "--wait", 20, JQMASTER_URL=master[0])
+    assert done.code == 1
+    assert "we do not do that" in done.err
+    shown = jqmaster("job", job_id, JQMASTER_URL=master[0])
+    assert shown.code == 0
+    assert "failed" in shown.out
+    assert "we do not do that" in shown.out
+    (view,) = jqmaster("job", job_id, "--json", JQMASTER_URL=master[0]).lines()
+    assert [attempt["outcome"] for attempt in view["attempts"]] == ["failure"]
+
+
+@pytest.mark.req("M9")
+def test_waiting_jobs_are_listed_canceled_and_retried(master: tuple[str, Path], tmp_path: Path) -> None:
+    address = master[0]
+    (tmp_path / "argument.json").write_text('{"path": "a b"}')
+    by_file = jqmaster(
+        "enqueue", "idle", f"@{tmp_path}/argument.json", "--priority", -3, JQMASTER_URL=address
+    ).out.strip()
+    by_pipe = jqmaster("enqueue", "idle", "-", "--tag", "x", stdin='"text"', JQMASTER_URL=address).out.strip()
+    listed = jqmaster("jobs", "--name", "idle", "--json", JQMASTER_URL=address).lines()
+    assert {job["id"]: job["priority"] for job in listed} == {by_file: -3, by_pipe: 0}
+    assert [j["id"] for j in jqmaster("jobs", "--tag", "x", "--json", JQMASTER_URL=address).lines()] == [
+        by_pipe
+    ]
+    assert len(jqmaster("jobs", "--limit", 1, "--json", JQMASTER_URL=address).lines()) == 1
+    table = jqmaster("jobs", "--state", "ready", JQMASTER_URL=address).out
+    assert by_file in table
+    assert by_pipe in table
+    assert '"path": "a b"' in jqmaster("job", by_file, JQMASTER_URL=address).out
+    waiting = jqmaster("result", by_file, JQMASTER_URL=address)
+    assert (waiting.code, waiting.err) == (1, f"Error: job {by_file} is not over: ready\n")
+    assert jqmaster("cancel", by_file, by_pipe, JQMASTER_URL=address).out.split() == [
+        by_file,
+        "canceled",
+        by_pipe,
+        "canceled",
+    ]
+    mixed = jqmaster("retry", new_id(), by_file, JQMASTER_URL=address)
+    assert mixed.code == 3
+    assert mixed.out.split() == [by_file, "ready"]
+    jqmaster("cancel", by_file, JQMASTER_URL=address)
+    assert jqmaster("result", by_file, JQMASTER_URL=address).code == 3
+
+
+@pytest.mark.req("J1")
+def test_a_repeat_with_the_same_id_enqueues_once(master: tuple[str, Path]) -> None:
+    arguments = ("enqueue", "once", "1", "--id", new_id())
+    first, second = jqmaster(*arguments, JQMASTER_URL=master[0]), jqmaster(*arguments, JQMASTER_URL=master[0])
+    assert (first.code, first.out) == (second.code, second.out) == (0, f"{arguments[-1]}\n")
+    assert len(jqmaster("jobs", "--name", "once", "--json", JQMASTER_URL=master[0]).lines()) == 1
+
+
+def test_each_kind_of_failure_has_its_exit_code_and_says_why(master: tuple[str, Path]) -> None:
+    address = master[0]
+    for code, text, arguments in (
+        (2, "not JSON", ("enqueue", "a", "plain text", "--master", address)),
+        (2, "cannot read", ("enqueue", "a", "@/nonexistent", "--master", address)),
+        (2, "expected http://", ("jobs", "--master", "ftp://x")),
+        (3, "no job", ("job", new_id(), "--master", address)),
+        (4, "name", ("enqueue", "no spaces", "--master", address)),
+        (5, "no answer", ("jobs", "--master", f"http://127.0.0.1:{free_port()}")),
+        (2, "MODULE:OBJECT", ("worker", "tasks")),
+        (2, "no module", ("worker", "nonexistent_module:worker")),
+    ):
+        done = jqmaster(*arguments)
+        assert done.code == code, (arguments, done)
+        assert text in done.err
+        assert "Traceback" not in done.err
+
+
+def test_an_enqueue_without_an_answer_tells_how_to_repeat_it() -> None:
+    done = jqmaster("enqueue", "a", "--master", f"http://127.0.0.1:{free_port()}")
+    assert done.code == 5
+    assert "repeat with --id " in done.err
+
+
+def test_what_is_no_worker_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text(TASKS)
+    assert "is not a worker_sdk.Worker" in jqmaster("worker", "tasks:not_a_worker", cwd=tmp_path).err
+    assert "has no absent" in jqmaster("worker", "tasks:absent", cwd=tmp_path).err
+
+
+@pytest.mark.req("M1")
+def test_doctor_and_fsck_examine_the_store_of_a_running_master(master: tuple[str, Path]) -> None:
+    done = jqmaster("doctor", "--data-dir", master[1])
+    assert done.code == 0
+    assert "fsync always" in done.out
+    (report,) = jqmaster("doctor", "--data-dir", master[1], "--json").lines()
+    assert report["durability"] == "fsync"
+    strict = jqmaster("doctor", "--data-dir", master[1], JQMASTER_DURABILITY="fsync+quorum")
+    assert strict.code == 1
+    assert "replicas must be in sync" in strict.out
+    assert jqmaster("fsck", "--data-dir", master[1]).out == "everything agrees\n"
+
+
+def test_a_second_master_on_the_directory_is_refused_with_a_clear_text(master: tuple[str, Path]) -> None:
+    done = jqmaster("serve", "--port", 0, "--data-dir", master[1])
+    assert done.code == 4
+    assert str(master[1]) in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.req("D18")
+def test_wrong_settings_are_named_without_their_values() -> None:
+    done = jqmaster("serve", JQMASTER_REDIS_URL="redis://h", JQMASTER_LEASE_MS="secret-value")
+    assert done.code == 2
+    assert "lease_ms" in done.err
+    assert "secret-value" not in done.err
+
+
+@pytest.mark.req("D18")
+def test_off_loopback_the_first_token_is_made_shown_once_and_needed(tmp_path: Path) -> None:
+    arguments = ("serve", "--host", "0.0.0.0", "--port", free_port(), "--data-dir", tmp_path / "data")
+    address = f"http://127.0.0.1:{arguments[4]}"
+    first = Running(tmp_path, *arguments)
+    try:
+        token = first.said("first token").split()[-1]
+        first.said("serves on")
+        assert jqmaster("jobs", JQMASTER_URL=address).code == 4
+        assert jqmaster("jobs", JQMASTER_URL=address, JQMASTER_TOKEN=token).code == 0
+    finally:
+        assert first.end() == 0
+    again = Running(tmp_path, *arguments)
+    try:
+        again.said("serves on")
+        assert "token" not in again.log.read_text()
+        assert jqmaster("jobs", JQMASTER_URL=address, JQMASTER_TOKEN=token).code == 0
+    finally:
+        assert again.end() == 0
+
+
+@pytest.mark.req("M1")
+def test_ctrl_c_ends_master_and_store_in_good_order_and_keeps_the_jobs(tmp_path: Path) -> None:
+    arguments = ("serve", "--port", free_port(), "--data-dir", tmp_path / "data")
+    address = f"http://127.0.0.1:{arguments[2]}"
+    first = Running(tmp_path, *arguments)
+    first.said("serves on")
+    job_id = jqmaster("enqueue", "kept", JQMASTER_URL=address).out.strip()
+    assert first.end(signal.SIGINT) == 0
+    assert "bye bye" in (tmp_path / "data" / "valkey.log").read_text()
+    again = Running(tmp_path, *arguments)
+    try:
+        again.said("serves on")
+        assert jqmaster("job", job_id, JQMASTER_URL=address).code == 0
+    finally:
+        again.end()
+
+
+@pytest.mark.req("J11")
+def test_the_openapi_documents_are_part_of_the_package() -> None:
+    for name, path in (("master", "/api/jobs"), ("worker", "/jobs")):
+        assert path in yaml.safe_load(jqmaster("openapi", name).out)["paths"]
+
+
+def test_help_loads_nothing_heavy_and_lists_all_commands() -> None:
+    done = jqmaster("--help")
+    for command in (
+        "serve",
+        "worker",
+        "enqueue",
+        "jobs",
+        "job",
+        "result",
+        "cancel",
+        "retry",
+        "workers",
+        "doctor",
+        "fsck",
+        "openapi",
+    ):
+        assert f" {command} " in done.out
+    probe = "import sys, jqmaster.cli.root; print([m for m in ('httpx', 'pydantic', 'redis', 'uvloop') if m in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == "[]"
+
+
+def test_text_of_others_cannot_drive_the_terminal() -> None:
+    assert inert("a\x1b[31mb\u202ec\rd") == "a\\x1b[31mb\\u202ec\\rd"
+    assert inert("two\nlines") == "two\nlines"
