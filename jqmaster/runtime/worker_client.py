@@ -1,5 +1,6 @@
 """Calls to workers. They return what happened and do not raise: a worker that misbehaves is an everyday outcome."""
 
+import io
 import logging
 import math
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ logger = logging.getLogger(__name__)
 CONTENT_TYPE: Final = "application/msgpack"
 # What a worker answers is small; more is garbage, and is not read.
 MAX_ANSWER_BYTES: Final = 256 * 1024
+WRITE_AT_ONCE_BYTES: Final = 512 * 1024
 CONNECT_TIMEOUT_S: Final = 1.0
 MAX_RETRY_AFTER_S: Final = 60.0
 
@@ -146,8 +148,10 @@ class WorkerClient:
             "Accept": CONTENT_TYPE,
             "Accept-Encoding": "identity",
         }
+        # A large body is written piece by piece; at once it would hold up the event loop.
+        data = body if len(body) <= WRITE_AT_ONCE_BYTES else io.BytesIO(body)
         async with self._session.request(
-            method, url, data=body, headers=headers, allow_redirects=False
+            method, url, data=data, headers=headers, allow_redirects=False
         ) as response:
             answer = await response.content.read(MAX_ANSWER_BYTES + 1)
             while not response.content.at_eof() and len(answer) <= MAX_ANSWER_BYTES:
