@@ -4,13 +4,11 @@ from collections import Counter
 
 import pytest
 
-from jqmaster.clock import SystemClock
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.runtime.fleet import SHORTEST_PAUSE_S
 from jqmaster.store.client import StoreClient
 from jqmaster.store.events import EventListener
-from jqmaster.store.jobs import JobStore
 from jqmaster.store.shard import Shard
 from tests.runtime.conftest import Dispatching
 from tests.support import fake_worker as fake
