@@ -37,6 +37,8 @@ class BulkRequest(TypedDict):
 
 
 class CancelOrder(TypedDict):
+    """Stop the job, if this token is the one that runs."""
+
     token: str
     epoch: int
 
@@ -52,6 +54,8 @@ class CanceledItem(TypedDict):
 
 
 class ChallengeAnswer(TypedDict):
+    """The worker knows the secret."""
+
     # hex HMAC-SHA256(secret, nonce)
     proof: str
 
@@ -114,6 +118,7 @@ class Dispatch(TypedDict):
     not_after_ms: int
     # Store time until which the first lease holds; an answered heartbeat that names the token lengthens it.
     lease_until_ms: int
+    # As the pusher sent them.
     headers: dict[str, str]
 
 
@@ -201,6 +206,9 @@ class HeartbeatRequest(TypedDict):
     running: list[ClaimRef]
     # How many more jobs it would take.
     free: int
+    # Store time, rounded down, at which `running` was read. An offer that is not named although it was over
+    # by then was not taken up, and goes back without being counted as lost.
+    as_of_ms: NotRequired[int]
 
 
 class JobPage(TypedDict):
@@ -398,6 +406,8 @@ class RegisterRequest(TypedDict):
 
 
 class Rejected(TypedDict):
+    """An offer that the worker does not take; the job has not been attempted."""
+
     # UUIDv7
     job_id: str
     reason: Literal["busy", "unknown_name", "draining", "stale_epoch", "too_late", "duplicate"]
@@ -429,6 +439,8 @@ class RetryRequest(TypedDict):
 
 
 class RunningClaim(TypedDict):
+    """A claim whose result no master has answered yet."""
+
     # UUIDv7
     job_id: str
     token: str

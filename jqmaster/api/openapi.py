@@ -84,6 +84,14 @@ _PROBLEM_TEXTS: Final = {
     431: "The head is too large.",
     503: "A limit of the master, or the store is away. With code `outcome_unknown` it may have happened.",
 }
+# A worker need not tell more than the status; a body, if there is one, is for people.
+_WORKER_REFUSALS: Final = {
+    400: ("Not MessagePack", None),
+    408: ("The body did not arrive in time", None),
+    413: ("The body is too large", None),
+    415: ("The body is of another type", None),
+    422: ("Not of the form", None),
+}
 _RESULT_TEXTS: Final = {
     200: "The result; null where it is discarded, was not kept, or never was.",
     202: "Not over within `wait`.",
@@ -140,7 +148,8 @@ def worker_document() -> dict[str, Any]:
             "description": "`v1=` and 64 hex digits.",
         },
     )
-    order = {200: ("Done", None), 400: ("Not MessagePack", None)}
+    order = {200: ("Done", None)}
+    stale = {409: ("An order of an older leader", None)}
     spec.path(
         "/jobs",
         operations={
@@ -148,7 +157,7 @@ def worker_document() -> dict[str, Any]:
                 "offer_jobs",
                 "Offer jobs; the answer comes at once, results later",
                 w.PushRequest,
-                {**order, 200: ("What the worker takes", w.PushAnswer), 413: ("The body is too large", None)},
+                {200: ("What the worker takes", w.PushAnswer)},
             )
         },
     )
@@ -159,7 +168,7 @@ def worker_document() -> dict[str, Any]:
                 "cancel_job",
                 "Stop a job",
                 w.CancelOrder,
-                {**order, 404: ("No job with this token runs here", None)},
+                {**order, **stale, 404: ("No job with this token runs here", None)},
                 parameters=[_path_parameter("job_id")],
             )
         },
@@ -176,7 +185,7 @@ def worker_document() -> dict[str, Any]:
         "/drain",
         operations={
             "post": _worker_operation(
-                "drain", "Take no more jobs and finish those that run", w.DrainOrder, order
+                "drain", "Take no more jobs and finish those that run", w.DrainOrder, {**order, **stale}
             )
         },
     )
@@ -195,11 +204,7 @@ def worker_document() -> dict[str, Any]:
                 "challenge",
                 "Prove the address",
                 w.ChallengeRequest,
-                {
-                    200: ("The proof", w.ChallengeAnswer),
-                    400: ("Not MessagePack", None),
-                    422: ("The nonce is not of the form", None),
-                },
+                {200: ("The proof", w.ChallengeAnswer)},
                 signed=False,
             )
         },
@@ -326,7 +331,7 @@ def _worker_operation(
     if signed:
         responses = {**responses, 401: ("The signature is wrong, old or repeated; nothing ran", None)}
     if request:
-        responses = {**responses, 422: ("Not of the form", None)}
+        responses = {**responses, **_WORKER_REFUSALS}
     described["responses"] = {
         str(status): {"description": text}
         | ({"content": _content(_ref(model), (MSGPACK,), model)} if model else {})

@@ -6,12 +6,16 @@ and tests hold both sides against it.
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from jqmaster.api.schemas import AnyValue, JobId, Request, Token
+from jqmaster.api.schemas import AnyValue, JobId, Token
 
 
-class Dispatch(Request):
+class Open(BaseModel):
+    """Base of both directions: the protocol grows by new fields, which older workers and masters pass over."""
+
+
+class Dispatch(Open):
     """One job that is offered to a worker."""
 
     job_id: JobId
@@ -32,10 +36,10 @@ class Dispatch(Request):
     lease_until_ms: int = Field(
         description="Store time until which the first lease holds; an answered heartbeat that names the token lengthens it."
     )
-    headers: dict[str, str]
+    headers: dict[str, str] = Field(description="As the pusher sent them.")
 
 
-class PushRequest(Request):
+class PushRequest(Open):
     """Jobs that are offered in one call."""
 
     worker_id: str
@@ -46,40 +50,48 @@ class PushRequest(Request):
     jobs: list[Dispatch] = Field(min_length=1, max_length=500)
 
 
-class Rejected(Request):
+class Rejected(Open):
+    """An offer that the worker does not take; the job has not been attempted."""
+
     job_id: JobId
     reason: Literal["busy", "unknown_name", "draining", "stale_epoch", "too_late", "duplicate"]
     retry_after: float | None = Field(None, ge=0, description="Seconds.")
 
 
-class PushAnswer(Request):
+class PushAnswer(Open):
     """What the worker takes; results come later. A token that it has seen before is accepted and not started again."""
 
     accepted: list[JobId]
     rejected: list[Rejected]
 
 
-class CancelOrder(Request):
+class CancelOrder(Open):
+    """Stop the job, if this token is the one that runs."""
+
     token: Token
     epoch: int
 
 
-class ChallengeRequest(Request):
+class ChallengeRequest(Open):
     """Proof of address. Other nonces must be refused: the proof would else sign a forged request with the same key."""
 
     nonce: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{16,128}$")]
 
 
-class ChallengeAnswer(Request):
+class ChallengeAnswer(Open):
+    """The worker knows the secret."""
+
     proof: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="hex HMAC-SHA256(secret, nonce)")]
 
 
-class RunningClaim(Request):
+class RunningClaim(Open):
+    """A claim whose result no master has answered yet."""
+
     job_id: JobId
     token: Token
 
 
-class WorkerStatus(Request):
+class WorkerStatus(Open):
     """What the worker does now."""
 
     worker_id: str
@@ -90,7 +102,7 @@ class WorkerStatus(Request):
     draining: bool
 
 
-class DrainOrder(Request):
+class DrainOrder(Open):
     """Take no more jobs, finish those that run."""
 
     epoch: int | None = None
