@@ -15,7 +15,7 @@ JOB = Job(
     created_at_ms=0, due_at_ms=0, expires_at_ms=0, started_at_ms=1_000, finished_at_ms=0, not_after_ms=6_000, fence=1,
     token="t", worker_id="w", retry=DEFAULT_RETRY, tags=(), headers={}, argument=b"",
 )  # fmt: skip
-RULES = ExpiryRules(stale_ms=5_000, heartbeat_timeout_ms=2_000, max_losses=3)
+RULES = ExpiryRules(stale_ms=5_000, max_losses=3)
 JITTER = st.floats(0, 1, exclude_max=True)
 JOBS = st.builds(
     lambda **fields: replace(JOB, **fields),
@@ -72,17 +72,23 @@ def test_every_report_leads_where_the_table_allows(job: Job, kind: Report, jitte
 @pytest.mark.req("M3", "M4")
 @given(
     job=JOBS, jitter=JITTER, seen_ms=st.integers(0, 60_000), now_ms=st.integers(15_000, 60_000),
-    deadline_ms=st.integers(10_000, 80_000),
+    deadline_ms=st.integers(10_000, 80_000), as_of_ms=st.integers(0, 60_000),
 )  # fmt: skip
 def test_what_an_ended_lease_means(
-    job: Job, jitter: float, seen_ms: int, now_ms: int, deadline_ms: int
+    job: Job, jitter: float, seen_ms: int, now_ms: int, deadline_ms: int, as_of_ms: int
 ) -> None:
     decision = decide_expired(
-        job, now_ms=now_ms, deadline_ms=deadline_ms, worker_seen_ms=seen_ms, rules=RULES, jitter=jitter
+        job,
+        now_ms=now_ms,
+        deadline_ms=deadline_ms,
+        worker_seen_ms=seen_ms,
+        worker_as_of_ms=as_of_ms,
+        rules=RULES,
+        jitter=jitter,
     )
     assert decision.state in TRANSITIONS[JobState.RUNNING, "reclaim"]
     assert not (decision.is_counted and decision.is_loss)
-    never_started = not job.is_confirmed and seen_ms > job.not_after_ms + RULES.heartbeat_timeout_ms
+    never_started = not job.is_confirmed and as_of_ms > job.not_after_ms
     worker_lives = now_ms - seen_ms <= RULES.stale_ms
     if never_started:
         assert decision == Decision(JobState.READY, "returned")
@@ -100,12 +106,12 @@ def test_what_an_ended_lease_means(
 
 def test_the_edges_of_an_ended_lease() -> None:
     def decided(job: Job, **fields: int) -> Decision:
-        times = {"now_ms": 16_000, "deadline_ms": 40_000, "worker_seen_ms": 0} | fields
+        times = {"now_ms": 16_000, "deadline_ms": 40_000, "worker_seen_ms": 0, "worker_as_of_ms": 0} | fields
         return decide_expired(job, **times, rules=RULES, jitter=0.0)  # type: ignore[arg-type]
 
     offer = replace(JOB, is_confirmed=False)
-    assert decided(offer, worker_seen_ms=8_000).is_loss
-    assert decided(offer, worker_seen_ms=8_001).ending == "returned"
+    assert decided(offer, worker_as_of_ms=offer.not_after_ms).is_loss
+    assert decided(offer, worker_as_of_ms=offer.not_after_ms + 1).ending == "returned"
     assert decided(JOB, worker_seen_ms=16_000).ending == "lost"
     overdue = {"now_ms": 40_000, "deadline_ms": 40_000}
     assert decided(JOB, **overdue, worker_seen_ms=35_000).ending == "timeout"

@@ -28,7 +28,7 @@ from tests.support.server import StoreServer
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
 
 NIGHTLY = os.environ.get("JQMASTER_HYPOTHESIS") == "nightly"
-RULES = ExpiryRules(stale_ms=5_000, heartbeat_timeout_ms=1_000, max_losses=3)
+RULES = ExpiryRules(stale_ms=5_000, max_losses=3)
 NAMES = ("a", "b")
 
 
@@ -290,8 +290,8 @@ class QueueMachine(RuleBasedStateMachine):
             assert lease.worker_seen_ms == self.workers[lease.job.worker_id]
             deadline_ms = self.jobs[lease.job_id].deadline_ms
             decision = decide_expired(
-                lease.job, now_ms=now, deadline_ms=deadline_ms, worker_seen_ms=lease.worker_seen_ms, rules=RULES,
-                jitter=jitter,
+                lease.job, now_ms=now, deadline_ms=deadline_ms, worker_seen_ms=lease.worker_seen_ms,
+                worker_as_of_ms=lease.worker_as_of_ms, rules=RULES, jitter=jitter,
             )  # fmt: skip
             decisions.append(self.world.settlement(lease.job, lease.job.token, decision, b"lost"))
         assert self.run(self.world.jobs.reclaim(self.world.epoch, decisions)) == [True] * len(decisions)
