@@ -48,8 +48,6 @@ logger = logging.getLogger(__name__)
 
 READY_WITHIN_S = 2.0
 STALLED_S = 5.0
-# A heartbeat arrives within this share of the lease, or not at all: workers give up on a slower one (docs/worker_protocol.md).
-HEARTBEAT_TIMEOUT = 0.2
 # After an election the living get this much more than a lease to say so.
 GRACE_EXTRA_S = 2.0
 
@@ -150,7 +148,7 @@ class Master:
             leadership,
             self._jobs,
             clock,
-            rules=ExpiryRules(stale_ms, round(s.lease_ms * HEARTBEAT_TIMEOUT), s.max_losses),
+            rules=ExpiryRules(stale_ms, s.max_losses),
             timeout_grace_ms=round(s.timeout_grace_s * 1000),
             offer_ms=s.offer_ms,
             grace_s=max(s.lease_ms / 1000, s.leader_ttl_s) + GRACE_EXTRA_S,

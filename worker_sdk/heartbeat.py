@@ -133,9 +133,15 @@ class Heartbeat:
 
     def _beat(self, member: Membership, tries: int) -> float | None:
         """Seconds until the next one; None: not answered."""
+        # Read before the claims: what is not among them was not taken up by then.
+        as_of_ms = self._clock.earliest_ms(now_s())
         runs = self._ledger.owed_runs()
         body = encode(
-            {"running": [{"job_id": run.job_id, "token": run.token} for run in runs], "free": self._free()}
+            {
+                "running": [{"job_id": run.job_id, "token": run.token} for run in runs],
+                "free": self._free(),
+                "as_of_ms": as_of_ms,
+            }
         )
         sent_s = now_s()
         try:

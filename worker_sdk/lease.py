@@ -40,17 +40,18 @@ class StoreClock:
             return None
         return at_s * 1000 + self._bounds_at(at_s, self._bounds)[1]
 
+    def earliest_ms(self, at_s: float) -> int:
+        """Store time is at least this; 0 when nothing is known yet."""
+        return (
+            0 if self._bounds is None else max(0, int(at_s * 1000 + self._bounds_at(at_s, self._bounds)[0]))
+        )
+
     def estimate_ms(self, at_s: float) -> int:
         """The middle of the bounds; this machine's clock when nothing is known yet."""
         if self._bounds is None:
             return int(time.time() * 1000)
         low, high = self._bounds_at(at_s, self._bounds)
         return int(at_s * 1000 + (low + high) / 2)
-
-    def seconds_until(self, store_time_ms: int, at_s: float) -> float:
-        """Before so many seconds have passed the store cannot have reached `store_time_ms`; 0 when nothing is known."""
-        latest = self.latest_ms(at_s)
-        return 0.0 if latest is None else (store_time_ms - latest) / 1000
 
     @staticmethod
     def _bounds_at(at_s: float, bounds: tuple[float, float, float]) -> tuple[float, float]:

@@ -321,6 +321,13 @@ class HeartbeatRequest(Request):
         max_length=1000, description="Every claim whose result no master has answered yet."
     )
     free: int = Field(ge=0, le=100_000, description="How many more jobs it would take.")
+    as_of_ms: int = Field(
+        0,
+        ge=0,
+        le=2**53,
+        description="Store time, rounded down, at which `running` was read. An offer that is not named although it was "
+        "over by then was not taken up, and goes back without being counted as lost.",
+    )
 
 
 class ClaimView(Answer):

@@ -33,7 +33,7 @@ async def register(call: Call) -> Reply:
 async def heartbeat(call: Call) -> Reply:
     request = await call.read(HeartbeatRequest)
     tokens = {claim.job_id: claim.token for claim in request.running}
-    answer = await call.services.workers.heartbeat(call.path["worker_id"], list(tokens.items()), request.free)
+    answer = await call.services.workers.heartbeat(call.path["worker_id"], list(tokens.items()), request.free, request.as_of_ms)
     return Reply(
         200,
         {

@@ -64,23 +64,30 @@ def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryRules:
-    """What the end of a lease is judged by. `heartbeat_timeout_ms` is how long a heartbeat may travel."""
+    """What the end of a lease is judged by: a worker silent for longer than `stale_ms` is lost."""
 
     stale_ms: int
-    heartbeat_timeout_ms: int
     max_losses: int
 
 
 def decide_expired(
-    job: Job, *, now_ms: int, deadline_ms: int, worker_seen_ms: int, rules: ExpiryRules, jitter: float
+    job: Job,
+    *,
+    now_ms: int,
+    deadline_ms: int,
+    worker_seen_ms: int,
+    worker_as_of_ms: int,
+    rules: ExpiryRules,
+    jitter: float,
 ) -> Decision:
-    """The meaning of a lease that ended, or of a run that outlived `deadline_ms`; `worker_seen_ms` is its worker's last heartbeat.
+    """The meaning of a lease that ended, or of a run that outlived `deadline_ms`.
 
-    An offer that no heartbeat ever confirmed was not started if its worker, alive well after the offer was over,
-    does not name it: nothing happened then. Where the worker fell silent too, the job may have started and may
-    even have killed it, so it counts as a loss.
+    `worker_seen_ms` is when its worker's last heartbeat arrived, `worker_as_of_ms` how late, at least, that heartbeat
+    was composed (0: unknown). An offer that no heartbeat named, although one was composed after it was over, was never
+    taken up: nothing happened then. Otherwise the job may have started, and may even have killed its worker, so it
+    counts as a loss.
     """
-    if not job.is_confirmed and worker_seen_ms > job.not_after_ms + rules.heartbeat_timeout_ms:
+    if not job.is_confirmed and worker_as_of_ms > job.not_after_ms:
         return Decision(JobState.READY, "returned")
     if now_ms >= deadline_ms and now_ms - worker_seen_ms <= rules.stale_ms:
         return _counted_failure(job, Cause.TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)

@@ -106,6 +106,7 @@ class Reaper:
                 now_ms=now_ms,
                 deadline_ms=job.started_at_ms + job.timeout_ms + self._deadline_extra_ms,
                 worker_seen_ms=lease.worker_seen_ms,
+                worker_as_of_ms=lease.worker_as_of_ms,
                 rules=self._rules,
                 jitter=self._rng.random(),
             )

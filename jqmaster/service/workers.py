@@ -65,9 +65,11 @@ class WorkerService:
         )
         return Registration(worker_id, epoch, now_ms)
 
-    async def heartbeat(self, worker_id: str, claims: Sequence[tuple[str, str]], free: int) -> Heartbeat:
-        """Raises NotFoundError when the worker is not (any more) registered."""
-        answer = await self._workers.renew(worker_id, claims, free) if is_id(worker_id) else None
+    async def heartbeat(
+        self, worker_id: str, claims: Sequence[tuple[str, str]], free: int, as_of_ms: int = 0
+    ) -> Heartbeat:
+        """`as_of_ms`: store time, or less, when the claims were listed. Raises NotFoundError when the worker is not (any more) registered."""
+        answer = await self._workers.renew(worker_id, claims, free, as_of_ms) if is_id(worker_id) else None
         if answer is None:
             raise _unknown(worker_id)
         return answer

@@ -84,6 +84,7 @@ class ExpiredLease:
     job: Job | None
     job_id: str
     worker_seen_ms: int
+    worker_as_of_ms: int
 
 
 class StateConflict(Exception):  # noqa: N818 - a value for the service, not an error of the store
@@ -253,12 +254,15 @@ class JobStore:
         """Store time, claims whose lease or time is over, and ms until the next (-1: none)."""
         k = self._keys
         _, (now_ms, flat, next_ms) = await self._client.run(
-            "expired_leases", (k.running, k.workers), (self._shard.now_arg, MAX_PER_CALL, k.job_prefix)
+            "expired_leases",
+            (k.running, k.workers),
+            (self._shard.now_arg, MAX_PER_CALL, k.job_prefix, k.worker_prefix),
         )
         found = []
-        for job_id, head, seen_ms in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
+        for n in range(0, len(flat), 4):
+            job_id, head, seen_ms, as_of_ms = flat[n : n + 4]
             text = job_id.decode()
-            found.append(ExpiredLease(await self.job_or_none(text, head), text, seen_ms))
+            found.append(ExpiredLease(await self.job_or_none(text, head), text, seen_ms, as_of_ms))
         return now_ms, found, next_ms
 
     async def set_aside(self, epoch: str, job_ids: Sequence[str]) -> int | None:

@@ -64,14 +64,18 @@ class WorkerStore:
         self._shard.woke("workers")
         return now_ms, codec.epoch_number(epoch)
 
-    async def renew(self, worker_id: str, claims: Sequence[tuple[str, str]], free: int) -> Heartbeat | None:
-        """A heartbeat that names (job ID, token) claims. None: the worker is not known."""
+    async def renew(
+        self, worker_id: str, claims: Sequence[tuple[str, str]], free: int, as_of_ms: int = 0
+    ) -> Heartbeat | None:
+        """A heartbeat that names (job ID, token) claims, listed at `as_of_ms` or later. None: the worker is not known."""
         k = self._keys
         answer: Heartbeat | None = None
         for start in range(0, max(len(claims), 1), MAX_PER_CALL):
+            # Only the last call has seen all claims through: until then their absence proves nothing.
+            is_last = start + MAX_PER_CALL >= len(claims)
             args: list[Arg] = [
-                self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, self._lease_ms, self._offer_ms, self._grace_ms,
-                k.job_prefix,
+                self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, as_of_ms if is_last else 0, self._lease_ms,
+                self._offer_ms, self._grace_ms, k.job_prefix,
             ]  # fmt: skip
             for job_id, token in claims[start : start + MAX_PER_CALL]:
                 args += (job_id, bytes.fromhex(token))

@@ -117,16 +117,16 @@ async def test_expired_leases_tell_what_the_decision_needs(world: StoreWorld) ->
         [await lease_of(world, job, world.now_ms - LEASE_MS)],
         -1,
     )
-    await world.workers.renew(worker, [], 0)
-    assert (await world.jobs.expired_leases())[1] == [await lease_of(world, job, world.now_ms)]
+    await world.workers.renew(worker, [], 0, as_of_ms=world.now_ms - 7)
+    assert (await world.jobs.expired_leases())[1] == [await lease_of(world, job, world.now_ms, world.now_ms - 7)]
     await world.workers.forget(worker)
     assert (await world.jobs.expired_leases())[1] == [await lease_of(world, job, 0)]
 
 
-async def lease_of(world: StoreWorld, job: Job, seen_ms: int) -> object:
+async def lease_of(world: StoreWorld, job: Job, seen_ms: int, as_of_ms: int = 0) -> object:
     from jqmaster.store.jobs import ExpiredLease
 
-    return ExpiredLease(job, job.id, seen_ms)
+    return ExpiredLease(job, job.id, seen_ms, as_of_ms)
 
 
 async def test_headers_longer_than_one_read_do_not_hide_an_ended_lease(world: StoreWorld) -> None:

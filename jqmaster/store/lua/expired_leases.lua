@@ -1,22 +1,25 @@
 #!lua flags=no-writes
 -- Claims whose lease or time is over, with what is needed to decide on them.
 -- KEYS running:zset workers:zset
--- ARGV now_ms limit job_prefix
--- REPLY ok:now_ms,[id head worker_seen_ms(0: gone)],ms until the next lease ends (-1: none)
+-- ARGV now_ms limit job_prefix worker_prefix
+-- REPLY ok:now_ms,[id head worker_seen_ms(0: gone) worker_as_of_ms(0: unknown)],ms until the next lease ends (-1: none)
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/time.lua
 -- include lib/record.lua
 -- include lib/settle.lua
 local running_key, workers_key = KEYS[1], KEYS[2]
-local now_ms, limit, job_prefix = time_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local now_ms, limit, job_prefix, worker_prefix = time_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
 local found = {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', running_key, '-inf', now_ms, 'LIMIT', 0, limit)) do
   local head = beginning(job_prefix .. id, 1023)
-  local seen = #head >= 88 and redis.call('ZSCORE', workers_key, uuid_text(string.sub(head, 73, 88)))
+  local worker_id = #head >= 88 and uuid_text(string.sub(head, 73, 88)) or ''
+  local seen = redis.call('ZSCORE', workers_key, worker_id)
+  local as_of_ms = redis.call('HGET', worker_prefix .. worker_id, 'as_of_ms')
   found[#found + 1] = id
   found[#found + 1] = head
   found[#found + 1] = seen and tonumber(seen) or 0
+  found[#found + 1] = as_of_ms and tonumber(as_of_ms) or 0
 end
 local later = redis.call('ZRANGEBYSCORE', running_key, '(' .. string.format('%.0f', now_ms), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 return {'ok', now_ms, found, later[2] and tonumber(later[2]) - now_ms or -1}

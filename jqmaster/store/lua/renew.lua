@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
 -- A worker's heartbeat: it lives, and it keeps the claims that it names and still holds.
 -- KEYS worker:hash workers:zset running:zset epoch:string
--- ARGV now_ms worker_id worker_id_bytes free lease_ms offer_ms grace_ms job_prefix [+ id token_bytes]
+-- ARGV now_ms worker_id worker_id_bytes free as_of_ms(how late, at least, the claims were listed; 0: unknown) lease_ms offer_ms grace_ms job_prefix [+ id token_bytes]
 -- REPLY ok:now_ms,epoch,is_draining,is_detached,[id to cancel],[id lost] | unknown
 -- CHECKS FIRST that the worker is registered; then state, token and worker of each claim
 -- include lib/time.lua
 -- include lib/record.lua
 local worker_key, workers_key, running_key, epoch_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now_ms, worker_id, worker_id_bytes, free = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
-local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
-local FIRST, WIDTH = 9, 2
+local now_ms, worker_id, worker_id_bytes, free, as_of_ms = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
+local FIRST, WIDTH = 10, 2
 
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached')
 if not worker[1] then return {'unknown'} end
@@ -35,6 +35,6 @@ for i = FIRST, #ARGV, WIDTH do
   end
 end
 redis.call('ZADD', workers_key, now_ms, worker_id)
-redis.call('HSET', worker_key, 'free', free)
+redis.call('HSET', worker_key, 'free', free, 'as_of_ms', as_of_ms)
 add_all(running_key, renewed)
 return {'ok', now_ms, redis.call('GET', epoch_key) or '', tonumber(worker[2]), tonumber(worker[3]), to_cancel, lost}
