@@ -200,6 +200,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
+@pytest.mark.row(6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 18)
 async def test_a_malformed_head_is_refused_and_the_connection_closed(
     edge: Edge, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -223,6 +224,7 @@ async def test_a_malformed_head_is_refused_and_the_connection_closed(
         b"f" * 17 + b"\r\n",
     ],
 )
+@pytest.mark.row(9)
 async def test_a_bad_chunk_is_refused_and_the_application_sees_no_whole_body(
     edge: Edge, chunks: bytes
 ) -> None:
@@ -236,6 +238,7 @@ async def test_a_bad_chunk_is_refused_and_the_application_sees_no_whole_body(
     assert edge.app.calls == []
 
 
+@pytest.mark.row(14)
 async def test_a_tls_hello_on_the_plain_port_is_closed_without_a_word(
     edge: Edge, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -243,12 +246,14 @@ async def test_a_tls_hello_on_the_plain_port_is_closed_without_a_word(
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
+@pytest.mark.row(14)
 async def test_http_1_0_is_served_and_closed(edge: Edge) -> None:
     received = await edge.exchange(b"GET / HTTP/1.0\r\n" + HOST + b"\r\n")
     assert statuses(received) == [200]
     assert statuses(await edge.exchange(b"GET / HTTP/1.0\r\n\r\n")) == [400]
 
 
+@pytest.mark.row(21)
 async def test_an_upgrade_is_ignored_and_nothing_after_it_is_read(edge: Edge) -> None:
     for protocol in (b"websocket", b"h2c"):
         upgrade = b"GET /u HTTP/1.1\r\n" + HOST + b"Connection: Upgrade\r\nUpgrade: " + protocol + b"\r\n\r\n"
@@ -258,6 +263,7 @@ async def test_an_upgrade_is_ignored_and_nothing_after_it_is_read(edge: Edge) ->
     assert {path for _, path, _ in edge.app.calls} == {"/u"}
 
 
+@pytest.mark.row(5)
 async def test_garbage_after_a_request_is_refused_after_its_answer(edge: Edge) -> None:
     post = (
         b"POST /first HTTP/1.1\r\n" + HOST + b"Content-Type: application/msgpack\r\nContent-Length: 5\r\n\r\n"
@@ -266,6 +272,7 @@ async def test_garbage_after_a_request_is_refused_after_its_answer(edge: Edge) -
     assert [path for _, path, _ in edge.app.calls] == ["/first"]
 
 
+@pytest.mark.row(4)
 async def test_a_body_that_ends_early_stores_nothing(edge: Edge) -> None:
     post = (
         b"POST / HTTP/1.1\r\n"
@@ -289,6 +296,7 @@ async def test_trailers_do_not_reach_the_headers(edge: Edge) -> None:
     assert statuses(await edge.exchange(head + b"1\r\n\x01\r\n0\r\n" + b"T: x\r\n" * 100))[-1] == 431
 
 
+@pytest.mark.row(1)
 async def test_silence_after_connecting_is_closed(start: Start) -> None:
     edge = await start(receipt_deadline_s=0.2)
     assert await edge.exchange(b"") == b""
@@ -309,6 +317,7 @@ async def test_silence_after_connecting_is_closed(start: Start) -> None:
     ],
     ids=["head", "path", "body"],
 )
+@pytest.mark.row(2, 3)
 async def test_a_trickle_ends_with_408(start: Start, begin: bytes, drop: bytes) -> None:
     edge = await start(receipt_deadline_s=0.3)
     async with edge.connection() as (reader, writer):
@@ -351,6 +360,7 @@ async def test_a_request_that_takes_long_to_answer_is_not_late(start: Start) -> 
         assert (await answer)[0] == 200
 
 
+@pytest.mark.row(25)
 async def test_a_client_that_reads_nothing_is_cut_off(start: Start) -> None:
     edge = await start(write_deadline_s=0.3)
     async with edge.connection() as (_, writer):
@@ -373,6 +383,7 @@ async def test_a_slow_reader_that_goes_on_reading_gets_all(start: Start) -> None
 @pytest.mark.parametrize(
     "framing", [b"Content-Length: 100001\r\n", b"Content-Length: 3000000\r\nExpect: 100-continue\r\n"]
 )
+@pytest.mark.row(20, 59)
 async def test_an_honest_length_over_the_cap_is_refused_before_the_body(edge: Edge, framing: bytes) -> None:
     received = await edge.exchange(
         b"POST / HTTP/1.1\r\n" + HOST + b"Content-Type: application/msgpack\r\n" + framing + b"\r\n"
@@ -392,6 +403,7 @@ async def test_a_body_is_continued_when_it_fits(edge: Edge) -> None:
 
 
 @pytest.mark.parametrize("extra", [b"", b"Connection: close\r\n"])
+@pytest.mark.row(59)
 async def test_a_chunked_body_is_cut_at_the_cap_and_the_client_can_read_why(edge: Edge, extra: bytes) -> None:
     head = (
         b"POST / HTTP/1.1\r\n"
@@ -408,6 +420,7 @@ async def test_a_client_may_send_a_large_body_to_an_answer_that_comes_early(edge
     assert statuses(await edge.exchange(head + b"a" * 1_000_000)) == [401]
 
 
+@pytest.mark.row(24)
 async def test_pipelined_requests_are_answered_in_order_up_to_a_bound(edge: Edge) -> None:
     async with edge.connection() as (reader, writer):
         writer.write(b"".join(b"GET /%d HTTP/1.1\r\n" % n + HOST + b"\r\n" for n in range(100)))
@@ -420,6 +433,7 @@ async def test_pipelined_requests_are_answered_in_order_up_to_a_bound(edge: Edge
     assert len(edge.app.calls) < 202
 
 
+@pytest.mark.row(26)
 async def test_connections_above_the_cap_get_503_and_the_others_go_on(start: Start) -> None:
     edge = await start(max_connections=16)
     async with contextlib.AsyncExitStack() as stack:
@@ -435,6 +449,7 @@ async def test_connections_above_the_cap_get_503_and_the_others_go_on(start: Sta
     assert statuses(await edge.exchange(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))) == [200]
 
 
+@pytest.mark.row(23)
 async def test_forwarding_headers_change_nothing(edge: Edge) -> None:
     seen = []
 

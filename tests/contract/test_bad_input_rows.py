@@ -1,6 +1,7 @@
 """The table of bad inputs: each row has a test that says so with `@pytest.mark.row(number)`."""
 
 import ast
+import functools
 from pathlib import Path
 from typing import Final
 
@@ -92,6 +93,7 @@ ROWS: Final = {
 }
 
 
+@functools.cache
 def marked_rows() -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for path in TESTS.rglob("test_*.py"):
