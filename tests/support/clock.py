@@ -4,8 +4,6 @@ import asyncio
 import heapq
 from collections.abc import Callable
 
-from tests.support.waiting import wait_until
-
 
 class ManualClock:
     """For components whose loops sleep on their clock. `tied` hears of every step, to move a store clock along.
@@ -18,6 +16,7 @@ class ManualClock:
         self._tied = tied
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._slept = 0
+        self._somebody_sleeps = asyncio.Event()
 
     def monotonic_s(self) -> float:
         return self.now_s
@@ -26,6 +25,7 @@ class ManualClock:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._slept += 1
         heapq.heappush(self._sleepers, (self.now_s + seconds, self._slept, future))
+        self._somebody_sleeps.set()
         await future
 
     def jump(self, seconds: float) -> None:
@@ -34,18 +34,25 @@ class ManualClock:
         if self._tied:
             self._tied(seconds)
 
-    async def asleep(self) -> None:
+    async def asleep(self, within_s: float = 15) -> None:
         """Returns when somebody sleeps: the round before is over."""
-        await wait_until(self._next, what="a sleeper on the manual clock")
+        try:
+            async with asyncio.timeout(within_s):
+                while not self._next():
+                    self._somebody_sleeps.clear()
+                    await self._somebody_sleeps.wait()
+        except TimeoutError:
+            raise AssertionError(f"nobody sleeps on the manual clock within {within_s} s") from None
 
-    async def pass_s(self, seconds: float) -> None:
-        """For one loop: it makes every round that falls into these seconds, and sleeps again at their end."""
+    async def pass_s(self, seconds: float, *, within_s: float = 15) -> None:
+        """For one loop: it makes every round that falls into these seconds, and sleeps again at their end.
+        AssertionError when it does not sleep again within so much real time."""
         end_s = self.now_s + seconds
-        await self.asleep()
+        await self.asleep(within_s)
         while (sleeper := self._next()) and sleeper[0] <= end_s:
             self.jump(max(0.0, sleeper[0] - self.now_s))
             heapq.heappop(self._sleepers)[2].set_result(None)
-            await self.asleep()
+            await self.asleep(within_s)
         self.jump(end_s - self.now_s)
 
     async def step(self, seconds: float) -> None:

@@ -1,0 +1,279 @@
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from jqmaster.domain.job import Cause, JobState
+from jqmaster.domain.outcome import ExpiryRules
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.runtime.reaper import Reaper
+from jqmaster.store.leadership import Leadership
+from tests.support.clock import ManualClock
+from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
+
+GRACE_S = LEASE_MS / 1000 + 2
+
+
+class Reaping:
+    """A reaper whose clock moves the store's clock along."""
+
+    def __init__(self, world: StoreWorld) -> None:
+        self.world = world
+        self.clock = ManualClock(lambda seconds: world.pass_ms(round(seconds * 1000)))
+        self.stale = 0
+
+        def on_stale() -> None:
+            self.stale += 1
+
+        self.reaper = Reaper(
+            Leadership(world.epoch, "master-1"),
+            world.jobs,
+            self.clock,
+            rules=ExpiryRules(stale_ms=5000, max_losses=3),
+            timeout_grace_ms=GRACE_MS,
+            offer_ms=OFFER_MS,
+            grace_s=GRACE_S,
+            on_stale=on_stale,
+        )
+
+    async def past_grace(self) -> None:
+        await self.clock.pass_s(GRACE_S + 1)
+
+    async def beat(self, worker_id: str, *claims: tuple[str, str]) -> None:
+        assert await self.world.workers.renew(worker_id, claims, 1, self.world.now_ms)
+
+    async def beat_for(self, seconds: int, worker_id: str, *claims: tuple[str, str]) -> None:
+        """The worker lives and names its claims every second."""
+        for _ in range(seconds):
+            await self.beat(worker_id, *claims)
+            await self.clock.pass_s(1)
+
+
+@pytest.fixture
+async def reaping(world: StoreWorld) -> AsyncIterator[Reaping]:
+    one = Reaping(world)
+    await one.reaper.start()
+    try:
+        yield one
+    finally:
+        await one.reaper.stop()
+
+
+@pytest.mark.req("M3", "M6")
+async def test_the_job_of_a_silent_worker_waits_again_when_its_lease_is_over(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=86_400_000)
+    await reaping.beat(worker, (job.job_id, job.token))
+    await reaping.clock.pass_s(LEASE_MS / 1000 - 1)
+    assert await world.state(job.job_id) == JobState.RUNNING
+    await reaping.clock.pass_s(2)
+    found = await world.get(job.job_id)
+    assert (found.state, found.losses, found.failures, found.token) == (JobState.READY, 1, 0, "")
+    (attempt,) = await world.jobs.history(job.job_id)
+    assert (attempt.attempt, attempt.outcome, attempt.worker_id) == (1, "lost", worker)
+    assert attempt.finished_at_ms - attempt.started_at_ms <= 20_000, "whatever the timeout"
+    assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"\xc0")]) == [False]
+
+
+@pytest.mark.req("M6")
+async def test_a_living_workers_job_is_never_taken_back(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=86_400_000)
+    await reaping.beat_for(60, worker, (job.job_id, job.token))
+    found = await world.get(job.job_id)
+    assert (found.state, found.token, found.losses) == (JobState.RUNNING, job.token, 0)
+
+
+@pytest.mark.req("M3")
+async def test_an_offer_that_was_never_taken_up_returns_and_counts_nothing(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(max_retry=0)
+    await reaping.beat_for(17, worker)
+    found = await world.get(job.job_id)
+    assert (found.state, found.losses, found.failures) == (JobState.READY, 0, 0)
+
+
+@pytest.mark.req("J7", "M4")
+async def test_a_run_that_its_living_worker_does_not_end_is_a_timeout(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=2_000, max_retry=0, keep_result=True)
+    await reaping.beat_for(14, worker, (job.job_id, job.token))
+    found = await world.get(job.job_id)
+    assert (found.state, found.cause, found.failures, found.losses) == (JobState.FAILED, Cause.TIMEOUT, 1, 0)
+    result = await world.jobs.fetch_result(job.job_id, watch=False)
+    assert isinstance(result, bytes)
+    assert b"timeout" in result
+    (attempt,) = await world.jobs.history(job.job_id)
+    assert attempt.outcome == "timeout"
+
+
+@pytest.mark.req("J5", "J7")
+async def test_a_timeout_is_retried_after_its_backoff(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=2_000, max_retry=1)
+    await reaping.beat_for(14, worker, (job.job_id, job.token))
+    assert (await world.get(job.job_id)).state == JobState.RETRYING
+
+
+@pytest.mark.req("M2", "M3")
+async def test_the_third_loss_ends_the_job(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    job_id = await world.enqueue(max_retry=50, keep_result=True)
+    for losses in (1, 2, 3):
+        worker = await world.worker()
+        (job,) = await world.claim(worker)
+        await reaping.beat(worker, (job_id, job.token))
+        await reaping.clock.pass_s(LEASE_MS / 1000 + 1)
+        found = await world.get(job_id)
+        assert found.losses == losses
+        assert found.state == (JobState.FAILED if losses == 3 else JobState.READY)
+    assert (found.cause, found.failures) == (Cause.LOST, 0)
+    assert [a.outcome for a in await world.jobs.history(job_id)] == ["lost"] * 3
+    assert isinstance(await world.jobs.fetch_result(job_id, watch=False), bytes)
+
+
+@pytest.mark.req("J5", "M3")
+@pytest.mark.parametrize(("rerun_lost", "state"), [(False, JobState.FAILED), (True, JobState.READY)])
+async def test_without_retries_a_lost_job_runs_again_only_if_it_says_so(
+    reaping: Reaping, rerun_lost: bool, state: JobState
+) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(max_retry=0, rerun_lost=rerun_lost)
+    await reaping.beat(worker, (job.job_id, job.token))
+    await reaping.clock.pass_s(LEASE_MS / 1000 + 1)
+    found = await world.get(job.job_id)
+    assert (found.state, found.losses) == (state, 1)
+
+
+@pytest.mark.req("M3")
+async def test_all_jobs_of_a_lost_worker_are_found(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    ids = await world.enqueue_many(700)
+    worker = await world.worker(max_jobs=1000)
+    for limit in (500, 200):
+        await world.claim(worker, limit=limit)
+    await reaping.clock.pass_s(LEASE_MS / 1000 + 2)
+    jobs = await world.jobs.get_without_argument(ids)
+    assert {(job.state, job.losses) for job in jobs.values()} == {(JobState.READY, 1)}
+
+
+# --- grace
+
+
+@pytest.mark.req("D12")
+async def test_nothing_is_taken_back_in_the_grace_after_an_election(world: StoreWorld) -> None:
+    _, job = await world.running()
+    world.pass_ms(LEASE_MS * 4)
+    reaping = Reaping(world)
+    await reaping.reaper.start()
+    await reaping.clock.pass_s(GRACE_S - 1)
+    assert await world.state(job.job_id) == JobState.RUNNING
+    await reaping.clock.pass_s(2)
+    assert await world.state(job.job_id) == JobState.READY
+    await reaping.reaper.stop()
+
+
+@contextlib.contextmanager
+def store_away(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> Any:
+    async def away() -> object:
+        raise StoreUnavailableError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.jobs, "expired_leases", away)
+        yield
+
+
+@pytest.mark.req("D12", "M6")
+async def test_nothing_is_taken_back_in_the_grace_after_an_outage(
+    reaping: Reaping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No heartbeat could arrive: every long job would run twice."""
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=86_400_000)
+    await reaping.beat(worker, (job.job_id, job.token))
+    with store_away(world, monkeypatch):
+        await reaping.clock.pass_s(60)
+    await reaping.clock.pass_s(3)
+    assert await world.state(job.job_id) == JobState.RUNNING
+    await reaping.beat_for(30, worker, (job.job_id, job.token))
+    assert (await world.get(job.job_id)).token == job.token
+
+
+async def test_a_hiccup_of_the_store_costs_no_grace(
+    reaping: Reaping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    _, job = await world.running()
+    await reaping.clock.pass_s(LEASE_MS / 1000 - 2)
+    with store_away(world, monkeypatch):
+        await reaping.clock.pass_s(0.5)
+    await reaping.clock.pass_s(3)
+    assert await world.state(job.job_id) == JobState.READY
+
+
+@pytest.mark.req("D12")
+async def test_a_process_that_stood_still_waits_as_after_an_outage(reaping: Reaping) -> None:
+    await reaping.past_grace()
+    _, job = await reaping.world.running()
+    await reaping.clock.step(60)
+    await reaping.clock.pass_s(3)
+    assert await reaping.world.state(job.job_id) == JobState.RUNNING
+
+
+@pytest.mark.req("D12")
+@pytest.mark.parametrize("step_ms", [7_200_000, -3_600_000])
+async def test_a_step_of_the_stores_clock_takes_nothing_back(reaping: Reaping, step_ms: int) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=86_400_000)
+    await reaping.beat(worker, (job.job_id, job.token))
+    await reaping.clock.pass_s(1)
+    world.pass_ms(step_ms)
+    await reaping.clock.pass_s(2)
+    await reaping.beat_for(30, worker, (job.job_id, job.token))
+    found = await world.get(job.job_id)
+    assert (found.state, found.token, found.losses) == (JobState.RUNNING, job.token, 0)
+
+
+# --- damage and deposition
+
+
+async def test_unreadable_claims_are_set_aside_and_hide_nothing(reaping: Reaping) -> None:
+    """They come first in the order of leases; five hundred of them would hide all others for ever."""
+    world = reaping.world
+    await reaping.past_grace()
+    redis, keys = world.shard.client.redis, world.shard.keys
+    damaged = {f"damaged-{n}": 1 for n in range(600)}
+    await redis.zadd(keys.running, damaged)
+    _, job = await world.running()
+    await reaping.clock.pass_s(LEASE_MS / 1000 + 3)
+    assert await world.state(job.job_id) == JobState.READY
+    assert await redis.scard(keys.damaged) == 600
+    await redis.delete(keys.damaged)
+
+
+@pytest.mark.req("D2", "D4")
+async def test_under_a_stale_epoch_nothing_is_taken_back(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    _, job = await world.running()
+    before = await world.get(job.job_id)
+    await world.reelect()
+    await reaping.clock.asleep()
+    with contextlib.suppress(
+        AssertionError
+    ):  # the loop ends with the round that finds out, and sleeps no more
+        await reaping.clock.pass_s(LEASE_MS / 1000 + 2, within_s=1)
+    assert reaping.stale == 1
+    assert await world.get(job.job_id) == before
