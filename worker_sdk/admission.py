@@ -44,11 +44,17 @@ class Admission:
         """Job IDs that are taken (and started), and what is not. Raises MalformedError before anything is started."""
         for offer in offers:
             _check(offer)
+        with self._executor.taking_up:
+            return self._take(epoch, offers)
+
+    def _take(self, epoch: int, offers: Sequence[Any]) -> tuple[list[str], list[dict[str, Any]]]:
         now = now_s()
         member = self._identity.member
         if member is not None:
             self._seen.keep_for(2 * member.lease_s + _SKEW_S)
         is_stale = epoch < self._identity.epoch
+        latest_ms = self._clock.latest_ms(now)
+        margin_ms = margin_s(member.lease_s) * 1000 if member is not None else 0.0
         self._identity.saw_epoch(epoch)
         accepted: list[str] = []
         rejected: list[dict[str, Any]] = []
@@ -56,7 +62,7 @@ class Admission:
             job_id, token = offer["job_id"], offer["token"]
             verdict = self._seen.get(token, now)
             if verdict is None:
-                verdict = "stale_epoch" if is_stale else self._judge(offer, now)
+                verdict = "stale_epoch" if is_stale else self._judge(offer, now, latest_ms, margin_ms)
                 # Also what is refused: the copy of an offer must not be taken after its refusal was believed.
                 self._seen.put(token, verdict, now)
             if verdict == ACCEPTED:
@@ -65,26 +71,23 @@ class Admission:
                 rejected.append({"job_id": job_id, "reason": verdict, "retry_after": None})
         return accepted, rejected
 
-    def _judge(self, offer: Mapping[str, Any], now: float) -> str:
+    def _judge(self, offer: Mapping[str, Any], now: float, latest_ms: float | None, margin_ms: float) -> str:
         handler = self._registry.get(offer["name"])
         if handler is None or offer["phase"] != "run":
             return "unknown_name"
         if self.is_draining:
             return "draining"
-        latest_ms = self._clock.latest_ms(now)
         if latest_ms is None or latest_ms > offer["not_after_ms"]:
+            return "too_late"
+        left_ms = offer["lease_until_ms"] - latest_ms - margin_ms
+        if left_ms <= 0:
             return "too_late"
         if offer["job_id"] in self._executor.occupying:
             # An earlier attempt that was lost or timed out still runs here: never both at once.
             return "duplicate"
         if self._executor.free <= 0:
             return "busy"
-        member = self._identity.member
-        left_s = self._clock.seconds_until(offer["lease_until_ms"], now)
-        left_s -= margin_s(member.lease_s if member else left_s)
-        if left_s <= 0:
-            return "too_late"
-        self._executor.start(JobRun(offer, handler, now + left_s))
+        self._executor.start(JobRun(offer, handler, now + left_ms / 1000))
         return ACCEPTED
 
 

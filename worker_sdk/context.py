@@ -21,12 +21,10 @@ _signals = threading.Lock()
 class CancelSignal:
     """Set once, when the job is to stop. `if ctx.cancelled:`, `ctx.cancelled.wait(1.0)`, `await ctx.cancelled`."""
 
-    __slots__ = ("_event", "_is_set", "_waiters")
-
-    def __init__(self) -> None:
-        self._is_set = False
-        self._event: threading.Event | None = None
-        self._waiters: list[asyncio.Future[None]] | None = None
+    # Of the class until one is needed: a signal is made for every job, and most are never looked at.
+    _is_set = False
+    _event: threading.Event | None = None
+    _waiters: "list[asyncio.Future[None]] | None" = None
 
     def __bool__(self) -> bool:
         return self._is_set

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
@@ -57,6 +58,8 @@ class Executor:
         self._child_access = child_access
         self._stop_grace_s = stop_grace_s
         self._threads = HandlerThreads(max_jobs, self._loop)
+        # Held while offers are judged and taken up: a heartbeat says that what it does not name was not taken up.
+        self.taking_up = threading.Lock()
         self.occupying: dict[str, JobRun] = {}
         self.owed: dict[str, JobRun] = {}
         self._watch: asyncio.TimerHandle | None = None
@@ -70,8 +73,8 @@ class Executor:
         return max(0, min(self._max_jobs - len(self.occupying), MAX_OWED - len(self.owed)))
 
     def owed_runs(self) -> list[JobRun]:
-        """One atomic copy: the event loop goes on."""
-        return list(self.owed.copy().values())
+        with self.taking_up:
+            return list(self.owed.values())
 
     # --- running
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import importlib.metadata
 import logging
 import os
@@ -198,6 +199,8 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, on_signal)
         await self._start(serve=True)
+        # All that was imported stays: the collector need not walk it again with every thousand jobs.
+        gc.freeze()
         logger.info("worker at %s for %s", self.address, ", ".join(self.names))
         await told.wait()
         logger.info("draining")

@@ -41,13 +41,13 @@ class FakeMaster:
     """Public attributes may be set at any time. `calls` are (method, path, body) in order."""
 
     def __init__(
-        self, *, token: str = "t0ken", heartbeat_interval_s: float = 0.05, lease_s: float = 0.5
+        self, *, token: str = "t0ken", heartbeat_interval_s: float = 0.05, lease_s: float = 5.0
     ) -> None:
         self.token = token
         self.heartbeat_interval_s = heartbeat_interval_s
         self.lease_s = lease_s
         self.epoch = 1_000
-        self.offer_s = 0.25
+        self.offer_s = 2.0
         self.calls: list[tuple[str, str, Any]] = []
         self.faults: list[str] = []
         self.workers: dict[str, Fields] = {}
@@ -199,6 +199,8 @@ class FakeMaster:
         return self._answer(200, {"accepted": accepted, "stale": stale})
 
     def _heartbeat(self, body: Fields) -> web.Response:
+        if not -10_000 < self.now_ms() - body.pop("as_of_ms") < 10_000:
+            self.faults.append("heartbeat: as_of_ms is not store time")
         if set(body) != {"running", "free"} or len(body["running"]) > 1000:
             self.faults.append(f"heartbeat: {body}")
         self.beats.append(body)

@@ -120,8 +120,10 @@ async def test_an_offer_is_too_late_while_store_time_is_unknown() -> None:
 
     registry = Registry()
     registry.add("note", lambda argument: None)
-    executor: Any = object.__new__(Executor)
-    executor.occupying, executor.owed, executor._max_jobs = {}, {}, 1
+    nothing: Any = None
+    executor = Executor(
+        max_jobs=1, settlements=nothing, starts=nothing, pushers=nothing, child_access=([], None)
+    )
     admission = Admission(registry, executor, Identity(asyncio.get_running_loop()), StoreClock())
     offer = {
         "job_id": new_id(), "attempt": 1, "token": "t", "fence": 1, "phase": "run", "name": "note", "argument": None,

@@ -187,7 +187,9 @@ async def test_defer_gives_the_job_back_without_a_failure(
     assert (result["type"], result["retry_after"]) == ("deferred", 12)
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, 2**70, datetime(2026, 1, 1)], ids=repr)
+@pytest.mark.parametrize(
+    "value", [object(), {1, 2}, 2**70, datetime(2026, 1, 1)], ids=lambda v: type(v).__name__
+)
 async def test_a_result_without_a_form_is_a_failure_that_says_so(
     master: FakeMaster, worker: Worker, up: Callable[[], Any], value: Any
 ) -> None:

@@ -107,6 +107,7 @@ async def test_an_isolated_handler_enqueues(master: FakeMaster, up: Callable[[],
 async def test_a_process_that_must_stop_is_killed_with_all_it_started(
     master: FakeMaster, up: Callable[[], Any], tmp_path: Path, end: str
 ) -> None:
+    master.lease_s = 2.0
     await up()
     file = tmp_path / "pids"
     job = await master.run("isolated.hang", str(file), timeout=1.5 if end == "timeout" else 60)

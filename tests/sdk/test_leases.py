@@ -13,6 +13,13 @@ from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
 from worker_sdk.lease import DRIFT, StoreClock, margin_s
 
+LEASE_S = 1.0
+
+
+@pytest.fixture(autouse=True)
+def short_leases(master: FakeMaster) -> None:
+    master.lease_s = LEASE_S
+
 
 @pytest.mark.req("M6")
 async def test_a_handler_that_blocks_the_loop_keeps_its_lease(
@@ -21,7 +28,7 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_lease(
     @worker.handler("block")
     async def block(argument: Any) -> int:
         before = len(master.beats)
-        time.sleep(1.2)  # more than two leases; nothing else runs in this loop
+        time.sleep(2.2 * LEASE_S)  # more than two leases; nothing else runs in this loop
         return len(master.beats) - before
 
     await up()
@@ -39,7 +46,7 @@ async def test_a_run_of_many_leases_is_not_disturbed(
 ) -> None:
     @worker.handler("long")
     async def long(argument: Any) -> str:
-        await asyncio.sleep(1.6)
+        await asyncio.sleep(2.2 * LEASE_S)
         return "done"
 
     await up()
@@ -82,8 +89,8 @@ async def test_a_worker_that_hears_nothing_stops_its_jobs_before_the_lease_ends(
     master.hooks["heartbeat"] = silent
     await wait_until(lambda: stopped, timeout_s=5)
     held_s = stopped[0] - arrivals[0]
-    assert held_s < 0.5, "the lease of 0.5 s could be over"
-    assert held_s > 0.2, "it was given up for nothing"
+    assert held_s < LEASE_S, "the lease could be over"
+    assert held_s > LEASE_S / 2, "it was given up for nothing"
     del master.hooks["heartbeat"]
     await wait_until(lambda: master.beats and master.beats[-1] == {"running": [], "free": 4})
     assert master.result(job["job_id"]) is None
@@ -103,9 +110,9 @@ async def test_the_first_lease_ends_where_the_offer_said(
 
     await up()
     master.hooks["heartbeat"] = lambda body: (503, None, {})
-    job = await master.run("hold", lease_until_ms=master.now_ms() + 400)
+    job = await master.run("hold", lease_until_ms=master.now_ms() + 1_000)
     await wait_until(lambda: stopped)
-    assert job["lease_until_ms"] - 250 < stopped[0] < job["lease_until_ms"]
+    assert job["lease_until_ms"] - 600 < stopped[0] < job["lease_until_ms"]
 
 
 @pytest.mark.req("M3")
@@ -150,18 +157,33 @@ async def test_a_finished_job_is_named_until_its_result_is_answered(
     await wait_until(lambda: master.beats[-1]["running"] == [])
 
 
+async def test_a_heartbeat_names_every_offer_that_was_judged_before_it(
+    master: FakeMaster, worker: Worker
+) -> None:
+    """Else a job that was just taken up could count as one that was not."""
+    worker.handler("note")(lambda argument: None)
+    async with worker.running():
+        await wait_until(lambda: worker.worker_id)
+        executor = worker._node.executor  # type: ignore[union-attr]
+        beats: int
+        with executor.taking_up:
+            await wait_until(lambda: not executor.taking_up.acquire(blocking=False))
+            beats = len(master.beats)
+            await asyncio.sleep(0.2)  # four intervals in which nothing may be said
+            assert len(master.beats) <= beats + 1
+        await wait_until(lambda: len(master.beats) > beats + 1)
+
+
 # --- the estimate of store time
 
 
 def test_store_time_is_known_within_the_round_trip() -> None:
     clock = StoreClock()
     assert clock.latest_ms(5.0) is None
-    assert clock.seconds_until(10**15, 5.0) == 0.0
     clock.observe(1_000_000, sent_s=10.0, received_s=10.2)
     # At 10.2 the store may have answered just now (1_000_000) or 200 ms ago.
     assert clock.latest_ms(10.2) == pytest.approx(1_000_201)
     assert clock.estimate_ms(10.2) == pytest.approx(1_000_100, abs=1)
-    assert clock.seconds_until(1_001_201, 10.2) == pytest.approx(1.0)
 
 
 def test_a_better_answer_narrows_the_estimate_and_time_widens_it() -> None:
