@@ -303,6 +303,20 @@ async def test_an_exhausted_pool_is_not_done(store_server: StoreServer) -> None:
         await world.enqueue()
 
 
+async def test_after_a_reset_callers_in_flight_are_unsure_and_others_go_on(store_server: StoreServer) -> None:
+    async with world_behind(store_server) as (world, proxy):
+        spec = world.spec()
+        proxy.hold_answers()
+        call = asyncio.create_task(world.jobs.enqueue([spec]))
+        while proxy.held < 1:
+            await asyncio.sleep(0)
+        await world.shard.client.reset()
+        with pytest.raises(OutcomeUnknownError):
+            await call
+        proxy.release_answers()
+        assert await world.jobs.enqueue([spec]) == [Accepted.KNOWN]
+
+
 async def test_a_store_that_is_away_is_not_done_and_comes_back() -> None:
     server = StoreServer()
     server.start()
@@ -354,5 +368,5 @@ async def test_a_write_counts_once_the_replicas_have_it(store_server: StoreServe
         proxy.answer_next(b":1\r\n", after=1)
         assert await client.run_all(calls) == [("ok", [b"fresh"])]
         # Reads ask nobody.
-        assert await client.run("expired_leases", (k.running, k.workers), (1, 1, "p")) == ("ok", [1, [], -1])
+        assert await client.run("page", (k.running,), ("", "", 1, 1, "")) == ("ok", [[]])
         await client.redis.delete(k.generation)

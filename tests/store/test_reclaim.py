@@ -118,7 +118,9 @@ async def test_expired_leases_tell_what_the_decision_needs(world: StoreWorld) ->
         -1,
     )
     await world.workers.renew(worker, [], 0, as_of_ms=world.now_ms - 7)
-    assert (await world.jobs.expired_leases())[1] == [await lease_of(world, job, world.now_ms, world.now_ms - 7)]
+    assert (await world.jobs.expired_leases())[1] == [
+        await lease_of(world, job, world.now_ms, world.now_ms - 7)
+    ]
     await world.workers.forget(worker)
     assert (await world.jobs.expired_leases())[1] == [await lease_of(world, job, 0)]
 
