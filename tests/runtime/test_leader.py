@@ -1,0 +1,237 @@
+import asyncio
+import contextlib
+import signal
+import uuid
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from jqmaster.clock import SystemClock
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.lifecycle import Component
+from jqmaster.runtime.leader import RENEWALS_PER_TTL, TRUST, Leader
+from jqmaster.store.client import StoreClient
+from jqmaster.store.events import EventListener
+from jqmaster.store.keys import Keys
+from jqmaster.store.leadership import Leadership, LeadershipStore
+from jqmaster.store.shard import Shard
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+
+
+class Log:
+    """Who led, from when to when, over all masters of a test."""
+
+    def __init__(self) -> None:
+        self.leading: list[str] = []
+        self.epochs: list[int] = []
+        self.most = 0
+
+
+class Duty:
+    def __init__(self, log: Log, leadership: Leadership, stop_s: float) -> None:
+        self._log = log
+        self._leadership = leadership
+        self._stop_s = stop_s
+
+    async def start(self) -> None:
+        self._log.leading.append(self._leadership.master_id)
+        self._log.epochs.append(self._leadership.number)
+        self._log.most = max(self._log.most, len(self._log.leading))
+
+    async def stop(self) -> None:
+        self._log.leading.remove(self._leadership.master_id)
+        await asyncio.sleep(self._stop_s)
+
+
+class Electorate:
+    def __init__(self, url: str, shard: str, stack: contextlib.AsyncExitStack) -> None:
+        self.url = url
+        self.shard = shard
+        self.log = Log()
+        self._stack = stack
+
+    async def store(self, timeout_s: float = 5) -> LeadershipStore:
+        client = StoreClient(self.url, connections=4, timeout_s=timeout_s)
+        self._stack.push_async_callback(client.close)
+        return LeadershipStore(Shard(client, Keys(self.shard)))
+
+    async def leader(
+        self, name: str, *, ttl_s: float = 0.6, listens: bool = False, stop_s: float = 0.0
+    ) -> Leader:
+        store = await self.store()
+
+        def make_duties(leadership: Leadership) -> Sequence[Component]:
+            return [Duty(self.log, leadership, stop_s)]
+
+        leader = Leader(store, SystemClock(), master_id=name, ttl_s=ttl_s, make_duties=make_duties)
+        if listens:
+            ready = asyncio.Event()
+            listener = EventListener(
+                store._shard, on_wake=leader.wake, on_finished=lambda job_id: None, on_gap=ready.set
+            )
+            await listener.start()
+            self._stack.push_async_callback(listener.stop)
+            await ready.wait()
+        await leader.start()
+        self._stack.push_async_callback(leader.stop)
+        return leader
+
+
+@pytest.fixture
+async def electorate(store_server: StoreServer) -> AsyncIterator[Electorate]:
+    async with contextlib.AsyncExitStack() as stack:
+        yield Electorate(store_server.url, f"l{uuid.uuid4().hex[:10]}", stack)
+
+
+@pytest.fixture
+async def own_store() -> AsyncIterator[StoreServer]:
+    server = StoreServer()
+    await asyncio.to_thread(server.start)
+    yield server
+    await asyncio.to_thread(server.stop)
+
+
+@pytest.mark.req("D1")
+async def test_one_of_several_leads_and_keeps_the_lead(electorate: Electorate) -> None:
+    leaders = [await electorate.leader(f"m{n}") for n in range(3)]
+    await wait_until(lambda: electorate.log.leading)
+    holder = await (await electorate.store()).current()
+    assert holder
+    await asyncio.sleep(1.5)  # more than twice the life of the lock
+    assert await (await electorate.store()).current() == holder
+    assert [leader.leadership for leader in leaders if leader.leadership] == [holder]
+    assert (electorate.log.epochs, electorate.log.most) == ([holder.number], 1)
+
+
+@pytest.mark.req("D3", "D4")
+async def test_told_to_step_down_it_stops_its_duties_and_gives_the_lock_back(electorate: Electorate) -> None:
+    first = await electorate.leader("m1", ttl_s=30)
+    await wait_until(lambda: first.leadership)
+    second = await electorate.leader("m2", ttl_s=30, listens=True)
+    began_s = asyncio.get_running_loop().time()
+    first.step_down()
+    await wait_until(lambda: second.leadership)
+    # By the word of the one who resigned: its lock would have held for half a minute.
+    assert asyncio.get_running_loop().time() - began_s < 9
+    assert (first.leadership, electorate.log.leading, electorate.log.most) == (None, ["m2"], 1)
+    assert electorate.log.epochs == sorted(set(electorate.log.epochs))
+
+
+@pytest.mark.req("D1")
+async def test_a_master_that_stops_hands_over_at_once(electorate: Electorate) -> None:
+    first = await electorate.leader("m1", ttl_s=30)
+    await wait_until(lambda: first.leadership)
+    second = await electorate.leader("m2", ttl_s=30, listens=True)
+    await first.stop()
+    await wait_until(lambda: second.leadership, timeout_s=9)
+    assert electorate.log.most == 1
+
+
+@pytest.mark.req("D4")
+async def test_nobody_takes_it_for_the_leader_while_its_duties_still_stop(electorate: Electorate) -> None:
+    leader = await electorate.leader("m1", stop_s=0.3)
+    await wait_until(lambda: leader.leadership)
+    leader.step_down()
+    await wait_until(lambda: not electorate.log.leading)
+    assert leader.leadership is None
+
+
+@pytest.mark.req("D4")
+async def test_it_stops_when_another_holds_the_lock(electorate: Electorate) -> None:
+    leader = await electorate.leader("m1", ttl_s=0.6)
+    await wait_until(lambda: leader.leadership)
+    store = await electorate.store()
+    redis, keys = store._shard.client.redis, store._shard.keys
+    await redis.set(keys.leader, "99:other:m9", px=60_000)
+    await wait_until(lambda: not electorate.log.leading)
+    assert await redis.get(keys.leader) == b"99:other:m9", "the lock of another is left alone"
+    assert leader.leadership is None
+
+
+@pytest.mark.req("D1", "D2")
+async def test_a_lock_that_was_lost_is_won_again_under_a_greater_epoch(electorate: Electorate) -> None:
+    leader = await electorate.leader("m1")
+    await wait_until(lambda: leader.leadership)
+    store = await electorate.store()
+    await store._shard.client.redis.delete(store._shard.keys.leader)
+    await wait_until(lambda: len(electorate.log.epochs) == 2)
+    assert electorate.log.epochs[0] < electorate.log.epochs[1]
+
+
+@pytest.mark.req("D4")
+async def test_a_store_that_hangs_ends_the_lead_before_the_lock_could_go(own_store: StoreServer) -> None:
+    """Trust counts from when the last answered renewal was sent."""
+    async with contextlib.AsyncExitStack() as stack:
+        electorate = Electorate(own_store.url, "l", stack)
+        ttl_s = 4.0
+        leader = await electorate.leader("m1", ttl_s=ttl_s)
+        await wait_until(lambda: leader.leadership)
+        loop = asyncio.get_running_loop()
+        own_store.signal(signal.SIGSTOP)
+        stopped_s = loop.time()
+        await wait_until(lambda: not electorate.log.leading)
+        # Its last answered renewal was sent before the store stopped.
+        assert loop.time() - stopped_s <= ttl_s
+        assert leader.leadership is None
+        own_store.signal(signal.SIGCONT)
+        await wait_until(lambda: leader.leadership)
+        assert electorate.log.most == 1
+        assert electorate.log.epochs[0] < electorate.log.epochs[-1]
+
+
+@pytest.mark.req("D4")
+async def test_a_store_that_refuses_ends_the_lead_before_the_lock_could_go(
+    electorate: Electorate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal comes at once; the wait before the next try must not outlast the trust."""
+    waits: list[float] = []
+    timeout = asyncio.timeout
+
+    def recorded(seconds: float | None) -> asyncio.Timeout:
+        waits.append(seconds or 0.0)
+        return timeout(seconds)
+
+    async def refuses(*args: object, **options: object) -> bool:
+        raise StoreUnavailableError("refused")
+
+    ttl_s = 1.5
+    leader = await electorate.leader("m1", ttl_s=ttl_s)
+    await wait_until(lambda: leader.leadership)
+    monkeypatch.setattr(leader._store, "renew", refuses)
+    monkeypatch.setattr("jqmaster.runtime.leader.asyncio.timeout", recorded)
+    await wait_until(lambda: not electorate.log.leading)
+    monkeypatch.undo()
+    # Alternately the wait for the next try and what the try itself may take.
+    pauses = waits[::2] if waits[0] <= ttl_s / RENEWALS_PER_TTL else waits[1::2]
+    assert sum(pauses) <= ttl_s * TRUST + 0.01
+    assert min(pauses) < ttl_s / RENEWALS_PER_TTL
+
+
+async def test_a_store_that_is_away_at_first_is_waited_for(
+    electorate: Electorate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*args: object, **options: object) -> None:
+        raise StoreUnavailableError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LeadershipStore, "elect", away)
+        leader = await electorate.leader("m1")
+        await asyncio.sleep(0.3)
+        assert leader.leadership is None
+    await wait_until(lambda: leader.leadership)
+
+
+@pytest.mark.req("D1", "D5")
+async def test_under_constant_change_never_two_lead(electorate: Electorate) -> None:
+    leaders = [await electorate.leader(f"m{n}", ttl_s=0.5, listens=True) for n in range(3)]
+    for changes in range(1, 6):
+        await wait_until(
+            lambda changes=changes: len(electorate.log.epochs) >= changes and electorate.log.leading
+        )
+        for leader in leaders:
+            if leader.leadership:
+                leader.step_down()
+    await wait_until(lambda: len(electorate.log.epochs) >= 6)
+    assert electorate.log.most == 1
+    assert electorate.log.epochs == sorted(set(electorate.log.epochs))
