@@ -56,13 +56,20 @@ class Master:
     """One master process on one store. Built when the store serves; see `running_master`."""
 
     def __init__(
-        self, settings: Settings, client: StoreClient, store_url: str, mark: str, clock: Clock
+        self,
+        settings: Settings,
+        client: StoreClient,
+        store_url: str,
+        mark: str,
+        clock: Clock,
+        embedded: EmbeddedValkey | None = None,
     ) -> None:
         self.settings = settings
         self.id = str(uuid.uuid4())
         self.failure: str | None = None
         self.failed = asyncio.Event()
         self._clock = clock
+        self._embedded = embedded
         self._shard = shard = Shard(client, Keys(settings.shard))
         lease = {
             "lease_ms": settings.lease_ms,
@@ -209,6 +216,8 @@ class Master:
                     faults.append("no master leads")
         except (JqmasterError, TimeoutError) as exc:
             store = exc.detail if isinstance(exc, JqmasterError) else "it does not answer in time"
+            if self._embedded and (detail := self._embedded.status().detail):
+                store = detail  # it knows why: a full disk, a damaged file
             faults.append(f"store: {store}")
         if self._stalled_s() > STALLED_S:
             faults.append("the dispatcher stands still")
@@ -247,6 +256,7 @@ async def running_master(settings: Settings, clock: Clock | None = None) -> Asyn
     Raises StoreUnfitError, DataDirInUseError, StoreUnavailableError, DamagedError; ValueError for faulty tokens.
     """
     async with contextlib.AsyncExitStack() as stack:
+        embedded = None
         if settings.redis_url is None:
             embedded = EmbeddedValkey(settings.data_dir)
             await stack.enter_async_context(running([embedded]))
@@ -262,7 +272,7 @@ async def running_master(settings: Settings, clock: Clock | None = None) -> Asyn
         stack.push_async_callback(client.close)
         require(await probe(client.redis, settings), settings)
         mark = await generation.mark(Shard(client, Keys(settings.shard)), uuid.uuid4().hex)
-        master = Master(settings, client, url, mark, clock or SystemClock())
+        master = Master(settings, client, url, mark, clock or SystemClock(), embedded)
         await stack.enter_async_context(running(master.components()))
         # Known only now: the system may have chosen the port.
         master.guard.forbid(settings.host, master.server.port)
@@ -274,12 +284,19 @@ async def serve(
 ) -> None:
     """Serves until `stop` is set; `ready` gets the address. Raises as `running_master`, and StoreUnfitError when the
     master had to end by itself."""
-    async with running_master(settings) as master:
-        if ready:
-            ready(master.server.url)
-        waits = [asyncio.create_task(event.wait()) for event in (stop, master.failed)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
-    if master.failure:
-        raise StoreUnfitError(master.failure)
+
+    async def until_failure() -> None:
+        async with running_master(settings) as master:
+            if ready:
+                ready(master.server.url)
+            await master.failed.wait()
+        raise StoreUnfitError(master.failure or "")
+
+    # A task of its own, so that `stop` is heard during the start as well: a store may take minutes to load.
+    serving = asyncio.create_task(until_failure())
+    told = asyncio.create_task(stop.wait())
+    await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    serving.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving

@@ -60,7 +60,9 @@ class BackgroundLoops:
             except asyncio.CancelledError:
                 raise
             except Exception:
-                logger.exception("%s.%s failed; it starts again in %s s", self._name, role, self._restart_after_s)
+                logger.exception(
+                    "%s.%s failed; it starts again in %s s", self._name, role, self._restart_after_s
+                )
             await asyncio.sleep(self._restart_after_s)
 
     async def stop(self) -> None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tests.support.master import Api
 
 
+pytest_plugins = ["tests.support.req_report"]
+
+
 @pytest.fixture(scope="session")
 def store_server() -> Iterator[StoreServer]:
     """One real server for the session; each test has a shard of its own on it."""

@@ -1,0 +1,41 @@
+"""The code in README.md and docs/tutorial.md works as it is written."""
+
+import asyncio
+import re
+import types
+from pathlib import Path
+
+import pytest
+
+from worker_sdk import Worker
+
+ROOT = Path(__file__).parents[2]
+WRITTEN_URL = "http://127.0.0.1:8080"
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+
+
+def run(source: str, url: str) -> types.ModuleType:
+    module = types.ModuleType("page")
+    exec(compile(source.replace(WRITTEN_URL, url), "page", "exec"), module.__dict__)  # our own pages
+    return module
+
+
+@pytest.mark.parametrize(("page", "result"), [("README.md", "width"), ("docs/tutorial.md", None)])
+async def test_the_first_worker_and_pusher_of_the_page_work(
+    page: str, result: str | None, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker_page, pusher_page = blocks(page)[:2]
+    # A test has no module on disk that an isolated handler's process could import.
+    worker: Worker = run(worker_page.replace(", isolated=True", ""), url).worker
+    async with worker.running():
+        await asyncio.to_thread(run, pusher_page, url)
+    if result:
+        assert result in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", range(2, len(blocks("docs/tutorial.md"))))
+async def test_the_other_blocks_of_the_tutorial_work(number: int, url: str) -> None:
+    await asyncio.to_thread(run, blocks("docs/tutorial.md")[number], url)
