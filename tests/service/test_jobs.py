@@ -1,0 +1,389 @@
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import aiohttp
+import msgpack
+import pytest
+
+from jqmaster.clock import SystemClock
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.job import Cause, JobState
+from jqmaster.domain.outcome import Decision
+from jqmaster.errors import (
+    ConflictError,
+    JqmasterError,
+    NotFoundError,
+    OutcomeUnknownError,
+    StoreUnavailableError,
+)
+from jqmaster.runtime.orders import CancelOrders
+from jqmaster.runtime.worker_client import WorkerClient
+from jqmaster.service import jobs as module
+from jqmaster.service.jobs import JobService
+from jqmaster.service.waiters import FinishWaiters
+from jqmaster.store.events import EventListener
+from tests.support.fake_worker import FakeWorker
+from tests.support.store import StoreWorld
+from tests.support.waiting import wait_until
+
+
+class Served:
+    def __init__(self, world: StoreWorld) -> None:
+        self.world = world
+        self.waiters = FinishWaiters()
+        self.orders: list[tuple[str, str, str]] = []
+        self.admits: JqmasterError | None = None
+        self.service = JobService(
+            world.jobs,
+            world.inspector,
+            self.waiters,
+            SystemClock(),
+            tell_worker=self._tell,
+            admit=self._admit,
+        )
+
+    async def _tell(self, *order: str) -> None:
+        self.orders.append(order)  # type: ignore[arg-type]
+
+    def _admit(self) -> None:
+        if self.admits:
+            raise self.admits
+
+    @contextlib.asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        ready = asyncio.Event()
+        listener = EventListener(
+            self.world.shard,
+            on_wake=lambda message: None,
+            on_finished=self.waiters.finished,
+            on_gap=ready.set,
+        )
+        await listener.start()
+        await ready.wait()
+        yield
+        await listener.stop()
+
+
+@pytest.fixture
+async def served(world: StoreWorld) -> AsyncIterator[Served]:
+    one = Served(world)
+    await one.service.start()
+    yield one
+    await one.service.stop()
+
+
+# --- enqueue
+
+
+@pytest.mark.req("J1", "M1")
+async def test_the_same_id_and_content_again_is_no_second_job(served: Served) -> None:
+    spec = served.world.spec(argument=1)
+    assert await served.service.enqueue(spec) == (spec.id, True)
+    assert await served.service.enqueue(spec) == (spec.id, False)
+    assert (await served.world.inspector.counts())[JobState.READY] == 1
+
+
+@pytest.mark.req("M1")
+async def test_the_same_id_with_other_content_is_a_conflict(served: Served) -> None:
+    spec = served.world.spec(argument=1)
+    await served.service.enqueue(spec)
+    with pytest.raises(ConflictError) as conflict:
+        await served.service.enqueue(replace(spec, priority=1))
+    assert conflict.value.code == "id_taken"
+    assert (await served.world.get(spec.id)).priority == 0
+
+
+@pytest.mark.req("M1")
+async def test_an_idempotency_key_stands_for_its_first_request(served: Served) -> None:
+    spec = served.world.spec(argument=1)
+    first, is_new = await served.service.enqueue(spec, "key")
+    again = await served.service.enqueue(replace(spec, id=new_id()), "key")
+    assert (is_new, again) == (True, (first, False))
+    with pytest.raises(ConflictError) as conflict:
+        await served.service.enqueue(served.world.spec(argument=2), "key")
+    assert conflict.value.code == "idempotency_key_reused"
+    assert (await served.world.inspector.counts())[JobState.READY] == 1
+
+
+@pytest.mark.req("M1")
+async def test_concurrent_requests_with_one_key_make_one_job(served: Served) -> None:
+    spec = served.world.spec(argument=1)
+    answers = await asyncio.gather(
+        *[served.service.enqueue(replace(spec, id=new_id()), "key") for _ in range(30)]
+    )
+    assert len({job_id for job_id, _ in answers}) == 1
+    assert [is_new for _, is_new in answers].count(True) == 1
+
+
+async def test_concurrent_requests_share_calls_to_the_store(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    enqueue = served.world.jobs.enqueue
+
+    async def counted(specs: list) -> list:
+        sizes.append(len(specs))
+        return await enqueue(specs)
+
+    monkeypatch.setattr(served.service._enqueues, "_flush", counted)
+    specs = [served.world.spec(argument=n) for n in range(400)]
+    answers = await asyncio.gather(*[served.service.enqueue(spec) for spec in specs])
+    assert answers == [(spec.id, True) for spec in specs]
+    assert len(sizes) <= 40
+
+
+async def test_a_taken_id_in_a_shared_call_hurts_nobody_else(served: Served) -> None:
+    taken = served.world.spec(argument=1)
+    await served.service.enqueue(taken)
+    specs = [served.world.spec(argument=n) for n in range(5)] + [replace(taken, priority=9)]
+    answers = await asyncio.gather(*[served.service.enqueue(s) for s in specs], return_exceptions=True)
+    assert answers[:5] == [(spec.id, True) for spec in specs[:5]]
+    assert isinstance(answers[5], ConflictError)
+
+
+@pytest.mark.req("M1")
+async def test_a_store_that_takes_no_more_refuses_before_anything_happens(served: Served) -> None:
+    served.admits = StoreUnavailableError("full", retry_after_s=1)
+    spec = served.world.spec()
+    async with served.world.unchanged():
+        for refused in (
+            served.service.enqueue(spec),
+            served.service.enqueue(spec, "key"),
+            served.service.enqueue_bulk([spec]),
+        ):
+            with pytest.raises(StoreUnavailableError):
+                await refused
+
+
+async def test_an_unknown_outcome_reaches_the_caller_as_such(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unknown(specs: list) -> list:
+        raise OutcomeUnknownError("lost", retry_after_s=1)
+
+    monkeypatch.setattr(served.service._enqueues, "_flush", unknown)
+    with pytest.raises(OutcomeUnknownError):
+        await served.service.enqueue(served.world.spec())
+
+
+# --- bulk
+
+
+@pytest.mark.req("S3")
+async def test_a_bulk_is_accepted_in_order_and_again_without_doubling(served: Served) -> None:
+    specs = [served.world.spec(argument=n) for n in range(1200)]
+    ids = [spec.id for spec in specs]
+    assert await served.service.enqueue_bulk(specs) == ids
+    assert await served.service.enqueue_bulk(specs) == ids
+    assert (await served.world.inspector.counts())[JobState.READY] == 1200
+
+
+@pytest.mark.req("M1")
+async def test_one_taken_id_refuses_the_whole_bulk_and_is_named(served: Served) -> None:
+    specs = [served.world.spec(argument=n) for n in range(700)]
+    await served.service.enqueue(replace(specs[3], priority=5))
+    await served.service.enqueue(replace(specs[650], priority=5))
+    async with served.world.unchanged():
+        with pytest.raises(ConflictError) as conflict:
+            await served.service.enqueue_bulk(specs)
+    assert [error.loc for error in conflict.value.errors] == [("jobs", 3, "id"), ("jobs", 650, "id")]
+
+
+async def test_one_id_for_two_jobs_of_a_bulk_refuses_it(served: Served) -> None:
+    spec = served.world.spec(argument=1)
+    async with served.world.unchanged():
+        with pytest.raises(ConflictError) as conflict:
+            await served.service.enqueue_bulk([spec, served.world.spec(), replace(spec, priority=1)])
+    assert [error.loc for error in conflict.value.errors] == [("jobs", 2, "id")]
+    assert await served.service.enqueue_bulk([spec, spec]) == [spec.id, spec.id]
+
+
+# --- results
+
+
+async def running_kept(served: Served, **fields: object) -> tuple[str, object]:
+    return await served.world.running(keep_result=True, **fields)
+
+
+async def succeed(served: Served, worker: str, job: object) -> None:
+    result = msgpack.packb({"type": "success", "result": 1})
+    assert await served.world.jobs.settle_success(worker, [(job.job_id, job.token, result)]) == [True]  # type: ignore[attr-defined]
+
+
+@pytest.mark.req("J14", "M10")
+async def test_a_long_poll_returns_as_soon_as_the_job_ends(served: Served) -> None:
+    worker, job = await running_kept(served)
+    async with served.listening():
+        polls = [asyncio.create_task(served.service.result(job.job_id, wait_s=60)) for _ in range(5)]
+        await wait_until(lambda: len(served.waiters._waiting.get(job.job_id, ())) == 5)
+        await asyncio.sleep(0.05)
+        began_s = asyncio.get_running_loop().time()
+        await succeed(served, worker, job)
+        results = await asyncio.wait_for(asyncio.gather(*polls), 30)
+        assert asyncio.get_running_loop().time() - began_s < module.LOOK_AGAIN_S
+    assert all(isinstance(result, bytes) for result in results)
+
+
+@pytest.mark.req("M10")
+async def test_a_word_that_comes_before_the_stores_answer_is_not_missed(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The two travel on different connections."""
+    monkeypatch.setattr(module, "LOOK_AGAIN_S", 600)
+    worker, job = await running_kept(served)
+    fetch = served.world.jobs.fetch_result
+    calls = 0
+
+    async def overtaken(job_id: str, *, watch: bool) -> object:
+        nonlocal calls
+        calls += 1
+        answer = await fetch(job_id, watch=watch)
+        if calls == 1:
+            await succeed(served, worker, job)
+            served.waiters.finished(job_id)
+        return answer
+
+    monkeypatch.setattr(served.world.jobs, "fetch_result", overtaken)
+    result = await asyncio.wait_for(served.service.result(job.job_id, wait_s=60), 15)
+    assert isinstance(result, bytes)
+
+
+@pytest.mark.req("M10")
+async def test_a_lost_word_costs_only_a_while(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_AGAIN_S", 0.1)
+    worker, job = await running_kept(served)
+    poll = asyncio.create_task(served.service.result(job.job_id, wait_s=60))
+    await wait_until(lambda: served.waiters._waiting)
+    await succeed(served, worker, job)
+    assert isinstance(await asyncio.wait_for(poll, 15), bytes)
+
+
+@pytest.mark.req("M2", "M10")
+async def test_when_the_wait_is_over_the_state_is_told(served: Served) -> None:
+    _, job = await running_kept(served)
+    assert await served.service.result(job.job_id, wait_s=0) == JobState.RUNNING
+    assert await served.service.result(job.job_id, wait_s=0.1) == JobState.RUNNING
+    assert not served.waiters._waiting
+
+
+@pytest.mark.req("J6", "J14")
+async def test_what_is_not_kept_or_not_known_is_none_at_once(served: Served) -> None:
+    worker, job = await served.world.running()
+    await succeed(served, worker, job)
+    for job_id in (job.job_id, new_id(), "no id", "../x"):
+        assert await asyncio.wait_for(served.service.result(job_id, wait_s=60), 15) is None
+
+
+@pytest.mark.req("J9", "M10")
+async def test_a_waiting_poll_ends_with_a_final_failure_or_a_cancel(served: Served) -> None:
+    async with served.listening():
+        worker, job = await running_kept(served)
+        poll = asyncio.create_task(served.service.result(job.job_id, wait_s=60))
+        await wait_until(lambda: served.waiters._waiting)
+        await asyncio.sleep(0.05)
+        decision = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
+        assert await served.world.fail(worker, job, decision)
+        assert await asyncio.wait_for(poll, 15) == b"failed result"
+        _, job = await running_kept(served)
+        poll = asyncio.create_task(served.service.result(job.job_id, wait_s=60))
+        await wait_until(lambda: served.waiters._waiting)
+        await asyncio.sleep(0.05)
+        await served.service.cancel(job.job_id)
+        assert await asyncio.wait_for(poll, 15) is None
+
+
+async def test_a_poll_that_is_given_up_leaves_nothing(served: Served) -> None:
+    _, job = await running_kept(served)
+    poll = asyncio.create_task(served.service.result(job.job_id, wait_s=60))
+    await wait_until(lambda: served.waiters._waiting)
+    poll.cancel()
+    await asyncio.gather(poll, return_exceptions=True)
+    assert not served.waiters._waiting
+
+
+# --- cancel and the other steering
+
+
+@pytest.mark.req("M9")
+async def test_cancelling_a_waiting_job_tells_nobody(served: Served) -> None:
+    job_id = await served.world.enqueue()
+    await served.service.cancel(job_id)
+    await served.service.stop()
+    assert (await served.world.state(job_id), served.orders) == (JobState.CANCELED, [])
+
+
+@pytest.mark.req("M9")
+async def test_cancelling_a_running_job_tells_its_worker(served: Served) -> None:
+    worker, job = await served.world.running()
+    await served.service.cancel(job.job_id)
+    assert await served.world.state(job.job_id) == JobState.CANCELED
+    await wait_until(lambda: served.orders)
+    assert served.orders == [(worker, job.job_id, job.token)]
+
+
+@pytest.mark.req("M9", "D14")
+async def test_the_order_reaches_the_endpoint_of_the_worker(served: Served) -> None:
+    world = served.world
+    client = WorkerClient(aiohttp.TCPConnector(), timeout_s=2)
+    await client.start()
+    async with FakeWorker().serving() as endpoint:
+        await endpoint.join(world.workers)
+        served.service._tell_worker = CancelOrders(world.workers, client, lambda: 7)
+        job_id = await world.enqueue()
+        (job,) = await world.claim(endpoint.id)
+        await served.service.cancel(job_id)
+        await wait_until(lambda: endpoint.cancels)
+        assert endpoint.cancels == [(job_id, {"token": job.token, "epoch": 7})]
+    await client.stop()
+
+
+@pytest.mark.req("M9")
+async def test_what_does_not_apply_is_a_conflict_that_names_the_state(served: Served) -> None:
+    world = served.world
+    worker, job = await world.running()
+    changes = {"priority": 1, "run_at_ms": None, "max_retry": None, "timeout_ms": None}
+    for act in (
+        served.service.retry(job.job_id),
+        served.service.run_now(job.job_id),
+        served.service.delete(job.job_id),
+        served.service.patch(job.job_id, **changes),
+    ):
+        with pytest.raises(ConflictError) as conflict:
+            await act
+        assert conflict.value.code == "job_running"
+    await succeed(served, worker, job)
+    with pytest.raises(ConflictError) as conflict:
+        await served.service.cancel(job.job_id)
+    assert conflict.value.code == "job_succeeded"
+
+
+@pytest.mark.req("M9")
+async def test_an_unknown_job_is_told_apart(served: Served) -> None:
+    service = served.service
+    for job_id in (new_id(), "no id"):
+        for act in (
+            service.view(job_id),
+            service.cancel(job_id),
+            service.retry(job_id),
+            service.run_now(job_id),
+            service.delete(job_id),
+        ):
+            with pytest.raises(NotFoundError) as unknown:
+                await act
+            assert unknown.value.code == "unknown_job"
+
+
+@pytest.mark.req("M4")
+async def test_a_view_lists_every_attempt_and_the_present_one_last(served: Served) -> None:
+    world = served.world
+    worker, job = await world.running()
+    await world.fail(worker, job, Decision(JobState.READY, "failure", cause=Cause.ERROR, is_counted=True))
+    (again,) = await world.claim(worker)
+    detail = await served.service.view(job.job_id)
+    assert [(a.attempt, a.outcome) for a in detail.attempts] == [(1, "failure"), (2, None)]
+    await succeed(served, worker, again)
+    detail = await served.service.view(job.job_id)
+    assert [(a.attempt, a.outcome) for a in detail.attempts] == [(1, "failure"), (2, "success")]
+    assert detail.attempts[-1].finished_at_ms
