@@ -211,7 +211,7 @@ async def test_whoever_cannot_sign_starts_nothing(
         {"nonce": nonce},
         {"secret": "x" * 43},
         {"timestamp_ms": now_ms - 301_000},
-        {"timestamp_ms": now_ms + 302_000},
+        {"timestamp_ms": now_ms + 400_000},
         {"path": "/status"},
         {"path": "/jobs/"},
         {"signed_method": "GET"},
