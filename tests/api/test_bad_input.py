@@ -1,6 +1,7 @@
 """Bad input over real HTTP: what cannot be parsed, what is understood and refused, and that nothing of it stays.
 
-Row numbers are those of tests/contract/test_bad_input_rows.py.
+Row numbers are those of tests/contract/test_bad_input_rows.py. Costs are CPU seconds of this thread, in which client
+and master both live: other processes do not change them.
 """
 
 import asyncio
@@ -285,15 +286,15 @@ async def test_a_bomb_of_empty_maps_is_refused_before_it_unfolds(api: Api) -> No
         await refuses_within(api, body, 413, 12 * MIB)
         times = []
         for _ in range(3):
-            began = time.perf_counter()
+            began = time.thread_time()
             assert (await send(api, body))[0] == 413
-            times.append(time.perf_counter() - began)
+            times.append(time.thread_time() - began)
         assert min(times) < 0.1
     text = b"[" + b"{}," * 350_000 + b"{}]"
-    began = time.perf_counter()
+    began = time.thread_time()
     status, problem = await send(api, b'{"name":"work","argument":' + text + b"}", "application/json")
     assert (status, problem["code"]) == (413, "too_many_nodes")
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5
 
 
 @pytest.mark.row(37)
@@ -335,9 +336,9 @@ async def test_a_key_of_the_envelope_that_is_no_string_is_refused(api: Api, key:
 async def test_a_key_of_the_argument_that_is_no_string_is_refused(api: Api) -> None:
     many = b"\xde\x03\xe8" + b"".join(msgpack.packb(n * (2**61 - 1) % 2**64) + b"\x01" for n in range(1000))
     for argument in (b"\x81\x01\x01", b"\x91\x81\xc0\x01", b"\x81\xc4\x01a\x01", many):
-        began = time.perf_counter()
+        began = time.thread_time()
         await refuses(api, with_argument(argument), 422, "key_not_str")
-        assert time.perf_counter() - began < 0.5
+        assert time.thread_time() - began < 0.5
 
 
 @pytest.mark.row(41)
@@ -646,10 +647,10 @@ async def test_head_and_options_have_no_body_and_tell_nothing(shared: tuple[Mast
 @pytest.mark.row(22)
 async def test_ranges_are_ignored(open_api: Api) -> None:
     ranges = "bytes=" + ",".join(f"{n}-{n}" for n in range(1_000))
-    began = time.perf_counter()
+    began = time.thread_time()
     response = await open_api.http.get("/openapi.json", headers={"Range": ranges})
     assert response.status_code == 200
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5
 
 
 # --- memory

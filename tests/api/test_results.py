@@ -64,7 +64,7 @@ async def test_an_unfinished_job_answers_its_state(api: Api) -> None:
     assert await result_of(api, job_id) == (202, {"state": "ready"})
     began = time.monotonic()
     assert await result_of(api, job_id, "?wait=0.3") == (202, {"state": "ready"})
-    assert 0.3 <= time.monotonic() - began < 2
+    assert 0.3 <= time.monotonic() - began < 5
 
 
 @pytest.mark.req("J14", "M10")
@@ -79,7 +79,7 @@ async def test_a_long_poll_is_answered_when_the_job_ends(api: Api) -> None:
         began = time.monotonic()
         await worker.end(job, result=1)
         answers = await asyncio.gather(*polls)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 5
         assert [status for status, _ in answers] == [200] * 3
 
 
