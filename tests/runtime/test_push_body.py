@@ -2,7 +2,7 @@ import struct
 
 import msgpack
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jqmaster.domain.ids import new_id
@@ -42,6 +42,7 @@ def as_maps(worker_id: str, epoch: int, one: Claim) -> dict[str, object]:
 
 
 @pytest.mark.req("J10")
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.tuples(VALUES, st.integers(1, 2**32 - 1), st.integers(1, 10**10), st.text(min_size=1, max_size=40),
