@@ -52,6 +52,9 @@ class Dispatcher:
         self._wake = asyncio.Event()
         self._wants_refresh = True
         self._refreshed_at_s = 0.0
+        # Sets of names that had no more ready jobs when last asked, and how often jobs became ready in all.
+        self._exhausted: set[tuple[str, ...]] = set()
+        self._times_ready = 0
         self._loops = BackgroundLoops("dispatcher")
         self._pushes: set[asyncio.Task[None]] = set()
         self._is_stopping = False
@@ -79,10 +82,14 @@ class Dispatcher:
             case ["workers"]:
                 self._wants_refresh = True
             case ["ready"]:
-                pass
+                self._became_ready()
             case _:
                 return
         self._wake.set()
+
+    def _became_ready(self) -> None:
+        self._times_ready += 1
+        self._exhausted.clear()
 
     async def _run(self) -> None:
         while True:
@@ -110,14 +117,14 @@ class Dispatcher:
             workers, now_ms = await self._workers.all_with_time()
             self._fleet.refresh(workers, now_ms)
             self._refreshed_at_s = self._clock.monotonic_s()
-        exhausted: set[tuple[str, ...]] = set()
+            self._became_ready()  # nobody may have said so: polling makes it sure
         while assignment := next_assignment(
-            self._fleet.candidates(exhausted), max_jobs_per_push=self._max_push_jobs
+            self._fleet.candidates(self._exhausted), max_jobs_per_push=self._max_push_jobs
         ):
             member = self._fleet.get(assignment.worker_id)
             assert member
             names = member.names
-            sent_at_s = self._clock.monotonic_s()
+            sent_at_s, times_ready = self._clock.monotonic_s(), self._times_ready
             try:
                 claim = await self._jobs.claim(
                     self._leadership.epoch, assignment.worker_id, names, assignment.limit
@@ -125,7 +132,7 @@ class Dispatcher:
             except DamagedError as exc:
                 # Only those who run these names are held up by it.
                 logger.error("cannot claim for worker %s: %s", assignment.worker_id, exc.detail)
-                exhausted.add(names)
+                self._exhausted.add(names)
                 continue
             match claim:
                 case NotClaimed.STALE_EPOCH:
@@ -137,8 +144,12 @@ class Dispatcher:
                     member.busy = member.worker.spec.max_jobs
                 case Claim():
                     member.busy = claim.busy
-                    if len(claim.jobs) + claim.passed_over < assignment.limit:
-                        exhausted.add(names)
+                    # What became ready while the claim was on its way may not have been seen by it.
+                    if (
+                        len(claim.jobs) + claim.passed_over < assignment.limit
+                        and times_ready == self._times_ready
+                    ):
+                        self._exhausted.add(names)
                     if claim.jobs:
                         self._push_soon(member, claim, sent_at_s)
 
@@ -206,6 +217,7 @@ class Dispatcher:
             if not await self._jobs.return_offers(self._leadership.epoch, member.worker.id, returned):
                 self._on_stale()
             self._fleet.freed(member.worker.id, len(returned))
+            self._became_ready()
 
     def _heed(
         self, member: Member, reason: str, retry_after_s: float | None, claim: Claim, job_id: str
