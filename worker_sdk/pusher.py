@@ -61,9 +61,6 @@ def make_job(
     headers: Mapping[str, str] | None = None,
     retry: Mapping[str, Any] | None = None,
     rerun_lost: bool | None = None,
-    unique: Mapping[str, Any] | None = None,
-    notify_url: str | None = None,
-    batch: str | None = None,
 ) -> JobMap:
     """A job as the master takes it, with an ID. Durations in seconds; an instant needs a time zone (else ValueError)."""
     job: JobMap = {
@@ -81,9 +78,6 @@ def make_job(
         "headers": None if headers is None else dict(headers),
         "retry": None if retry is None else dict(retry),
         "rerun_lost": rerun_lost,
-        "unique": None if unique is None else dict(unique),
-        "notify_url": notify_url,
-        "batch": batch,
     }
     return {field: value for field, value in job.items() if value is not None or field == "argument"}
 
