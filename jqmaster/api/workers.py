@@ -32,16 +32,19 @@ async def register(call: Call) -> Reply:
 
 async def heartbeat(call: Call) -> Reply:
     request = await call.read(HeartbeatRequest)
-    tokens = {claim.job_id: claim.token for claim in request.running}
-    answer = await call.services.workers.heartbeat(call.path["worker_id"], list(tokens.items()), request.free, request.as_of_ms)
+    # A worker may owe results for two claims of one job: an earlier, lost one and the present.
+    claims = list(dict.fromkeys((claim.job_id, claim.token) for claim in request.running))
+    answer = await call.services.workers.heartbeat(
+        call.path["worker_id"], claims, request.free, request.as_of_ms
+    )
     return Reply(
         200,
         {
             "epoch": answer.epoch,
             "store_time_ms": answer.now_ms,
             "lease_until_ms": answer.now_ms + call.services.settings.lease_ms,
-            "cancel": [{"job_id": i, "token": tokens[i]} for i in answer.to_cancel],
-            "lost": [{"job_id": i, "token": tokens[i]} for i in answer.lost],
+            "cancel": [{"job_id": job_id, "token": token} for job_id, token in answer.to_cancel],
+            "lost": [{"job_id": job_id, "token": token} for job_id, token in answer.lost],
             "drain": answer.is_draining,
             "detached": answer.is_detached,
         },
