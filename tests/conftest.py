@@ -34,9 +34,11 @@ async def world(store_server: StoreServer) -> AsyncIterator[StoreWorld]:
     """A shard of its own on the real server, with a clock that the test moves; ends with fsck and a look for leaked keys."""
     client = StoreClient(store_server.url, connections=8)
     shard = Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
-    async with StoreWorld.on(shard) as one:
-        yield one
-    await client.close()
+    try:
+        async with StoreWorld.on(shard) as one:
+            yield one
+    finally:
+        await client.close()
 
 
 @pytest.fixture

@@ -14,14 +14,14 @@ from jqmaster.store.shard import Shard
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The store's answer to a heartbeat. `epoch` is 0 before the first election."""
+    """The store's answer to a heartbeat; claims as (job ID, token). `epoch` is 0 before the first election."""
 
     now_ms: int
     epoch: int
     is_draining: bool
     is_detached: bool
-    to_cancel: frozenset[str]
-    lost: frozenset[str]
+    to_cancel: frozenset[tuple[str, str]]
+    lost: frozenset[tuple[str, str]]
 
 
 class WorkerStore:
@@ -92,8 +92,8 @@ class WorkerStore:
                 codec.epoch_number(epoch),
                 bool(draining),
                 bool(detached),
-                earlier.to_cancel | {raw.decode() for raw in to_cancel},
-                earlier.lost | {raw.decode() for raw in lost},
+                earlier.to_cancel | {claims[start + n] for n in to_cancel},
+                earlier.lost | {claims[start + n] for n in lost},
             )
         return answer
 

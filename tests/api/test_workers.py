@@ -185,6 +185,11 @@ async def test_foreign_and_repeated_tokens_in_a_heartbeat(api: Api, worker: Scri
         "POST", f"/api/workers/{worker.id}/heartbeat", {"running": [wrong], "free": 1}
     )
     assert answer["lost"] == [wrong]
+    # Two claims of one job, of which only one is the present: each is judged by itself.
+    status, answer = await api.call(
+        "POST", f"/api/workers/{worker.id}/heartbeat", {"running": [own, wrong], "free": 1}
+    )
+    assert answer["lost"] == [wrong]
     await worker.end(job)
 
 

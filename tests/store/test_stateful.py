@@ -319,7 +319,7 @@ class QueueMachine(RuleBasedStateMachine):
         claims = [(i, self.jobs[i].token) for i in mine] + dead
         answer = self.run(self.world.workers.renew(worker, claims, 0))
         now = self.workers[worker] = self.world.now_ms
-        assert answer.to_cancel | answer.lost == {i for i, _ in dead}
+        assert answer.to_cancel | answer.lost == set(dead)
         for job_id in mine:
             self.jobs[job_id].lease_ms = min(now + LEASE_MS, self.jobs[job_id].deadline_ms)
 

@@ -2,7 +2,7 @@
 -- A worker's heartbeat: it lives, and it keeps the claims that it names and still holds.
 -- KEYS worker:hash workers:zset running:zset epoch:string
 -- ARGV now_ms worker_id worker_id_bytes free as_of_ms(how late, at least, the claims were listed; 0: unknown) lease_ms offer_ms grace_ms job_prefix [+ id token_bytes]
--- REPLY ok:now_ms,epoch,is_draining,is_detached,[id to cancel],[id lost] | unknown
+-- REPLY ok:now_ms,epoch,is_draining,is_detached,[index from 0 of each claim to cancel],[of each that is lost] | unknown
 -- CHECKS FIRST that the worker is registered; then state, token and worker of each claim
 -- include lib/time.lua
 -- include lib/record.lua
@@ -29,9 +29,9 @@ for i = FIRST, #ARGV, WIDTH do
     renewed[#renewed + 1] = math.min(now_ms + lease_ms, deadline_ms)
     renewed[#renewed + 1] = id
   elseif is_ours and state == STATE.canceled then
-    to_cancel[#to_cancel + 1] = id
+    to_cancel[#to_cancel + 1] = (i - FIRST) / WIDTH
   else
-    lost[#lost + 1] = id
+    lost[#lost + 1] = (i - FIRST) / WIDTH
   end
 end
 redis.call('ZADD', workers_key, now_ms, worker_id)
