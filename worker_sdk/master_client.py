@@ -1,4 +1,4 @@
-"""Calls to masters from the event loop: results and confirmations."""
+"""Calls to masters from the event loop."""
 
 import io
 from typing import Any, Final
@@ -15,20 +15,24 @@ from worker_sdk.masters import (
 )
 
 _LARGE_BODY_BYTES: Final = 512 * 1024
-_TIMEOUT: Final = aiohttp.ClientTimeout(total=15, sock_connect=3)
+_CONNECT_TIMEOUT_S: Final = 3.0
 
 
 class MasterClient:
     """One call, one try: repeating is the caller's business. aiohttp, because httpx costs ten times the CPU here."""
 
-    def __init__(self, masters: Masters, token: str | None) -> None:
+    def __init__(self, masters: Masters, token: str | None, *, timeout_s: float = 15.0) -> None:
         self._masters = masters
+        self._timeout = aiohttp.ClientTimeout(
+            total=timeout_s, sock_connect=min(timeout_s, _CONNECT_TIMEOUT_S)
+        )
         self._headers = headers_for(token)
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
+        """In the event loop that will make the calls."""
         self._session = aiohttp.ClientSession(
-            timeout=_TIMEOUT,
+            timeout=self._timeout,
             headers=self._headers,
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),

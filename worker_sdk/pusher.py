@@ -13,6 +13,7 @@ import httpx
 import uuid_utils
 
 from worker_sdk.errors import NotFinishedError, RefusedError, UnavailableError
+from worker_sdk.master_client import MasterClient
 from worker_sdk.masters import Answer, Masters, MasterUnreachableError, headers_for, pause_s, read_answer
 from worker_sdk.wire import encode
 
@@ -85,18 +86,10 @@ def make_job(
 class _Calls:
     """What both pushers know: addresses, patience, and what an answer means."""
 
-    def __init__(
-        self, master: str | Sequence[str], token: str | None, timeout_s: float, max_wait_s: float
-    ) -> None:
+    def __init__(self, master: str | Sequence[str], timeout_s: float, max_wait_s: float) -> None:
         self._masters = Masters(master)
         self._timeout_s = timeout_s
         self._max_wait_s = max_wait_s
-        self._options: dict[str, Any] = {
-            "headers": headers_for(token),
-            "timeout": timeout_s,
-            "follow_redirects": False,
-            "trust_env": False,
-        }
 
 
 class _Attempts:
@@ -138,8 +131,9 @@ class Pusher(_Calls):
         timeout_s: float = 10.0,
         max_wait_s: float = 60.0,
     ) -> None:
-        super().__init__(master, token, timeout_s, max_wait_s)
-        self._client = httpx.AsyncClient(**self._options)
+        super().__init__(master, timeout_s, max_wait_s)
+        self._client = MasterClient(self._masters, token, timeout_s=timeout_s)
+        self._is_started = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -150,7 +144,7 @@ class Pusher(_Calls):
         await self.aclose()
 
     async def aclose(self) -> None:
-        await self._client.aclose()
+        await self._client.stop()
 
     async def enqueue(
         self,
@@ -216,17 +210,19 @@ class Pusher(_Calls):
     async def _call(
         self, method: str, path: str, body: bytes | None = None, job_ids: Sequence[str] = ()
     ) -> Answer:
+        if not self._is_started:
+            self._is_started = True
+            await self._client.start()
         attempts = _Attempts(self._masters, self._max_wait_s, job_ids)
         while True:
             address = self._masters.current
             failed: Answer | MasterUnreachableError
             try:
-                response = await self._client.request(method, address + path, content=body)
-                failed = answer = _read(response)
+                failed = answer = await self._client.call(method, path, body)
                 if not answer.is_transient:
                     return _unless_refused(answer)
-            except (httpx.TransportError, MasterUnreachableError) as exc:
-                failed = MasterUnreachableError(f"{address}: {type(exc).__name__}")
+            except MasterUnreachableError as exc:
+                failed = exc
             self._masters.failed(address)
             await asyncio.sleep(attempts.next_pause_s(failed))
 
@@ -242,8 +238,10 @@ class SyncPusher(_Calls):
         timeout_s: float = 10.0,
         max_wait_s: float = 60.0,
     ) -> None:
-        super().__init__(master, token, timeout_s, max_wait_s)
-        self._client = httpx.Client(**self._options)
+        super().__init__(master, timeout_s, max_wait_s)
+        self._client = httpx.Client(
+            headers=headers_for(token), timeout=timeout_s, follow_redirects=False, trust_env=False
+        )
 
     def __enter__(self) -> Self:
         return self
