@@ -69,7 +69,9 @@ async def _drain(system: System, count: int) -> None:
 
 
 async def _succeeded(session: aiohttp.ClientSession, url: str) -> int:
-    async with session.get(f"{url}/api/jobs?limit=1&state=succeeded", headers={"Accept": "application/json"}) as response:
+    async with session.get(
+        f"{url}/api/jobs?limit=1&state=succeeded", headers={"Accept": "application/json"}
+    ) as response:
         return int((await response.json())["counts"]["succeeded"])
 
 
@@ -126,7 +128,11 @@ def _per_job(system: System, before: dict[str, float], seconds: float, count: in
 
 def _quantiles(unit: str, seconds: Sequence[float]) -> Figures:
     cuts = statistics.quantiles(seconds, n=100)
-    return {f"p50_{unit}": cuts[49] * 1000, f"p99_{unit}": cuts[98] * 1000, f"max_{unit}": max(seconds) * 1000}
+    return {
+        f"p50_{unit}": cuts[49] * 1000,
+        f"p99_{unit}": cuts[98] * 1000,
+        f"max_{unit}": max(seconds) * 1000,
+    }
 
 
 BENCHMARKS: dict[str, Callable[[], Awaitable[Figures]]] = {
@@ -140,7 +146,9 @@ BENCHMARKS: dict[str, Callable[[], Awaitable[Figures]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("--only", choices=BENCHMARKS, action="append", help="run only this one; may be repeated")
+    parser.add_argument(
+        "--only", choices=BENCHMARKS, action="append", help="run only this one; may be repeated"
+    )
     parser.add_argument("--runs", type=int, default=1, help="runs of each; the median of each figure is told")
     options = parser.parse_args()
     table = Table(title=f"median of {options.runs} run(s), appendfsync always")
@@ -148,7 +156,9 @@ def main() -> None:
     table.add_column("figures")
     for name in options.only or BENCHMARKS:
         runs = [asyncio.run(_figures(name)) for _ in range(options.runs)]
-        median: dict[str, Any] = {key: round(statistics.median(run[key] for run in runs), 1) for key in runs[0]}
+        median: dict[str, Any] = {
+            key: round(statistics.median(run[key] for run in runs), 1) for key in runs[0]
+        }
         print(json.dumps({"benchmark": name, "runs": options.runs, **median}), flush=True)
         table.add_row(name, "  ".join(f"{key} {value:g}" for key, value in median.items()))
     Console(stderr=True, width=160).print(table)

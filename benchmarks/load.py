@@ -48,7 +48,11 @@ def running_system(*, workers: int = 1, max_jobs: int = 200) -> Iterator[System]
         def spawn(*arguments: str) -> psutil.Process:
             log = stack.enter_context((directory / "log").open("ab"))
             process = subprocess.Popen(
-                [sys.executable, "-m", "jqmaster", *arguments], cwd=ROOT, env=environment, stdout=log, stderr=log
+                [sys.executable, "-m", "jqmaster", *arguments],
+                cwd=ROOT,
+                env=environment,
+                stdout=log,
+                stderr=log,
             )
             stack.callback(_end, process)
             return psutil.Process(process.pid)
@@ -57,7 +61,14 @@ def running_system(*, workers: int = 1, max_jobs: int = 200) -> Iterator[System]
         _until(lambda: httpx.get(f"{url}/readyz", trust_env=False).status_code == 200, directory / "log")
         spawned = tuple(spawn("worker", "benchmarks.worker:worker", "--master", url) for _ in range(workers))
         _until(
-            lambda: len(httpx.get(f"{url}/api/workers", headers={"Accept": "application/json"}, trust_env=False).json()["workers"]) == workers,
+            lambda: (
+                len(
+                    httpx.get(
+                        f"{url}/api/workers", headers={"Accept": "application/json"}, trust_env=False
+                    ).json()["workers"]
+                )
+                == workers
+            ),
             directory / "log",
         )
         store = next(p for p in master.children(recursive=True) if "valkey" in p.name())

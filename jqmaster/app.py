@@ -62,6 +62,7 @@ class Master:
         store_url: str,
         mark: str,
         clock: Clock,
+        *,
         embedded: EmbeddedValkey | None = None,
     ) -> None:
         self.settings = settings
@@ -272,7 +273,7 @@ async def running_master(settings: Settings, clock: Clock | None = None) -> Asyn
         stack.push_async_callback(client.close)
         require(await probe(client.redis, settings), settings)
         mark = await generation.mark(Shard(client, Keys(settings.shard)), uuid.uuid4().hex)
-        master = Master(settings, client, url, mark, clock or SystemClock(), embedded)
+        master = Master(settings, client, url, mark, clock or SystemClock(), embedded=embedded)
         await stack.enter_async_context(running(master.components()))
         # Known only now: the system may have chosen the port.
         master.guard.forbid(settings.host, master.server.port)

@@ -31,8 +31,12 @@ FINISH_WITHIN_S = 180.0
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="examples.stdlib", description=__doc__)
-    parser.add_argument("--once", action="store_true", help="end by itself; exit status 0 only if all came out as expected")
-    parser.add_argument("--port", type=int, default=8080, help="port of the master; a free one if it is taken")
+    parser.add_argument(
+        "--once", action="store_true", help="end by itself; exit status 0 only if all came out as expected"
+    )
+    parser.add_argument(
+        "--port", type=int, default=8080, help="port of the master; a free one if it is taken"
+    )
     options = parser.parse_args()
     with contextlib.suppress(KeyboardInterrupt):
         sys.exit(asyncio.run(show(options.port, once=options.once)))
@@ -102,15 +106,26 @@ async def work(url: str, console: Console) -> list[str]:
     story: deque[str] = deque(maxlen=8)
     async with Pusher(url) as pusher:
         started_s = time.monotonic()
-        ids = await pusher.enqueue_many({"name": BACKLOG, "argument": str(path), "keep_result": True} for path in files)
+        ids = await pusher.enqueue_many(
+            {"name": BACKLOG, "argument": str(path), "keep_result": True} for path in files
+        )
         story.append(f"enqueued {len(ids)} files in {time.monotonic() - started_s:.2f} s")
         retry = {"base_s": 0.5, "factor": 2.0, "max_s": 5.0, "jitter": False}
         flaky = await pusher.enqueue("archive.connect", "archive-7", retry=retry, keep_result=True)
         urgent = await pusher.enqueue(BACKLOG, contextlib.__file__, priority=-10, keep_result=True)
         summary = await pusher.enqueue("source.summarise", ids, priority=10, keep_result=True, timeout=60)
-        story.append("enqueued an urgent file (priority -10), an archive that fails twice, and the summary of it all")
+        story.append(
+            "enqueued an urgent file (priority -10), an archive that fails twice, and the summary of it all"
+        )
         with Live(console=console, refresh_per_second=8, transient=False) as live:
-            await watch(url, pusher, story, live, len(ids), {flaky: "archive", urgent: "urgent file", summary: "summary"})
+            await watch(
+                url,
+                pusher,
+                story,
+                live,
+                len(ids),
+                {flaky: "archive", urgent: "urgent file", summary: "summary"},
+            )
         return await verify(pusher, console, ids, flaky, urgent, summary)
 
 
@@ -120,7 +135,9 @@ async def watch(
     """Shows counts, throughput and what becomes of the special jobs until all of them are over."""
     told: dict[str, Any] = {}
     began_s = time.monotonic()
-    async with httpx.AsyncClient(base_url=url, headers={"Accept": "application/json"}, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=url, headers={"Accept": "application/json"}, trust_env=False
+    ) as client:
         while time.monotonic() - began_s < FINISH_WITHIN_S:
             counts = (await client.get("/api/jobs?limit=1")).json()["counts"]
             for job_id, label in special.items():
@@ -152,7 +169,10 @@ def picture(counts: dict[str, int], done: int, total: int, rate: float, story: d
         table.add_column(state, justify="right")
     table.add_row(*(str(counts[state]) for state in STATES))
     bar = "█" * int(40 * min(1.0, done / total)) + "░" * (40 - int(40 * min(1.0, done / total)))
-    lines = [Text(f"{bar} {done} done, {rate:.0f} jobs/s", style="green"), *(Text(line, style="dim") for line in story)]
+    lines = [
+        Text(f"{bar} {done} done, {rate:.0f} jobs/s", style="green"),
+        *(Text(line, style="dim") for line in story),
+    ]
     return Panel(Group(table, *lines), title="jqmaster: the standard library, one job per file")
 
 
@@ -166,7 +186,9 @@ async def verify(
         faults.append(f"{len(unfinished)} files are not over")
     connected = await pusher.status(flaky)
     if connected["state"] != "succeeded" or connected["failures"] != 2:
-        faults.append(f"the archive job is {connected['state']} after {connected['failures']} failures, not 2")
+        faults.append(
+            f"the archive job is {connected['state']} after {connected['failures']} failures, not 2"
+        )
     ahead = await pusher.status(urgent)
     last = await pusher.status(ids[-1])
     if ahead["state"] != "succeeded" or ahead["started_at"] >= last["started_at"]:
@@ -177,12 +199,20 @@ async def verify(
     report = result.result
     if report["files"] != states.count("succeeded") or report["files"] < 100:
         faults.append(f"the summary counts {report['files']} files, {states.count('succeeded')} succeeded")
-    table = Table(title=f"{report['files']} files, {report['lines']:,} lines, {report['functions']:,} functions, {report['classes']:,} classes")
+    table = Table(
+        title=f"{report['files']} files, {report['lines']:,} lines, {report['functions']:,} functions, {report['classes']:,} classes"
+    )
     table.add_column("longest files")
     table.add_column("most imported")
     table.add_column("most branches")
-    for longest, imported, branchy in zip(report["longest"], report["most_imported"], report["most_branches"], strict=True):
-        table.add_row(f"{longest[0]}  {longest[1]:,}", f"{imported[0]}  {imported[1]}", f"{branchy[1]} in {branchy[0]}  {branchy[2]}")
+    for longest, imported, branchy in zip(
+        report["longest"], report["most_imported"], report["most_branches"], strict=True
+    ):
+        table.add_row(
+            f"{longest[0]}  {longest[1]:,}",
+            f"{imported[0]}  {imported[1]}",
+            f"{branchy[1]} in {branchy[0]}  {branchy[2]}",
+        )
     console.print("\n", table)
     return faults
 
@@ -192,7 +222,9 @@ def source_files() -> Iterator[Path]:
     library = Path(sysconfig.get_path("stdlib"))
     for path in sorted(library.rglob("*.py")):
         parts = path.relative_to(library).parts
-        if not {"test", "tests", "site-packages", "lib2to3", "idlelib", "turtledemo", "__pycache__"} & set(parts):
+        if not {"test", "tests", "site-packages", "lib2to3", "idlelib", "turtledemo", "__pycache__"} & set(
+            parts
+        ):
             yield path
 
 

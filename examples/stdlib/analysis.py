@@ -4,7 +4,17 @@ import ast
 from pathlib import Path
 from typing import Any
 
-_BRANCHES = (ast.If, ast.For, ast.While, ast.Try, ast.With, ast.BoolOp, ast.IfExp, ast.ExceptHandler, ast.comprehension)
+_BRANCHES = (
+    ast.If,
+    ast.For,
+    ast.While,
+    ast.Try,
+    ast.With,
+    ast.BoolOp,
+    ast.IfExp,
+    ast.ExceptHandler,
+    ast.comprehension,
+)
 
 
 def analyse(path: Path) -> dict[str, Any]:
@@ -39,7 +49,8 @@ def summarise(analyses: list[dict[str, Any]]) -> dict[str, Any]:
         "longest": [[a["file"], a["lines"]] for a in sorted(analyses, key=lambda a: -a["lines"])[:5]],
         "most_imported": sorted(imported.items(), key=lambda item: (-item[1], item[0]))[:5],
         "most_branches": [
-            [a["file"], *a["most_branches"]] for a in sorted(branchy, key=lambda a: -a["most_branches"][1])[:5]
+            [a["file"], *a["most_branches"]]
+            for a in sorted(branchy, key=lambda a: -a["most_branches"][1])[:5]
         ],
     }
 

@@ -8,7 +8,11 @@ TEXT = (TESTS.parent / "docs" / "failures.md").read_text()
 
 
 def test_every_line_names_tests_that_exist() -> None:
-    lines = [line for line in TEXT.splitlines() if line.startswith("| ") and not line.startswith(("| dies", "|---"))]
+    lines = [
+        line
+        for line in TEXT.splitlines()
+        if line.startswith("| ") and not line.startswith(("| dies", "|---"))
+    ]
     assert len(lines) > 30
     missing = []
     for line in lines:

@@ -16,6 +16,7 @@ from tests.support.contract import document
 from tests.support.fuzz import ANSWERS, SETTINGS, in_a_thread
 from tests.support.master import master_on
 from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
 from worker_sdk import Worker
 
 SECRET = secrets.token_hex(32)
@@ -34,6 +35,7 @@ def worker(store_server: StoreServer) -> Iterator[Worker]:
             one = Worker(master.server.url, secret=SECRET, grace_s=0.1)
             one.handler("work")(lambda argument: argument)
             async with one.running():
+                await wait_until(lambda: one.worker_id, what="the worker is registered")
                 yield one
 
     with in_a_thread(serve) as one:

@@ -45,7 +45,7 @@ async def fail(argument: int, ctx: Context) -> str:
 async def block(argument: float, ctx: Context) -> None:
     """Blocks the event loop, as careless handlers do."""
     note("start", ctx)
-    time.sleep(argument)  # noqa: ASYNC251 - the point of it
+    time.sleep(argument)
     note("end", ctx)
 
 

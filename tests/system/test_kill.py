@@ -24,7 +24,9 @@ JOBS = 10_000
 async def enqueue_all(pusher: Pusher, count: int) -> list[str]:
     ids: list[str] = []
     for start in range(0, count, 1000):
-        ids += await pusher.enqueue_many({"name": "echo", "argument": n} for n in range(start, min(start + 1000, count)))
+        ids += await pusher.enqueue_many(
+            {"name": "echo", "argument": n} for n in range(start, min(start + 1000, count))
+        )
     return ids
 
 
