@@ -87,8 +87,9 @@ class Master:
         self._fleet = Fleet(clock, stale_ms=round(settings.worker_stale_s * 1000))
         self._dispatcher: Dispatcher | None = None
         self._promoter: Promoter | None = None
+        self._leadership = LeadershipStore(shard)
         self.leader = Leader(
-            LeadershipStore(shard),
+            self._leadership,
             clock,
             master_id=self.id,
             ttl_s=settings.leader_ttl_s,
@@ -97,7 +98,7 @@ class Master:
         self.guard = guard = EgressGuard(settings.allowed_worker_networks, _store_endpoint(store_url))
         self._worker_client = WorkerClient(guard.connector(), timeout_s=settings.push_timeout_s)
         waiters = FinishWaiters()
-        orders = CancelOrders(self._workers, self._worker_client, self._epoch_number)
+        orders = CancelOrders(self._workers, self._leadership, self._worker_client)
         self._gauge = StoreGauge(client, clock)
         self._job_service = JobService(
             self._jobs,
@@ -160,6 +161,7 @@ class Master:
             timeout_grace_ms=round(s.timeout_grace_s * 1000),
             offer_ms=s.offer_ms,
             grace_s=max(s.lease_ms / 1000, s.leader_ttl_s) + GRACE_EXTRA_S,
+            on_ready=lambda: dispatcher.wake("ready"),
             on_stale=stale,
         )
         over = (round(s.retention_succeeded_s * 1000), s.retention_succeeded_max)
@@ -196,9 +198,6 @@ class Master:
         for message in ("workers", "due", "resigned"):
             self._wake(message)
 
-    def _epoch_number(self) -> int:
-        return self.leader.leadership.number if self.leader.leadership else 0
-
     def _stalled_s(self) -> float:
         if self.leader.leadership is None or self._dispatcher is None:
             return 0.0
@@ -213,7 +212,7 @@ class Master:
         store = "serving"
         try:
             async with asyncio.timeout(READY_WITHIN_S):
-                if await LeadershipStore(self._shard).current() is None:
+                if await self._leadership.current() is None:
                     faults.append("no master leads")
         except (JqmasterError, TimeoutError) as exc:
             store = exc.detail if isinstance(exc, JqmasterError) else "it does not answer in time"

@@ -236,7 +236,7 @@ class JobRequest(TypedDict):
     keep_result: NotRequired[bool]
     # Seconds; a longer run has failed.
     timeout: NotRequired[float]
-    # Chosen by the client, it makes the push safe to repeat.
+    # Chosen by the client, it makes the push safe to repeat for as long as the job is kept.
     id: NotRequired[str | None]
     # Not before this instant.
     run_at: NotRequired[str | None]

@@ -58,7 +58,7 @@ _IDEMPOTENCY_KEY: Final = {
     "in": "header",
     "required": False,
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-    "description": "Makes the push safe to repeat for 24 hours, like a client-chosen id.",
+    "description": "Makes the push safe to repeat for 24 hours, also when its job is over and gone.",
 }
 _RETRY_AFTER: Final = {
     "Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}

@@ -100,7 +100,10 @@ class JobRequest(Request):
     )
     keep_result: bool = Field(False, description="Keep the result for the pusher.")
     timeout: Seconds = Field(30.0, ge=0.001, le=7 * DAY_S, description="Seconds; a longer run has failed.")
-    id: JobId | None = Field(None, description="Chosen by the client, it makes the push safe to repeat.")
+    id: JobId | None = Field(
+        None,
+        description="Chosen by the client, it makes the push safe to repeat for as long as the job is kept.",
+    )
     run_at: Instant | None = Field(None, description="Not before this instant.")
     delay: Seconds | None = Field(
         None, ge=0, le=3650 * DAY_S, description="Seconds from now; not together with run_at."

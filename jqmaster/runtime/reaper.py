@@ -23,7 +23,6 @@ OUTAGE_S: Final = 1.0
 MESSAGES: Final = {
     "lost": "the worker fell silent while it ran the job",
     "timeout": "the run exceeded its timeout and its worker did not end it",
-    "returned": "the offer was never taken up",
 }
 
 
@@ -41,6 +40,7 @@ class Reaper:
         timeout_grace_ms: int,
         offer_ms: int,
         grace_s: float,
+        on_ready: Callable[[], None],
         on_stale: Callable[[], None],
         rng: random.Random | None = None,
     ) -> None:
@@ -50,6 +50,7 @@ class Reaper:
         self._rules = rules
         self._deadline_extra_ms = timeout_grace_ms + offer_ms
         self._grace_s = grace_s
+        self._on_ready = on_ready
         self._on_stale = on_stale
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
         self._loops = BackgroundLoops("reaper")
@@ -95,6 +96,7 @@ class Reaper:
         """False under a stale epoch."""
         settlements = []
         damaged = []
+        never_started: dict[str, list[tuple[str, str]]] = {}
         for lease in expired:
             job = lease.job
             if job is None or job.state is not JobState.RUNNING:
@@ -110,6 +112,12 @@ class Reaper:
                 rules=self._rules,
                 jitter=self._rng.random(),
             )
+            logger.warning(
+                "job %s, attempt %d on worker %s: %s", job.id, job.attempt, job.worker_id, decision.ending
+            )
+            if decision.ending == "returned":
+                never_started.setdefault(job.worker_id, []).append((job.id, job.token))
+                continue
             message = MESSAGES.get(decision.ending, "")
             entry = codec.encode_attempt(job, decision.ending, message, None)
             settlements.append(
@@ -117,9 +125,12 @@ class Reaper:
                     job.id, job.token, decision, entry, _result(job.id, job.token, decision, message, now_ms)
                 )
             )
-            logger.warning(
-                "job %s, attempt %d on worker %s: %s", job.id, job.attempt, job.worker_id, decision.ending
-            )
+        # As if it had never been claimed: what was not started is no attempt.
+        for worker_id, claims in never_started.items():
+            if not await self._jobs.return_offers(self._epoch, worker_id, claims):
+                return False
+        if never_started:
+            self._on_ready()
         # Out of the way, or they would be found first for ever and keep others from being found at all.
         if damaged and await self._jobs.set_aside(self._epoch, damaged) is None:
             return False

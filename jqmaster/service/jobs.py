@@ -70,14 +70,22 @@ class JobService:
         """The job's ID, and whether it is new. Raises ConflictError when the ID or key stands for another request,
         StoreUnavailableError while the store is too full."""
         self._admit()
-        if idempotency_key is not None:
-            digest = hashlib.blake2b(idempotency_key.encode(), digest_size=16).hexdigest()
-            bound = await self._jobs.reserve_id(digest, spec, life_ms=IDEMPOTENCY_LIFE_MS)
-            if bound is None:
-                raise ConflictError(
-                    "the Idempotency-Key was used for another request", code="idempotency_key_reused"
-                )
-            spec = replace(spec, id=bound)
+        if idempotency_key is None:
+            return await self._enqueue_one(spec)
+        digest = hashlib.blake2b(idempotency_key.encode(), digest_size=16).hexdigest()
+        bound = await self._jobs.reserve_id(digest, spec, life_ms=IDEMPOTENCY_LIFE_MS)
+        if bound is None:
+            raise ConflictError(
+                "the Idempotency-Key was used for another request", code="idempotency_key_reused"
+            )
+        job_id, was_accepted = bound
+        if was_accepted:
+            return job_id, False
+        answer = await self._enqueue_one(replace(spec, id=job_id))
+        await self._jobs.mark_accepted(digest)
+        return answer
+
+    async def _enqueue_one(self, spec: JobSpec) -> tuple[str, bool]:
         accepted = await self._enqueues.submit(spec)
         if accepted is Accepted.TAKEN:
             raise ConflictError(f"job {spec.id} exists with other content", code="id_taken")

@@ -165,12 +165,16 @@ class JobStore:
         replies = await self._client.run_all(calls)
         return [n * MAX_PER_CALL + index for n, (_, data) in enumerate(replies) for index in data[0]]
 
-    async def reserve_id(self, key_digest: str, spec: JobSpec, *, life_ms: int) -> str | None:
-        """The job ID that an Idempotency-Key stands for; None when it stands for another request."""
+    async def reserve_id(self, key_digest: str, spec: JobSpec, *, life_ms: int) -> tuple[str, bool] | None:
+        """The job ID that an Idempotency-Key stands for, and whether it was accepted; None: it stands for another request."""
         word, data = await self._client.run(
             "reserve_id", (self._keys.idempotency(key_digest),), (spec.id, codec.encode_new(spec)[1], life_ms)
         )
-        return data[0].decode() if word == "ok" else None
+        return (data[0].decode(), bool(data[1])) if word == "ok" else None
+
+    async def mark_accepted(self, key_digest: str) -> None:
+        """To be called when the job of an Idempotency-Key was accepted."""
+        await self._client.run("mark_accepted", (self._keys.idempotency(key_digest),), ("+",))
 
     # --- dispatching (leader only)
 

@@ -152,5 +152,10 @@ KEYS: tuple[KeyInfo, ...] = (
         "always",
         "made with the first start on this store; if it is gone, so is the data",
     ),
-    KeyInfo("idempotency:{digest}", "string", "expires", "job ID and content digest of an Idempotency-Key"),
+    KeyInfo(
+        "idempotency:{digest}",
+        "string",
+        "expires",
+        "job ID and content digest of an Idempotency-Key, and `+` once the job was accepted",
+    ),
 )

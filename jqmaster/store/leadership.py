@@ -47,6 +47,10 @@ class LeadershipStore:
         word, _ = await self._shard.client.run("resign", (k.leader,), (leadership.holder, k.wake_channel))
         return word == "ok"
 
+    async def newest_number(self) -> int:
+        """The growing part of the newest epoch; 0 where nobody led yet."""
+        return codec.epoch_number(await self._shard.client.command("GET", self._shard.keys.epoch) or "")
+
     async def current(self) -> Leadership | None:
         """Who leads now, if anybody."""
         holder = await self._shard.client.command("GET", self._shard.keys.leader)

@@ -281,6 +281,14 @@ async def test_a_bulk_may_be_repeated_with_its_ids(api: Api) -> None:
     assert (await api.counts())["ready"] == 5
 
 
+async def test_an_idempotency_key_outlives_its_job(api: Api) -> None:
+    key = {"Idempotency-Key": "order-4711"}
+    _, first = await api.call("POST", "/api/jobs", {"name": "work"}, **key)
+    assert (await api.call("DELETE", f"/api/jobs/{first['id']}"))[0] == 204
+    assert await api.call("POST", "/api/jobs", {"name": "work"}, **key) == (200, first)
+    assert (await api.call("GET", f"/api/jobs/{first['id']}"))[0] == 404
+
+
 async def test_an_idempotency_key_is_not_for_bulks(api: Api) -> None:
     status, _ = await api.call(
         "POST", "/api/jobs/bulk", {"jobs": [{"name": "work"}]}, **{"Idempotency-Key": "k"}

@@ -34,6 +34,7 @@ class Reaping:
             timeout_grace_ms=GRACE_MS,
             offer_ms=OFFER_MS,
             grace_s=GRACE_S,
+            on_ready=lambda: None,
             on_stale=on_stale,
         )
 
@@ -95,6 +96,8 @@ async def test_an_offer_that_was_never_taken_up_returns_and_counts_nothing(reapi
     await reaping.beat_for(17, worker)
     found = await world.get(job.job_id)
     assert (found.state, found.losses, found.failures) == (JobState.READY, 0, 0)
+    assert (found.attempt, found.returned_offers) == (0, 1)
+    assert await world.jobs.history(job.job_id) == []
 
 
 @pytest.mark.req("J7", "M4")

@@ -330,12 +330,14 @@ async def test_the_order_reaches_the_endpoint_of_the_worker(served: Served) -> N
     await client.start()
     async with FakeWorker().serving() as endpoint:
         await endpoint.join(world.workers)
-        served.service._tell_worker = CancelOrders(world.workers, client, lambda: 7)
+        served.service._tell_worker = CancelOrders(world.workers, world.leadership, client)
         job_id = await world.enqueue()
         (job,) = await world.claim(endpoint.id)
         await served.service.cancel(job_id)
         await wait_until(lambda: endpoint.cancels)
-        assert endpoint.cancels == [(job_id, {"token": job.token, "epoch": 7})]
+        assert endpoint.cancels == [
+            (job_id, {"token": job.token, "epoch": await world.leadership.newest_number()})
+        ]
     await client.stop()
 
 

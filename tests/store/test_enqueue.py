@@ -153,13 +153,18 @@ async def test_a_damaged_record_under_the_id_is_a_taken_id(world: StoreWorld) ->
 
 async def test_an_idempotency_key_stands_for_its_first_request(world: StoreWorld) -> None:
     first = world.spec(argument=1)
-    assert await world.jobs.reserve_id("d", first, life_ms=1000) == first.id
+    assert await world.jobs.reserve_id("d", first, life_ms=1000) == (first.id, False)
     again = world.spec(argument=1)
-    assert await world.jobs.reserve_id("d", again, life_ms=60_000) == first.id
+    assert await world.jobs.reserve_id("d", again, life_ms=60_000) == (first.id, False)
     async with world.unchanged():
         assert await world.jobs.reserve_id("d", world.spec(argument=2), life_ms=1) is None
     life_ms = await world.shard.client.redis.pttl(world.shard.keys.idempotency("d"))
     assert 1_000 < life_ms <= 60_000
+    await world.jobs.mark_accepted("d")
+    async with world.unchanged():
+        await world.jobs.mark_accepted("d")
+        await world.jobs.mark_accepted("another key")
+    assert await world.jobs.reserve_id("d", again, life_ms=60_000) == (first.id, True)
 
 
 async def test_the_argument_passes_through_unchanged(world: StoreWorld) -> None:
