@@ -69,7 +69,9 @@ class StoreClient:
 
     async def close(self) -> None:
         await self.redis.aclose()
-        await self._pool.disconnect()
+        # Best effort: a peer that is slow to hang up is no error of the caller.
+        with contextlib.suppress(RedisError, OSError):
+            await self._pool.disconnect()
 
     async def reset(self) -> None:
         """Drops every connection, also those in use; their callers learn that the outcome is unknown."""

@@ -113,7 +113,9 @@ async def test_some_addresses_are_never_called_whatever_is_allowed(address: str)
 
 async def test_a_mapped_address_is_judged_as_the_one_it_stands_for() -> None:
     guard = EgressGuard(["10.0.0.0/8"], [("10.0.0.9", 9000)])
-    assert await resolve(guard, "http://[::ffff:10.0.0.1]:9000") == "::ffff:a00:1"
+    # Python 3.13 writes the same address in another way.
+    pinned = await resolve(guard, "http://[::ffff:10.0.0.1]:9000")
+    assert ipaddress.ip_address(pinned) == ipaddress.ip_address("::ffff:10.0.0.1")
     for refused in ("[::ffff:127.0.0.1]", "[::ffff:10.0.0.9]"):
         with pytest.raises(AddressRefusedError):
             await resolve(guard, f"http://{refused}:9000")
