@@ -90,6 +90,15 @@ ROWS: Final = {
     83: "impossible results",
     84: "result over the limit",
     85: "result of another worker's job",
+    # 118, session cookies, does not apply yet.
+    119: "worker: unsigned, wrong key, expired, replayed, changed body or path",
+    120: "worker: signature for another worker",
+    121: "worker: old epoch",
+    122: "worker: unknown name",
+    123: "worker: busy or draining",
+    124: "worker: other methods and paths",
+    125: "worker: oversized bodies and bombs",
+    126: "worker: ping unsigned",
 }
 
 
@@ -114,5 +123,4 @@ def test_every_row_has_a_test(row: int) -> None:
 
 
 def test_no_test_names_a_row_that_is_not_there() -> None:
-    # The worker's endpoint has rows of its own.
-    assert {row for row in marked_rows() if not 119 <= row <= 126} <= ROWS.keys()
+    assert marked_rows().keys() <= ROWS.keys()

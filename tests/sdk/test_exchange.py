@@ -72,6 +72,7 @@ async def test_the_same_token_again_is_accepted_and_not_started_again(
     assert len(master.results[job["job_id"]]) == 1
 
 
+@pytest.mark.row(123)
 async def test_a_full_worker_says_busy_and_takes_others_up_to_its_limit(
     master: FakeMaster, gate: asyncio.Event, up: Callable[[], Any]
 ) -> None:
@@ -86,6 +87,7 @@ async def test_a_full_worker_says_busy_and_takes_others_up_to_its_limit(
     assert (await master.push(jobs[5]))["rejected"][0]["reason"] == "busy"
 
 
+@pytest.mark.row(122)
 async def test_offers_are_judged_one_by_one(
     master: FakeMaster, ran: list[Any], gate: asyncio.Event, up: Callable[[], Any]
 ) -> None:
@@ -134,6 +136,7 @@ async def test_an_offer_is_too_late_while_store_time_is_unknown() -> None:
 
 
 @pytest.mark.req("D2")
+@pytest.mark.row(121)
 async def test_orders_of_an_older_leader_are_refused(
     master: FakeMaster, ran: list[Any], gate: asyncio.Event, up: Callable[[], Any]
 ) -> None:
@@ -192,10 +195,10 @@ async def test_a_malformed_push_starts_nothing(
 
 
 @pytest.mark.req("D18")
+@pytest.mark.row(119, 120)
 async def test_whoever_cannot_sign_starts_nothing(
     master: FakeMaster, ran: list[Any], up: Callable[[], Any]
 ) -> None:
-    """Rows 119 and 120 of the table of bad input."""
     await up()
     now_ms = time.time_ns() // 1_000_000
 
@@ -260,10 +263,10 @@ async def test_a_challenge_signs_nothing_that_could_be_a_request(
     assert (await master.send("POST", "/challenge", {"nonce": "n" * 16})).status_code == 200
 
 
+@pytest.mark.row(124, 126)
 async def test_everything_else_is_answered_empty(
     master: FakeMaster, ran: list[Any], up: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows 124 and 126 of the table of bad input."""
     monkeypatch.setenv("PLANTED_MARKER", "hunter2")
     await up()
     url = master.worker["url"]
@@ -296,6 +299,7 @@ async def test_everything_else_is_answered_empty(
         assert (ping.status_code, ping.content) == (204, b"")
 
 
+@pytest.mark.row(125)
 async def test_bodies_are_capped_typed_and_parsed_after_the_signature(
     master: FakeMaster, ran: list[Any], up: Callable[[], Any], worker: Worker
 ) -> None:
@@ -481,6 +485,7 @@ async def test_a_push_that_overtakes_the_answer_to_the_registration_is_served(
 
 
 @pytest.mark.req("D14")
+@pytest.mark.row(123)
 async def test_a_drained_worker_refuses_and_resumes(
     master: FakeMaster, ran: list[Any], up: Callable[[], Any]
 ) -> None:
