@@ -447,6 +447,10 @@ async def test_a_worker_in_a_process_of_its_own_without_our_code_works(api: Api,
     command = [sys.executable, "-I", str(script), master.server.url, "square"]
     processes = [subprocess.Popen(command, stdin=subprocess.DEVNULL) for _ in range(2)]
     try:
+        # One that comes first could do all of the jobs before the other is there.
+        async with asyncio.timeout(20):
+            while len(await workers_of(api)) < 2:
+                await asyncio.sleep(0.02)
         jobs = {await api.enqueue("square", n, keep_result=True): n for n in range(40)}
         for job_id, n in jobs.items():
             status, result = await api.call("GET", f"/api/jobs/{job_id}/result?wait=20")
