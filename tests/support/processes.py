@@ -82,6 +82,7 @@ class MasterProcess(Process):
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.data_dir = directory / "data"
+        self.has_own_store = redis_url is None
         values = {**QUICK, **settings, "port": self.port, "data_dir": self.data_dir}
         if redis_url:
             values["redis_url"] = redis_url
@@ -105,6 +106,26 @@ class MasterProcess(Process):
                     return
             time.sleep(0.05)
         raise AssertionError(f"the master is not ready: {self.log.read_text()[-3000:]}")
+
+    def troubles_of_store(self) -> list[str]:
+        """What `jqmaster fsck` says against the store, while this master runs."""
+        command = [sys.executable, "-m", "jqmaster", "fsck", "--data-dir", str(self.data_dir)]
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=ROOT,
+                env={**os.environ, **self._environment},
+                timeout=60,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            return [f"{error}: {(error.output or b'').decode(errors='replace')[-3000:]}"]
+        if done.returncode == 0:
+            return []
+        return [f"fsck ended with {done.returncode}: {done.stdout.decode(errors='replace')[-3000:]}"]
 
     def store_pid(self) -> int:
         """Process ID of the embedded Valkey of this data directory."""
@@ -149,14 +170,33 @@ class WorkerProcess(Process):
 
 @contextlib.contextmanager
 def running(*processes: Process) -> Iterator[None]:
-    """Starts them in order; ends them in reverse, whatever happened."""
+    """Starts them in order; ends them in reverse, whatever happened.
+
+    When the test went well, each must end in time when it is asked to, and the store of a master that is
+    still alive must be in order.
+    """
+    failure: BaseException | None = None
     try:
         for process in processes:
             process.start()
         yield
+    except BaseException as error:
+        failure = error
+        raise
     finally:
+        troubles: list[str] = []
         for process in reversed(processes):
             if process.popen and process.popen.poll() is None:
                 process.signal(signal.SIGCONT)
-                with contextlib.suppress(AssertionError):
+                if failure is None and isinstance(process, MasterProcess) and process.has_own_store:
+                    troubles += process.troubles_of_store()
+                try:
                     process.terminate()
+                except AssertionError as error:
+                    troubles.append(str(error))
+        if failure is not None:
+            # The test's own error is the one to tell; these come along.
+            for trouble in troubles:
+                failure.add_note(trouble)
+        elif troubles:
+            raise AssertionError("\n".join(troubles))
