@@ -1,4 +1,4 @@
-"""A pytest plugin: at the end, the table of requirement rows with the tests that prove them (`--req-report`)."""
+"""A pytest plugin: at the end, which tests prove the rows of requirements and of bad input (`--req-report`)."""
 
 from collections import Counter, defaultdict
 from typing import Any
@@ -6,19 +6,23 @@ from typing import Any
 import pytest
 
 _PROPERTY = "requirement_row"
+_BAD_INPUT = "bad_input_row"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--req-report", action="store_true", help="print the table of requirement rows at the end"
+        "--req-report",
+        action="store_true",
+        help="print the tables of the rows of requirements and of bad input at the end",
     )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        rows = {row for mark in item.iter_markers("req") for row in mark.args}
         # User properties travel with the reports from the processes of xdist.
-        item.user_properties += [(_PROPERTY, row) for row in sorted(rows)]
+        for mark, name in (("req", _PROPERTY), ("row", _BAD_INPUT)):
+            rows = {row for one in item.iter_markers(mark) for row in one.args}
+            item.user_properties += [(name, row) for row in sorted(rows)]
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -31,19 +35,41 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         counts = table[row]
         line = f"{row:<6}{counts.total():>7}{counts['passed']:>8}{counts['failed']:>8}{counts['skipped']:>9}"
         terminalreporter.write_line(line, red=counts["failed"] > 0)
+    terminalreporter.section("rows of bad input")
+    bad_input = count(terminalreporter.stats, _BAD_INPUT)
+    terminalreporter.write_line(f"{'rows':<9}{'tests':>7}{'passed':>8}{'failed':>8}{'skipped':>9}")
+    for label, counts in ranges(bad_input):
+        line = (
+            f"{label:<9}{counts.total():>7}{counts['passed']:>8}{counts['failed']:>8}{counts['skipped']:>9}"
+        )
+        terminalreporter.write_line(line, red=counts["failed"] > 0)
 
 
-def count(stats: dict[str, list[Any]]) -> dict[str, Counter[str]]:
+def ranges(table: dict[Any, Counter[str]]) -> list[tuple[str, Counter[str]]]:
+    """Neighbours of which all tests passed share a line, with the sum; every other row has its own."""
+    runs: list[tuple[int, int, Counter[str]]] = []
+    for row in sorted(table):
+        counts = table[row]
+        if runs:
+            first, last, sums = runs[-1]
+            if row == last + 1 and sums.keys() == counts.keys() == {"passed"}:
+                runs[-1] = (first, row, sums + counts)
+                continue
+        runs.append((row, row, counts))
+    return [(str(a) if a == b else f"{a}-{b}", counts) for a, b, counts in runs]
+
+
+def count(stats: dict[str, list[Any]], kind: str = _PROPERTY) -> dict[Any, Counter[str]]:
     """Row → how many tests passed, failed, were skipped. One test counts once, by the worst of its phases."""
-    worst: dict[str, tuple[int, str, list[str]]] = {}
+    worst: dict[str, tuple[int, str, list[Any]]] = {}
     severities = {"passed": (0, "passed"), "skipped": (1, "skipped"), "xfailed": (1, "skipped")}
     for category in ("passed", "skipped", "xfailed", "failed", "error", "xpassed"):
         severity, word = severities.get(category, (2, "failed"))
         for report in stats.get(category, []):
-            rows = [value for name, value in getattr(report, "user_properties", []) if name == _PROPERTY]
+            rows = [value for name, value in getattr(report, "user_properties", []) if name == kind]
             if rows and severity >= worst.get(report.nodeid, (-1, "", []))[0]:
                 worst[report.nodeid] = (severity, word, rows)
-    table: dict[str, Counter[str]] = defaultdict(Counter)
+    table: dict[Any, Counter[str]] = defaultdict(Counter)
     for _, word, rows in worst.values():
         for row in rows:
             table[row][word] += 1
