@@ -130,6 +130,7 @@ class Master:
         return [
             self._worker_client,
             self._events,
+            self._gauge,
             self._job_service,
             self.leader,
             self._watchdog,

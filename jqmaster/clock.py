@@ -1,4 +1,4 @@
-"""Time inside one process. Stored times are the store's business (`store/scripts.py`)."""
+"""Time inside one process. Stored times are the store's business (`store/lua/lib/time.lua`)."""
 
 import asyncio
 import time

@@ -65,6 +65,11 @@ class BackgroundLoops:
                 )
             await asyncio.sleep(self._restart_after_s)
 
+    async def ended(self, timeout_s: float) -> None:
+        """Returns when the loops have ended by themselves, or after the time."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=timeout_s)
+
     async def stop(self) -> None:
         tasks = set(self._tasks)
         while tasks:

@@ -122,6 +122,9 @@ class Executor:
                 )
 
     async def _run_async(self, run: JobRun) -> None:
+        if self._is_too_late(run):
+            self._ended(run, None, None)
+            return
         run.has_begun = True
         try:
             value = await run.handler.call(run.argument, run.ctx)
@@ -135,8 +138,14 @@ class Executor:
             self._ended(run, value, None)
 
     @staticmethod
-    def _run_sync(run: JobRun) -> Any:
-        if run.stopping is not None:
+    def _is_too_late(run: JobRun) -> bool:
+        """A loop or an interpreter that was blocked comes to a job when its lease is over and others may run it."""
+        if run.stopping is None and now_s() >= run.lease_end_s:
+            run.stopping = Stop.LOST
+        return run.stopping is not None
+
+    def _run_sync(self, run: JobRun) -> Any:
+        if self._is_too_late(run):
             raise RuntimeError("stopped before it began")
         return run.handler.call(run.argument, run.ctx)
 
@@ -193,7 +202,16 @@ class Executor:
         elif exc is None:
             self._settle(run, {"type": "success", "result": value})
         else:
-            self._settle(run, outcomes.of_exception(run.handler, exc, run.attempt))
+            self._settle(run, self._of_exception(run, exc))
+
+    @staticmethod
+    def _of_exception(run: JobRun, exc: BaseException) -> outcomes.Fields:
+        try:
+            return outcomes.of_exception(run.handler, exc, run.attempt)
+        except Exception:
+            # A policy is code of the user's too: an ending must not be lost over a wait that cannot be computed.
+            logger.exception("the retry policy of %s failed", run.name)
+            return outcomes.failure(f"{type(exc).__name__}, and its retry policy failed", should_retry=True)
 
     def _release(self, run: JobRun) -> None:
         self.occupying.pop(run.job_id, None)

@@ -156,7 +156,7 @@ class Heartbeat:
             if tries == 1:
                 logger.warning("heartbeats are not answered: %s", exc)
             return None
-        if answer.status == 404:
+        if answer.status == 404 and answer.code == "unknown_worker":
             self._rejoin(member.worker_id, "the masters do not know this worker any more")
             return 0.0
         if not answer.is_ok:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import select
 import signal
 import socket
 import struct
@@ -62,11 +61,14 @@ class IsolatedProcess:
         try:
             if not self._is_sent:
                 self._is_sent = True
+                self._socket.settimeout(None)
                 send_frame(self._socket, self._job)
                 self._job = b""
-            if not select.select([self._socket], [], [], timeout_s)[0]:
-                return None
+            # Not select(): it takes no descriptor above 1023, and a web application has more.
+            self._socket.settimeout(max(timeout_s, 0.001))
             piece = self._socket.recv(1 << 20)
+        except TimeoutError:
+            return None
         except OSError:
             piece = b""
         self._received += piece

@@ -32,6 +32,8 @@ class MasterClient:
     async def start(self) -> None:
         """In the event loop that will make the calls."""
         self._session = aiohttp.ClientSession(
+            # No limit of our own: a call that waits for a connection would look like a master that does not answer.
+            connector=aiohttp.TCPConnector(limit=0),
             timeout=self._timeout,
             headers=self._headers,
             auto_decompress=False,

@@ -82,7 +82,7 @@ class Outbox:
         """From the event loop. What has no MessagePack form becomes a failure that says so."""
         try:
             data = self._encode(job_id, token, fields)
-        except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+        except Exception as exc:  # the value is the handler's, and may do anything when it is looked into
             message = f"the result cannot be sent: {type(exc).__name__}: {exc}"
             data = self._encode(job_id, token, outcomes.failure(message, should_retry=False))
         self._add(Item(job_id, token, data))
@@ -142,9 +142,9 @@ class Outbox:
                 if item.job_id in named:
                     self._on_answered(item.token)
             return 0.0 if self._under_way else None
-        if answer.status == 404:
+        if answer.status == 404 and answer.code == "unknown_worker":
             self._on_unknown_worker(worker_id)
-        elif answer.is_transient or answer.status in (401, 403):
+        elif answer.is_transient or answer.status in (401, 403, 404):
             logger.log(self._level(), "results are kept: the master answered %s", answer)
         else:
             self._refused(batch, answer)

@@ -242,7 +242,7 @@ class JobRequest(TypedDict):
     run_at: NotRequired[str | None]
     # Seconds from now; not together with run_at.
     delay: NotRequired[float | None]
-    # Skipped if it has not started by then.
+    # A job that waits after this instant, also for a retry, is skipped.
     expires_at: NotRequired[str | None]
     retry: NotRequired[RetryRequest | None]
     # With max_retry 0: run again when the worker was lost.

@@ -240,7 +240,11 @@ class SyncPusher(_Calls):
     ) -> None:
         super().__init__(master, timeout_s, max_wait_s)
         self._client = httpx.Client(
-            headers=headers_for(token), timeout=timeout_s, follow_redirects=False, trust_env=False
+            headers=headers_for(token),
+            timeout=timeout_s,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
+            follow_redirects=False,
+            trust_env=False,
         )
 
     def __enter__(self) -> Self:

@@ -1,11 +1,14 @@
 """Threads for sync handlers, which hand their endings to the event loop in batches."""
 
 import asyncio
+import logging
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 
 class HandlerThreads:
@@ -63,4 +66,7 @@ class HandlerThreads:
         while self._ended:
             done, value, error = self._ended.popleft()
             self._outstanding -= 1
-            done(value, error)
+            try:
+                done(value, error)
+            except Exception:  # those behind it in the queue must be told all the same
+                logger.exception("an ending could not be taken")

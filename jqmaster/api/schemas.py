@@ -108,7 +108,9 @@ class JobRequest(Request):
     delay: Seconds | None = Field(
         None, ge=0, le=3650 * DAY_S, description="Seconds from now; not together with run_at."
     )
-    expires_at: Instant | None = Field(None, description="Skipped if it has not started by then.")
+    expires_at: Instant | None = Field(
+        None, description="A job that waits after this instant, also for a retry, is skipped."
+    )
     retry: RetryRequest | None = None
     rerun_lost: bool = Field(False, description="With max_retry 0: run again when the worker was lost.")
     tags: list[ShortText] = Field(default_factory=list, max_length=16)

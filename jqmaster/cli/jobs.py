@@ -80,7 +80,7 @@ def list_jobs(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List jobs, newest first."""
+    """List jobs by state."""
     query = {"state": state, "name": name, "tag": tag, "worker": worker, "q": search}
     with Master(master, token) as http:
         jobs = itertools.islice(_pages(http, query, limit), limit)

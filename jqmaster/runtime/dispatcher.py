@@ -145,13 +145,15 @@ class Dispatcher:
                 case Claim():
                     member.busy = claim.busy
                     # What became ready while the claim was on its way may not have been seen by it.
-                    if (
-                        len(claim.jobs) + claim.passed_over < assignment.limit
-                        and times_ready == self._times_ready
-                    ):
+                    if claim.is_exhausted and times_ready == self._times_ready:
                         self._exhausted.add(names)
                     if claim.jobs:
                         self._push_soon(member, claim, sent_at_s)
+            self.last_round_s = self._clock.monotonic_s()
+            if self._wants_refresh or self.last_round_s - self._refreshed_at_s >= POLL_S:
+                # A backlog may keep this busy for long: who came, left or fell silent is looked at all the same.
+                self._wake.set()
+                return
 
     def _push_soon(self, member: Member, claim: Claim, claimed_at_s: float) -> None:
         member.pushes += 1
@@ -179,10 +181,15 @@ class Dispatcher:
         """Offers until there is an answer or the offer is over: a lost answer may hide a started job, and only the
         same token to the same worker is harmless then."""
         over_at_s = claimed_at_s + self._jobs.offer_s
+        was_maybe_delivered = False
         while True:
             result = await self._client.push(member.worker, self._leadership.number, claim)
+            if isinstance(result, NotDelivered) and was_maybe_delivered:
+                # An earlier push of these tokens may have started them, or even have killed the worker.
+                result = MaybeDelivered(result.why)
             if not isinstance(result, MaybeDelivered):
                 return result
+            was_maybe_delivered = True
             member.breaker.failed(self._clock.monotonic_s())
             logger.warning("push to worker %s: no answer (%s)", member.worker.id, result.why)
             if self._is_stopping:

@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 RENEWALS_PER_TTL: Final = 3
 # Leading ends this share of the TTL before the lock could.
 TRUST: Final = 0.8
+# Longer than an offer: pushes that are under way when the duties stop are finished.
+STOP_WITHIN_S: Final = 15.0
 
 
 class Leader:
@@ -41,6 +43,7 @@ class Leader:
         self._make_duties = make_duties
         self._step_down = asyncio.Event()
         self._elect_now = asyncio.Event()
+        self._stopping = asyncio.Event()
         self._loops = BackgroundLoops("leader")
         self.leadership: Leadership | None = None
 
@@ -48,6 +51,12 @@ class Leader:
         self._loops.spawn("election", self._run)
 
     async def stop(self) -> None:
+        """Ends the duties in good order, gives the lock back, and stands for election no more."""
+        self._stopping.set()
+        self._step_down.set()
+        self._elect_now.set()
+        # Not cancelled at once: what the duties have under way would be cut off.
+        await self._loops.ended(STOP_WITHIN_S)
         await self._loops.stop()
 
     def step_down(self) -> None:
@@ -59,7 +68,7 @@ class Leader:
             self._elect_now.set()
 
     async def _run(self) -> None:
-        while True:
+        while not self._stopping.is_set():
             sent_at_s = self._clock.monotonic_s()
             try:
                 leadership = await self._store.elect(
@@ -70,6 +79,8 @@ class Leader:
                 leadership = None
             if leadership:
                 await self._lead(leadership, sent_at_s)
+            if self._stopping.is_set():
+                return
             self._elect_now.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._ttl_s / RENEWALS_PER_TTL):
@@ -77,7 +88,8 @@ class Leader:
 
     async def _lead(self, leadership: Leadership, sent_at_s: float) -> None:
         logger.info("leading, epoch %d", leadership.number)
-        self._step_down.clear()
+        if not self._stopping.is_set():
+            self._step_down.clear()
         self.leadership = leadership
         try:
             async with running(self._make_duties(leadership)):

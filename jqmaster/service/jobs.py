@@ -115,8 +115,9 @@ class JobService:
         """Raises NotFoundError."""
         job = await self._get(job_id)
         attempts = await self._jobs.history(job_id)
-        if job.attempt > 0 and not any(a.attempt == job.attempt for a in attempts):
-            outcome = {JobState.SUCCEEDED: "success", JobState.RUNNING: None}.get(job.state, str(job.state))
+        # Other ends of attempts are in the history; those that go well, and the one that runs, cost no entry.
+        if job.state in (JobState.RUNNING, JobState.SUCCEEDED):
+            outcome = "success" if job.state is JobState.SUCCEEDED else None
             attempts.append(
                 Attempt(
                     job.attempt, job.worker_id, job.started_at_ms, job.finished_at_ms, outcome, None, None

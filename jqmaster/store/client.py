@@ -169,14 +169,14 @@ class StoreClient:
             return replies
         except asyncio.CancelledError:
             # Answers are still on their way: this connection must not be used by anyone else.
-            await connection.disconnect(nowait=True)
+            await _abandon(connection)
             raise
         except (BusyLoadingError, AuthenticationError) as exc:
             # Answers, which redis-py takes for broken connections.
-            await connection.disconnect(nowait=True)
+            await _abandon(connection)
             raise StoreUnavailableError(f"the store says: {exc}", retry_after_s=RETRY_AFTER_S) from exc
         except (RedisError, OSError, TimeoutError) as exc:
-            await connection.disconnect(nowait=True)
+            await _abandon(connection)
             if writes:
                 raise OutcomeUnknownError(
                     "the store did not answer; it may have happened, repeat with the same ID",
@@ -209,6 +209,15 @@ def _pass_on_since(cancels: int) -> None:
     Python 3.12 forgets one that arrives together with the end of what it waits for (cpython issue 86296)."""
     if _cancels() > cancels:
         raise asyncio.CancelledError
+
+
+async def _abandon(connection: AbstractConnection) -> None:
+    """Hangs up at once. What was not yet sent is dropped: flushing it could take as long as the store is away, and
+    a transport that closes that slowly outlives its event loop."""
+    writer = getattr(connection, "_writer", None)
+    if writer is not None:
+        writer.transport.abort()
+    await connection.disconnect(nowait=True)
 
 
 def _is_refusal(text: str) -> bool:

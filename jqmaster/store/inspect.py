@@ -130,8 +130,6 @@ class Inspector:
         for state in _ORDER:
             if wanted.state is not None and state is not wanted.state:
                 continue
-            if wanted.worker is not None and state in (JobState.SCHEDULED, JobState.SKIPPED):
-                continue
             if state is JobState.READY:
                 names = [wanted.name] if wanted.name is not None else await self._names()
                 indexes += [self._keys.ready(name) for name in names]

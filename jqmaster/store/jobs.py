@@ -39,8 +39,8 @@ class Accepted(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Jobs claimed for one worker; tokens are 32 hex characters. `passed_over` were expired or damaged: there may be
-    more behind them."""
+    """Jobs claimed for one worker; tokens are 32 hex characters. `passed_over` were expired or damaged.
+    `is_exhausted`: the names that were asked for have no more ready jobs."""
 
     now_ms: int
     busy: int
@@ -48,6 +48,7 @@ class Claim:
     lease_until_ms: int
     jobs: list["ClaimedJob"]
     passed_over: int = 0
+    is_exhausted: bool = False
 
 
 @dataclass(slots=True)
@@ -200,7 +201,7 @@ class JobStore:
         )  # fmt: skip
         if word != "ok":
             return NotClaimed(word)
-        now_ms, busy, first_fence, passed_over, flat = data
+        now_ms, busy, first_fence, passed_over, is_exhausted, flat = data
         jobs = []
         for n, (job_id, record) in enumerate(zip(flat[::2], flat[1::2], strict=True)):
             try:
@@ -211,7 +212,8 @@ class JobStore:
                 continue
             token = tokens[n * TOKEN_BYTES : (n + 1) * TOKEN_BYTES].hex()
             jobs.append(ClaimedJob(job_id.decode(), token, first_fence + n, claimed))
-        return Claim(now_ms, busy, now_ms + self._offer_ms, now_ms + self._lease_ms, jobs, passed_over)
+        not_after_ms, lease_until_ms = now_ms + self._offer_ms, now_ms + self._lease_ms
+        return Claim(now_ms, busy, not_after_ms, lease_until_ms, jobs, passed_over, bool(is_exhausted))
 
     async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
         """Undoes claims that were never started. False under a stale epoch; claims that are over are passed by."""

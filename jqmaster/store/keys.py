@@ -129,7 +129,12 @@ KEYS: tuple[KeyInfo, ...] = (
     KeyInfo("succeeded", "sorted set", "while not empty", "succeeded jobs; score: finished, ms"),
     KeyInfo("failed", "sorted set", "while not empty", "failed jobs; score: finished, ms"),
     KeyInfo("canceled", "sorted set", "while not empty", "canceled jobs; score: finished, ms"),
-    KeyInfo("skipped", "sorted set", "while not empty", "expired jobs that never ran; score: finished, ms"),
+    KeyInfo(
+        "skipped",
+        "sorted set",
+        "while not empty",
+        "jobs that still waited when their expires_at passed; score: finished, ms",
+    ),
     KeyInfo("results", "sorted set", "while not empty", "kept results; score: when each is discarded, ms"),
     KeyInfo(
         "damaged", "set", "while not empty", "IDs that an index named and whose record could not be read"

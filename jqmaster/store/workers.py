@@ -1,5 +1,6 @@
 """The registry of workers."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from jqmaster.store import codec
 from jqmaster.store.jobs import MAX_PER_CALL
 from jqmaster.store.scripts import Arg
 from jqmaster.store.shard import Shard
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,31 +137,37 @@ class WorkerStore:
                 ("SCARD", k.claims(worker_id)),
                 ("ZSCORE", k.workers, worker_id),
             ]
-        replies = await self._client.pipeline(commands)
+        replies = await self._client.pipeline(commands, skip_damaged=True)
         workers = []
         for n, worker_id in enumerate(worker_ids):
             flat, busy, score = replies[n * 3 : n * 3 + 3]
-            fields = {flat[i].decode(): flat[i + 1] for i in range(0, len(flat), 2)}
+            fields = {flat[i].decode(): flat[i + 1] for i in range(0, len(flat or ()), 2)}
             if "max_jobs" not in fields:
                 continue  # forgotten between the two reads
-            workers.append(
-                Worker(
-                    id=worker_id,
-                    spec=WorkerSpec(
-                        url=fields["url"].decode() or None,
-                        names=tuple(msgpack.unpackb(fields["names"])),
-                        max_jobs=int(fields["max_jobs"]),
-                        node_id=fields["node_id"].decode(),
-                        pid=int(fields["pid"]),
-                        labels=msgpack.unpackb(fields["labels"]),
-                        version=fields["version"].decode(),
-                        secret=fields["secret"].decode(),
-                    ),
-                    registered_at_ms=int(fields["registered_at_ms"]),
-                    last_seen_ms=seen.get(worker_id) or int(float(score or 0)),
-                    is_draining=fields["is_draining"] == b"1",
-                    is_detached=fields["is_detached"] == b"1",
-                    busy=busy,
-                )
-            )
+            try:
+                last_seen_ms = seen.get(worker_id) or int(float(score or 0))
+                workers.append(_worker(worker_id, fields, last_seen_ms, busy or 0))
+            except (KeyError, ValueError, TypeError, msgpack.UnpackException):
+                logger.error("worker %s: its record cannot be read; it gets no jobs", worker_id)
         return workers
+
+
+def _worker(worker_id: str, fields: dict[str, bytes], last_seen_ms: int, busy: int) -> Worker:
+    return Worker(
+        id=worker_id,
+        spec=WorkerSpec(
+            url=fields["url"].decode() or None,
+            names=tuple(msgpack.unpackb(fields["names"])),
+            max_jobs=int(fields["max_jobs"]),
+            node_id=fields["node_id"].decode(),
+            pid=int(fields["pid"]),
+            labels=msgpack.unpackb(fields["labels"]),
+            version=fields["version"].decode(),
+            secret=fields["secret"].decode(),
+        ),
+        registered_at_ms=int(fields["registered_at_ms"]),
+        last_seen_ms=last_seen_ms,
+        is_draining=fields["is_draining"] == b"1",
+        is_detached=fields["is_detached"] == b"1",
+        busy=busy,
+    )

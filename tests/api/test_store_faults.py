@@ -11,6 +11,7 @@ import msgpack
 import pytest
 
 from jqmaster.domain.ids import new_id
+from jqmaster.store.client import StoreClient
 from tests.support.contract import check_answer
 from tests.support.master import MSGPACK, Api, master_on
 from tests.support.scripted_worker import ending, worker_at
@@ -217,3 +218,20 @@ async def wait_for_answer(call: Callable[[], Awaitable[tuple[int, Any]]]) -> tup
 
     found: tuple[int, Any] = await wait_until(answered, timeout_s=20)
     return found
+
+
+@pytest.mark.row(66)
+async def test_a_nearly_full_store_is_noticed_before_it_is_full(store: StoreServer) -> None:
+    async with master_on(store.url) as (_, api):
+        client = StoreClient(store.url, connections=2)
+        used = (await client.redis.info("memory"))["used_memory"]
+        await client.redis.config_set("maxmemory", used + 20 * 1024 * 1024)
+        await client.redis.setrange("ballast", int((used + 20 * 1024 * 1024) * 0.85 - used), "x")
+
+        async def is_refused() -> bool:
+            status, answer = await api.call("POST", "/api/jobs", {"name": "work"})
+            return status == 503 and answer["code"] == "store_full"
+
+        await wait_until(is_refused, what="new jobs are refused at 80 %")
+        await client.redis.delete("ballast")
+        await client.close()

@@ -303,7 +303,7 @@ async def test_a_call_ends_with_its_time(serve: Callable) -> None:
     await client.stop()
 
 
-async def _unavailable(*args: object) -> object:
+async def _unavailable(*args: object, **options: object) -> object:
     from jqmaster.errors import StoreUnavailableError
 
     raise StoreUnavailableError("away")

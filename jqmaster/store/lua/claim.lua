@@ -2,13 +2,15 @@
 -- Gives ready jobs to a worker: taken, leased, marked and counted in one step. Smallest priority first, oldest first within.
 -- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set [+ ready:zset]
 -- ARGV now_ms epoch worker_id_bytes limit lease_ms offer_ms grace_ms job_prefix tokens(16 bytes each) finished_channel
--- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),[id record] | stale_epoch | gone | full:busy
+-- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these lanes have no more),[id record] | stale_epoch | gone | full:busy
 -- CHECKS FIRST epoch, worker, free slots, each record
 -- include lib/time.lua
 -- include lib/epoch.lua
 -- include lib/record.lua
 local epoch_key, worker_key, claims_key, running_key, fence_key, skipped_key, damaged_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local FIRST_LANE = 8
+-- Bounds of one call: members read from the lanes, and bytes of records given out (after the first).
+local MAX_READ, MAX_BYTES = 5000, 8 * 1024 * 1024
 local now_ms, epoch, worker_id_bytes, limit = time_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
 local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
 local tokens, finished_channel = ARGV[9], ARGV[10]
@@ -27,7 +29,8 @@ local function is_whole(record)
   return #record > extras_at + 3 and #record > extras_at + 3 + struct.unpack('>I4', record, extras_at)
 end
 
--- The best of all lanes: the first `limit` of each, merged.
+-- The best of all lanes: the first `limit` of each, merged; of many lanes fewer at once, so that the script stays short.
+limit = math.min(limit, math.max(1, math.floor(MAX_READ / (#KEYS - FIRST_LANE + 1))))
 local best = {}
 for lane = FIRST_LANE, #KEYS do
   local head = redis.call('ZRANGE', KEYS[lane], 0, limit - 1, 'WITHSCORES')
@@ -40,8 +43,13 @@ if #KEYS > FIRST_LANE then
   end)
 end
 
-local claimed, removed, expired, damaged, watched = {}, {}, {}, {}, {}
+local is_exhausted = #best < limit and 1 or 0
+local claimed, removed, expired, damaged, watched, bytes = {}, {}, {}, {}, {}, 0
 for i = 1, math.min(limit, #best) do
+  if bytes > MAX_BYTES then
+    is_exhausted = 0
+    break
+  end
   local id, lane = best[i][2], best[i][3]
   local record = redis.pcall('GET', job_prefix .. id)
   removed[lane] = removed[lane] or {}
@@ -56,6 +64,7 @@ for i = 1, math.min(limit, #best) do
     else
       claimed[#claimed + 1] = id
       claimed[#claimed + 1] = record
+      bytes = bytes + #record
     end
   end
 end
@@ -70,7 +79,7 @@ end
 each('SADD', damaged_key, damaged)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 local passed_over = #expired + #damaged
-if #claimed == 0 then return {'ok', now_ms, busy, 0, passed_over, {}} end
+if #claimed == 0 then return {'ok', now_ms, busy, 0, passed_over, is_exhausted, {}} end
 
 local first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
 redis.call('SET', fence_key, string.format('%.0f', first_fence + #claimed / 2 - 1))
@@ -91,4 +100,4 @@ for i = 1, #claimed, 2 do
 end
 add_all(running_key, running)
 each('SADD', claims_key, ids)
-return {'ok', now_ms, busy + #ids, first_fence, passed_over, claimed}
+return {'ok', now_ms, busy + #ids, first_fence, passed_over, is_exhausted, claimed}

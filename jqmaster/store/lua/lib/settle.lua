@@ -59,7 +59,7 @@ local function end_attempt(batch, id, head, target, index_key, due_at_ms, cause,
   if is_final and has_flag(flags, FLAG_WATCHED) then batch.finished[#batch.finished + 1] = id end
 end
 
--- Whether `head` belongs to the claim that `token_hex` may settle.
+-- Whether `head` belongs to the claim that `token_bytes` may settle.
 local function holds(head, token_bytes)
   return #head >= 128 and string.byte(head, 2) == STATE.running and string.sub(head, 57, 72) == token_bytes
 end

@@ -1,0 +1,57 @@
+"""A push without an answer stays in doubt, whatever the next one meets."""
+
+import asyncio
+
+import pytest
+
+from jqmaster.clock import SystemClock
+from jqmaster.domain.breaker import Breaker
+from jqmaster.runtime.dispatcher import Dispatcher
+from jqmaster.runtime.fleet import Fleet, Member
+from jqmaster.runtime.worker_client import MaybeDelivered, NotDelivered, PushResult
+from jqmaster.store.jobs import Claim
+from jqmaster.store.leadership import Leadership
+from tests.support.store import StoreWorld
+
+
+class LostThenRefused:
+    """The first answer is lost; then nobody listens any more."""
+
+    def __init__(self) -> None:
+        self.pushes = 0
+
+    async def push(self, *_: object) -> PushResult:
+        self.pushes += 1
+        return (
+            MaybeDelivered("ServerDisconnectedError") if self.pushes == 1 else NotDelivered("cannot connect")
+        )
+
+
+@pytest.mark.req("M3", "J10")
+async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(world: StoreWorld) -> None:
+    worker_id = await world.worker(url="http://127.0.0.1:9")
+    job_id = await world.enqueue(max_retry=0)
+    claim = await world.jobs.claim(world.epoch, worker_id, ["work"], 1)
+    assert isinstance(claim, Claim)
+    worker = await world.workers.get(worker_id)
+    assert worker
+    client = LostThenRefused()
+    clock = SystemClock()
+    dispatcher = Dispatcher(
+        Leadership(world.epoch, "master-1"),
+        jobs=world.jobs,
+        workers=world.workers,
+        fleet=Fleet(clock, stale_ms=5_000),
+        client=client,  # type: ignore[arg-type]
+        clock=clock,
+        max_push_jobs=10,
+        on_stale=lambda: None,
+    )
+    member = Member(worker, busy=1, breaker=Breaker())
+    # The offer is nearly over: two tries fit into what is left of it.
+    began_s = clock.monotonic_s() - world.jobs.offer_s + 0.3
+    async with asyncio.timeout(10):
+        await dispatcher._push(member, claim, began_s)
+    assert client.pushes == 2
+    job = await world.get(job_id)
+    assert (job.state, job.token) == ("running", claim.jobs[0].token)
