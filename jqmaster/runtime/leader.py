@@ -48,6 +48,7 @@ class Leader:
         self.leadership: Leadership | None = None
 
     async def start(self) -> None:
+        self._stopping.clear()
         self._loops.spawn("election", self._run)
 
     async def stop(self) -> None:

@@ -41,7 +41,7 @@ def is_alive(pid: int) -> bool:
 def is_gone(pid: int) -> bool:
     try:
         return not is_alive(pid)
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it ended between two looks
         return True
 
 
