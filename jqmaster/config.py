@@ -185,6 +185,3 @@ class Settings(BaseSettings):
         if path := os.environ.get("JQMASTER_CONFIG"):
             sources.append(TomlConfigSettingsSource(settings_cls, toml_file=Path(path)))
         return tuple(sources)
-
-
-Port = Annotated[int, Field(ge=1, le=65535)]

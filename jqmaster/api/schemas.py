@@ -19,7 +19,8 @@ from pydantic import (
 
 from jqmaster.config import Durability
 from jqmaster.domain.ids import ID_PATTERN
-from jqmaster.domain.job import JobSpec, JobState, RetryPolicy
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, JobState, RetryPolicy
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.worker import WorkerSpec
 
@@ -83,10 +84,10 @@ class Answer(BaseModel):
 class RetryRequest(Request):
     """Wait before the n-th retry: min(max_s, base_s · factor^(n−1)), with full jitter."""
 
-    base_s: Seconds = Field(1.0, ge=0, le=DAY_S)
-    factor: Seconds = Field(2.0, ge=1, le=100)
-    max_s: Seconds = Field(3600.0, ge=0, le=7 * DAY_S)
-    jitter: bool = True
+    base_s: Seconds = Field(DEFAULT_RETRY.base_s, ge=0, le=DAY_S)
+    factor: Seconds = Field(DEFAULT_RETRY.factor, ge=1, le=100)
+    max_s: Seconds = Field(DEFAULT_RETRY.max_s, ge=0, le=7 * DAY_S)
+    jitter: bool = DEFAULT_RETRY.jitter
 
 
 class JobRequest(Request):
@@ -137,14 +138,11 @@ class JobRequest(Request):
             expires_at_ms=self.expires_at,
             retry=RetryPolicy(retry.base_s, retry.factor, retry.max_s, retry.jitter)
             if retry
-            else _DEFAULT_RETRY,
+            else DEFAULT_RETRY,
             rerun_lost=self.rerun_lost,
             tags=tuple(self.tags),
             headers=self.headers,
         )
-
-
-_DEFAULT_RETRY: Final = RetryPolicy()
 
 
 class BulkRequest(Request):
@@ -373,8 +371,7 @@ def _reported_time(value: object) -> str:
     if isinstance(value, str):
         _instant_ms(value)
         return value
-    ms = _instant_ms(value)
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return iso_ms(_instant_ms(value))
 
 
 class Ending(Request):

@@ -3,16 +3,16 @@
 from typing import Any, Final
 
 from jqmaster.api.wire import RawMsgpack
+from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Attempt, Cause, Job
 from jqmaster.domain.worker import Worker
 from jqmaster.service.jobs import JobDetail
-from jqmaster.store.codec import iso_time
 
 MAX_SHOWN_ARGUMENT_BYTES: Final = 64 * 1024
 
 
 def _time(ms: int) -> str | None:
-    return iso_time(ms) if ms else None
+    return iso_ms(ms) if ms else None
 
 
 def job_summary(job: Job) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def job_summary(job: Job) -> dict[str, Any]:
         "max_retry": job.max_retry,
         "timeout": job.timeout_ms / 1000,
         "keep_result": job.keep_result,
-        "created_at": iso_time(job.created_at_ms),
+        "created_at": iso_ms(job.created_at_ms),
         "run_at": _time(job.due_at_ms),
         "started_at": _time(job.started_at_ms),
         "finished_at": _time(job.finished_at_ms),
@@ -55,7 +55,7 @@ def _attempt_view(attempt: Attempt) -> dict[str, Any]:
     return {
         "attempt": attempt.attempt,
         "worker_id": attempt.worker_id,
-        "started_at": iso_time(attempt.started_at_ms),
+        "started_at": iso_ms(attempt.started_at_ms),
         "finished_at": _time(attempt.finished_at_ms),
         "outcome": attempt.outcome,
         "message": attempt.message,
@@ -81,8 +81,8 @@ def worker_view(worker: Worker, *, now_ms: int, stale_ms: int, breaker: str | No
         "pid": spec.pid,
         "labels": dict(spec.labels),
         "version": spec.version,
-        "registered_at": iso_time(worker.registered_at_ms),
-        "last_seen_at": iso_time(worker.last_seen_ms),
+        "registered_at": iso_ms(worker.registered_at_ms),
+        "last_seen_at": iso_ms(worker.last_seen_ms),
         "state": state,
         "breaker": breaker,
     }

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from jqmaster.api.scan import (
     scan,
     truncated,
 )
+from jqmaster.domain.instant import iso_utc
 from jqmaster.errors import (
     FieldError,
     InvalidError,
@@ -505,11 +506,6 @@ def encode(value: Any, encoding: Encoding) -> bytes:
     _pack(value, packer, chunks)
     chunks.append(packer.bytes())
     return b"".join(chunks)
-
-
-def iso_utc(moment: datetime) -> str:
-    """`2026-11-21T04:30:00.123Z`."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def _pack(value: Any, packer: msgpack.Packer, chunks: list[bytes]) -> None:

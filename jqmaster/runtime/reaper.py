@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from jqmaster.clock import Clock
+from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, decide_expired
 from jqmaster.errors import JqmasterError
@@ -149,6 +150,6 @@ def _result(job_id: str, token: str, decision: Decision, message: str, now_ms: i
             reason=reason,
             should_retry=False,
             message=message,
-            finished_at=codec.iso_time(now_ms),
+            finished_at=iso_ms(now_ms),
         )
     )

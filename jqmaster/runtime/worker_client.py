@@ -35,9 +35,8 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The worker answered: these it has taken, those it has not."""
+    """The worker answered: it has taken all but those that it rejected."""
 
-    accepted: frozenset[str]
     rejections: list[Rejection] = field(default_factory=list)
 
 
@@ -169,7 +168,9 @@ def _read_push_answer(answer: bytes) -> PushResult:
             Rejection(str(item["job_id"]), str(item["reason"]), _retry_after(item.get("retry_after")))
             for item in fields["rejected"]
         ]
-        return Delivered(frozenset(map(str, fields["accepted"])), rejections)
+        if not isinstance(fields["accepted"], list):
+            raise TypeError("accepted is a list of job IDs")
+        return Delivered(rejections)
     except Exception:
         # Whatever a worker can send; what it did with the jobs cannot be known from this.
         return MaybeDelivered("its answer makes no sense")

@@ -25,7 +25,6 @@ import hashlib
 import struct
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgpack
@@ -258,8 +257,3 @@ def epoch_number(epoch: bytes | str) -> int:
     """The growing part of `number:nonce`, which is what travels to workers; 0 where nobody led yet."""
     text = epoch.decode() if isinstance(epoch, bytes) else epoch
     return int(text.partition(":")[0] or 0)
-
-
-def iso_time(ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
