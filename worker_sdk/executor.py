@@ -81,6 +81,8 @@ class Executor:
     def start(self, run: JobRun) -> None:
         self.occupying[run.job_id] = run
         self.owed[run.token] = run
+        # From now on also when a confirmation is asked for first: the master's own clock for the attempt runs already.
+        run.deadline_s = now_s() + run.timeout_s
         if run.handler.confirm_start:
             run.task = self._loop.create_task(self._confirm_and_launch(run))
         else:
@@ -89,22 +91,25 @@ class Executor:
             self._watch_at(run.due_s)
 
     async def _confirm_and_launch(self, run: JobRun) -> None:
-        if not await self._starts.may_start(run.job_id, run.token):
+        may_start = await self._starts.may_start(run.job_id, run.token)
+        if run.stopping is not None:
+            return
+        if not may_start:
             self.stop(run, Stop.LOST)
-        elif run.stopping is None:
+        elif (now := now_s()) >= run.due_s:
+            # The word was right when it was given, and came too late.
+            self._stop_overdue(run, now)
+        else:
             self._launch(run)
-            if run.due_s < self._watch_due_s:
-                self._watch_at(run.due_s)
 
     def _launch(self, run: JobRun) -> None:
-        run.deadline_s = deadline_s = now_s() + run.timeout_s
         run.ctx = Context(
             job_id=run.job_id,
             name=run.name,
             attempt=run.attempt,
             fence=run.fence,
             headers=run.headers,
-            deadline_s=deadline_s,
+            deadline_s=run.deadline_s,
             pushers=self._pushers,
         )
         match run.handler.kind:
@@ -327,16 +332,20 @@ class Executor:
         for run in list(self.occupying.values()):
             if run.due_s > now:
                 continue
-            if run.lease_end_s <= now:
-                self.stop(run, Stop.LOST)
-            elif run.stopping is None:
-                self.stop(run, Stop.TIMEOUT)
-            else:
-                self._report_without_end(run)
+            self._stop_overdue(run, now)
         # A lease that was renewed since moved on; hence the next instant is found anew.
         next_due_s = min((run.due_s for run in self.occupying.values()), default=_NEVER)
         if next_due_s < self._watch_due_s:
             self._watch_at(next_due_s)
+
+    def _stop_overdue(self, run: JobRun, now: float) -> None:
+        if run.lease_end_s <= now:
+            self.stop(run, Stop.LOST)
+        elif run.stopping is not None:
+            self._report_without_end(run)
+        else:
+            # What never began has not failed.
+            self.stop(run, Stop.TIMEOUT if run.has_begun else Stop.HANDED_BACK)
 
     # --- ending
 
@@ -353,19 +362,6 @@ class Executor:
         finally:
             self._idle = None
         return True
-
-    def hand_back_the_rest(self) -> int:
-        """What still runs although it was stopped: only for a process that ends at once. Their number."""
-        left = [run for run in self.occupying.values() if not run.is_settled]
-        for run in left:
-            self._settle(run, outcomes.HANDED_BACK)
-        return len(self.occupying)
-
-    def forget_all(self) -> None:
-        """No more heartbeats will name what still runs; its leases tell the masters."""
-        for run in list(self.occupying.values()):
-            if not run.is_settled:
-                self._forget(run)
 
     def close(self) -> None:
         if self._watch is not None:

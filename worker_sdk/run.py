@@ -54,7 +54,7 @@ class JobRun:
         self.timeout_s: float = dispatch["timeout"]
         self.handler = handler
         self.lease_end_s = lease_end_s
-        self.deadline_s = float("inf")  # until it starts
+        self.deadline_s = float("inf")  # until it is taken up
         self.stop_due_s = float("inf")
         self.stopping: Stop | None = None
         self.is_settled = False

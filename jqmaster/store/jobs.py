@@ -365,13 +365,13 @@ class JobStore:
         return verdicts
 
     async def confirm_start(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> list[bool]:
-        """Whether each (job ID, token) is still the worker's to start."""
+        """Whether each (job ID, token) is still the worker's to start, its lease not being over."""
         confirmed: list[bool] = []
         for chunk in _chunks(claims):
-            args: list[Arg] = [codec.id_bytes(worker_id), self._keys.job_prefix]
+            args: list[Arg] = [self._shard.now_arg, codec.id_bytes(worker_id), self._keys.job_prefix]
             for job_id, token in chunk:
                 args += (job_id, bytes.fromhex(token))
-            _, data = await self._client.run("confirm_start", (), args)
+            _, data = await self._client.run("confirm_start", (self._keys.running,), args)
             confirmed += map(bool, data[0])
         return confirmed
 

@@ -164,7 +164,7 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
     assert (before.priority, before.created_at_ms, before.expires_at_ms, before.losses) == (-20, 23, 24, 1)
 
     k = world.shard.keys
-    await world.shard.client.redis.zadd(k.running, {spec.id: 1})
+    await world.shard.client.redis.zadd(k.running, {spec.id: world.now_ms + 1})
     await world.shard.client.redis.zrem(k.ready(spec.name), spec.id)
     await world.shard.client.redis.sadd(k.claims(before.worker_id), spec.id)
     assert await world.jobs.confirm_start(before.worker_id, [(spec.id, before.token)]) == [True]

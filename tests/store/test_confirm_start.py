@@ -1,7 +1,7 @@
 import pytest
 
 from tests.store.test_claim import damage
-from tests.support.store import StoreWorld
+from tests.support.store import LEASE_MS, StoreWorld
 
 
 @pytest.mark.req("M3")
@@ -18,6 +18,19 @@ async def test_only_the_holder_of_the_claim_may_start(world: StoreWorld) -> None
     async with world.unchanged():
         assert await world.jobs.confirm_start(worker, [(job.job_id, job.token)]) == [True]
         assert await world.jobs.return_offers(world.epoch, worker, [(job.job_id, job.token)])
+
+
+@pytest.mark.req("M3")
+async def test_a_claim_whose_lease_is_over_does_not_start(world: StoreWorld) -> None:
+    """Nobody has reclaimed it yet, but whoever looks next may."""
+    worker, job = await world.running()
+    world.now_ms += LEASE_MS - 1
+    assert await world.jobs.confirm_start(worker, [(job.job_id, job.token)]) == [True]
+    world.now_ms += 1
+    async with world.unchanged():
+        assert await world.jobs.confirm_start(worker, [(job.job_id, job.token)]) == [False]
+    await world.workers.renew(worker, [(job.job_id, job.token)], 9)
+    assert await world.jobs.confirm_start(worker, [(job.job_id, job.token)]) == [True]
 
 
 async def test_a_job_that_is_over_does_not_start(world: StoreWorld) -> None:
