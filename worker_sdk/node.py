@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 # For results that no master has answered for when the process is about to end.
 _FLUSH_S: Final = 5.0
 _STOPPED_S: Final = 2.0
+_LEAVE_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,51 +129,44 @@ class Node:
     def hand_back_now(self) -> None:
         self.executor.stop_all(Stop.HANDED_BACK)
 
-    async def stop(self, *, process_ends: bool) -> bool:
-        """Drain, hand back what does not end in time, leave. True: a handler still runs in a thread.
+    async def stop(self) -> bool:
+        """Drain, hand back what does not end in time, leave. True: a handler still runs.
 
-        `process_ends`: then that one is handed back as well; elsewhere it would run twice, so its lease has to end.
+        That one is not handed back, not even by a process that is about to end: the job would be started elsewhere
+        before the old start is really over. It is named in heartbeats to the last; then its lease tells the masters.
         """
         self.drain()
         if not await self.executor.idle(self._config.grace_s):
             logger.info("grace is over: %d jobs are handed back", len(self.executor.occupying))
             self.hand_back_now()
-            await self.executor.idle(_STOPPED_S)
-        is_stuck = bool(self.executor.occupying)
-        if is_stuck:
-            logger.error(
-                "handlers that do not stop: %s", ", ".join(r.name for r in self.executor.occupying.values())
-            )
-            if process_ends:
-                self.executor.hand_back_the_rest()
-            else:
-                self.executor.forget_all()
+            if not await self.executor.idle(_STOPPED_S):
+                names = ", ".join(sorted({run.name for run in self.executor.occupying.values()}))
+                logger.error("handlers that do not stop: %s; their jobs are left to their leases", names)
         if not await self._outbox.flush(_FLUSH_S):
             logger.error("%d results were not delivered; these jobs will run again", len(self._outbox))
-        if self._heartbeat is not None:
-            await asyncio.to_thread(self._heartbeat.stop)
-        await self._leave()
-        await self._close()
-        return is_stuck
-
-    async def _leave(self) -> None:
-        if self.identity.worker_id is None:
-            return
-        try:
-            await self._client.call("DELETE", f"/api/workers/{self.identity.worker_id}")
-        except MasterUnreachableError as exc:
-            # best effort: a worker that falls silent is removed as well.
-            logger.debug("no answer to the farewell: %s", exc)
-
-    async def _close(self) -> None:
         await self._starts.stop()
         await self._outbox.stop()
         self.endpoint = None
         if self._server is not None:
             await self._server.stop()
         await self._pushers.stop()
+        # As late as can be: from here on nobody keeps the lease of what still runs.
+        if self._heartbeat is not None:
+            await asyncio.to_thread(self._heartbeat.stop)
+        await self._leave()
         await self._client.stop()
         self.executor.close()
+        return bool(self.executor.occupying)
+
+    async def _leave(self) -> None:
+        if self.identity.worker_id is None:
+            return
+        try:
+            async with asyncio.timeout(_LEAVE_S):
+                await self._client.call("DELETE", f"/api/workers/{self.identity.worker_id}")
+        except (MasterUnreachableError, TimeoutError) as exc:
+            # best effort: a worker that falls silent is removed as well.
+            logger.debug("no answer to the farewell: %s", exc)
 
     # --- orders of masters, from the heartbeat thread
 

@@ -138,11 +138,11 @@ class Worker:
         """Serves until SIGTERM or SIGINT, drains, and returns. A second signal hands the running jobs back at once."""
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            is_stuck = runner.run(self._serve_until_signal())
-        if is_stuck:
-            # What was handed back may start elsewhere: a thread that goes on here must end now.
-            logging.shutdown()
-            os._exit(0)
+            if runner.run(self._serve_until_signal()):
+                # A handler goes on, and nobody keeps its lease any more: it must end before another start of its job.
+                # Here, because the end of the runner would wait for it.
+                logging.shutdown()
+                os._exit(0)
 
     def drain(self) -> None:
         """Take no more jobs. From the event loop."""
@@ -157,7 +157,7 @@ class Worker:
 
     async def stop(self) -> None:
         """Drains, hands back, leaves; the ASGI lifespan calls it."""
-        await self._stop(process_ends=False)
+        await self._stop()
 
     async def _start(self, *, serve: bool) -> None:
         from worker_sdk.node import Node
@@ -172,15 +172,15 @@ class Worker:
             await node.start(self.asgi if serve else None)
         except BaseException:
             self._node = None
-            await node.stop(process_ends=False)
+            await node.stop()
             raise
 
-    async def _stop(self, *, process_ends: bool) -> bool:
+    async def _stop(self) -> bool:
         node = self._node
         if node is None:
             return False
         try:
-            return await node.stop(process_ends=process_ends)
+            return await node.stop()
         finally:
             self._node = None
 
@@ -204,7 +204,7 @@ class Worker:
         logger.info("worker at %s for %s", self.address, ", ".join(self.names))
         await told.wait()
         logger.info("draining")
-        return await self._stop(process_ends=True)
+        return await self._stop()
 
     def _config(self) -> "NodeConfig":
         from worker_sdk.node import NodeConfig

@@ -48,6 +48,7 @@ class FakeMaster:
         self.lease_s = lease_s
         self.epoch = 1_000
         self.offer_s = 2.0
+        self.lease_until_ms = 0  # as the last heartbeat was told
         self.calls: list[tuple[str, str, Any]] = []
         self.faults: list[str] = []
         self.workers: dict[str, Fields] = {}
@@ -207,6 +208,7 @@ class FakeMaster:
         if not self.answers_heartbeats:
             return self._problem(503, "store_unavailable")
         now_ms = self.now_ms()
+        self.lease_until_ms = now_ms + int(self.lease_s * 1000)
         named = {claim["token"] for claim in body["running"]}
         cancel, self.cancel = self.cancel, []
         return self._answer(
@@ -214,7 +216,7 @@ class FakeMaster:
             {
                 "epoch": self.epoch,
                 "store_time_ms": now_ms,
-                "lease_until_ms": now_ms + int(self.lease_s * 1000),
+                "lease_until_ms": self.lease_until_ms,
                 "cancel": cancel,
                 "lost": [c for c in body["running"] if c["token"] in self.lost & named],
                 "drain": self.drain,

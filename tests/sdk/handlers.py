@@ -1,6 +1,7 @@
 """Handlers that other processes import, and a worker that is run as a process (`python -m tests.sdk.handlers URL`)."""
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -76,6 +77,14 @@ async def wait(argument: float) -> str:
 def deaf(argument: float) -> str:
     time.sleep(argument)
     return "heard nothing"
+
+
+@worker.handler("stubborn")
+async def stubborn(argument: float) -> None:
+    end_s = time.monotonic() + argument
+    while time.monotonic() < end_s:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(argument)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,6 @@ async def test_sigterm_finishes_what_ends_in_time_and_hands_the_rest_back(master
         far = {"lease_until_ms": master.now_ms() + 60_000}
         short = await master.run("wait", 0.2, **far)
         long = await master.run("wait", 60, **far)
-        deaf = await master.run("deaf", 60, **far)
         process.send_signal(signal.SIGTERM)
         await wait_until(lambda: master.beats[-1]["free"] == 0)
         late = await master.push(master.dispatch("wait", 0))
@@ -46,8 +45,25 @@ async def test_sigterm_finishes_what_ends_in_time_and_hands_the_rest_back(master
         assert await asyncio.wait_for(process.wait(), 10) == 0
     assert master.results[short["job_id"]][0]["result"] == "waited"
     assert master.results[long["job_id"]][0]["type"] == "handed_back"
-    # A thread that does not end keeps the process no longer than this.
-    assert master.results[deaf["job_id"]][0]["type"] == "handed_back"
+    assert master.workers == {}, "it has left"
+
+
+@pytest.mark.req("M6")
+@pytest.mark.parametrize("name", ["deaf", "stubborn"])
+async def test_a_job_that_cannot_be_stopped_is_left_to_its_lease_when_the_process_ends(
+    master: FakeMaster, name: str
+) -> None:
+    """Handed back, it could be started elsewhere while its thread still runs here."""
+    async with worker_process(master) as process:
+        job = await master.run(name, 60, lease_until_ms=master.now_ms() + 60_000)
+        process.send_signal(signal.SIGTERM)
+        # A handler that does not end keeps the process no longer than its lease.
+        assert await asyncio.wait_for(process.wait(), 10) == 0
+        ended_ms = master.now_ms()
+    assert master.result(job["job_id"]) is None
+    last = master.beats[-1]
+    assert [claim["token"] for claim in last["running"]] == [job["token"]], "held to the last"
+    assert ended_ms < master.lease_until_ms, "another start comes after the end of this one"
     assert master.workers == {}, "it has left"
 
 
