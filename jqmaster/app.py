@@ -209,19 +209,20 @@ class Master:
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def _condition(self) -> Condition:
-        faults = [fault for fault in (self.failure, self._gauge.fault) if fault]
+        found = {"process": self.failure, "space": self._gauge.fault}
+        faults = {check: fault for check, fault in found.items() if fault}
         store = "serving"
         try:
             async with asyncio.timeout(READY_WITHIN_S):
                 if await self._leadership.current() is None:
-                    faults.append("no master leads")
+                    faults["leader"] = "no master leads"
         except (JqmasterError, TimeoutError) as exc:
             store = exc.detail if isinstance(exc, JqmasterError) else "it does not answer in time"
             if self._embedded and (detail := self._embedded.status().detail):
                 store = detail  # it knows why: a full disk, a damaged file
-            faults.append(f"store: {store}")
+            faults["store"] = f"store: {store}"
         if self._stalled_s() > STALLED_S:
-            faults.append("the dispatcher stands still")
+            faults["dispatcher"] = "the dispatcher stands still"
         return Condition(self.leader.leadership is not None, store, faults)
 
     def _fail(self, reason: str) -> None:

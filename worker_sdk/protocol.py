@@ -31,7 +31,7 @@ class BulkAnswer(TypedDict):
 
 
 class BulkRequest(TypedDict):
-    """Jobs that are accepted together or not at all."""
+    """Jobs that are checked together: one that is refused refuses all."""
 
     jobs: list[JobRequest]
 
@@ -313,7 +313,8 @@ class JobView(TypedDict):
     tags: list[str]
     attempts: list[AttemptView]
     headers: dict[str, str]
-    # As it was sent; null where it is too large to show: see argument_bytes.
+    # As it was sent; null where it is too large to show: see argument_bytes. A caller without scope read gets
+    # null, and no attempts and headers.
     argument: Any
     argument_bytes: int
 
@@ -372,8 +373,10 @@ class Readiness(TypedDict):
     durability: Literal["besteffort", "fsync", "fsync+quorum"]
     # Whether this master leads.
     leader: bool
-    # `serving`, or what is wrong with it.
+    # `serving`, or what is wrong with it; without scope read `not serving` says no more.
     store: str
+    # What is in the way; without scope read only the names of the checks that failed: process, space, leader,
+    # store, dispatcher; more may come.
     faults: list[str]
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from jqmaster.api.wire import Fields
 from jqmaster.config import Settings
-from jqmaster.errors import ForbiddenError, UnauthorizedError, UnparsableError
+from jqmaster.errors import ForbiddenError, JqmasterError, UnauthorizedError, UnparsableError
 
 
 class Scope(StrEnum):
@@ -88,16 +88,18 @@ class AccessPolicy:
         self.check_host(fields)
         if method not in _SAFE_METHODS:
             _refuse_cross_site(fields)
-        if not self._principals:
-            if client_host is not None and not is_loopback(client_host):
-                raise ForbiddenError(
-                    "without configured tokens only this machine is served", code="local_only"
-                )
-            return _LOCAL
-        principal = self._authenticate(fields.get(b"authorization", b""))
+        principal = self._principal(fields, client_host)
         if scope not in principal.scopes:
             raise ForbiddenError(f"the token does not have the scope {scope}")
         return principal
+
+    def identify(self, fields: Fields, client_host: str | None) -> Principal | None:
+        """The caller of what is open to anybody; None where it is not known, which refuses nothing."""
+        try:
+            self.check_host(fields)
+            return self._principal(fields, client_host)
+        except JqmasterError:
+            return None
 
     def check_host(self, fields: Fields) -> None:
         """Refuse a Host that is not ours, lest a page on a rebound name talks to a master on loopback."""
@@ -106,6 +108,13 @@ class AccessPolicy:
         host = _host_name(fields.get(b"host", b""))
         if host not in self._hosts and not is_loopback(host):
             raise UnparsableError("the Host header names another server", code="bad_host")
+
+    def _principal(self, fields: Fields, client_host: str | None) -> Principal:
+        if self._principals:
+            return self._authenticate(fields.get(b"authorization", b""))
+        if client_host is not None and not is_loopback(client_host):
+            raise ForbiddenError("without configured tokens only this machine is served", code="local_only")
+        return _LOCAL
 
     def _authenticate(self, authorization: bytes) -> Principal:
         kind, _, token = authorization.partition(b" ")

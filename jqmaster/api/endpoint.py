@@ -53,6 +53,10 @@ class Call:
     services: Services
     _receive: Receive
 
+    def may(self, scope: AccessScope) -> bool:
+        """Whether the caller has `scope`, also where less, or nothing, is asked for."""
+        return self.principal is not None and scope in self.principal.scopes
+
     async def body(self) -> bytes:
         """The body as MessagePack, within the limits."""
         return await read_body(self.fields, self._receive, max_bytes=self.limits.max_body_bytes)
@@ -97,7 +101,7 @@ class Reply:
 class Operation:
     """One method on one path: what runs, who may, and all that the OpenAPI document says of it.
 
-    `access` None: anybody. `responses` maps each status that is no problem to its model (None: no body).
+    `access` None: anybody. `text`: what the summary leaves open. `responses` maps each status that is no problem to its model (None: no body).
     """
 
     method: str
@@ -110,6 +114,7 @@ class Operation:
     request: type[BaseModel] | None = None
     query: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     problems: tuple[int, ...] = ()
+    text: str = ""
 
 
 class Endpoint:
@@ -130,12 +135,13 @@ class Endpoint:
             operation = self._operations.get(scope["method"])
             if operation is None:
                 raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allow})
-            principal = None
-            if operation.access is not None:
-                client = scope.get("client")
-                principal = self._policy.authorize(
-                    scope["method"], fields, client[0] if client else None, operation.access
-                )
+            client = scope.get("client")
+            host = client[0] if client else None
+            principal = (
+                self._policy.identify(fields, host)
+                if operation.access is None
+                else self._policy.authorize(scope["method"], fields, host, operation.access)
+            )
             encoding = negotiate(fields)
             reply = await operation.handler(
                 Call(

@@ -1,5 +1,6 @@
 """Probes, and the contract itself."""
 
+from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Call, Reply
 
 
@@ -9,14 +10,21 @@ async def healthz(call: Call) -> Reply:
 
 
 async def readyz(call: Call) -> Reply:
-    """Whether this master makes progress: its store answers, somebody leads, and a leader's rounds go on."""
+    """Whether this master makes progress: its store answers, somebody leads, and a leader's rounds go on.
+
+    Probes come without a token, and so may anybody; what a fault says of paths and addresses is for readers.
+    """
     condition = await call.services.condition()
+    if call.may(Scope.READ):
+        store, faults = condition.store, list(condition.faults.values())
+    else:
+        store, faults = "not serving" if "store" in condition.faults else "serving", list(condition.faults)
     body = {
         "status": "not_ready" if condition.faults else "ready",
         "durability": call.services.settings.durability,
         "leader": condition.is_leader,
-        "store": condition.store,
-        "faults": condition.faults,
+        "store": store,
+        "faults": faults,
     }
     if condition.faults:
         return Reply(503, body, ((b"retry-after", b"1"),))

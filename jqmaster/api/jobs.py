@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from jqmaster.api import views
+from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Call, Reply, check
 from jqmaster.api.schemas import JobRequest, PatchRequest
 from jqmaster.api.wire import RawMsgpack, read_list_of_maps
@@ -61,7 +62,10 @@ async def list_jobs(call: Call) -> Reply:
 
 
 async def get(call: Call) -> Reply:
-    return Reply(200, views.job_view(await call.services.jobs.view(call.path["job_id"])))
+    return Reply(
+        200,
+        views.job_view(await call.services.jobs.view(call.path["job_id"]), for_reader=call.may(Scope.READ)),
+    )
 
 
 async def result(call: Call) -> Reply:

@@ -282,8 +282,8 @@ def _master_operation(op: Operation) -> dict[str, Any]:
         "tags": [op.tag],
         "parameters": parameters,
     }
-    if op.access:
-        described["description"] = f"Scope: {op.access}."
+    if texts := [text for text in (op.access and f"Scope: {op.access}.", op.text) if text]:
+        described["description"] = " ".join(texts)
     if op.request:
         described["requestBody"] = {
             "required": True,

@@ -5,6 +5,7 @@ from typing import Any, Final
 from jqmaster.api import health, jobs, schemas, workers
 from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Operation
+from jqmaster.store.jobs import MAX_PER_CALL
 
 _STORE: Final = (503,)
 _JOB: Final = (404, 409, *_STORE)
@@ -31,11 +32,20 @@ _LIST: Final[dict[str, Any]] = {
     },
 }
 
+_BULK_TEXT: Final = (
+    f"All jobs are checked before any is stored; one that is not valid, or whose ID is taken, refuses all and is named. "
+    f"Up to {MAX_PER_CALL} jobs are stored in one atomic step, more in several: should the store fail between them, the "
+    "answer is 503 `outcome_unknown` and a part may be stored. Repeat the same request then. Jobs that carry their own "
+    "`id` are never doubled by that, others may be: give each job an `id`."
+)
+_CANCEL_TEXT: Final = "Without scope read the answer shows no argument, headers and attempts."
+_READY_TEXT: Final = "Anybody may ask; a bearer token with scope read shows more of what is wrong."
+
 OPERATIONS: Final = [
     Operation("POST", "/api/jobs", jobs.enqueue, Scope.PUSH, "Enqueue a job", "jobs",
               {201: schemas.EnqueueAnswer, 200: schemas.EnqueueAnswer}, schemas.JobRequest, problems=(409, 413, *_STORE)),
-    Operation("POST", "/api/jobs/bulk", jobs.enqueue_bulk, Scope.PUSH, "Enqueue many jobs, all or none", "jobs",
-              {201: schemas.BulkAnswer}, schemas.BulkRequest, problems=(409, 413, *_STORE)),
+    Operation("POST", "/api/jobs/bulk", jobs.enqueue_bulk, Scope.PUSH, "Enqueue many jobs; one bad job refuses all", "jobs",
+              {201: schemas.BulkAnswer}, schemas.BulkRequest, problems=(409, 413, *_STORE), text=_BULK_TEXT),
     Operation("GET", "/api/jobs", jobs.list_jobs, Scope.READ, "List jobs", "jobs", {200: schemas.JobPage}, query=_LIST, problems=_STORE),
     Operation("GET", "/api/jobs/{job_id}", jobs.get, Scope.READ, "View a job", "jobs", {200: schemas.JobView}, problems=(404, *_STORE)),
     Operation("PATCH", "/api/jobs/{job_id}", jobs.patch, Scope.OPERATE, "Change a waiting job", "jobs",
@@ -44,7 +54,7 @@ OPERATIONS: Final = [
     Operation("GET", "/api/jobs/{job_id}/result", jobs.result, Scope.PUSH, "Fetch the result", "jobs",
               {200: schemas.ResultView, 202: schemas.StateAnswer}, query=_WAIT, problems=_STORE),
     Operation("POST", "/api/jobs/{job_id}/cancel", jobs.cancel, Scope.PUSH, "Cancel a waiting or running job", "jobs",
-              {200: schemas.JobView}, problems=_JOB),
+              {200: schemas.JobView}, problems=_JOB, text=_CANCEL_TEXT),
     Operation("POST", "/api/jobs/{job_id}/retry", jobs.retry, Scope.OPERATE, "Run a finished job again", "jobs",
               {200: schemas.JobView}, problems=_JOB),
     Operation("POST", "/api/jobs/{job_id}/run", jobs.run_now, Scope.OPERATE, "Run a job now that waits for a time", "jobs",
@@ -63,6 +73,6 @@ OPERATIONS: Final = [
               {200: schemas.ResultsAnswer}, schemas.ResultsRequest, problems=(404, 413, *_STORE)),
     Operation("GET", "/healthz", health.healthz, None, "Whether the process lives", "operations", {200: schemas.Health}),
     Operation("GET", "/readyz", health.readyz, None, "Whether this master makes progress", "operations",
-              {200: schemas.Readiness, 503: schemas.Readiness}),
+              {200: schemas.Readiness, 503: schemas.Readiness}, text=_READY_TEXT),
     Operation("GET", "/openapi.json", health.openapi, None, "This contract", "operations", {200: None}),
 ]  # fmt: skip

@@ -146,7 +146,7 @@ class JobRequest(Request):
 
 
 class BulkRequest(Request):
-    """Jobs that are accepted together or not at all."""
+    """Jobs that are checked together: one that is refused refuses all."""
 
     jobs: list[JobRequest] = Field(min_length=1, max_length=10_000)
 
@@ -223,7 +223,8 @@ class JobView(JobSummary):
     attempts: list[AttemptView]
     headers: dict[str, str]
     argument: AnyValue = Field(
-        description="As it was sent; null where it is too large to show: see argument_bytes."
+        description="As it was sent; null where it is too large to show: see argument_bytes. A caller without scope "
+        "read gets null, and no attempts and headers."
     )
     argument_bytes: int
 
@@ -518,8 +519,13 @@ class Readiness(Answer):
     status: Literal["ready", "not_ready"]
     durability: Durability = Field(description="What a 201 promises here.")
     leader: bool = Field(description="Whether this master leads.")
-    store: str = Field(description="`serving`, or what is wrong with it.")
-    faults: list[str]
+    store: str = Field(
+        description="`serving`, or what is wrong with it; without scope read `not serving` says no more."
+    )
+    faults: list[str] = Field(
+        description="What is in the way; without scope read only the names of the checks that failed: process, space, "
+        "leader, store, dispatcher; more may come."
+    )
 
 
 class ProblemField(Answer):

@@ -11,11 +11,12 @@ from jqmaster.service.workers import WorkerService
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Whether this master can do its work; `faults` say what is in the way."""
+    """Whether this master can do its work. `faults`: what is in the way, each with details that may name paths and
+    addresses, under the name of the check that found it (`process`, `space`, `leader`, `store`, `dispatcher`)."""
 
     is_leader: bool
     store: str
-    faults: list[str]
+    faults: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)

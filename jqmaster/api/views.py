@@ -39,9 +39,16 @@ def job_summary(job: Job) -> dict[str, Any]:
     }
 
 
-def job_view(detail: JobDetail) -> dict[str, Any]:
-    """`JobView`."""
+def job_view(detail: JobDetail, *, for_reader: bool) -> dict[str, Any]:
+    """`JobView`. Who may not read learns what became of the job, and nothing of what it carries."""
     job = detail.job
+    if not for_reader:
+        return job_summary(job) | {
+            "attempts": [],
+            "headers": {},
+            "argument": None,
+            "argument_bytes": len(job.argument),
+        }
     is_shown = len(job.argument) <= MAX_SHOWN_ARGUMENT_BYTES
     return job_summary(job) | {
         "attempts": [_attempt_view(attempt) for attempt in detail.attempts],

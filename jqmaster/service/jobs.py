@@ -93,7 +93,9 @@ class JobService:
 
     async def enqueue_bulk(self, specs: Sequence[JobSpec]) -> list[str]:
         """The IDs, in order. Raises ConflictError that names each index whose ID is taken, StoreUnavailableError while
-        the store is too full; then none is accepted."""
+        the store is too full; then none is accepted. Only if an ID was taken by another call between the look and the
+        write are the others in; the error says so. Of more than `MAX_PER_CALL` jobs a part may be in when the store
+        fails: OutcomeUnknownError."""
         self._admit()
         first: dict[str, JobSpec] = {}
         doubled = [
@@ -101,14 +103,12 @@ class JobService:
             for n, spec in enumerate(specs)
             if (other := first.setdefault(spec.id, spec)) is not spec and other != spec
         ]
-        taken = doubled or await self._jobs.find_taken(specs)
-        if not taken:
-            accepted = await self._jobs.enqueue(specs)
-            # Only another bulk at this very instant can still be in the way.
-            taken = [n for n, outcome in enumerate(accepted) if outcome is Accepted.TAKEN]
-        if taken:
-            errors = [FieldError(("jobs", n, "id"), "stands for another job already") for n in taken]
-            raise ConflictError(f"{len(taken)} of the IDs are taken", code="id_taken", errors=errors)
+        if taken := doubled or await self._jobs.find_taken(specs):
+            raise _ids_taken(specs, taken, "no job was accepted")
+        accepted = await self._jobs.enqueue(specs)
+        # Only a call at this very instant, with the same ID, can still be in the way.
+        if taken := [n for n, outcome in enumerate(accepted) if outcome is Accepted.TAKEN]:
+            raise _ids_taken(specs, taken, "all other jobs were accepted")
         return [spec.id for spec in specs]
 
     async def view(self, job_id: str) -> JobDetail:
@@ -212,6 +212,11 @@ class JobService:
 
 def _unknown(job_id: str) -> NotFoundError:
     return NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
+
+
+def _ids_taken(specs: Sequence[JobSpec], taken: Sequence[int], others: str) -> ConflictError:
+    errors = [FieldError(("jobs", n, "id"), f"{specs[n].id} stands for another job already") for n in taken]
+    return ConflictError(f"{len(taken)} of the IDs are taken; {others}", code="id_taken", errors=errors)
 
 
 def _raise_conflict(conflict: StateConflict, what: str) -> NoReturn:

@@ -93,6 +93,22 @@ async def test_pages_of_other_sites_change_nothing(operation: Operation) -> None
     assert (status, problem["code"]) == (400, "bad_host")
 
 
+async def test_a_mere_pusher_cancels_a_job_and_reads_nothing_of_it(store_server: StoreServer) -> None:
+    tokens = ["push:token-push", "push+read:token-both"]
+    async with master_on(store_server.url, tokens=tokens) as (master, nobody):
+        pusher, reader = (Api(master.server.url, f"token-{name}") for name in ("push", "both"))
+        job_id = await pusher.enqueue("work", "secret", headers={"trace": "secret"})
+        assert (await nobody.call("POST", f"/api/jobs/{job_id}/cancel"))[0] == 401
+        status, job = await pusher.call("POST", f"/api/jobs/{job_id}/cancel")
+        assert (status, job["id"], job["state"]) == (200, job_id, "canceled")
+        assert (job["argument"], job["headers"], job["attempts"]) == (None, {}, [])
+        assert "secret" not in str(job)
+        status, job = await reader.call("POST", f"/api/jobs/{job_id}/cancel")
+        assert (status, job["argument"], job["headers"]) == (200, "secret", {"trace": "secret"})
+        for api in (pusher, reader):
+            await api.http.aclose()
+
+
 @pytest.mark.row(67)
 async def test_tokens_open_their_part_of_a_real_master(store_server: StoreServer) -> None:
     tokens = [f"{scope}:token-{scope}" for scope in ("push", "work", "read", "operate")]

@@ -1,12 +1,22 @@
 """Probes and the contract."""
 
+from types import SimpleNamespace
+from typing import cast
+
+import httpx
+import msgpack
 import pytest
 
+from jqmaster.api.app import build_app
+from jqmaster.api.auth import AccessPolicy, Scope
+from jqmaster.api.services import Condition, Services
 from jqmaster.app import Master
 from jqmaster.config import Settings
-from tests.support.contract import document
+from tests.support.contract import check_answer, document
 from tests.support.master import Api
 from tests.support.waiting import wait_until
+
+TOKENS = tuple(f"{scope}:token-{scope}" for scope in Scope)
 
 
 async def test_healthz_says_that_the_process_lives(api: Api) -> None:
@@ -37,6 +47,54 @@ async def test_readyz_tells_when_nobody_leads(api: Api, master: Master) -> None:
         await master.leader.start()
     await wait_until(lambda: master.leader.leadership)
     assert (await api.call("GET", "/readyz"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("tokens", "peer", "authorization", "is_told"),
+    [
+        ((), "127.0.0.1", None, True),
+        ((), "10.0.0.5", None, False),
+        (TOKENS, "127.0.0.1", None, False),
+        (TOKENS, "127.0.0.1", "Bearer wrong", False),
+        (TOKENS, "127.0.0.1", "Bearer token-push", False),
+        (TOKENS, "127.0.0.1", "Bearer token-work", False),
+        (TOKENS, "10.0.0.5", "Bearer token-read", True),
+        (TOKENS, "10.0.0.5", "Bearer token-operate", True),
+        (TOKENS, "10.0.0.5", "Bearer token-admin", True),
+    ],
+)
+async def test_only_readers_learn_where_the_store_is(
+    tokens: tuple[str, ...], peer: str, authorization: str | None, is_told: bool
+) -> None:
+    async def condition() -> Condition:
+        return Condition(False, "no room in /srv/secret", {"store": "store: no room in /srv/secret"})
+
+    services = SimpleNamespace(settings=Settings(), contract=dict, condition=condition)
+    app = build_app(cast(Services, services), AccessPolicy(tokens))
+    transport = httpx.ASGITransport(app, client=(peer, 5000))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as http:
+        headers = {"Authorization": authorization} if authorization else {}
+        response = await http.get("/readyz", headers=headers)
+    answer = msgpack.unpackb(response.content)
+    check_answer("GET", "/readyz", response.status_code, response.headers, answer)
+    assert (response.status_code, answer["status"], answer["durability"]) == (503, "not_ready", "fsync")
+    if is_told:
+        assert (answer["store"], answer["faults"]) == (
+            "no room in /srv/secret",
+            ["store: no room in /srv/secret"],
+        )
+    else:
+        assert (answer["store"], answer["faults"]) == ("not serving", ["store"])
+        assert b"secret" not in response.content
+
+
+async def test_a_page_on_a_rebound_name_learns_no_more_than_anybody(api: Api, master: Master) -> None:
+    await master.leader.stop()
+    try:
+        response = await api.http.get("/readyz", headers={"Host": "rebound.example"})
+        assert msgpack.unpackb(response.content)["faults"] == ["leader"]
+    finally:
+        await master.leader.start()
 
 
 @pytest.mark.req("J11")

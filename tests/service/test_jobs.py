@@ -1,6 +1,6 @@
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 import aiohttp
@@ -9,7 +9,7 @@ import pytest
 
 from jqmaster.clock import SystemClock
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import Cause, JobState
+from jqmaster.domain.job import Cause, JobSpec, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.errors import (
     ConflictError,
@@ -189,6 +189,47 @@ async def test_one_taken_id_refuses_the_whole_bulk_and_is_named(served: Served) 
         with pytest.raises(ConflictError) as conflict:
             await served.service.enqueue_bulk(specs)
     assert [error.loc for error in conflict.value.errors] == [("jobs", 3, "id"), ("jobs", 650, "id")]
+    assert specs[3].id in conflict.value.errors[0].msg
+    assert "no job was accepted" in conflict.value.detail
+
+
+async def test_an_id_taken_at_the_last_instant_is_named_and_the_others_are_in(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = [served.world.spec(argument=n) for n in range(3)]
+    look = served.world.jobs.find_taken
+
+    async def overtaken(wanted: Sequence[JobSpec]) -> list[int]:
+        taken = await look(wanted)
+        await served.service.enqueue(replace(specs[1], priority=5))
+        return taken
+
+    monkeypatch.setattr(served.world.jobs, "find_taken", overtaken)
+    with pytest.raises(ConflictError) as conflict:
+        await served.service.enqueue_bulk(specs)
+    assert [error.loc for error in conflict.value.errors] == [("jobs", 1, "id")]
+    assert "all other jobs were accepted" in conflict.value.detail
+    assert (await served.world.inspector.counts())[JobState.READY] == 3
+
+
+async def test_a_store_that_fails_within_a_large_bulk_leaves_it_in_doubt_and_a_repeat_completes_it(
+    served: Served,
+) -> None:
+    specs = [served.world.spec(argument=n) for n in range(1200)]
+    redis = served.world.shard.client.redis
+    # A step has 8 MiB: one fits in, two do not.
+    used = (await redis.info("memory"))["used_memory"]
+    before = (await redis.config_get("maxmemory"))["maxmemory"]
+    large = [replace(spec, argument=b"\xc5\x40\x00" + b"x" * 0x4000) for spec in specs]
+    await redis.config_set("maxmemory", used + 12 * 2**20)
+    try:
+        with pytest.raises(OutcomeUnknownError):
+            await served.service.enqueue_bulk(large)
+        assert 0 < (await served.world.inspector.counts())[JobState.READY] < 1200
+    finally:
+        await redis.config_set("maxmemory", before)
+    assert await served.service.enqueue_bulk(large) == [spec.id for spec in large]
+    assert (await served.world.inspector.counts())[JobState.READY] == 1200
 
 
 async def test_one_id_for_two_jobs_of_a_bulk_refuses_it(served: Served) -> None:
