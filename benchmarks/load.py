@@ -1,7 +1,9 @@
 """The processes of a benchmark, and what they cost."""
 
 import contextlib
+import ctypes
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +17,8 @@ import httpx
 import psutil
 
 ROOT = Path(__file__).parents[1]
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -51,12 +55,17 @@ def running_system(*, workers: int = 1, max_jobs: int = 200) -> Iterator[System]
                 [sys.executable, "-m", "jqmaster", *arguments],
                 cwd=ROOT,
                 env=environment,
+                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                # Ctrl-C is for the benchmark alone, which ends them in their order.
+                start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one thread, as yet
             )
             stack.callback(_end, process)
             return psutil.Process(process.pid)
 
+        stack.callback(_kill_stores, directory)
         master = spawn("serve", "--port", str(port), "--data-dir", str(directory / "data"))
         _until(lambda: httpx.get(f"{url}/readyz", trust_env=False).status_code == 200, directory / "log")
         spawned = tuple(spawn("worker", "benchmarks.worker:worker", "--master", url) for _ in range(workers))
@@ -86,6 +95,21 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait(30)
     except subprocess.TimeoutExpired:
         process.kill()
+        process.wait()
+
+
+def _kill_stores(directory: Path) -> None:
+    """A master that had to be killed, or was, leaves its Valkey to the next master. Here there is none."""
+    for process in psutil.process_iter(["name", "cwd"]):
+        if "valkey" in process.info["name"] and Path(process.info["cwd"] or "/").is_relative_to(directory):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+                process.wait(10)
+
+
+def _end_with_parent() -> None:
+    # However the benchmark ends: a SIGKILL leaves it no time to end anybody.
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _until(is_true: "object", log: Path) -> None:

@@ -4,14 +4,14 @@ import argparse
 import asyncio
 import contextlib
 import json
+import signal
 import socket
-import subprocess
 import sys
 import sysconfig
 import tempfile
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from examples.stdlib.system import System, running_system
 from worker_sdk import Pusher
 
 BACKLOG = "source.analyse"
 STATES = ("scheduled", "ready", "retrying", "running", "succeeded", "failed")
 FINISH_WITHIN_S = 180.0
+NOT_PYTHON = ("SyntaxError", "IndentationError", "TabError")
 
 
 def main() -> None:
@@ -38,16 +40,28 @@ def main() -> None:
         "--port", type=int, default=8080, help="port of the master; a free one if it is taken"
     )
     options = parser.parse_args()
-    with contextlib.suppress(KeyboardInterrupt):
-        sys.exit(asyncio.run(show(options.port, once=options.once)))
+    try:
+        status = asyncio.run(show(options.port, once=options.once))
+    except KeyboardInterrupt:
+        # Without --once it is the usual way to end.
+        status = 128 + signal.SIGINT if options.once else 0
+    except asyncio.CancelledError:
+        status = 128 + signal.SIGTERM
+    sys.exit(status)
 
 
 async def show(port: int, *, once: bool) -> int:
     console = Console()
-    with tempfile.TemporaryDirectory(prefix="jqmaster-example-") as directory:
-        async with running_system(Path(directory), free_port(port)) as url:
-            faults = await work(url, console)
+    if task := asyncio.current_task():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    with tempfile.TemporaryDirectory(prefix="jqmaster-example-", ignore_cleanup_errors=True) as directory:
+        async with running_system(Path(directory), free_port(port)) as system:
+            faults = await work(system, console)
+            for fault in faults:
+                console.print(f"[red]not as expected:[/] {fault}")
             if not once:
+                url = system.url
                 console.print(
                     f"\nThe master stays up at [bold]{url}[/] until Ctrl-C. Try, in another terminal:\n\n"
                     f"  curl {url}/api/jobs -H 'Content-Type: application/json' \\\n"
@@ -57,54 +71,14 @@ async def show(port: int, *, once: bool) -> int:
                     highlight=False,
                 )
                 await asyncio.Event().wait()
-    for fault in faults:
-        console.print(f"[red]not as expected:[/] {fault}")
     return 1 if faults else 0
 
 
-@contextlib.asynccontextmanager
-async def running_system(directory: Path, port: int) -> AsyncIterator[str]:
-    """A master with its embedded Valkey, and one worker process: as in production, only smaller."""
-    url = f"http://127.0.0.1:{port}"
-    jqmaster = [sys.executable, "-m", "jqmaster"]
-    log = (directory / "log").open("wb")
-    processes = []
-    try:
-        for arguments in (
-            ["serve", "--port", str(port), "--data-dir", str(directory / "data")],
-            ["worker", "examples.stdlib.worker:worker", "--master", url],
-        ):
-            processes.append(subprocess.Popen([*jqmaster, *arguments], stdout=log, stderr=log))
-            await until_it_answers(url, processes[-1], directory / "log")
-        yield url
-    finally:
-        # The worker first: what it still runs it hands back to a master that lives.
-        for process in reversed(processes):
-            process.terminate()
-            try:
-                await asyncio.to_thread(process.wait, 30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-        log.close()
-
-
-async def until_it_answers(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    async with httpx.AsyncClient(trust_env=False) as client:
-        for _ in range(300):
-            if process.poll() is not None:
-                raise SystemExit(f"a process ended before it served:\n{log.read_text()}")
-            with contextlib.suppress(httpx.HTTPError):
-                if (await client.get(f"{url}/readyz")).status_code == 200:
-                    return
-            await asyncio.sleep(0.1)
-    raise SystemExit(f"the master did not become ready:\n{log.read_text()}")
-
-
-async def work(url: str, console: Console) -> list[str]:
+async def work(system: System, console: Console) -> list[str]:
     """Enqueues, watches, and returns what was not as expected."""
     files = list(source_files())
     story: deque[str] = deque(maxlen=8)
-    async with Pusher(url) as pusher:
+    async with Pusher(system.url) as pusher:
         started_s = time.monotonic()
         ids = await pusher.enqueue_many(
             {"name": BACKLOG, "argument": str(path), "keep_result": True} for path in files
@@ -119,26 +93,27 @@ async def work(url: str, console: Console) -> list[str]:
         )
         with Live(console=console, refresh_per_second=8, transient=False) as live:
             await watch(
-                url,
+                system,
                 pusher,
                 story,
                 live,
                 len(ids),
                 {flaky: "archive", urgent: "urgent file", summary: "summary"},
             )
-        return await verify(pusher, console, ids, flaky, urgent, summary)
+        return await verify(pusher, console, dict(zip(ids, files, strict=True)), flaky, urgent, summary)
 
 
 async def watch(
-    url: str, pusher: Pusher, story: deque[str], live: Live, total: int, special: dict[str, str]
+    system: System, pusher: Pusher, story: deque[str], live: Live, total: int, special: dict[str, str]
 ) -> None:
     """Shows counts, throughput and what becomes of the special jobs until all of them are over."""
     told: dict[str, Any] = {}
     began_s = time.monotonic()
     async with httpx.AsyncClient(
-        base_url=url, headers={"Accept": "application/json"}, trust_env=False
+        base_url=system.url, headers={"Accept": "application/json"}, trust_env=False
     ) as client:
         while time.monotonic() - began_s < FINISH_WITHIN_S:
+            system.check_alive()
             counts = (await client.get("/api/jobs?limit=1")).json()["counts"]
             for job_id, label in special.items():
                 job = await pusher.status(job_id)
@@ -153,7 +128,7 @@ async def watch(
             await asyncio.sleep(0.1)
 
 
-def tell(label: str, job: dict[str, Any], counts: dict[str, int]) -> str:
+def tell(label: str, job: Mapping[str, Any], counts: dict[str, int]) -> str:
     match job["state"]:
         case "retrying":
             return f"{label}: failed {job['failures']}x ({job['attempts'][-1]['message']}), again at {job['run_at'][11:23]}"
@@ -177,28 +152,29 @@ def picture(counts: dict[str, int], done: int, total: int, rate: float, story: d
 
 
 async def verify(
-    pusher: Pusher, console: Console, ids: list[str], flaky: str, urgent: str, summary: str
+    pusher: Pusher, console: Console, files: Mapping[str, Path], flaky: str, urgent: str, summary: str
 ) -> list[str]:
-    """Prints the summary; returns what was not as expected."""
-    faults = []
-    states = [(await pusher.status(job_id))["state"] for job_id in ids]
-    if unfinished := [state for state in states if state not in ("succeeded", "failed")]:
-        faults.append(f"{len(unfinished)} files are not over")
+    """Prints the summary; returns what was not as expected. `files`: which one each job analyses."""
+    jobs = {job_id: await pusher.status(job_id) for job_id in files}
+    unparsable, faults = sort_out((files[job_id], job) for job_id, job in jobs.items())
+    for path in unparsable:
+        console.print(f"not Python: {path}")
+    succeeded = sum(job["state"] == "succeeded" for job in jobs.values())
     connected = await pusher.status(flaky)
     if connected["state"] != "succeeded" or connected["failures"] != 2:
         faults.append(
             f"the archive job is {connected['state']} after {connected['failures']} failures, not 2"
         )
     ahead = await pusher.status(urgent)
-    last = await pusher.status(ids[-1])
+    last = list(jobs.values())[-1]
     if ahead["state"] != "succeeded" or ahead["started_at"] >= last["started_at"]:
         faults.append("the urgent file did not overtake the backlog")
     result = await pusher.result(summary, wait=30)
     if not result or not result.is_success:
         return [*faults, f"there is no summary: {result}"]
     report = result.result
-    if report["files"] != states.count("succeeded") or report["files"] < 100:
-        faults.append(f"the summary counts {report['files']} files, {states.count('succeeded')} succeeded")
+    if report["files"] != succeeded or report["files"] < 100:
+        faults.append(f"the summary counts {report['files']} files, {succeeded} succeeded")
     table = Table(
         title=f"{report['files']} files, {report['lines']:,} lines, {report['functions']:,} functions, {report['classes']:,} classes"
     )
@@ -215,6 +191,22 @@ async def verify(
         )
     console.print("\n", table)
     return faults
+
+
+def sort_out(jobs: Iterable[tuple[Path, Mapping[str, Any]]]) -> tuple[list[Path], list[str]]:
+    """Of analyses that should be over: the files that do not parse, and what must not be."""
+    unparsable, faults = [], []
+    for path, job in jobs:
+        match job:
+            case {"state": "succeeded"}:
+                pass
+            case {"state": "failed", "attempts": [*_, {"error": {"type": kind}}]} if kind in NOT_PYTHON:
+                unparsable.append(path)
+            case {"state": "failed"}:
+                faults.append(f"{path} failed: {job['attempts'][-1]['message']}")
+            case {"state": state}:
+                faults.append(f"{path} is {state}")
+    return unparsable, faults
 
 
 def source_files() -> Iterator[Path]:

@@ -1,0 +1,137 @@
+"""A master on its own Valkey and one worker: real processes, which do not outlive the one that started them."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+SERVES_WITHIN_S = 30.0
+ENDS_WITHIN_S = 30.0
+MAX_LOG_SHOWN_BYTES = 3000
+
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Child:
+    """A process and its log."""
+
+    name: str
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    def check_alive(self) -> None:
+        """SystemExit with the end of its log, if it has ended."""
+        if (status := self.process.poll()) is not None:
+            raise SystemExit(f"the {self.name} has ended (status {status}):\n{self.log_end()}")
+
+    def log_end(self) -> str:
+        return self.log.read_bytes()[-MAX_LOG_SHOWN_BYTES:].decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class System:
+    url: str
+    children: tuple[Child, ...]
+
+    def check_alive(self) -> None:
+        """SystemExit, if one of the processes has ended."""
+        for child in self.children:
+            child.check_alive()
+
+
+@contextlib.asynccontextmanager
+async def running_system(
+    directory: Path, port: int, *, worker: str = "examples.stdlib.worker:worker"
+) -> AsyncIterator[System]:
+    """As in production, only smaller. Yields when the worker has its first jobs coming; SystemExit if that fails."""
+    url = f"http://127.0.0.1:{port}"
+    data = directory / "data"
+    with _ending(data) as children:
+        master = start("master", directory, "serve", "--port", str(port), "--data-dir", str(data))
+        children.append(master)
+        async with httpx.AsyncClient(
+            base_url=url, headers={"Accept": "application/json"}, trust_env=False
+        ) as client:
+
+            async def is_ready() -> bool:
+                return (await client.get("/readyz")).status_code == 200
+
+            async def is_registered() -> bool:
+                return bool((await client.get("/api/workers")).json()["workers"])
+
+            await _until(is_ready, master, "is not ready")
+            children.append(start("worker", directory, "worker", worker, "--master", url))
+            await _until(is_registered, children[-1], "has not registered with the master")
+        yield System(url, tuple(children))
+
+
+def start(name: str, directory: Path, *arguments: str) -> Child:
+    """`jqmaster ARGUMENTS`. Ctrl-C in the terminal is not for it: it is ended in its turn. Call it from the main
+    thread only, with which it ends."""
+    log = directory / f"{name}.log"
+    parent = os.getpid()
+
+    def end_with_parent() -> None:
+        # However the parent ends: a SIGKILL leaves it no time to end anybody.
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jqmaster", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            preexec_fn=end_with_parent,  # noqa: PLW1509 - one thread, as yet
+        )
+    return Child(name, process, log)
+
+
+@contextlib.contextmanager
+def _ending(data: Path) -> Iterator[list[Child]]:
+    """Ends what is in the list, the last first: what a worker still runs it hands back to a master that lives."""
+    children: list[Child] = []
+    try:
+        yield children
+    finally:
+        for child in reversed(children):
+            child.process.terminate()
+            try:
+                child.process.wait(ENDS_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                child.process.kill()
+                child.process.wait()
+        _kill_store(data)
+
+
+def _kill_store(data: Path) -> None:
+    """A master that had to be killed, or was, leaves its Valkey to the next master. Here there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        pid = int((data / "valkey.pid").read_text())
+        # The number alone may be another's by now.
+        if Path(f"/proc/{pid}/cwd").resolve() == data.resolve():
+            os.kill(pid, signal.SIGKILL)
+
+
+async def _until(is_so: Callable[[], Awaitable[bool]], child: Child, trouble: str) -> None:
+    deadline_s = time.monotonic() + SERVES_WITHIN_S
+    while time.monotonic() < deadline_s:
+        child.check_alive()
+        with contextlib.suppress(httpx.HTTPError):
+            if await is_so():
+                return
+        await asyncio.sleep(0.1)
+    raise SystemExit(f"the {child.name} {trouble} after {SERVES_WITHIN_S:.0f} s:\n{child.log_end()}")
