@@ -204,7 +204,8 @@ class HeartbeatRequest(TypedDict):
 
     # Every claim whose result no master has answered yet.
     running: list[ClaimRef]
-    # How many more jobs it would take.
+    # How many more jobs it would take. Kept with the worker for people; the master goes by the claims it
+    # gave.
     free: int
     # Store time, rounded down, at which `running` was read. An offer that is not named although it was over
     # by then was not taken up, and goes back without being counted as lost.

@@ -324,7 +324,11 @@ class HeartbeatRequest(Request):
     running: list[ClaimRef] = Field(
         max_length=1000, description="Every claim whose result no master has answered yet."
     )
-    free: int = Field(ge=0, le=100_000, description="How many more jobs it would take.")
+    free: int = Field(
+        ge=0,
+        le=100_000,
+        description="How many more jobs it would take. Kept with the worker for people; the master goes by the claims it gave.",
+    )
     as_of_ms: int = Field(
         0,
         ge=0,
