@@ -4,9 +4,12 @@ import asyncio
 import re
 import types
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
+from jqmaster.domain.ids import is_id
 from worker_sdk import Worker
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +37,22 @@ async def test_the_first_worker_and_pusher_of_the_page_work(
         await asyncio.to_thread(run, pusher_page, url)
     if result:
         assert result in capsys.readouterr().out
+
+
+async def test_the_web_application_of_the_tutorial_enqueues(url: str) -> None:
+    (page,) = [block for block in blocks("docs/tutorial.md") if "Starlette(" in block]
+
+    app = run(page, url).app
+    async with app.router.lifespan_context(app) as state:
+
+        async def served(scope: Any, receive: Any, send: Any) -> None:
+            await app({**scope, "state": state}, receive, send)
+
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(served), base_url="http://photos"
+        ) as browser:
+            answer = await browser.post("/photos")
+    assert (answer.status_code, is_id(answer.json()["job_id"])) == (202, True)
 
 
 @pytest.mark.parametrize("number", range(2, len(blocks("docs/tutorial.md"))))
