@@ -1,12 +1,12 @@
 """What a worker serves, as a bare ASGI application. Whatever is not named here is answered 404 or 405, empty."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from worker_sdk.admission import Admission, MalformedError
+from worker_sdk.bodies import Bodies, Receive
 from worker_sdk.executor import Executor
 from worker_sdk.identity import Identity
 from worker_sdk.registry import Registry
@@ -17,14 +17,13 @@ logger = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Reply = tuple[int, Any]
 
+_CONTENT_TYPE: Final = CONTENT_TYPE.encode()
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 _MAX_CHALLENGE_BYTES: Final = 1024
-_BODY_DEADLINE_S: Final = 30.0
 # The longest wait of a signed call for a registration that is under way; less than a master waits for its answer.
 _REGISTRATION_WAIT_S: Final = 2.0
 
@@ -64,6 +63,7 @@ class Endpoint:
         self._identity = identity
         self._admission = admission
         self._executor = executor
+        self._bodies = Bodies()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One HTTP request."""
@@ -93,7 +93,7 @@ class Endpoint:
         return path
 
     async def _challenge(self, headers: dict[bytes, bytes], receive: Receive) -> Reply:
-        status, body = await _read_body(headers, receive, _MAX_CHALLENGE_BYTES)
+        status, body = await self._read_body(headers, receive, _MAX_CHALLENGE_BYTES)
         if status:
             return status, None
         try:
@@ -108,7 +108,7 @@ class Endpoint:
         worker_id = self._identity.worker_id
         if worker_id is None or not self._signature.may_be_valid(headers, worker_id):
             return 401, None
-        status, body = await _read_body(headers, receive, MAX_BODY_BYTES)
+        status, body = await self._read_body(headers, receive, MAX_BODY_BYTES)
         if status:
             return status, None
         if not self._signature.is_valid(method, self._prefix + route, headers, worker_id, body):
@@ -128,6 +128,15 @@ class Endpoint:
             return 400, _problem(400, "unparsable", str(exc))
         except MalformedError as exc:
             return 422, _problem(422, "invalid", str(exc))
+
+    async def _read_body(
+        self, headers: dict[bytes, bytes], receive: Receive, max_bytes: int
+    ) -> tuple[int, bytes]:
+        """(0, body), or a status that refuses it."""
+        status, body = await self._bodies.read(headers, receive, max_bytes)
+        if body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _CONTENT_TYPE:
+            return 415, b""
+        return status, body
 
     def _push(self, fields: dict[str, Any], worker_id: str) -> Reply:
         epoch, jobs = fields.get("epoch"), fields.get("jobs")
@@ -219,35 +228,6 @@ def _fields(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     return fields
 
 
-async def _read_body(headers: dict[bytes, bytes], receive: Receive, max_bytes: int) -> tuple[int, bytes]:
-    """(0, body), or a status that refuses it; more than `max_bytes` is never held."""
-    if headers.get(b"content-length", b"").isdigit() and int(headers[b"content-length"][:20]) > max_bytes:
-        return 413, b""
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        return 400, b""
-    body: bytes = message.get("body", b"")
-    if len(body) > max_bytes:
-        return 413, b""
-    if message.get("more_body", False):
-        buffer = bytearray(body)
-        try:
-            async with asyncio.timeout(_BODY_DEADLINE_S):
-                while message.get("more_body", False):
-                    message = await receive()
-                    buffer += message.get("body", b"")
-                    if message["type"] == "http.disconnect":
-                        return 400, b""
-                    if len(buffer) > max_bytes:
-                        return 413, b""
-        except TimeoutError:
-            return 408, b""
-        body = bytes(buffer)
-    if body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != CONTENT_TYPE.encode():
-        return 415, b""
-    return 0, body
-
-
 def _problem(status: int, code: str, detail: str) -> dict[str, Any]:
     return {
         "type": "about:blank",
@@ -267,9 +247,6 @@ async def _answer(
     if status != 204:
         fields.append((b"content-length", str(len(body)).encode()))
     if body:
-        fields.append((b"content-type", CONTENT_TYPE.encode()))
-    if status in (408, 413):
-        # What is left of the body is not read.
-        fields.append((b"connection", b"close"))
+        fields.append((b"content-type", _CONTENT_TYPE))
     await send({"type": "http.response.start", "status": status, "headers": fields})
     await send({"type": "http.response.body", "body": body})

@@ -12,15 +12,16 @@ from worker_sdk.asgi import App, Endpoint
 from worker_sdk.blocking_client import BlockingClient
 from worker_sdk.executor import Executor
 from worker_sdk.heartbeat import Heartbeat
+from worker_sdk.http_server import WorkerServer
 from worker_sdk.identity import Identity
 from worker_sdk.lease import StoreClock
 from worker_sdk.master_client import MasterClient
 from worker_sdk.masters import Masters, MasterUnreachableError
 from worker_sdk.outbox import Outbox
+from worker_sdk.own_address import url_of
 from worker_sdk.pushers import LazyPushers
 from worker_sdk.registry import Registry
 from worker_sdk.run import Stop
-from worker_sdk.server import WorkerServer, url_of
 from worker_sdk.signature import SignatureCheck
 from worker_sdk.starts import StartConfirmer
 

@@ -15,7 +15,8 @@ import uvicorn
 from tests.sdk.fake_master import FakeMaster
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
-from worker_sdk.server import WorkerServer, url_of
+from worker_sdk.http_server import WorkerServer
+from worker_sdk.own_address import url_of
 
 
 @contextlib.asynccontextmanager
