@@ -76,10 +76,6 @@ class AccessPolicy:
             raise ValueError(f"listening on {settings.host} demands tokens, and none is configured")
         return cls(tokens, host=settings.host, allowed_hosts=settings.allowed_hosts)
 
-    @property
-    def demands_tokens(self) -> bool:
-        return bool(self._principals)
-
     def authorize(self, method: str, fields: Fields, client_host: str | None, scope: Scope) -> Principal:
         """The caller, if it may do what asks for `scope`. `client_host`: the peer's address, None for a unix socket.
 

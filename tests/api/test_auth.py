@@ -199,7 +199,6 @@ def test_tokens_come_from_settings_and_file(tmp_path: Path) -> None:
     digest = hashlib.sha256(b"from-file").hexdigest()
     listing.write_text(f"# ours\n\n  work:w#1  \nread+push:sha256={digest}\n")
     policy = AccessPolicy.from_settings(Settings(tokens=["push:one"], tokens_file=listing))
-    assert policy.demands_tokens
     for token, scope in ((b"one", Scope.PUSH), (b"w#1", Scope.WORK), (b"from-file", Scope.READ)):
         assert call(policy, b"Bearer " + token, scope=scope)
 
@@ -207,7 +206,8 @@ def test_tokens_come_from_settings_and_file(tmp_path: Path) -> None:
 def test_loopback_needs_no_token(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path)
     assert generate_first_token(settings) is None
-    assert not AccessPolicy.from_settings(settings).demands_tokens
+    policy = AccessPolicy.from_settings(settings)
+    assert call(policy, client="127.0.0.1", scope=Scope.ADMIN).name == "local"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -24,8 +24,6 @@ from jqmaster.store.jobs import Claim, ClaimedJob
 from tests.support import fake_worker as fake
 from tests.support.store import StoreWorld
 
-Serve = Callable[..., contextlib.AbstractAsyncContextManager[fake.FakeWorker]]
-
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Callable]:
