@@ -66,16 +66,19 @@ class StoreClient:
             protocol=2,
         )
         self.redis: redis_asyncio.Redis = redis_asyncio.Redis(connection_pool=self._pool)
+        self._busy: set[asyncio.WriteTransport] = set()
 
     async def close(self) -> None:
         await self.redis.aclose()
-        # Best effort: a peer that is slow to hang up is no error of the caller.
-        with contextlib.suppress(RedisError, OSError):
-            await self._pool.disconnect()
+        await self.reset()
 
     async def reset(self) -> None:
         """Drops every connection, also those in use; their callers learn that the outcome is unknown."""
-        await self._pool.disconnect(inuse_connections=True)
+        for transport in self._busy:
+            transport.abort()
+        # Best effort: a peer that is slow to hang up is no error of the caller.
+        with contextlib.suppress(RedisError, OSError):
+            await self._pool.disconnect(inuse_connections=True)
 
     async def run(self, script: str, keys: Sequence[str], args: Sequence[Arg]) -> tuple[str, list[Any]]:
         """Runs one script. Returns its status word and data.
@@ -88,6 +91,10 @@ class StoreClient:
     async def run_all(self, calls: Sequence[Call]) -> list[tuple[str, list[Any]]]:
         """Runs scripts in order, in one round trip. Raises like `run`, on the first one that failed; where others
         were done, that is OutcomeUnknownError."""
+        if not calls:
+            # An empty write never leaves the buffer of asyncio's own transport (since Python 3.12): the loop spins,
+            # and the connection does not close.
+            return []
         for call in calls:
             call.script.check_call(call.keys, call.args)
         async with self._connection() as connection:
@@ -157,6 +164,12 @@ class StoreClient:
         # hiredis packs in C; redis-py's asyncio connection would do it argument by argument in Python.
         packed = b"".join([hiredis.pack_command(command) for command in commands])  # type: ignore[arg-type]
         cancels = _cancels()
+        # Remembered: redis-py lets go of a connection that failed before its caller hears of it.
+        transport: asyncio.WriteTransport | None = getattr(
+            getattr(connection, "_writer", None), "transport", None
+        )
+        if transport:
+            self._busy.add(transport)
         try:
             await connection.send_packed_command(packed, check_health=False)
             _pass_on_since(cancels)
@@ -169,20 +182,23 @@ class StoreClient:
             return replies
         except asyncio.CancelledError:
             # Answers are still on their way: this connection must not be used by anyone else.
-            await _abandon(connection)
+            await _abandon(connection, transport)
             raise
         except (BusyLoadingError, AuthenticationError) as exc:
             # Answers, which redis-py takes for broken connections.
-            await _abandon(connection)
+            await _abandon(connection, transport)
             raise StoreUnavailableError(f"the store says: {exc}", retry_after_s=RETRY_AFTER_S) from exc
         except (RedisError, OSError, TimeoutError) as exc:
-            await _abandon(connection)
+            await _abandon(connection, transport)
             if writes:
                 raise OutcomeUnknownError(
                     "the store did not answer; it may have happened, repeat with the same ID",
                     retry_after_s=RETRY_AFTER_S,
                 ) from exc
             raise StoreUnavailableError("the store did not answer", retry_after_s=RETRY_AFTER_S) from exc
+        finally:
+            if transport:
+                self._busy.discard(transport)
 
     async def _await_replicas(self, connection: AbstractConnection) -> None:
         # On the same connection: WAIT counts the writes of its own connection only.
@@ -211,12 +227,11 @@ def _pass_on_since(cancels: int) -> None:
         raise asyncio.CancelledError
 
 
-async def _abandon(connection: AbstractConnection) -> None:
+async def _abandon(connection: AbstractConnection, transport: asyncio.WriteTransport | None) -> None:
     """Hangs up at once. What was not yet sent is dropped: flushing it could take as long as the store is away, and
     a transport that closes that slowly outlives its event loop."""
-    writer = getattr(connection, "_writer", None)
-    if writer is not None:
-        writer.transport.abort()
+    if transport:
+        transport.abort()
     await connection.disconnect(nowait=True)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,12 @@ async def test_scripts_come_back_after_the_store_forgot_them(world: StoreWorld) 
     assert set(await world.jobs.enqueue(specs)) == {Accepted.NEW}
     assert await redis.script_exists(load("enqueue").sha) == [True]
     assert len(await world.jobs.enqueue([world.spec()])) == 1
+
+
+async def test_nothing_to_run_needs_no_store() -> None:
+    """An empty write would keep the loop spinning and the connection from closing."""
+    async with client_of("unix:///nonexistent/socket") as client:
+        assert await client.run_all([]) == []
 
 
 async def test_a_call_that_does_not_fit_the_header_is_not_sent(world: StoreWorld) -> None:
@@ -268,6 +275,38 @@ async def test_a_silent_store_is_unknown_after_the_timeout(store_server: StoreSe
             await world.jobs.enqueue([spec])
         proxy.release_answers()
         assert await world.jobs.enqueue([spec]) == [Accepted.KNOWN]
+
+
+@pytest.mark.parametrize("end", ["cancel", "timeout", "reset"])
+async def test_what_a_hung_store_did_not_take_is_never_sent_later(tmp_path: Path, end: str) -> None:
+    """A connection that first had to send the rest would stay open for as long as the store hangs."""
+    argument = b"x" * 8_000_000
+    connected: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while b"ECHO" not in (greeting := await reader.read(10_000)):
+            writer.write(b"+OK\r\n" * greeting.count(b"SETINFO"))
+        # From here on nobody reads: what the socket cannot hold stays with the client.
+        connected.put_nowait((reader, writer))
+
+    server = await asyncio.start_unix_server(accept, tmp_path / "s", limit=1_000)
+    timeout_s = 0.3 if end == "timeout" else 60
+    async with server, client_of(f"unix://{tmp_path / 's'}", timeout_s=timeout_s) as client:
+        call = asyncio.create_task(client.command("ECHO", argument))
+        reader, writer = await asyncio.wait_for(connected.get(), 15)
+        if end == "cancel":
+            call.cancel()
+        elif end == "reset":
+            await asyncio.wait_for(client.reset(), 15)
+        with pytest.raises(asyncio.CancelledError if end == "cancel" else StoreUnavailableError):
+            await call
+        assert not client._busy
+        arrived = 0
+        async with asyncio.timeout(15):
+            while part := await reader.read(1_000_000):
+                arrived += len(part)
+        assert arrived < len(argument)
+        writer.close()
 
 
 async def test_a_canceled_call_leaves_the_pool_healthy(store_server: StoreServer) -> None:
