@@ -1,4 +1,3 @@
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -17,6 +16,8 @@ class Promoting:
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
         self.ready = self.stale = 0
+        # Of each round that is over: for how long it then sleeps, unless it is woken.
+        self.sleeps_ms: list[int | None] = []
 
         def on_ready() -> None:
             self.ready += 1
@@ -27,6 +28,13 @@ class Promoting:
         self.promoter = Promoter(
             Leadership(world.epoch, "m"), world.jobs, SystemClock(), on_ready=on_ready, on_stale=on_stale
         )
+        make_round = self.promoter._round
+
+        async def recorded() -> int | None:
+            self.sleeps_ms.append(await make_round())
+            return self.sleeps_ms[-1]
+
+        self.promoter._round = recorded  # type: ignore[method-assign]
 
     async def until(self, job_id: str, state: JobState) -> None:
         async def reached() -> bool:
@@ -72,7 +80,8 @@ async def test_it_sleeps_until_the_next_is_due(promoting: Promoting) -> None:
     world = promoting.world
     job_id = await world.enqueue(delay_ms=300)
     await promoting.promoter.start()
-    await asyncio.sleep(0.05)
+    await wait_until(lambda: promoting.sleeps_ms)
+    assert promoting.sleeps_ms == [300]
     world.pass_ms(300)
     # Its own sleep of 300 ms ends by real time; store time is past by then.
     await promoting.until(job_id, JobState.READY)
@@ -82,11 +91,12 @@ async def test_an_earlier_due_time_wakes_it(promoting: Promoting) -> None:
     world = promoting.world
     await world.enqueue(delay_ms=500_000)
     await promoting.promoter.start()
-    await asyncio.sleep(0.05)
+    await wait_until(lambda: promoting.sleeps_ms)
     world.shard.wake_leader = promoting.promoter.wake
     job_id = await world.enqueue(delay_ms=100)
     world.shard.wake_leader = None
-    await asyncio.sleep(0.05)
+    await wait_until(lambda: len(promoting.sleeps_ms) == 2)
+    assert promoting.sleeps_ms == [500_000, 100]
     world.pass_ms(100)
     await promoting.until(job_id, JobState.READY)
 

