@@ -73,7 +73,13 @@ async def running_system(
             await _until(is_ready, master, "is not ready")
             children.append(start("worker", directory, "worker", worker, "--master", url))
             await _until(is_registered, children[-1], "has not registered with the master")
-        yield System(url, tuple(children))
+        system = System(url, tuple(children))
+        try:
+            yield system
+        except Exception:
+            # Why a call failed stands in the log of the process that has ended, if one has.
+            system.check_alive()
+            raise
 
 
 def start(name: str, directory: Path, *arguments: str) -> Child:
