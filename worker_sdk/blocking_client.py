@@ -1,37 +1,52 @@
-"""Calls to masters from a thread of their own, with the standard library only: nothing in them needs the event loop."""
+"""Calls to masters that block a thread, with the standard library only: nothing in them needs the event loop."""
 
 import contextlib
+import functools
 import http.client
-from typing import Final
+import io
+import socket
+import time
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from worker_sdk.masters import Answer, Masters, MasterUnreachableError, headers_for, read_answer
+from worker_sdk.masters import (
+    MAX_ANSWER_BYTES,
+    Answer,
+    Masters,
+    MasterUnreachableError,
+    headers_for,
+    read_answer,
+)
 
-_MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_CLOSED_MEANWHILE: Final = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
 
 class BlockingClient:
-    """One kept connection, for one thread."""
+    """One kept connection, for one thread at a time."""
 
     def __init__(self, masters: Masters, token: str | None) -> None:
         self._masters = masters
         self._headers = headers_for(token)
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: _Connection | None = None
         self._address = ""
 
     def call(self, method: str, path: str, body: bytes | None, *, timeout_s: float) -> Answer:
-        """Raises MasterUnreachableError; then it is another master's turn, as it is after a 5xx."""
+        """`timeout_s`: for all of it, however slowly the answer trickles in.
+
+        Raises MasterUnreachableError; then it is another master's turn, as it is after a 5xx.
+        """
+        end_s = time.monotonic() + timeout_s
         address = self._masters.current
         is_kept = self._connection is not None and self._address == address
         try:
             try:
-                answer = self._exchange(address, method, path, body, timeout_s)
-            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+                answer = self._exchange(address, method, path, body, end_s)
+            except _CLOSED_MEANWHILE:
                 # A kept connection that the master closed meanwhile says nothing about the master.
                 self.close()
                 if not is_kept:
                     raise
-                answer = self._exchange(address, method, path, body, timeout_s)
+                answer = self._exchange(address, method, path, body, end_s)
         except (OSError, http.client.HTTPException, ValueError) as exc:
             self.close()
             self._masters.failed(address)
@@ -50,23 +65,79 @@ class BlockingClient:
                 self._connection.close()
             self._connection = None
 
-    def _exchange(self, address: str, method: str, path: str, body: bytes | None, timeout_s: float) -> Answer:
+    def _exchange(self, address: str, method: str, path: str, body: bytes | None, end_s: float) -> Answer:
         parts = urlsplit(address)
         if self._connection is None or self._address != address:
             self.close()
             assert parts.hostname
-            kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-            self._connection = kind(parts.hostname, parts.port, timeout=timeout_s)
+            kind = _TlsConnection if parts.scheme == "https" else _Connection
+            self._connection = kind(parts.hostname, parts.port)
             self._address = address
         connection = self._connection
-        connection.timeout = timeout_s
-        if connection.sock is not None:
-            connection.sock.settimeout(timeout_s)
+        connection.end_at(end_s)
         connection.request(method, parts.path + path, body=body, headers=self._headers)
         response = connection.getresponse()
-        data = response.read(_MAX_ANSWER_BYTES + 1)
-        if len(data) > _MAX_ANSWER_BYTES:
+        data = response.read(MAX_ANSWER_BYTES + 1)
+        if len(data) > MAX_ANSWER_BYTES:
             raise ValueError("the answer is too long")
         return read_answer(
             response.status, response.getheader("Content-Type", ""), response.getheader("Retry-After"), data
         )
+
+
+# A timeout of a socket holds for each operation, and one byte a minute would be an answer that never ends: here each
+# operation gets what is left of the call.
+
+
+class _Connection(http.client.HTTPConnection):
+    _end_s = 0.0
+
+    def end_at(self, end_s: float) -> None:
+        self._end_s = end_s
+        self.response_class = functools.partial(_Response, end_s=end_s)  # type: ignore[assignment]
+
+    def connect(self) -> None:
+        self.timeout = _left_s(self._end_s)
+        super().connect()
+
+    def send(self, data: Any) -> None:
+        if self.sock is None:
+            self.connect()
+        self.sock.settimeout(_left_s(self._end_s))
+        super().send(data)
+
+
+class _TlsConnection(_Connection, http.client.HTTPSConnection):
+    pass
+
+
+class _Response(http.client.HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, end_s: float, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        assert isinstance(self.fp, io.BufferedReader)
+        self.fp = io.BufferedReader(_Reader(sock, self.fp.detach(), end_s))
+
+
+class _Reader(io.RawIOBase):
+    def __init__(self, sock: socket.socket, raw: io.RawIOBase, end_s: float) -> None:
+        self._sock = sock
+        self._raw = raw
+        self._end_s = end_s
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(_left_s(self._end_s))
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _left_s(end_s: float) -> float:
+    left_s = end_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("the time of the call is over")
+    return left_s

@@ -5,12 +5,18 @@ import logging
 import threading
 from collections.abc import Generator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
 from worker_sdk.lease import now_s
 
-if TYPE_CHECKING:  # httpx is slow to import, and each isolated attempt would pay for it
-    from worker_sdk.pusher import Pusher, SyncPusher
+if TYPE_CHECKING:  # aiohttp is slow to import, and each isolated attempt would pay for it
+    from worker_sdk.pusher import JobOptions, Pusher, SyncPusher
+
+    class JobId(str):
+        """What `ctx.enqueue` gives: in a sync handler the ID, in an async one what is awaited for it."""
+
+        def __await__(self) -> Generator[Any, None, str]: ...
+
 
 logger = logging.getLogger("worker_sdk.job")
 
@@ -126,10 +132,18 @@ class Context:
         """The same for sync handlers; blocks."""
         return self._pushers.sync_pusher()
 
-    async def enqueue(self, name: str, argument: Any = None, **options: Any) -> str:
-        """A job from inside a job: as `Pusher.enqueue`. A repeated attempt does this again, unless `id` is given."""
-        return await self._pushers.pusher().enqueue(name, argument, **options)
+    def enqueue(self, name: str, argument: Any = None, **options: "Unpack[JobOptions]") -> "JobId":
+        """A job from inside a job: as `Pusher.enqueue`. A repeated attempt does this again, unless `id` is given.
 
-    def enqueue_sync(self, name: str, argument: Any = None, **options: Any) -> str:
-        """The same for sync handlers; blocks."""
+        In an async handler it is awaited; in a sync one it blocks and returns the ID.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            # Not by way of the worker's loop: an isolated handler has none, and a busy one would be waited for.
+            return cast("JobId", self.enqueue_sync(name, argument, **options))
+        return cast("JobId", self._pushers.pusher().enqueue(name, argument, **options))
+
+    def enqueue_sync(self, name: str, argument: Any = None, **options: "Unpack[JobOptions]") -> str:
+        """The same, blocking wherever it is called."""
         return self._pushers.sync_pusher().enqueue(name, argument, **options)

@@ -31,7 +31,14 @@ class Discard(Exception):  # noqa: N818
 
 
 class WorkerSdkError(Exception):
-    """Base of the errors that a Pusher raises."""
+    """Base of the errors that a Pusher raises.
+
+    `accepted_ids`: of `enqueue_many`, the jobs that are safe although a later one failed. `unknown_ids`: the jobs that
+    may have been accepted; enqueueing them again with these IDs makes no second job.
+    """
+
+    accepted_ids: Sequence[str] = ()
+    unknown_ids: Sequence[str] = ()
 
 
 class RefusedError(WorkerSdkError):
@@ -41,7 +48,8 @@ class RefusedError(WorkerSdkError):
     counts from the start of the iterable.
     """
 
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+    def __init__(self, status: int, problem: Mapping[str, Any], *, unknown_ids: Sequence[str] = ()) -> None:
+        self.unknown_ids = list(unknown_ids)
         self.status = status
         self.code = str(problem.get("code") or "unknown")
         self.detail = str(problem.get("detail") or problem.get("title") or "")
@@ -54,11 +62,12 @@ class RefusedError(WorkerSdkError):
 class UnavailableError(WorkerSdkError):
     """No master gave a final answer in time: the call may have been carried out.
 
-    `job_ids`: what was being enqueued; repeating with the same IDs makes no second job.
+    `job_ids`: what was being enqueued, of `enqueue_many` the chunk that failed.
     """
 
-    def __init__(self, detail: str, job_ids: Sequence[str] = ()) -> None:
+    def __init__(self, detail: str, job_ids: Sequence[str] = (), *, unknown_ids: Sequence[str] = ()) -> None:
         super().__init__(detail)
+        self.unknown_ids = list(unknown_ids)
         self.job_ids = list(job_ids)
 
 

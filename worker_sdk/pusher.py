@@ -2,19 +2,20 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypedDict, Unpack
 from urllib.parse import quote
 
-import httpx
 import uuid_utils
 
+from worker_sdk.blocking_client import BlockingClient
 from worker_sdk.errors import NotFinishedError, RefusedError, UnavailableError
 from worker_sdk.master_client import MasterClient
-from worker_sdk.masters import Answer, Masters, MasterUnreachableError, headers_for, pause_s, read_answer
+from worker_sdk.masters import Answer, Masters, MasterUnreachableError, pause_s
 from worker_sdk.wire import encode
 
 JobMap = dict[str, Any]
@@ -23,6 +24,7 @@ JobLike = Mapping[str, Any] | tuple[str, Any]
 MAX_CHUNK_JOBS: Final = 1_000
 MAX_CHUNK_BYTES: Final = 4 * 1024 * 1024
 MAX_LONG_POLL_S: Final = 60.0
+_MAX_IDLE_CONNECTIONS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,50 +48,36 @@ def new_job_id() -> str:
     return str(uuid_utils.uuid7())
 
 
-def make_job(
-    name: str,
-    argument: Any = None,
-    *,
-    priority: int | None = None,
-    max_retry: int | None = None,
-    keep_result: bool | None = None,
-    timeout: float | timedelta | None = None,
-    delay: float | timedelta | None = None,
-    run_at: datetime | str | None = None,
-    expires_at: datetime | str | None = None,
-    id: str | None = None,  # noqa: A002 - the name on the wire
-    tags: Sequence[str] | None = None,
-    headers: Mapping[str, str] | None = None,
-    retry: Mapping[str, Any] | None = None,
-    rerun_lost: bool | None = None,
-) -> JobMap:
-    """A job as the master takes it, with an ID. Durations in seconds; an instant needs a time zone (else ValueError)."""
-    job: JobMap = {
-        "id": id if id is not None else new_job_id(),
-        "name": name,
-        "argument": argument,
-        "priority": priority,
-        "max_retry": max_retry,
-        "keep_result": keep_result,
-        "timeout": _seconds(timeout),
-        "delay": _seconds(delay),
-        "run_at": _instant(run_at),
-        "expires_at": _instant(expires_at),
-        "tags": None if tags is None else list(tags),
-        "headers": None if headers is None else dict(headers),
-        "retry": None if retry is None else dict(retry),
-        "rerun_lost": rerun_lost,
-    }
-    return {field: value for field, value in job.items() if value is not None or field == "argument"}
+class JobOptions(TypedDict, total=False):
+    """What may be said of a job besides its name and argument. Left out: the master's default. Durations in seconds;
+    an instant needs a time zone.
+    """
+
+    priority: int | None
+    max_retry: int | None
+    keep_result: bool | None
+    timeout: float | timedelta | None
+    delay: float | timedelta | None
+    run_at: datetime | str | None
+    expires_at: datetime | str | None
+    id: str | None
+    tags: Sequence[str] | None
+    headers: Mapping[str, str] | None
+    retry: Mapping[str, Any] | None
+    rerun_lost: bool | None
 
 
-class _Calls:
-    """What both pushers know: addresses, patience, and what an answer means."""
-
-    def __init__(self, master: str | Sequence[str], timeout_s: float, max_wait_s: float) -> None:
-        self._masters = Masters(master)
-        self._timeout_s = timeout_s
-        self._max_wait_s = max_wait_s
+def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> JobMap:
+    """A job as the master takes it, with an ID. Raises TypeError for an option that there is not, ValueError for an
+    instant without a time zone.
+    """
+    if unknown := options.keys() - JobOptions.__annotations__.keys():
+        raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")
+    given = {option: _on_the_wire(value) for option, value in options.items() if value is not None}
+    job: JobMap = {"name": name, "argument": argument, **given}
+    if "id" not in job:
+        job["id"] = new_job_id()
+    return job
 
 
 class _Attempts:
@@ -99,11 +87,21 @@ class _Attempts:
         self._masters = masters
         self._end_s = time.monotonic() + max_wait_s
         self._job_ids = job_ids
+        self._unknown_ids: Sequence[str] = ()
         self._tries = 0
+
+    def final(self, answer: Answer) -> Answer:
+        """Raises RefusedError for a no."""
+        if not answer.is_ok:
+            raise RefusedError(answer.status, answer.body, unknown_ids=self._unknown_ids)
+        return answer
 
     def next_pause_s(self, failed: Answer | MasterUnreachableError) -> float:
         """Raises UnavailableError when the time is over."""
         self._tries += 1
+        if not isinstance(failed, Answer) or failed.status != 429:
+            # It may have been carried out all the same.
+            self._unknown_ids = self._job_ids
         asked_s = failed.retry_after_s if isinstance(failed, Answer) else None
         # The other masters first, at once: one that is down is no reason to wait.
         if asked_s is None and self._tries < len(self._masters):
@@ -111,12 +109,14 @@ class _Attempts:
         wait_s = pause_s(self._tries, asked_s)
         if time.monotonic() + wait_s > self._end_s:
             raise UnavailableError(
-                f"no final answer after {self._tries} tries; the last: {failed}", self._job_ids
+                f"no final answer after {self._tries} tries; the last: {failed}",
+                self._job_ids,
+                unknown_ids=self._unknown_ids,
             )
         return wait_s
 
 
-class Pusher(_Calls):
+class Pusher:
     """For asyncio. `master` may be a list; `max_wait_s` bounds the repeats of one call.
 
     Repeats by itself what got no answer, or 429 or 5xx: enqueueing is safe to repeat, because the ID is made here.
@@ -131,7 +131,9 @@ class Pusher(_Calls):
         timeout_s: float = 10.0,
         max_wait_s: float = 60.0,
     ) -> None:
-        super().__init__(master, timeout_s, max_wait_s)
+        self._masters = Masters(master)
+        self._timeout_s = timeout_s
+        self._max_wait_s = max_wait_s
         self._client = MasterClient(self._masters, token, timeout_s=timeout_s)
         self._is_started = False
 
@@ -146,43 +148,23 @@ class Pusher(_Calls):
     async def aclose(self) -> None:
         await self._client.stop()
 
-    async def enqueue(
-        self,
-        name: str,
-        argument: Any = None,
-        *,
-        priority: int | None = None,
-        max_retry: int | None = None,
-        keep_result: bool | None = None,
-        timeout: float | timedelta | None = None,
-        delay: float | timedelta | None = None,
-        run_at: datetime | str | None = None,
-        id: str | None = None,  # noqa: A002 - the name on the wire
-        tags: Sequence[str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        retry: Mapping[str, Any] | None = None,
-        expires_at: datetime | str | None = None,
-        **options: Any,
-    ) -> str:
-        """The ID of the job, once it is safe. Left out: the master's default. Other `options`: as `make_job`."""
-        job = make_job(
-            name, argument, priority=priority, max_retry=max_retry, keep_result=keep_result, timeout=timeout,
-            delay=delay, run_at=run_at, id=id, tags=tags, headers=headers, retry=retry, expires_at=expires_at,
-            **options,
-        )  # fmt: skip
+    async def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
+        """The ID of the job, once it is safe."""
+        job = make_job(name, argument, **options)
         return _id_of(await self._call("POST", "/api/jobs", encode(job), job_ids=[job["id"]]))
 
     async def enqueue_many(self, jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> list[str]:
         """The IDs, in order. Each job is a map of `make_job`'s arguments or a pair (name, argument).
 
-        Streams: at most one chunk is held. A refused job refuses its chunk of up to 1,000; those before it are in.
+        Streams: at most one chunk is held. A refused job refuses its chunk of up to 1,000. RefusedError and
+        UnavailableError tell in `accepted_ids` what is in all the same, in `unknown_ids` what may be.
         """
         ids: list[str] = []
         async for chunk in _async_chunks(jobs):
             try:
                 ids += _ids_of(await self._call("POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids))
-            except RefusedError as exc:
-                raise _shifted(exc, len(ids)) from None
+            except (RefusedError, UnavailableError) as exc:
+                raise _after(ids, exc) from None
         return ids
 
     async def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
@@ -220,14 +202,14 @@ class Pusher(_Calls):
             try:
                 failed = answer = await self._client.call(method, path, body)
                 if not answer.is_transient:
-                    return _unless_refused(answer)
+                    return attempts.final(answer)
             except MasterUnreachableError as exc:
                 failed = exc
             self._masters.failed(address)
             await asyncio.sleep(attempts.next_pause_s(failed))
 
 
-class SyncPusher(_Calls):
+class SyncPusher:
     """The same without asyncio; may be shared by threads."""
 
     def __init__(
@@ -238,14 +220,11 @@ class SyncPusher(_Calls):
         timeout_s: float = 10.0,
         max_wait_s: float = 60.0,
     ) -> None:
-        super().__init__(master, timeout_s, max_wait_s)
-        self._client = httpx.Client(
-            headers=headers_for(token),
-            timeout=timeout_s,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
-            follow_redirects=False,
-            trust_env=False,
-        )
+        self._masters = Masters(master)
+        self._token = token
+        self._timeout_s = timeout_s
+        self._max_wait_s = max_wait_s
+        self._idle: deque[BlockingClient] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -256,32 +235,13 @@ class SyncPusher(_Calls):
         self.close()
 
     def close(self) -> None:
-        self._client.close()
+        """When no call is under way."""
+        while self._idle:
+            self._idle.pop().close()
 
-    def enqueue(
-        self,
-        name: str,
-        argument: Any = None,
-        *,
-        priority: int | None = None,
-        max_retry: int | None = None,
-        keep_result: bool | None = None,
-        timeout: float | timedelta | None = None,
-        delay: float | timedelta | None = None,
-        run_at: datetime | str | None = None,
-        id: str | None = None,  # noqa: A002 - the name on the wire
-        tags: Sequence[str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        retry: Mapping[str, Any] | None = None,
-        expires_at: datetime | str | None = None,
-        **options: Any,
-    ) -> str:
+    def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
         """As `Pusher.enqueue`."""
-        job = make_job(
-            name, argument, priority=priority, max_retry=max_retry, keep_result=keep_result, timeout=timeout,
-            delay=delay, run_at=run_at, id=id, tags=tags, headers=headers, retry=retry, expires_at=expires_at,
-            **options,
-        )  # fmt: skip
+        job = make_job(name, argument, **options)
         return _id_of(self._call("POST", "/api/jobs", encode(job), job_ids=[job["id"]]))
 
     def enqueue_many(self, jobs: Iterable[JobLike]) -> list[str]:
@@ -290,8 +250,8 @@ class SyncPusher(_Calls):
         for chunk in _chunks(jobs):
             try:
                 ids += _ids_of(self._call("POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids))
-            except RefusedError as exc:
-                raise _shifted(exc, len(ids)) from None
+            except (RefusedError, UnavailableError) as exc:
+                raise _after(ids, exc) from None
         return ids
 
     def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
@@ -318,14 +278,26 @@ class SyncPusher(_Calls):
             address = self._masters.current
             failed: Answer | MasterUnreachableError
             try:
-                response = self._client.request(method, address + path, content=body)
-                failed = answer = _read(response)
+                failed = answer = self._try(method, path, body)
                 if not answer.is_transient:
-                    return _unless_refused(answer)
-            except (httpx.TransportError, MasterUnreachableError) as exc:
-                failed = MasterUnreachableError(f"{address}: {type(exc).__name__}")
+                    return attempts.final(answer)
+            except MasterUnreachableError as exc:
+                failed = exc
             self._masters.failed(address)
             time.sleep(attempts.next_pause_s(failed))
+
+    def _try(self, method: str, path: str, body: bytes | None) -> Answer:
+        try:
+            client = self._idle.pop()
+        except IndexError:  # all are in use by other threads
+            client = BlockingClient(self._masters, self._token)
+        try:
+            return client.call(method, path, body, timeout_s=self._timeout_s)
+        finally:
+            if len(self._idle) < _MAX_IDLE_CONNECTIONS:
+                self._idle.append(client)
+            else:
+                client.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,25 +358,6 @@ async def _async_chunks(jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> Asy
         yield rest
 
 
-def _read(response: httpx.Response) -> Answer:
-    fields = response.headers
-    content_type = fields.get("content-type", "")
-    # `null` is the one answer that is no map: a result that is not there.
-    if (
-        response.status_code == 200
-        and content_type.startswith("application/msgpack")
-        and response.content == b"\xc0"
-    ):
-        return Answer(200, {})
-    return read_answer(response.status_code, content_type, fields.get("retry-after"), response.content)
-
-
-def _unless_refused(answer: Answer) -> Answer:
-    if not answer.is_ok:
-        raise RefusedError(answer.status, answer.body)
-    return answer
-
-
 def _id_of(answer: Answer) -> str:
     return str(answer.body["id"])
 
@@ -413,15 +366,19 @@ def _ids_of(answer: Answer) -> list[str]:
     return [str(job_id) for job_id in answer.body["ids"]]
 
 
-def _shifted(exc: RefusedError, by: int) -> RefusedError:
-    """Indices of a chunk as indices of the whole."""
-    errors = []
-    for error in exc.errors:
-        loc = list(error.get("loc", ()))
-        if len(loc) > 1 and loc[0] == "jobs" and isinstance(loc[1], int):
-            loc[1] += by
-        errors.append({**error, "loc": loc})
-    return RefusedError(exc.status, {"code": exc.code, "detail": exc.detail, "errors": errors})
+def _after(accepted_ids: list[str], exc: RefusedError | UnavailableError) -> RefusedError | UnavailableError:
+    """The failure of a chunk as one of the whole; indices count from its start."""
+    if isinstance(exc, RefusedError):
+        errors = []
+        for error in exc.errors:
+            loc = list(error.get("loc", ()))
+            if len(loc) > 1 and loc[0] == "jobs" and isinstance(loc[1], int):
+                loc[1] += len(accepted_ids)
+            errors.append({**error, "loc": loc})
+        problem = {"code": exc.code, "detail": exc.detail, "errors": errors}
+        exc = RefusedError(exc.status, problem, unknown_ids=exc.unknown_ids)
+    exc.accepted_ids = accepted_ids
+    return exc
 
 
 def _result_path(job_id: str, end_s: float, timeout_s: float) -> str:
@@ -437,13 +394,13 @@ def _result_of(answer: Answer) -> JobResult | None:
     return JobResult(**known)
 
 
-def _seconds(duration: float | timedelta | None) -> float | None:
-    return duration.total_seconds() if isinstance(duration, timedelta) else duration
-
-
-def _instant(value: datetime | str | None) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if value.tzinfo is None:
-        raise ValueError("an instant needs a time zone: datetime.now(UTC), not datetime.now()")
-    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _on_the_wire(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError("an instant needs a time zone: datetime.now(UTC), not datetime.now()")
+        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

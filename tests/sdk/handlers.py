@@ -53,7 +53,7 @@ def isolated_odd(argument: Any) -> object:
 
 @worker.handler("isolated.enqueue", isolated=True)
 def isolated_enqueue(argument: Any, ctx: Context) -> str:
-    return ctx.enqueue_sync("child", argument)
+    return ctx.enqueue("child", argument)
 
 
 @worker.handler("isolated.hang", isolated=True)

@@ -331,10 +331,14 @@ async def test_a_handler_enqueues_jobs(master: FakeMaster, worker: Worker, up: C
 
     @worker.handler("fan.sync")
     def fan_sync(argument: Any, ctx: Context) -> str:
-        return ctx.enqueue_sync("feed.insert", {"n": 2})
+        return ctx.enqueue("feed.insert", {"n": 2})
+
+    @worker.handler("fan.blocking")
+    async def fan_blocking(argument: Any, ctx: Context) -> str:
+        return ctx.enqueue_sync("feed.insert", {"n": 3})
 
     await up()
-    for name, n in (("fan.async", 1), ("fan.sync", 2)):
+    for name, n in (("fan.async", 1), ("fan.sync", 2), ("fan.blocking", 3)):
         job = await master.run(name)
         result = await wait_until(lambda job=job: master.result(job["job_id"]))
         assert master.jobs[result["result"]]["argument"] == {"n": n}

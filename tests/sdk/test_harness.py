@@ -21,7 +21,7 @@ async def double(argument: Any, ctx: Context) -> int:
 
 @worker.handler("later")
 def later(argument: Any, ctx: Context) -> None:
-    ctx.enqueue_sync("log", "sync")
+    ctx.enqueue("log", "sync")
     raise Defer(5)
 
 
@@ -40,6 +40,7 @@ async def test_a_handler_is_run_as_a_worker_would() -> None:
     ending = await harness.run("double", None)
     assert (ending.type, ending.fields["should_retry"]) == ("failure", False)
     assert (await harness.run("later")).fields == {"retry_after": 5.0}
+    assert [job["argument"] for job in harness.enqueued] == [{"attempt": 2}, "sync"]
     assert (await harness.run("slow", timeout=0.05)).fields["reason"] == "timeout"
     with pytest.raises(LookupError):
         await harness.run("nobody")

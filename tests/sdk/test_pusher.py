@@ -1,6 +1,7 @@
 """Pushers: what they send, what they repeat, and what they make of the answers."""
 
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -11,6 +12,8 @@ import pytest
 
 from tests.sdk.fake_master import FakeMaster
 from worker_sdk import NotFinishedError, Pusher, RefusedError, SyncPusher, UnavailableError, make_job
+from worker_sdk.blocking_client import BlockingClient
+from worker_sdk.masters import Masters, MasterUnreachableError
 
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
@@ -87,6 +90,85 @@ async def test_a_lost_answer_is_repeated(master: FakeMaster, kind: str) -> None:
     assert list(master.jobs) == [job_id]
     assert master.count("/api/jobs") >= 2
     await pusher.close()
+
+
+@contextlib.asynccontextmanager
+async def trickling(at_once: bytes, piece: bytes) -> AsyncIterator[str]:
+    """The address of a master whose answers go on and on."""
+    served: list[asyncio.Task[None]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(asyncio.current_task())  # type: ignore[arg-type]
+        try:
+            writer.write(at_once)
+            while True:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0.02)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for task in served:
+            task.cancel()
+        await asyncio.gather(*served, return_exceptions=True)
+
+
+TRICKLES = {
+    "head": (b"HTTP/1.1 200 OK\r\nX: ", b"x"),
+    "fields": (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
+    "informational": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "body": (b"HTTP/1.1 200 OK\r\nContent-Type: application/msgpack\r\nContent-Length: 9999\r\n\r\n", b"x"),
+}
+
+
+@pytest.mark.parametrize("part", TRICKLES)
+async def test_an_answer_that_trickles_ends_with_the_time_of_the_call(kind: str, part: str) -> None:
+    async with trickling(*TRICKLES[part]) as url:
+        pusher = AnyPusher(kind, url, timeout_s=0.3, max_wait_s=0)
+        began = time.monotonic()
+        with pytest.raises(UnavailableError):
+            await pusher.enqueue("x")
+        assert time.monotonic() - began < 1.5
+        await pusher.close()
+
+
+@pytest.mark.parametrize("part", TRICKLES)
+async def test_a_heartbeat_is_not_held_up_by_an_answer_that_trickles(part: str) -> None:
+    """Several tries must fit into one lease."""
+    async with trickling(*TRICKLES[part]) as url:
+        client = BlockingClient(Masters(url), None)
+        began = time.monotonic()
+        with pytest.raises(MasterUnreachableError):
+            await asyncio.to_thread(client.call, "POST", "/heartbeat", b"", timeout_s=0.3)
+        assert time.monotonic() - began < 1.5
+
+
+async def test_threads_share_a_pusher_and_its_connections(master: FakeMaster) -> None:
+    with SyncPusher(master.url, token=master.token) as pusher:
+        for _ in range(2):
+            await asyncio.gather(*[asyncio.to_thread(pusher.enqueue, "x", n) for n in range(20)])
+        assert len(master.jobs) == 40
+        assert 1 <= len(pusher._idle) <= 20
+    assert not pusher._idle
+
+
+async def test_a_connection_that_was_closed_meanwhile_is_made_anew(
+    master: FakeMaster, pusher: AnyPusher
+) -> None:
+    await pusher.enqueue("x", 1)
+    master.stop()
+    master.start()
+    began = time.monotonic()
+    await pusher.enqueue("x", 2)
+    assert len(master.jobs) == 2
+    assert time.monotonic() - began < 2
 
 
 async def test_retry_after_is_honoured(master: FakeMaster, pusher: AnyPusher) -> None:
@@ -170,6 +252,42 @@ async def test_chunks_are_bounded_in_bytes(master: FakeMaster, pusher: AnyPusher
     await pusher.enqueue_many(("x", bytes(1_500_000)) for _ in range(5))
     assert master.chunks == [2, 2, 1]
     assert await pusher.enqueue_many([]) == []
+
+
+@pytest.mark.req("M1")
+async def test_what_was_accepted_before_a_failure_is_told(master: FakeMaster, kind: str) -> None:
+    pusher = AnyPusher(kind, master.url, token=master.token, max_wait_s=0.3)
+
+    async def fails(status: int, code: str) -> Any:
+        master.hooks["bulk"] = lambda body: (status, {"code": code}, {}) if len(master.chunks) % 2 else None
+        with pytest.raises((RefusedError, UnavailableError)) as caught:
+            await pusher.enqueue_many(("x", n) for n in range(1_500))
+        assert caught.value.accepted_ids == list(master.jobs)[-1_000:]
+        master.chunks.clear()
+        return caught.value
+
+    refused = await fails(422, "invalid")
+    assert (type(refused), refused.unknown_ids) == (RefusedError, [])
+    busy = await fails(429, "rate_limited")
+    assert (type(busy), busy.unknown_ids, len(busy.job_ids)) == (UnavailableError, [], 500)
+    for status in (503, 504):
+        unknown = await fails(status, "outcome_unknown")
+        assert len(unknown.unknown_ids) == 500
+        assert not set(unknown.unknown_ids) & set(unknown.accepted_ids)
+    await pusher.close()
+
+
+async def test_a_refusal_after_a_lost_answer_leaves_the_outcome_open(
+    master: FakeMaster, pusher: AnyPusher
+) -> None:
+    """The try that was not answered may have been carried out, whatever a later one is told."""
+    master.script("bulk", 503, {"code": "outcome_unknown"})
+    master.script("bulk", 401, {"code": "unauthorized"})
+    with pytest.raises(RefusedError) as caught:
+        await pusher.enqueue_many([("x", 1), ("x", 2)])
+    _, _, body = master.calls[0]
+    assert caught.value.unknown_ids == [job["id"] for job in body["jobs"]]
+    assert caught.value.accepted_ids == []
 
 
 async def test_an_async_iterable_streams_as_well(master: FakeMaster) -> None:
