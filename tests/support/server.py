@@ -18,8 +18,15 @@ def server_binary() -> str:
     return str(get_binary_path())
 
 
+# Its input ends when the test process does, however that ends.
+_WATCH = 'read -r _; kill -KILL "$1"; rm -rf -- "$2"'
+
+
 class StoreServer:
-    """One server process on a unix socket, AOF on, fsync always: the configuration that we promise for."""
+    """One server process on a unix socket, AOF on, fsync always: the configuration that we promise for.
+
+    It does not outlive the test process, also when that is killed.
+    """
 
     def __init__(self, *extra: str) -> None:
         # Unix sockets allow 107 bytes of path: pytest's own directories are too deep.
@@ -28,8 +35,10 @@ class StoreServer:
         self.url = f"unix://{self.socket}"
         self._extra = extra
         self.process: subprocess.Popen[bytes] | None = None
+        self._watch: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        self._unwatch()
         self.process = subprocess.Popen(
             [
                 server_binary(), "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.directory),
@@ -41,6 +50,14 @@ class StoreServer:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
+        # Not PR_SET_PDEATHSIG: that follows the thread that started the process, not the process of the tests.
+        self._watch = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCH, "sh", str(self.process.pid), str(self.directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         self.wait_until_it_answers()
 
     def wait_until_it_answers(self, timeout_s: float = 20) -> None:
@@ -65,10 +82,12 @@ class StoreServer:
 
     def kill(self) -> None:
         assert self.process
+        self._unwatch()
         self.process.kill()
         self.process.wait()
 
     def stop(self) -> None:
+        self._unwatch()
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
@@ -77,3 +96,11 @@ class StoreServer:
             except subprocess.TimeoutExpired:
                 self.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _unwatch(self) -> None:
+        if self._watch:
+            self._watch.kill()
+            self._watch.wait()
+            assert self._watch.stdin
+            self._watch.stdin.close()
+            self._watch = None
