@@ -1,8 +1,8 @@
 """Which offers are taken."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from worker_sdk.executor import Executor
 from worker_sdk.identity import Identity
@@ -11,7 +11,11 @@ from worker_sdk.recent import RecentMap
 from worker_sdk.registry import Registry
 from worker_sdk.run import JobRun
 
-ACCEPTED: Final = "accepted"
+if TYPE_CHECKING:
+    from worker_sdk.protocol import Dispatch, PushAnswer, Rejected
+
+Verdict = Literal["accepted", "busy", "unknown_name", "draining", "stale_epoch", "too_late", "duplicate"]
+
 # How far apart the clocks of a master and the store may be before their fences stop meaning anything.
 _SKEW_S: Final = 10.0
 
@@ -28,7 +32,7 @@ class Admission:
         self._executor = executor
         self._identity = identity
         self._clock = clock
-        self._seen: RecentMap[str] = RecentMap(_SKEW_S)
+        self._seen: RecentMap[Verdict] = RecentMap(_SKEW_S)
         self.is_leaving = False
 
     @property
@@ -40,14 +44,14 @@ class Admission:
         """Slots that a master may fill."""
         return 0 if self.is_draining else self._executor.free
 
-    def offer(self, epoch: int, offers: Sequence[Any]) -> tuple[list[str], list[dict[str, Any]]]:
-        """Job IDs that are taken (and started), and what is not. Raises MalformedError before anything is started."""
+    def offer(self, epoch: int, offers: Sequence[Any]) -> "PushAnswer":
+        """What is taken is started. Raises MalformedError before anything is."""
         for offer in offers:
             _check(offer)
         with self._executor.taking_up:
             return self._take(epoch, offers)
 
-    def _take(self, epoch: int, offers: Sequence[Any]) -> tuple[list[str], list[dict[str, Any]]]:
+    def _take(self, epoch: int, offers: "Sequence[Dispatch]") -> "PushAnswer":
         now = now_s()
         member = self._identity.member
         if member is not None:
@@ -57,7 +61,7 @@ class Admission:
         margin_ms = margin_s(member.lease_s) * 1000 if member is not None else 0.0
         self._identity.saw_epoch(epoch)
         accepted: list[str] = []
-        rejected: list[dict[str, Any]] = []
+        rejected: list[Rejected] = []
         for offer in offers:
             job_id, token = offer["job_id"], offer["token"]
             verdict = self._seen.get(token, now)
@@ -65,13 +69,13 @@ class Admission:
                 verdict = "stale_epoch" if is_stale else self._judge(offer, now, latest_ms, margin_ms)
                 # Also what is refused: the copy of an offer must not be taken after its refusal was believed.
                 self._seen.put(token, verdict, now)
-            if verdict == ACCEPTED:
+            if verdict == "accepted":
                 accepted.append(job_id)
             else:
                 rejected.append({"job_id": job_id, "reason": verdict, "retry_after": None})
-        return accepted, rejected
+        return {"accepted": accepted, "rejected": rejected}
 
-    def _judge(self, offer: Mapping[str, Any], now: float, latest_ms: float | None, margin_ms: float) -> str:
+    def _judge(self, offer: "Dispatch", now: float, latest_ms: float | None, margin_ms: float) -> Verdict:
         handler = self._registry.get(offer["name"])
         if handler is None or offer["phase"] != "run":
             return "unknown_name"
@@ -88,7 +92,7 @@ class Admission:
         if self._executor.free <= 0:
             return "busy"
         self._executor.start(JobRun(offer, handler, now + left_ms / 1000))
-        return ACCEPTED
+        return "accepted"
 
 
 def _check(offer: Any) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from worker_sdk.admission import Admission, MalformedError
@@ -12,6 +12,9 @@ from worker_sdk.identity import Identity
 from worker_sdk.registry import Registry
 from worker_sdk.signature import SignatureCheck
 from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode, encode
+
+if TYPE_CHECKING:
+    from worker_sdk import protocol
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +42,7 @@ _METHODS: Final = {
 class Lifespan(Protocol):
     async def start_mounted(self) -> None: ...
 
-    async def stop(self) -> None: ...
+    async def stop(self) -> object: ...
 
 
 class Endpoint:
@@ -142,15 +145,14 @@ class Endpoint:
         epoch, jobs = fields.get("epoch"), fields.get("jobs")
         if type(epoch) is not int or not isinstance(jobs, list) or fields.get("worker_id") != worker_id:
             raise MalformedError("epoch, jobs and the own worker_id are needed")
-        accepted, rejected = self._admission.offer(epoch, jobs)
-        return 200, {"accepted": accepted, "rejected": rejected}
+        return 200, self._admission.offer(epoch, jobs)
 
     def _cancel(self, job_id: str, fields: dict[str, Any]) -> Reply:
         token, epoch = fields.get("token"), fields.get("epoch")
         if type(token) is not str or type(epoch) is not int:
             raise MalformedError("token and epoch are needed")
         if epoch < self._identity.epoch:
-            return 409, _problem(409, "stale_epoch", "an order of an older leader")
+            return _STALE_ORDER
         self._identity.saw_epoch(epoch)
         return (200, {}) if self._executor.cancel(job_id, token) else (404, None)
 
@@ -160,12 +162,12 @@ class Endpoint:
             if type(epoch) is not int:
                 raise MalformedError("epoch must be an integer")
             if epoch < self._identity.epoch:
-                return 409, _problem(409, "stale_epoch", "an order of an older leader")
+                return _STALE_ORDER
             self._identity.saw_epoch(epoch)
         self._identity.is_drain_ordered = True
         return 200, {}
 
-    def _status(self, worker_id: str) -> dict[str, Any]:
+    def _status(self, worker_id: str) -> "protocol.WorkerStatus":
         return {
             "worker_id": worker_id,
             "running": [{"job_id": run.job_id, "token": run.token} for run in self._executor.owed_runs()],
@@ -228,7 +230,7 @@ def _fields(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     return fields
 
 
-def _problem(status: int, code: str, detail: str) -> dict[str, Any]:
+def _problem(status: int, code: str, detail: str) -> "protocol.Problem":
     return {
         "type": "about:blank",
         "title": code,
@@ -237,6 +239,9 @@ def _problem(status: int, code: str, detail: str) -> dict[str, Any]:
         "code": code,
         "errors": [],
     }
+
+
+_STALE_ORDER: Final = (409, _problem(409, "stale_epoch", "an order of an older leader"))
 
 
 async def _answer(

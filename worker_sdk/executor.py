@@ -205,7 +205,7 @@ class Executor:
         elif run.stopping is not None:
             self._settle_stopped(run)
         elif exc is None:
-            self._settle(run, {"type": "success", "result": value})
+            self._settle(run, outcomes.success(value))
         else:
             self._settle(run, self._of_exception(run, exc))
 

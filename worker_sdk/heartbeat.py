@@ -5,8 +5,8 @@ A handler that blocks the event loop must not look like a dead worker: nothing h
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from worker_sdk.blocking_client import BlockingClient
 from worker_sdk.identity import Identity, Membership
@@ -14,6 +14,9 @@ from worker_sdk.lease import StoreClock, margin_s, now_s
 from worker_sdk.masters import Answer, MasterUnreachableError, backoff_s, pause_s
 from worker_sdk.run import JobRun
 from worker_sdk.wire import encode
+
+if TYPE_CHECKING:
+    from worker_sdk.protocol import HeartbeatAnswer, HeartbeatRequest, RegisterAnswer, RegisterRequest
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +43,7 @@ class Orders(Protocol):
 
 
 class Heartbeat:
-    """`registration` is the body of `POST /api/workers`; `free` the slots that a master may fill."""
+    """`free`: the slots that a master may fill."""
 
     def __init__(
         self,
@@ -51,7 +54,7 @@ class Heartbeat:
         ledger: Ledger,
         free: Callable[[], int],
         orders: Orders,
-        registration: Mapping[str, Any],
+        registration: "RegisterRequest",
     ) -> None:
         self._client = client
         self._identity = identity
@@ -59,7 +62,7 @@ class Heartbeat:
         self._ledger = ledger
         self._free = free
         self._orders = orders
-        self._registration = encode(dict(registration))
+        self._registration = encode(registration)
         self._wake = threading.Event()
         self._is_stopping = False
         self._times_detached = 0
@@ -116,8 +119,10 @@ class Heartbeat:
             if answer.code != "address_unverified" or tries >= 3:
                 self._complain(f"a master refused the registration: {answer}")
             return pause_s(tries + 1, answer.retry_after_s) if answer.retry_after_s else None
-        self._clock.observe(int(answer.body["store_time_ms"]), sent_s, now_s())
-        self._identity.joined(answer.body)
+        # What the fields hold is found out by using them: `_main` goes on whatever is wrong.
+        body = cast("RegisterAnswer", answer.body)
+        self._clock.observe(int(body["store_time_ms"]), sent_s, now_s())
+        self._identity.joined(body)
         self._complaint = ""
         self._times_detached = 0
         logger.info("registered as worker %s", self._identity.worker_id)
@@ -136,20 +141,18 @@ class Heartbeat:
         # Read before the claims: what is not among them was not taken up by then.
         as_of_ms = self._clock.earliest_ms(now_s())
         runs = self._ledger.owed_runs()
-        body = encode(
-            {
-                "running": [{"job_id": run.job_id, "token": run.token} for run in runs],
-                "free": self._free(),
-                "as_of_ms": as_of_ms,
-            }
-        )
+        body: HeartbeatRequest = {
+            "running": [{"job_id": run.job_id, "token": run.token} for run in runs],
+            "free": self._free(),
+            "as_of_ms": as_of_ms,
+        }
         sent_s = now_s()
         try:
             # Several tries, with other masters, must fit into one lease.
             answer = self._client.call(
                 "POST",
                 f"/api/workers/{member.worker_id}/heartbeat",
-                body,
+                encode(body),
                 timeout_s=max(0.25, min(5.0, member.lease_s / 4)),
             )
         except MasterUnreachableError as exc:
@@ -166,7 +169,7 @@ class Heartbeat:
         return self._obey(member, answer, runs, sent_s)
 
     def _obey(self, member: Membership, answer: Answer, runs: list[JobRun], sent_s: float) -> float:
-        body = answer.body
+        body = cast("HeartbeatAnswer", answer.body)
         store_time_ms = int(body["store_time_ms"])
         lost = {str(claim["token"]) for claim in body["lost"]}
         # From the instant of sending: at no later one did the store renew the lease.

@@ -2,7 +2,10 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from worker_sdk.protocol import RegisterAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Identity:
     def saw_epoch(self, epoch: int) -> None:
         self.epoch = max(self.epoch, epoch)
 
-    def joined(self, answer: Any) -> None:
+    def joined(self, answer: "RegisterAnswer") -> None:
         """From a registration's answer. Raises KeyError, TypeError or ValueError when it is none."""
         member = Membership(
             str(answer["worker_id"]), float(answer["heartbeat_interval_s"]), float(answer["lease_s"])

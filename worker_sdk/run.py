@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from worker_sdk.context import Context
 from worker_sdk.isolated import IsolatedProcess
 from worker_sdk.registry import Handler
+
+if TYPE_CHECKING:
+    from worker_sdk.protocol import Dispatch
 
 
 class Stop(Enum):
@@ -43,15 +46,15 @@ class JobRun:
         "token",
     )
 
-    def __init__(self, dispatch: Mapping[str, Any], handler: Handler, lease_end_s: float) -> None:
-        self.job_id: str = dispatch["job_id"]
-        self.token: str = dispatch["token"]
+    def __init__(self, dispatch: "Dispatch", handler: Handler, lease_end_s: float) -> None:
+        self.job_id = dispatch["job_id"]
+        self.token = dispatch["token"]
         self.name = handler.name
-        self.attempt: int = dispatch["attempt"]
-        self.fence: int = dispatch["fence"]
+        self.attempt = dispatch["attempt"]
+        self.fence = dispatch["fence"]
         self.argument: Any = dispatch["argument"]
         self.headers: Mapping[str, str] = dispatch["headers"]
-        self.timeout_s: float = dispatch["timeout"]
+        self.timeout_s = dispatch["timeout"]
         self.handler = handler
         self.lease_end_s = lease_end_s
         self.deadline_s = float("inf")  # until it is taken up

@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from worker_sdk.identity import Identity
 from worker_sdk.master_client import MasterClient
 from worker_sdk.masters import MasterUnreachableError, pause_s
 from worker_sdk.wire import encode
+
+if TYPE_CHECKING:
+    from worker_sdk.protocol import StartRequest
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +50,11 @@ class StartConfirmer:
             worker_id = self._identity.worker_id
             retry_after_s = None
             if worker_id is not None:
-                body = encode({"starts": [{"job_id": job_id, "token": token} for job_id, token in batch]})
+                body: StartRequest = {
+                    "starts": [{"job_id": job_id, "token": token} for job_id, token in batch]
+                }
                 try:
-                    answer = await self._client.call("POST", f"/api/workers/{worker_id}/start", body)
+                    answer = await self._client.call("POST", f"/api/workers/{worker_id}/start", encode(body))
                 except MasterUnreachableError as exc:
                     logger.debug("no answer to a start: %s", exc)
                 else:

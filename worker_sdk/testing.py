@@ -15,6 +15,7 @@ from worker_sdk.worker import Worker
 
 if TYPE_CHECKING:
     from worker_sdk.context import Pushers
+    from worker_sdk.protocol import Dispatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,18 @@ class WorkerHarness:
             child_access=(["http://127.0.0.1:8080"], None),
         )
         number = next(self._numbers)
-        dispatch = {
+        dispatch: Dispatch = {
             "job_id": f"00000000-0000-7000-8000-{number:012d}",
             "token": f"{number:032x}",
             "attempt": attempt,
             "fence": attempt,
+            "phase": "run",
+            "name": name,
             "argument": argument,
-            "headers": headers or {},
+            "headers": dict(headers or {}),
             "timeout": timeout,
+            "not_after_ms": 0,
+            "lease_until_ms": 0,
         }
         executor.start(JobRun(dispatch, handler, now_s() + 86_400))
         try:

@@ -155,9 +155,15 @@ class Worker:
         """Up without a server of its own; the ASGI lifespan calls it."""
         await self._start(serve=False)
 
-    async def stop(self) -> None:
-        """Drains, hands back, leaves; the ASGI lifespan calls it."""
-        await self._stop()
+    async def stop(self) -> bool:
+        """Drains, hands back, leaves; the ASGI lifespan calls it. True: a handler still runs, whatever it was told."""
+        node = self._node
+        if node is None:
+            return False
+        try:
+            return await node.stop()
+        finally:
+            self._node = None
 
     async def _start(self, *, serve: bool) -> None:
         from worker_sdk.node import Node
@@ -174,15 +180,6 @@ class Worker:
             self._node = None
             await node.stop()
             raise
-
-    async def _stop(self) -> bool:
-        node = self._node
-        if node is None:
-            return False
-        try:
-            return await node.stop()
-        finally:
-            self._node = None
 
     def _endpoint(self) -> "Endpoint | None":
         return self._node.endpoint if self._node else None
@@ -204,7 +201,7 @@ class Worker:
         logger.info("worker at %s for %s", self.address, ", ".join(self.names))
         await told.wait()
         logger.info("draining")
-        return await self._stop()
+        return await self.stop()
 
     def _config(self) -> "NodeConfig":
         from worker_sdk.node import NodeConfig

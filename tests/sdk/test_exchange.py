@@ -131,8 +131,8 @@ async def test_an_offer_is_too_late_while_store_time_is_unknown() -> None:
         "job_id": new_id(), "attempt": 1, "token": "t", "fence": 1, "phase": "run", "name": "note", "argument": None,
         "timeout": 1, "not_after_ms": 2**62, "lease_until_ms": 2**62, "headers": {},
     }  # fmt: skip
-    accepted, rejected = admission.offer(1, [offer])
-    assert (accepted, rejected[0]["reason"]) == ([], "too_late")
+    answer = admission.offer(1, [offer])
+    assert (answer["accepted"], answer["rejected"][0]["reason"]) == ([], "too_late")
 
 
 @pytest.mark.req("D2")
