@@ -7,7 +7,10 @@ import hmac
 import os
 import re
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,6 +19,9 @@ from tests.support.waiting import wait_until
 from worker_sdk.signature import SignatureCheck
 
 TEXT = (Path(__file__).parents[2] / "docs" / "worker_protocol.md").read_text()
+
+
+[PROGRAM] = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
 def told(field: str, nth: int = 0) -> str:
@@ -41,8 +47,10 @@ def test_the_vectors_are_right() -> None:
 @pytest.mark.req("J10")
 @pytest.mark.req("J11")
 async def test_the_worker_of_the_document_works(master: FakeMaster, tmp_path: Path) -> None:
-    [program] = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    (tmp_path / "example.py").write_text(program)
+    gate = tmp_path / "gate"
+    nap = f'"nap": lambda _: [time.sleep(0.01) for _ in iter(lambda: os.path.exists({str(gate)!r}), True)]'
+    assert PROGRAM.count("HANDLERS = {") == 1
+    (tmp_path / "example.py").write_text(PROGRAM.replace("HANDLERS = {", f"HANDLERS = {{{nap}, "))
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "example.py",
@@ -67,12 +75,59 @@ async def test_the_worker_of_the_document_works(master: FakeMaster, tmp_path: Pa
         nonce = "n" * 20
         assert (await master.send("GET", "/status", nonce=nonce)).status_code == 200
         assert (await master.send("GET", "/status", nonce=nonce)).status_code == 401
-        assert unpack((await master.send("GET", "/status")).content)["names"] == ["text.upper"]
-        await wait_until(lambda: master.beats[-1]["running"] == [])
+        assert unpack((await master.send("GET", "/status")).content)["names"] == ["nap", "text.upper"]
+        await wait_until(lambda: master.beats[-1] == {"running": [], "free": 4})
+        # What was lost is named no more, and holds its slot until its thread ends.
+        nap_job = await master.run("nap")
+        master.lost = {nap_job["token"]}
+        await wait_until(lambda: master.beats[-1] == {"running": [], "free": 3})
+        again = master.dispatch("nap", job_id=nap_job["job_id"])
+        assert (await master.push(again))["rejected"][0]["reason"] == "duplicate"
+        gate.touch()
+        await wait_until(lambda: master.beats[-1] == {"running": [], "free": 4})
+        assert master.result(nap_job["job_id"]) is None
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
+
+
+def test_what_it_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MASTER", "http://127.0.0.1:1")
+    functions, _, _ = PROGRAM.partition("server = ")
+    names: dict[str, Any] = {}
+    exec(functions, names)
+    now_s = 1_000.0
+    names["time"] = SimpleNamespace(monotonic=lambda: now_s, time=time.time)
+    names["registered"].set()
+    names["me"].update(id="w", lease_s=15.0)
+
+    def offer(token: str) -> str:
+        job = {"token": token, "job_id": "j", "name": "nobody", "phase": "run"}
+        return str(names["offer"]({"epoch": 1, "jobs": [job]})["rejected"][0]["reason"])
+
+    def is_signed(nonce: str) -> bool:
+        headers = sign(
+            secret=names["SECRET"], method="POST", path="/jobs", worker_id="w",
+            timestamp_ms=int(time.time() * 1000), nonce=nonce, body=b"",
+        )  # fmt: skip
+        request = SimpleNamespace(command="POST", path="/jobs", headers=headers)
+        return bool(names["Endpoint"].is_signed(request, b""))
+
+    for n in range(3):
+        assert offer(f"t{n}") == "unknown_name"
+        assert is_signed(f"nonce-{n}")
+        now_s += 39
+    names["me"]["epoch"] = 2
+    assert offer("t2") == "unknown_name", "as it was the first time"
+    assert offer("t0") == "stale_epoch", "it would be judged anew"
+    assert list(names["seen"]) == ["t2", "t0"]
+    assert not is_signed("nonce-0")
+    now_s += 600
+    assert is_signed("nonce-3")
+    assert list(names["nonces"]) == ["nonce-3"]
+    names["nonces"].update({str(n): (now_s,) for n in range(100_000)})
+    assert not is_signed("nonce-4"), "full: refused, not forgotten"
 
 
 def test_the_proof_is_a_plain_hmac() -> None:
