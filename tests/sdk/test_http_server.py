@@ -114,7 +114,7 @@ async def start() -> AsyncIterator[Start]:
 # --- too many
 
 
-@pytest.mark.row(1)
+@pytest.mark.row(1, 26)
 async def test_a_worker_with_512_silent_connections_still_takes_jobs(master: FakeMaster) -> None:
     worker = Worker(master.url, token=master.token, grace_s=0.1)
     worker.handler("note")(lambda argument: argument)
@@ -207,6 +207,7 @@ async def test_an_idle_connection_is_closed_after_a_while(start: Start) -> None:
     streams[1].close()
 
 
+@pytest.mark.row(25)
 async def test_an_answer_that_nobody_takes_is_given_up(start: Start) -> None:
     edge = await start(answer_s=0.2)
     _, writer = await edge.connect()
@@ -219,7 +220,7 @@ async def test_an_answer_that_nobody_takes_is_given_up(start: Start) -> None:
 # --- too large, or broken
 
 
-@pytest.mark.row(11, 12, 14, 15, 16)
+@pytest.mark.row(6, 7, 8, 11, 12, 14, 15, 16, 18)
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
@@ -273,7 +274,7 @@ async def test_trailers_are_bounded_and_change_no_request(start: Start) -> None:
     streams[1].close()
 
 
-@pytest.mark.row(5)
+@pytest.mark.row(5, 24)
 async def test_nobody_asks_before_the_answer_has_come(start: Start) -> None:
     edge = await start()
     assert statuses(await edge.exchange(GET * 3)) == [200]
