@@ -11,8 +11,9 @@ import pytest
 from worker_sdk import Context, Defer, Discard, Pusher, Retry, Worker, retry_on
 
 
+@Worker("http://127.0.0.1:1").handler("stubborn", isolated=True)
 def sleep_on(_: Any) -> None:
-    """Top of a module: the process of an isolated handler imports it from there."""
+    """A handler at the top of a module: its process imports it from there."""
     time.sleep(30)
 
 
