@@ -1,0 +1,92 @@
+"""Shell patterns over whole strings, in time that no value can blow up."""
+
+import fnmatch
+import re
+from collections.abc import Callable
+from typing import Final
+
+# A part with `?` or `[…]` between two stars is tried at each position of a value, so its length is a factor of the
+# time; a literal part is found in linear time whatever its length.
+MAX_SEARCHED_WILDCARD_PART: Final = 32
+
+_TOKEN: Final = re.compile(r"\[!?+\]?+[^\]]*+\]|.", re.DOTALL)
+# What `translate` puts around a pattern differs between versions of Python.
+_HEAD, _TAIL = fnmatch.translate("x").split("x")
+
+# (value, from, until) -> where the part ends, or -1
+_Search = Callable[[str, int, int], int]
+
+
+def compile_glob(pattern: str) -> Callable[[str], bool]:
+    """Whether a whole string has the form of `pattern`: `*`, `?`, `[abc]`, `[a-z]`, `[!…]` as in `fnmatch.fnmatchcase`.
+
+    Raises ValueError where a part between two stars is too long to be searched for (MAX_SEARCHED_WILDCARD_PART).
+    """
+    parts: list[list[str]] = [[]]
+    for token in _TOKEN.findall(pattern):
+        if token == "*":  # noqa: S105
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    if len(parts) == 1:
+        return _whole(parts[0])
+    first, *between, last = parts
+    starts, ends = _whole(first), _whole(last)
+    head, tail = len(first), len(last)
+    searches = [_search(part) for part in between if part]
+    shortest = head + tail + sum(map(len, between))
+    literal_head, literal_tail = _is_literal(first), _is_literal(last)
+    text_head, text_tail = "".join(first), "".join(last)
+
+    def matches(value: str) -> bool:
+        until = len(value) - tail
+        if len(value) < shortest:
+            return False
+        if not (value.startswith(text_head) if literal_head else starts(value[:head])):
+            return False
+        if not (value.endswith(text_tail) if literal_tail else ends(value[until:])):
+            return False
+        at = head
+        for search in searches:
+            at = search(value, at, until)
+            if at < 0:
+                return False
+        return True
+
+    return matches
+
+
+def _is_literal(part: list[str]) -> bool:
+    return not any(token == "?" or len(token) > 1 for token in part)  # noqa: S105
+
+
+def _expression(part: list[str]) -> re.Pattern[str]:
+    body = fnmatch.translate("".join(part)).removeprefix(_HEAD).removesuffix(_TAIL)
+    return re.compile(f"(?s:{body})")
+
+
+def _whole(part: list[str]) -> Callable[[str], bool]:
+    if _is_literal(part):
+        return "".join(part).__eq__
+    fullmatch = _expression(part).fullmatch
+    return lambda value: fullmatch(value) is not None
+
+
+def _search(part: list[str]) -> _Search:
+    if _is_literal(part):
+        text = "".join(part)
+
+        def find(value: str, at: int, until: int) -> int:
+            found = value.find(text, at, until)
+            return found if found < 0 else found + len(text)
+
+        return find
+    if len(part) > MAX_SEARCHED_WILDCARD_PART:
+        raise ValueError(f"at most {MAX_SEARCHED_WILDCARD_PART} characters with ? or [] between two *")
+    search = _expression(part).search
+
+    def find_wildcards(value: str, at: int, until: int) -> int:
+        found = search(value, at, until)
+        return -1 if found is None else found.end()
+
+    return find_wildcards
