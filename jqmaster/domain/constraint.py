@@ -1,0 +1,416 @@
+"""Constraints: a limit on the jobs that a matcher selects, and which gates a job has to pass."""
+
+import os
+import re
+import reprlib
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from jqmaster.domain.matcher import (
+    MISSING,
+    JobFields,
+    Loc,
+    Matcher,
+    MatcherError,
+    Matches,
+    Path,
+    Reader,
+    check_scalar,
+)
+
+if TYPE_CHECKING:
+    from jqmaster.domain.lane import Lane
+
+NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
+MAX_CONCURRENCY: Final = 1_000_000
+MAX_RATE: Final = 100_000
+MAX_PERIOD_MS: Final = 31 * 86_400_000
+MAX_BACKLOG: Final = 100_000_000
+MAX_OVERRIDES: Final = 1000
+MAX_KEY_TEXT: Final = 128
+
+# Names arrive from outside, so what is known of each is bounded. A full table is emptied, not frozen: the names of
+# today must not pay for those of yesterday.
+MAX_KNOWN_NAMES: Final = 10_000
+MAX_KNOWN_LANES: Final = 10_000
+
+_NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
+_CID: Final = re.compile(r"[0-9a-f]{16}")
+
+
+class ConstraintError(ValueError):
+    """A constraint that is refused: `loc` leads to the part of the document, `msg` names the rule."""
+
+    def __init__(self, loc: Loc, msg: str) -> None:
+        super().__init__(f"{'.'.join(map(str, loc))}: {msg}" if loc else msg)
+        self.loc = loc
+        self.msg = msg
+
+
+class Mode(StrEnum):
+    ENFORCE = "enforce"
+    # Counts what it would have delayed, and delays nothing.
+    SHADOW = "shadow"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `limit` starts in any window of `period_ms`."""
+
+    limit: int
+    period_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What holds for one gate; None is no limit of that kind."""
+
+    concurrency: int | None = None
+    rate: Rate | None = None
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Other limits for one value of the key. What is None stays as the constraint has it; paused adds to its pause."""
+
+    value: object
+    limits: Limits
+
+
+# --- values of a key
+
+
+class KeyValue(NamedTuple):
+    """A value that splits a constraint: equal values have equal `canonical` bytes, `text` is for people."""
+
+    canonical: bytes
+    text: str
+
+
+def key_value(value: object) -> KeyValue:
+    """Of a decoded value. 1.0 is 1; a boolean is no number, binary no text; NaN is one value; the order of a map is none.
+
+    `text` has at most MAX_KEY_TEXT characters and none that a terminal would act on.
+    """
+    return KeyValue(canonical(value), _text(value))
+
+
+def canonical(value: object) -> bytes:
+    """Bytes that begin with the type and tell each value from every other. An extension value counts by its repr."""
+    kind = type(value)
+    if kind is str:
+        # No decoder makes half a surrogate pair; should one, it is a value like others.
+        return _sized(b"s", value.encode("utf-8", "surrogatepass"))  # type: ignore[attr-defined]
+    if kind is int:
+        return b"i%d;" % value  # type: ignore[str-format]
+    if value is None:
+        return b"n"
+    if kind is bool:
+        return b"t" if value else b"f"
+    if kind is float:
+        return _canonical_float(value)  # type: ignore[arg-type]
+    if kind is bytes:
+        return _sized(b"b", value)  # type: ignore[arg-type]
+    if kind is list:
+        return b"a%d:" % len(value) + b"".join(map(canonical, value))  # type: ignore[arg-type,call-overload]
+    if kind is dict:
+        members = sorted((canonical(key), canonical(member)) for key, member in value.items())  # type: ignore[attr-defined]
+        return b"m%d:" % len(members) + b"".join(key + member for key, member in members)
+    return _sized(b"x", repr(value).encode("utf-8", "surrogatepass"))
+
+
+def _sized(tag: bytes, data: bytes) -> bytes:
+    return b"%b%d:%b" % (tag, len(data), data)
+
+
+def _canonical_float(value: float) -> bytes:
+    if value.is_integer():
+        return b"i%d;" % int(value)
+    return b"d" + (b"nan" if value != value else struct.pack(">d", value))  # noqa: PLR0124  # NaN alone differs from itself
+
+
+def _text(value: object) -> str:
+    match value:
+        case str():
+            text = value
+        case None:
+            text = "null"
+        case bool():
+            text = "true" if value else "false"
+        case bytes():
+            text = f"0x{value[:MAX_KEY_TEXT].hex()}"
+        case float() if value.is_integer() and abs(value) < 2**64:
+            text = str(int(value))
+        case _:
+            text = reprlib.repr(value)
+    if len(text) <= MAX_KEY_TEXT and text.isprintable():
+        return text
+    shown = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode()
+        for char in text[: MAX_KEY_TEXT + 1]
+    )
+    return shown if len(shown) <= MAX_KEY_TEXT else shown[: MAX_KEY_TEXT - 1] + "…"
+
+
+# --- constraints
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A limit on the jobs that `matcher` selects, one for each value of `key` where there is one.
+
+    `cid` names the incarnation: slots and starts are counted under it. `paused` None means that it was not given,
+    False that the constraint is prepared for a pause; both let jobs pass. Raises ConstraintError.
+    """
+
+    name: str
+    cid: str
+    matcher: Matcher
+    enabled: bool = True
+    mode: Mode = Mode.ENFORCE
+    key: Path | None = None
+    concurrency: int | None = None
+    rate: Rate | None = None
+    paused: bool | None = None
+    max_backlog: int | None = None
+    fair: bool = False
+    overrides: tuple[Override, ...] = ()
+    _by_value: Mapping[bytes, Limits] = field(init=False, repr=False, compare=False)
+    _read_key: Reader = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_own(self)
+        own = Limits(self.concurrency, self.rate, bool(self.paused))
+        by_value: dict[bytes, Limits] = {}
+        first: dict[bytes, int] = {}
+        for i, override in enumerate(self.overrides):
+            value = _check_override(override, ("overrides", i))
+            if value in first:
+                raise ConstraintError(
+                    ("overrides", i, "value"), f"the same value as overrides.{first[value]}"
+                )
+            first[value] = i
+            by_value[value] = _merged(override.limits, own)
+        object.__setattr__(self, "_by_value", by_value)
+        object.__setattr__(self, "_read_key", (self.key or Path("name")).reader())
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The fields of a job that decide about its gates."""
+        return self.matcher.reads | {self.key.root} if self.key else self.matcher.reads
+
+    def limits_of(self, key: KeyValue | None) -> Limits:
+        """What holds at the gate of `key`, None for that of a constraint without one."""
+        limits = self._by_value.get(key.canonical) if key else None
+        return limits or Limits(self.concurrency, self.rate, bool(self.paused))
+
+
+def _merged(limits: Limits, own: Limits) -> Limits:
+    return Limits(
+        own.concurrency if limits.concurrency is None else limits.concurrency,
+        own.rate if limits.rate is None else limits.rate,
+        own.paused or limits.paused,
+    )
+
+
+def _check_own(constraint: Constraint) -> None:
+    if not _NAME.match(constraint.name):
+        raise ConstraintError(("name",), "takes 1 to 100 of A-Z a-z 0-9 _ . : -")
+    if not _CID.fullmatch(constraint.cid):
+        raise ConstraintError(("cid",), "takes 16 hexadecimal digits")
+    _check_limits(constraint.concurrency, constraint.rate, ())
+    backlog = constraint.max_backlog
+    if backlog is not None and not 0 <= backlog <= MAX_BACKLOG:
+        raise ConstraintError(("max_backlog",), f"takes 0 to {MAX_BACKLOG}")
+    if constraint.key is None:
+        if constraint.fair:
+            raise ConstraintError(("fair",), "needs a key to be fair between its values")
+        if constraint.overrides:
+            raise ConstraintError(("overrides",), "need a key whose values they name")
+    elif constraint.key.root == "tags":
+        raise ConstraintError(("key",), "a job has many tags, but one value of a key")
+    if len(constraint.overrides) > MAX_OVERRIDES:
+        raise ConstraintError(("overrides",), f"more than {MAX_OVERRIDES}")
+    limits = (constraint.concurrency, constraint.rate, constraint.paused, backlog)
+    if all(limit is None for limit in limits) and not (constraint.fair or constraint.overrides):
+        raise ConstraintError((), "limits nothing: give concurrency, rate, paused, max_backlog or fair")
+
+
+def _check_limits(concurrency: int | None, rate: Rate | None, loc: Loc) -> None:
+    if concurrency == 0:
+        raise ConstraintError((*loc, "concurrency"), "takes 1 or more; to let nothing run, set paused")
+    if concurrency is not None and not 1 <= concurrency <= MAX_CONCURRENCY:
+        raise ConstraintError((*loc, "concurrency"), f"takes 1 to {MAX_CONCURRENCY}")
+    if rate is None:
+        return
+    if rate.limit == 0:
+        raise ConstraintError((*loc, "rate", "limit"), "takes 1 or more; to let nothing start, set paused")
+    if not 1 <= rate.limit <= MAX_RATE:
+        raise ConstraintError((*loc, "rate", "limit"), f"takes 1 to {MAX_RATE}")
+    if not 1 <= rate.period_ms <= MAX_PERIOD_MS:
+        raise ConstraintError((*loc, "rate", "period_s"), f"takes 0.001 to {MAX_PERIOD_MS // 1000} seconds")
+
+
+def _check_override(override: Override, loc: Loc) -> bytes:
+    """The canonical bytes of its value."""
+    try:
+        check_scalar(override.value, (*loc, "value"))
+    except MatcherError as error:
+        raise ConstraintError(error.loc, error.msg) from None
+    _check_limits(override.limits.concurrency, override.limits.rate, loc)
+    return canonical(override.value)
+
+
+def new_cid() -> str:
+    """A name for a new incarnation of a constraint."""
+    return os.urandom(8).hex()
+
+
+def needs_new_incarnation(old: Constraint, new: Constraint) -> bool:
+    """Whether what was counted for `old` says nothing of `new`. Otherwise its limits can change in place."""
+    return (
+        old.matcher != new.matcher
+        or old.key != new.key
+        or _counted(old) != _counted(new)
+        or (new.enabled and not old.enabled)
+    )
+
+
+def _counted(constraint: Constraint) -> tuple[bool, bool, bool]:
+    limits = [override.limits for override in constraint.overrides]
+    return (
+        constraint.concurrency is not None or any(one.concurrency is not None for one in limits),
+        constraint.rate is not None or any(one.rate is not None for one in limits),
+        constraint.fair,
+    )
+
+
+# --- gates
+
+
+class Gate(NamedTuple):
+    """One constraint at one value of its key; `text` shows that value, empty where there is no key."""
+
+    id: str
+    cid: str
+    text: str
+    is_keyed: bool
+
+
+def key_of(constraint: Constraint, fields: JobFields) -> KeyValue | None:
+    """The job's value of the key that `constraint` has. None: it has none, so the constraint is not for that job."""
+    value = constraint._read_key(fields)
+    return None if value is MISSING else key_value(value)
+
+
+def gate_id(cid: str, key: KeyValue | None) -> str:
+    """16 hexadecimal digits."""
+    data = cid.encode() if key is None else cid.encode() + key.canonical
+    return blake2b(data, digest_size=8).hexdigest()
+
+
+class _Step(NamedTuple):
+    """One enabled constraint, as the jobs of one name meet it."""
+
+    constraint: Constraint
+    # None: all jobs of the name match.
+    matches: Matches | None
+    # None: each value of the key has a gate of its own.
+    gate: Gate | None
+    # Of the set of shared gates.
+    bit: int
+
+
+class NamePlan:
+    """What is known of the jobs of one name before any of them is looked at."""
+
+    __slots__ = ("is_decided", "sole_lane", "steps")
+
+    def __init__(self, steps: tuple[_Step, ...]) -> None:
+        self.steps = steps
+        self.is_decided = all(step.matches is None and step.gate is not None for step in steps)
+        # Filled by lane_of.
+        self.sole_lane: Lane | None = None
+
+
+class Ruleset:
+    """All constraints at one instant. `world` tells one set from the next, and so the lanes made under each."""
+
+    __slots__ = ("_enabled", "_plans", "constraints", "lanes", "reads", "world")
+
+    def __init__(self, world: int, constraints: Sequence[Constraint]) -> None:
+        self.world = world
+        self.constraints = tuple(constraints)
+        enabled = [constraint for constraint in self.constraints if constraint.enabled]
+        # The fields of a job that decide about its gates.
+        self.reads = frozenset[str]().union(*(constraint.reads for constraint in enabled))
+        gates = [
+            None if constraint.key else Gate(gate_id(constraint.cid, None), constraint.cid, "", False)
+            for constraint in enabled
+        ]
+        # In the order of the gates, so that those which a job passes need not be sorted.
+        pairs = sorted(zip(enabled, gates, strict=True), key=lambda pair: pair[1].id if pair[1] else "")
+        self._enabled = [
+            _Step(constraint, constraint.matcher.matches, gate, 1 << i)
+            for i, (constraint, gate) in enumerate(pairs)
+        ]
+        self._plans: dict[str, NamePlan] = {}
+        # Lanes without keyed gates by name and set of shared gates; kept by lane_of.
+        self.lanes: dict[tuple[str, int], Lane] = {}
+
+    def plan(self, name: str) -> NamePlan:
+        """What the name alone decides."""
+        plan = self._plans.get(name)
+        if plan is None:
+            if len(self._plans) >= MAX_KNOWN_NAMES:
+                self._plans.clear()
+            plan = self._plans[name] = NamePlan(tuple(self._steps(name)))
+        return plan
+
+    def _steps(self, name: str) -> Iterator[_Step]:
+        for step in self._enabled:
+            verdict = step.constraint.matcher.for_name(name)
+            if verdict is not False:
+                yield step._replace(matches=None if verdict is True else verdict)
+
+    def reads_only_name(self, name: str) -> bool:
+        """Whether all jobs of that name pass the same gates."""
+        return self.plan(name).is_decided
+
+    def scan(self, fields: JobFields) -> tuple[int, list[Gate]]:
+        """The set of shared gates that the job passes, and its keyed gates sorted by ID."""
+        shared, keyed = 0, list[Gate]()
+        for constraint, matches, gate, bit in self.plan(fields.name).steps:
+            if matches is not None and not matches(fields):
+                continue
+            if gate is not None:
+                shared |= bit
+            elif (value := key_of(constraint, fields)) is not None:
+                keyed.append(Gate(gate_id(constraint.cid, value), constraint.cid, value.text, True))
+        if len(keyed) > 1:
+            keyed.sort()
+        return shared, keyed
+
+    def shared_gates(self, shared: int) -> tuple[Gate, ...]:
+        """Those of a set that `scan` gave, sorted by ID."""
+        return tuple(step.gate for step in self._enabled if step.gate is not None and step.bit & shared)
+
+    def gates(self, fields: JobFields) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:
+        """The gates that the job passes, those of shadow constraints too: without a key, with one; sorted by ID."""
+        shared, keyed = self.scan(fields)
+        return self.shared_gates(shared), tuple(keyed)
+
+    def matching(self, fields: JobFields) -> list[Constraint]:
+        """The enabled constraints that apply to the job, in the order given."""
+        applying = {
+            step.constraint.cid
+            for step in self.plan(fields.name).steps
+            if (step.matches is None or step.matches(fields))
+            and (step.gate is not None or key_of(step.constraint, fields) is not None)
+        }
+        return [constraint for constraint in self.constraints if constraint.cid in applying]

@@ -1,0 +1,59 @@
+"""Lanes: jobs of one name with the same gates. What blocks one of them blocks them all, and no job of another lane."""
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+from jqmaster.domain.constraint import MAX_KNOWN_LANES, Gate, Ruleset
+from jqmaster.domain.matcher import JobFields
+
+
+class Lane(NamedTuple):
+    """`group` (16 hexadecimal digits) is the same for all lanes that differ in their keyed gates only.
+
+    Gates are sorted by ID. `id` has 8 bytes. Both are of one world: after a change of constraints all lanes are new.
+    """
+
+    id: bytes
+    name: str
+    world: int
+    group: str
+    shared: tuple[Gate, ...]
+    keyed: tuple[Gate, ...]
+
+
+def lane_of_name(ruleset: Ruleset, name: str) -> Lane | None:
+    """The lane of all jobs of that name; None where other fields of a job decide."""
+    plan = ruleset.plan(name)
+    if plan.sole_lane is None and plan.is_decided:
+        shared = sum(step.bit for step in plan.steps)
+        plan.sole_lane = _unkeyed_lane(ruleset, name, shared)
+    return plan.sole_lane
+
+
+def lane_of(ruleset: Ruleset, fields: JobFields) -> Lane:
+    """The lane that the job waits in. The caller who has no fields yet asks `lane_of_name` first."""
+    name = fields.name
+    lane = lane_of_name(ruleset, name)
+    if lane is not None:
+        return lane
+    shared, keyed = ruleset.scan(fields)
+    lane = ruleset.lanes.get((name, shared))
+    if lane is None:
+        if len(ruleset.lanes) >= MAX_KNOWN_LANES:
+            ruleset.lanes.clear()
+        lane = ruleset.lanes[name, shared] = _unkeyed_lane(ruleset, name, shared)
+    if not keyed:
+        return lane
+    lane_id = _digest(lane.group, *[gate.id for gate in keyed])
+    return Lane(lane_id, name, lane.world, lane.group, lane.shared, tuple(keyed))
+
+
+def _unkeyed_lane(ruleset: Ruleset, name: str, shared: int) -> Lane:
+    gates = ruleset.shared_gates(shared)
+    group = _digest(str(ruleset.world), name, *[gate.id for gate in gates]).hex()
+    return Lane(_digest(group), name, ruleset.world, group, gates, ())
+
+
+def _digest(*texts: str) -> bytes:
+    # No part has a NUL, so that no two lists of parts are joined alike.
+    return blake2b("\0".join(texts).encode(), digest_size=8).digest()

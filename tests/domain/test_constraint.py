@@ -1,0 +1,410 @@
+import math
+import unicodedata
+from dataclasses import replace
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jqmaster.domain import constraint as constraint_module
+from jqmaster.domain.constraint import (
+    MAX_KEY_TEXT,
+    Constraint,
+    ConstraintError,
+    KeyValue,
+    Limits,
+    Mode,
+    Override,
+    Rate,
+    Ruleset,
+    canonical,
+    gate_id,
+    key_of,
+    key_value,
+    needs_new_incarnation,
+    new_cid,
+)
+from jqmaster.domain.matcher import parse_matcher, parse_path
+from tests.domain.test_matcher import JOBS, MATCHERS, job
+
+pytestmark = pytest.mark.req("J13")
+
+MAIL = parse_matcher({"field": "name", "op": "glob", "value": "mail.*"})
+HOST = parse_path("argument.host")
+ANY_CID = "00000000000000aa"
+
+
+def constraint(**fields: Any) -> Constraint:
+    given: dict[str, Any] = {"name": "mail", "cid": ANY_CID, "matcher": MAIL, "concurrency": 2}
+    return Constraint(**(given | fields))
+
+
+def override(value: object, **limits: Any) -> Override:
+    return Override(value, Limits(**limits))
+
+
+# --- bounds
+
+
+@pytest.mark.parametrize(
+    ("fields", "loc", "msg"),
+    [
+        ({"name": ""}, ("name",), "1 to 100"),
+        ({"name": "a" * 101}, ("name",), "1 to 100"),
+        ({"name": "a b"}, ("name",), "1 to 100"),
+        ({"name": "a/b"}, ("name",), "1 to 100"),
+        ({"name": "a\n"}, ("name",), "1 to 100"),
+        ({"name": "é"}, ("name",), "1 to 100"),
+        ({"cid": "00"}, ("cid",), "16"),
+        ({"cid": "0" * 15 + "G"}, ("cid",), "16"),
+        ({"concurrency": 0}, ("concurrency",), "set paused"),
+        ({"concurrency": -1}, ("concurrency",), "1 to 1000000"),
+        ({"concurrency": 1_000_001}, ("concurrency",), "1 to 1000000"),
+        ({"rate": Rate(0, 1000)}, ("rate", "limit"), "set paused"),
+        ({"rate": Rate(-1, 1000)}, ("rate", "limit"), "1 to 100000"),
+        ({"rate": Rate(100_001, 1000)}, ("rate", "limit"), "1 to 100000"),
+        ({"rate": Rate(1, 0)}, ("rate", "period_s"), "0.001 to 2678400"),
+        ({"rate": Rate(1, 31 * 86_400_000 + 1)}, ("rate", "period_s"), "0.001 to 2678400"),
+        ({"max_backlog": -1}, ("max_backlog",), "0 to 100000000"),
+        ({"max_backlog": 100_000_001}, ("max_backlog",), "0 to 100000000"),
+        ({"concurrency": None}, (), "limits nothing"),
+        ({"fair": True}, ("fair",), "needs a key"),
+        ({"overrides": (override("a", paused=True),)}, ("overrides",), "need a key"),
+        ({"key": parse_path("tags")}, ("key",), "many tags"),
+        (
+            {"key": HOST, "overrides": tuple(override(i) for i in range(1001))},
+            ("overrides",),
+            "more than 1000",
+        ),
+        (
+            {"key": HOST, "overrides": (override("a"), override(1), override(1.0))},
+            ("overrides", 2, "value"),
+            "the same value as overrides.1",
+        ),
+        ({"key": HOST, "overrides": (override([]),)}, ("overrides", 0, "value"), "takes null, a boolean"),
+        (
+            {"key": HOST, "overrides": (override("a" * 1025),)},
+            ("overrides", 0, "value"),
+            "longer than 1024",
+        ),
+        (
+            {"key": HOST, "overrides": (override("a"), override("b", concurrency=0))},
+            ("overrides", 1, "concurrency"),
+            "set paused",
+        ),
+        (
+            {"key": HOST, "overrides": (override("a", rate=Rate(1, 0)),)},
+            ("overrides", 0, "rate", "period_s"),
+            "0.001",
+        ),
+    ],
+)
+def test_a_limit_that_is_none_is_refused(
+    fields: dict[str, Any], loc: tuple[str | int, ...], msg: str
+) -> None:
+    with pytest.raises(ConstraintError) as refused:
+        constraint(**fields)
+    assert refused.value.loc == loc
+    assert msg in refused.value.msg
+    assert refused.value.msg in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "a" * 100},
+        {"name": "A.z_0:9-"},
+        {"concurrency": 1_000_000},
+        {"rate": Rate(100_000, 1)},
+        {"rate": Rate(1, 31 * 86_400_000)},
+        {"max_backlog": 0, "concurrency": None},
+        {"max_backlog": 100_000_000},
+        {"paused": False, "concurrency": None},
+        {"paused": True, "concurrency": None},
+        {"fair": True, "key": HOST, "concurrency": None},
+        {"overrides": (override("a", concurrency=1),), "key": HOST, "concurrency": None},
+        {"overrides": tuple(override(v) for v in (1, True, "1", b"1", None, 1.5)), "key": HOST},
+        {"overrides": tuple(override(i) for i in range(1000)), "key": HOST},
+        {"mode": Mode.SHADOW},
+    ],
+)
+def test_the_bounds_themselves_are_allowed(fields: dict[str, Any]) -> None:
+    assert constraint(**fields) == constraint(**fields)
+
+
+def test_an_override_changes_only_what_it_names() -> None:
+    one = constraint(
+        key=HOST,
+        rate=Rate(5, 1000),
+        overrides=(
+            override(1, concurrency=9),
+            override("slow", rate=Rate(1, 60_000)),
+            override(None, paused=True),
+        ),
+    )
+    own = Limits(2, Rate(5, 1000), False)
+    assert one.limits_of(None) == one.limits_of(key_value("other")) == one.limits_of(key_value(True)) == own
+    assert one.limits_of(key_value(1.0)) == replace(own, concurrency=9)
+    assert one.limits_of(key_value("slow")) == replace(own, rate=Rate(1, 60_000))
+    assert one.limits_of(key_value(None)) == replace(own, paused=True)
+    assert replace(one, paused=True).limits_of(key_value(1)) == Limits(9, Rate(5, 1000), True)
+
+
+# --- incarnations
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ({}, {}, False),
+        ({}, {"concurrency": 3, "paused": True, "max_backlog": 5, "mode": Mode.SHADOW}, False),
+        ({"rate": Rate(1, 1000)}, {"rate": Rate(2, 500)}, False),
+        ({}, {"rate": Rate(1, 1000)}, True),
+        ({"rate": Rate(1, 1000)}, {}, True),
+        ({"paused": False}, {"paused": False, "concurrency": None}, True),
+        ({}, {"key": HOST}, True),
+        ({"key": HOST}, {"key": HOST, "fair": True}, True),
+        ({"key": HOST}, {"key": parse_path("argument.tenant")}, True),
+        ({"key": HOST}, {"key": parse_path('argument["host"]')}, False),
+        ({"key": HOST}, {"key": HOST, "overrides": (override("a", concurrency=1),)}, False),
+        ({"key": HOST}, {"key": HOST, "overrides": (override("a", rate=Rate(1, 1)),)}, True),
+        (
+            {"key": HOST, "concurrency": None, "overrides": (override("a", concurrency=1),)},
+            {"key": HOST, "concurrency": 5},
+            False,
+        ),
+        ({"enabled": False}, {"enabled": True}, True),
+        ({"enabled": True}, {"enabled": False}, False),
+        ({"enabled": False}, {"enabled": False}, False),
+    ],
+)
+def test_what_was_counted_is_kept_while_it_says_the_same(
+    before: dict[str, Any], after: dict[str, Any], expected: bool
+) -> None:
+    assert needs_new_incarnation(constraint(**before), constraint(**after)) is expected
+
+
+def test_another_matcher_is_another_incarnation() -> None:
+    def one(value: object) -> Constraint:
+        return constraint(matcher=parse_matcher({"field": "argument.a", "op": "eq", "value": value}))
+
+    assert not needs_new_incarnation(one(1), one(1))
+    assert needs_new_incarnation(one(1), one(2))
+    assert needs_new_incarnation(one(1), one(True))
+
+
+def test_each_incarnation_has_a_name_of_its_own() -> None:
+    cids = {new_cid() for _ in range(100)}
+    assert len(cids) == 100
+    assert all(constraint(cid=cid) for cid in cids)
+
+
+# --- key values
+
+KEYS: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=4)
+    | st.binary(max_size=4)
+    | st.builds(msgpack.ExtType, st.integers(0, 3), st.binary(max_size=2)),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=2) | st.binary(max_size=2) | st.integers(-2, 2), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+SMALL: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from([None, True, False, 0, 1, 1.0, -0.0, 0.5, math.nan, "", "1", "i1;", b"", b"1", "s1:1"]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", b"a", 1]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are one key value, said another way than by bytes."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return one == other or (one != one and other != other)
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return set(map(repr, one)) == set(map(repr, other)) and all(same(one[key], other[key]) for key in one)
+    return bool(one == other)
+
+
+@given(one=SMALL, other=SMALL)
+def test_bytes_are_equal_exactly_when_values_are(one: Any, other: Any) -> None:
+    assert (canonical(one) == canonical(other)) is same(one, other)
+
+
+@given(value=KEYS)
+def test_a_key_value_survives_the_wire(value: Any) -> None:
+    again = msgpack.unpackb(msgpack.packb(value), strict_map_key=False)
+    assert canonical(again) == canonical(value)
+
+
+@given(members=st.dictionaries(st.text(max_size=3), KEYS, max_size=4), data=st.data())
+def test_the_order_of_a_map_is_none(members: dict[str, Any], data: st.DataObject) -> None:
+    shuffled = dict(data.draw(st.permutations(list(members.items()))))
+    assert canonical(shuffled) == canonical(members)
+
+
+@given(value=KEYS | st.text(max_size=200) | st.binary(max_size=200))
+def test_the_text_is_short_and_harmless(value: Any) -> None:
+    text = key_value(value).text
+    assert len(text) <= MAX_KEY_TEXT
+    assert not [char for char in text if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("example.org", "example.org"),
+        ("", ""),
+        ("a\nb\x1b[0m", "a\\nb\\x1b[0m"),
+        ("right\u202eleft", "right\\u202eleft"),
+        ("a" * 128, "a" * 128),
+        ("a" * 129, "a" * 127 + "…"),
+        ("\0" * 64, ("\\x00" * 64)[:127] + "…"),
+        (None, "null"),
+        (True, "true"),
+        (7, "7"),
+        (7.0, "7"),
+        (2.5, "2.5"),
+        (1e300, "1e+300"),
+        (math.nan, "nan"),
+        (b"\x01\xff", "0x01ff"),
+        (["a", 1], "['a', 1]"),
+    ],
+)
+def test_people_read_key_values(value: object, text: str) -> None:
+    assert key_value(value).text == text
+
+
+@pytest.mark.parametrize("value", ["x" * 262_144, b"x" * 262_144, list(range(100_000)), 2**64 - 1, -(2**63)])
+def test_a_huge_value_is_one_gate_like_others(value: object) -> None:
+    assert len(gate_id(ANY_CID, key_value(value))) == 16
+    assert len(key_value(value).text) <= MAX_KEY_TEXT
+
+
+def test_a_missing_key_is_none_and_null_is_a_value() -> None:
+    one = constraint(key=HOST)
+    assert key_of(one, job({})) is None
+    assert key_of(one, job([1])) is None
+    assert key_of(one, job({"host": None})) == KeyValue(b"n", "null")
+    assert key_of(one, job({"host": "h"})) == key_value("h")
+    assert key_of(constraint(key=parse_path("name")), job()) == key_value("mail.send")
+    assert key_of(constraint(key=parse_path("headers.t")), job(headers={"t": "x"})) == key_value("x")
+
+
+def test_a_gate_is_that_of_its_incarnation_and_value() -> None:
+    ids = {gate_id(cid, key) for cid in ("0" * 16, "1" * 16) for key in (None, *map(key_value, "ab"))}
+    assert len(ids) == 6
+    assert all(len(one) == 16 and int(one, 16) >= 0 for one in ids)
+    assert gate_id("0" * 16, key_value(1)) == gate_id("0" * 16, key_value(1.0))
+
+
+# --- rulesets
+
+CONSTRAINTS = st.lists(
+    st.builds(
+        lambda document, key, enabled, mode: constraint(
+            cid=new_cid(),
+            matcher=parse_matcher(document),
+            key=key and parse_path(key),
+            enabled=enabled,
+            mode=mode,
+        ),
+        MATCHERS,
+        st.sampled_from([None, None, "name", "argument.a", "headers.a"]),
+        st.sampled_from([True, True, True, False]),
+        st.sampled_from(Mode),
+    ),
+    max_size=5,
+)
+
+
+@given(constraints=CONSTRAINTS, jobs=st.lists(JOBS, min_size=1, max_size=4))
+def test_a_job_passes_the_gate_of_each_constraint_that_applies(constraints: Any, jobs: Any) -> None:
+    ruleset = Ruleset(1, constraints)
+    for fields in jobs:
+        applying = [
+            one
+            for one in constraints
+            if one.enabled
+            and one.matcher.matches(fields)
+            and (one.key is None or key_of(one, fields) is not None)
+        ]
+        assert ruleset.matching(fields) == applying
+        shared, keyed = ruleset.gates(fields)
+        assert list(shared) == sorted(shared)
+        assert list(keyed) == sorted(keyed)
+        assert {gate.cid for gate in shared} == {one.cid for one in applying if one.key is None}
+        assert {(gate.cid, gate.id, gate.text) for gate in keyed} == {
+            (one.cid, gate_id(one.cid, key), key.text)
+            for one in applying
+            if one.key is not None and (key := key_of(one, fields))
+        }
+        assert all(gate.is_keyed for gate in keyed)
+        assert all(
+            not gate.is_keyed and gate.text == "" and gate.id == gate_id(gate.cid, None) for gate in shared
+        )
+
+
+@given(constraints=CONSTRAINTS, one=JOBS, other=JOBS)
+def test_a_name_that_decides_decides_for_every_job(constraints: Any, one: Any, other: Any) -> None:
+    ruleset = Ruleset(1, constraints)
+    other.name = one.name
+    if ruleset.reads_only_name(one.name):
+        assert ruleset.gates(one) == ruleset.gates(other)
+        assert ruleset.gates(one)[1] == ()
+
+
+def test_only_what_the_name_leaves_open_is_evaluated() -> None:
+    by_name = constraint(cid="1" * 16)
+    by_field = constraint(
+        cid="2" * 16,
+        matcher=parse_matcher(
+            {
+                "all": [
+                    {"field": "name", "op": "eq", "value": "mail.send"},
+                    {"field": "argument.a", "op": "eq", "value": 1},
+                ]
+            }
+        ),
+    )
+    keyed = constraint(
+        cid="3" * 16, matcher=parse_matcher({"field": "name", "op": "eq", "value": "web"}), key=HOST
+    )
+    off = constraint(
+        cid="4" * 16, enabled=False, matcher=parse_matcher({"field": "priority", "op": "lt", "value": 0})
+    )
+    ruleset = Ruleset(1, [by_name, by_field, keyed, off])
+    assert ruleset.reads == {"name", "argument"}
+    assert ruleset.reads_only_name("other")
+    assert ruleset.reads_only_name("mail.read")
+    assert not ruleset.reads_only_name("mail.send")
+    assert not ruleset.reads_only_name("web")
+    assert Ruleset(2, []).reads_only_name("any")
+    reads: list[bytes] = []
+    ruleset.gates(job(name="mail.read", decode=reads.append))
+    assert reads == []
+    ruleset.gates(job(name="mail.send", decode=reads.append))
+    assert reads == [b""]
+
+
+def test_what_is_known_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constraint_module, "MAX_KNOWN_NAMES", 3)
+    ruleset = Ruleset(1, [constraint()])
+    for i in range(10):
+        assert len(ruleset.gates(job(name=f"mail.{i}"))[0]) == 1
+        assert len(ruleset._plans) <= 3
