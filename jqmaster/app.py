@@ -26,11 +26,13 @@ from jqmaster.runtime.leader import Leader
 from jqmaster.runtime.orders import CancelOrders
 from jqmaster.runtime.promoter import Promoter
 from jqmaster.runtime.reaper import Reaper
+from jqmaster.runtime.rule_keeper import RuleKeeper
 from jqmaster.runtime.store_gauge import StoreGauge
 from jqmaster.runtime.sweeper import Sweeper
 from jqmaster.runtime.watchdog import Watchdog
 from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.service.jobs import JobService
+from jqmaster.service.rules import RuleCache
 from jqmaster.service.waiters import FinishWaiters
 from jqmaster.service.workers import WorkerService
 from jqmaster.store import generation
@@ -41,6 +43,7 @@ from jqmaster.store.jobs import JobStore
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership import Leadership, LeadershipStore
 from jqmaster.store.probe import probe, require
+from jqmaster.store.rules import RuleStore
 from jqmaster.store.shard import Shard
 from jqmaster.store.workers import WorkerStore
 
@@ -84,9 +87,12 @@ class Master:
             result_grace_ms=round(settings.result_grace_s * 1000),
         )
         self._workers = WorkerStore(shard, **lease)
+        self._rule_store = RuleStore(shard, self._jobs)
+        self._rules = RuleCache(self._rule_store)
         self._fleet = Fleet(clock, stale_ms=round(settings.worker_stale_s * 1000))
         self._dispatcher: Dispatcher | None = None
         self._promoter: Promoter | None = None
+        self._keeper: RuleKeeper | None = None
         self._leadership = LeadershipStore(shard)
         self.leader = Leader(
             self._leadership,
@@ -105,6 +111,7 @@ class Master:
             Inspector(shard, self._jobs),
             waiters,
             clock,
+            self._rules,
             tell_worker=orders,
             admit=self._gauge.admit,
         )
@@ -143,13 +150,23 @@ class Master:
             leadership,
             jobs=self._jobs,
             workers=self._workers,
+            rules=self._rules,
             fleet=self._fleet,
             client=self._worker_client,
             clock=clock,
             max_push_jobs=s.max_push_jobs,
             on_stale=stale,
+            on_gates=self._wake,
         )
         dispatcher = self._dispatcher
+        self._keeper = RuleKeeper(
+            leadership,
+            self._rule_store,
+            self._rules,
+            clock,
+            on_ready=lambda: dispatcher.wake("ready"),
+            on_stale=stale,
+        )
         self._promoter = Promoter(
             leadership, self._jobs, clock, on_ready=lambda: dispatcher.wake("ready"), on_stale=stale
         )
@@ -181,7 +198,14 @@ class Master:
             on_stale=stale,
         )
         # The wake-up comes last and so goes first: a new leader elsewhere hears of what is written here at once.
-        return [self._dispatcher, self._promoter, reaper, sweeper, _LocalWake(self._shard, self._wake)]
+        return [
+            self._dispatcher,
+            self._keeper,
+            self._promoter,
+            reaper,
+            sweeper,
+            _LocalWake(self._shard, self._wake),
+        ]
 
     async def _admit_url(self, url: str) -> str:
         target = self.guard.parse(url)
@@ -190,13 +214,14 @@ class Master:
 
     def _wake(self, message: str) -> None:
         self.leader.wake(message)
-        if self.leader.leadership and self._dispatcher and self._promoter:
+        if self.leader.leadership and self._dispatcher and self._promoter and self._keeper:
             self._dispatcher.wake(message)
             self._promoter.wake(message)
+            self._keeper.wake(message)
 
     def _on_gap(self, waiters: FinishWaiters) -> None:
         waiters.wake_all()
-        for message in ("workers", "due", "resigned"):
+        for message in ("workers", "due", "rules", "resigned"):
             self._wake(message)
 
     def _stalled_s(self) -> float:

@@ -13,6 +13,7 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobSpec, JobState
 from jqmaster.errors import FieldError, InvalidError, TooLargeError
 from jqmaster.store.inspect import JobFilter
+from jqmaster.store.jobs import Changes
 
 ARGUMENT: Final = frozenset({"argument"})
 MAX_WAIT_S: Final = 60.0
@@ -81,13 +82,13 @@ async def result(call: Call) -> Reply:
 async def patch(call: Call) -> Reply:
     request = await call.read(PatchRequest)
     job_id = call.path["job_id"]
-    await call.services.jobs.patch(
-        job_id,
+    changes = Changes(
         priority=request.priority,
         run_at_ms=request.run_at,
         max_retry=request.max_retry,
         timeout_ms=None if request.timeout is None else round(request.timeout * 1000),
     )
+    await call.services.jobs.patch(job_id, changes)
     return await get(call)
 
 

@@ -32,6 +32,7 @@ MAX_PERIOD_MS: Final = 31 * 86_400_000
 MAX_BACKLOG: Final = 100_000_000
 MAX_OVERRIDES: Final = 1000
 MAX_KEY_TEXT: Final = 128
+_NO_KEY: Final = "0" * 16
 
 # Names arrive from outside, so what is known of each is bounded. A full table is emptied, not frozen: the names of
 # today must not pay for those of yesterday.
@@ -39,7 +40,7 @@ MAX_KNOWN_NAMES: Final = 10_000
 MAX_KNOWN_LANES: Final = 10_000
 
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
-_CID: Final = re.compile(r"[0-9a-f]{16}")
+_CID: Final = re.compile(r"[0-9a-f]{8}")
 
 
 class ConstraintError(ValueError):
@@ -160,6 +161,13 @@ def _text(value: object) -> str:
 # --- constraints
 
 
+class Counted(NamedTuple):
+    """What is written down of the jobs that pass the gates of a constraint."""
+
+    slots: bool
+    starts: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Constraint:
     """A limit on the jobs that `matcher` selects, one for each value of `key` where there is one.
@@ -204,6 +212,13 @@ class Constraint:
         """The fields of a job that decide about its gates."""
         return self.matcher.reads | {self.key.root} if self.key else self.matcher.reads
 
+    @property
+    def counted(self) -> Counted:
+        limits = [Limits(self.concurrency, self.rate), *(override.limits for override in self.overrides)]
+        return Counted(
+            any(one.concurrency is not None for one in limits), any(one.rate is not None for one in limits)
+        )
+
     def limits_of(self, key: KeyValue | None) -> Limits:
         """What holds at the gate of `key`, None for that of a constraint without one."""
         limits = self._by_value.get(key.canonical) if key else None
@@ -222,7 +237,7 @@ def _check_own(constraint: Constraint) -> None:
     if not _NAME.match(constraint.name):
         raise ConstraintError(("name",), "takes 1 to 100 of A-Z a-z 0-9 _ . : -")
     if not _CID.fullmatch(constraint.cid):
-        raise ConstraintError(("cid",), "takes 16 hexadecimal digits")
+        raise ConstraintError(("cid",), "takes 8 hexadecimal digits")
     _check_limits(constraint.concurrency, constraint.rate, ())
     backlog = constraint.max_backlog
     if backlog is not None and not 0 <= backlog <= MAX_BACKLOG:
@@ -268,26 +283,21 @@ def _check_override(override: Override, loc: Loc) -> bytes:
 
 def new_cid() -> str:
     """A name for a new incarnation of a constraint."""
-    return os.urandom(8).hex()
+    return os.urandom(4).hex()
 
 
-def needs_new_incarnation(old: Constraint, new: Constraint) -> bool:
-    """Whether what was counted for `old` says nothing of `new`. Otherwise its limits can change in place."""
-    return (
-        old.matcher != new.matcher
-        or old.key != new.key
-        or _counted(old) != _counted(new)
-        or (new.enabled and not old.enabled)
-    )
+def keeps_counts(old: Constraint, new: Constraint) -> bool:
+    """Whether slots and starts counted for `old` count for `new`: their gates are the same."""
+    return old.enabled and new.enabled and old.key == new.key
 
 
-def _counted(constraint: Constraint) -> tuple[bool, bool, bool]:
-    limits = [override.limits for override in constraint.overrides]
-    return (
-        constraint.concurrency is not None or any(one.concurrency is not None for one in limits),
-        constraint.rate is not None or any(one.rate is not None for one in limits),
-        constraint.fair,
-    )
+def needs_rematch(old: Constraint | None, new: Constraint | None) -> bool:
+    """Whether jobs that were matched before `new` have to be matched again. What no longer limits needs not."""
+    if new is None or not new.enabled:
+        return False
+    if old is None or not keeps_counts(old, new) or old.matcher != new.matcher:
+        return True
+    return any(now and not before for before, now in zip(old.counted, new.counted, strict=True))
 
 
 # --- gates
@@ -309,9 +319,8 @@ def key_of(constraint: Constraint, fields: JobFields) -> KeyValue | None:
 
 
 def gate_id(cid: str, key: KeyValue | None) -> str:
-    """16 hexadecimal digits."""
-    data = cid.encode() if key is None else cid.encode() + key.canonical
-    return blake2b(data, digest_size=8).hexdigest()
+    """`cid`, then 16 hexadecimal digits: scripts read from it whose gate it is."""
+    return cid + (_NO_KEY if key is None else blake2b(key.canonical, digest_size=8).hexdigest())
 
 
 class _Step(NamedTuple):
@@ -339,12 +348,12 @@ class NamePlan:
 
 
 class Ruleset:
-    """All constraints at one instant. `world` tells one set from the next, and so the lanes made under each."""
+    """All constraints at one instant. `edition` tells one set from the next, and so the lanes made under each."""
 
-    __slots__ = ("_enabled", "_plans", "constraints", "lanes", "reads", "world")
+    __slots__ = ("_enabled", "_plans", "constraints", "edition", "lanes", "reads")
 
-    def __init__(self, world: int, constraints: Sequence[Constraint]) -> None:
-        self.world = world
+    def __init__(self, edition: int, constraints: Sequence[Constraint]) -> None:
+        self.edition = edition
         self.constraints = tuple(constraints)
         enabled = [constraint for constraint in self.constraints if constraint.enabled]
         # The fields of a job that decide about its gates.
@@ -414,3 +423,7 @@ class Ruleset:
             and (step.gate is not None or key_of(step.constraint, fields) is not None)
         }
         return [constraint for constraint in self.constraints if constraint.cid in applying]
+
+
+# Before anybody made a constraint.
+NO_RULES: Final = Ruleset(0, ())

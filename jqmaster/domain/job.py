@@ -137,6 +137,7 @@ class Job:
     tags: tuple[str, ...]
     headers: Mapping[str, str]
     argument: bytes
+    lane_id: bytes
 
 
 @dataclass(frozen=True, slots=True)

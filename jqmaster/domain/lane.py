@@ -10,12 +10,12 @@ from jqmaster.domain.matcher import JobFields
 class Lane(NamedTuple):
     """`group` (16 hexadecimal digits) is the same for all lanes that differ in their keyed gates only.
 
-    Gates are sorted by ID. `id` has 8 bytes. Both are of one world: after a change of constraints all lanes are new.
+    Gates are sorted by ID. `id` has 8 bytes. Both are of one edition: after a change of constraints all lanes are new.
     """
 
     id: bytes
     name: str
-    world: int
+    edition: int
     group: str
     shared: tuple[Gate, ...]
     keyed: tuple[Gate, ...]
@@ -45,13 +45,13 @@ def lane_of(ruleset: Ruleset, fields: JobFields) -> Lane:
     if not keyed:
         return lane
     lane_id = _digest(lane.group, *[gate.id for gate in keyed])
-    return Lane(lane_id, name, lane.world, lane.group, lane.shared, tuple(keyed))
+    return Lane(lane_id, name, lane.edition, lane.group, lane.shared, tuple(keyed))
 
 
 def _unkeyed_lane(ruleset: Ruleset, name: str, shared: int) -> Lane:
     gates = ruleset.shared_gates(shared)
-    group = _digest(str(ruleset.world), name, *[gate.id for gate in gates]).hex()
-    return Lane(_digest(group), name, ruleset.world, group, gates, ())
+    group = _digest(str(ruleset.edition), name, *[gate.id for gate in gates]).hex()
+    return Lane(_digest(group), name, ruleset.edition, group, gates, ())
 
 
 def _digest(*texts: str) -> bytes:

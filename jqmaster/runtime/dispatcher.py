@@ -10,7 +10,9 @@ from jqmaster.domain.assignment import next_assignment
 from jqmaster.errors import DamagedError, JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.fleet import Fleet, Member
+from jqmaster.runtime.relocation import StaleLeadership
 from jqmaster.runtime.worker_client import Delivered, MaybeDelivered, NotDelivered, PushResult, WorkerClient
+from jqmaster.service.rules import RuleCache
 from jqmaster.store.jobs import Claim, JobStore, NotClaimed
 from jqmaster.store.leadership import Leadership
 from jqmaster.store.workers import WorkerStore
@@ -22,12 +24,9 @@ POLL_S: Final = 1.0
 REPEAT_PUSH_S: Final = 0.2
 
 
-class StaleLeadership(Exception):  # noqa: N818 - an everyday outcome
-    """The store knows a newer epoch."""
-
-
 class Dispatcher:
-    """Component of one leadership. `on_stale` is called when the store knows a newer leader."""
+    """Component of one leadership. `on_stale` is called when the store knows a newer leader, `on_gates` with
+    "rules" when it has other constraints than those known here, and with "gates" when one closed that opens by time."""
 
     def __init__(
         self,
@@ -35,11 +34,13 @@ class Dispatcher:
         *,
         jobs: JobStore,
         workers: WorkerStore,
+        rules: RuleCache,
         fleet: Fleet,
         client: WorkerClient,
         clock: Clock,
         max_push_jobs: int,
         on_stale: Callable[[], None],
+        on_gates: Callable[[str], None],
     ) -> None:
         self._leadership = leadership
         self._jobs = jobs
@@ -48,7 +49,9 @@ class Dispatcher:
         self._client = client
         self._clock = clock
         self._max_push_jobs = max_push_jobs
+        self._rules = rules
         self._on_stale = on_stale
+        self._on_gates = on_gates
         self._wake = asyncio.Event()
         self._wants_refresh = True
         self._refreshed_at_s = 0.0
@@ -127,7 +130,11 @@ class Dispatcher:
             sent_at_s, times_ready = self._clock.monotonic_s(), self._times_ready
             try:
                 claim = await self._jobs.claim(
-                    self._leadership.epoch, assignment.worker_id, names, assignment.limit
+                    self._leadership.epoch,
+                    assignment.worker_id,
+                    names,
+                    assignment.limit,
+                    self._rules.current.ruleset.edition,
                 )
             except DamagedError as exc:
                 # Only those who run these names are held up by it.
@@ -137,6 +144,10 @@ class Dispatcher:
             match claim:
                 case NotClaimed.STALE_EPOCH:
                     raise StaleLeadership
+                case NotClaimed.STALE_RULES:
+                    # Whoever follows them up says so when jobs may be claimed again.
+                    self._on_gates("rules")
+                    return
                 case NotClaimed.GONE:
                     self._fleet.forget(assignment.worker_id)
                     self._wants_refresh = True
@@ -147,6 +158,8 @@ class Dispatcher:
                     # What became ready while the claim was on its way may not have been seen by it.
                     if claim.is_exhausted and times_ready == self._times_ready:
                         self._exhausted.add(names)
+                    if claim.opens_in_ms >= 0:
+                        self._on_gates("gates")
                     if claim.jobs:
                         self._push_soon(member, claim, sent_at_s)
             self.last_round_s = self._clock.monotonic_s()

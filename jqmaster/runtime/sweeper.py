@@ -83,6 +83,11 @@ class Sweeper:
             # Silence before this leadership proves nothing: the store or the masters may have been away.
             silent_ms = now_ms - max(worker.last_seen_ms, self._watching_since_ms)
             if worker.busy == 0 and silent_ms > self._forget_worker_ms:
-                logger.info("worker %s forgotten: silent for %d s", worker.id, silent_ms // 1000)
-                await self._workers.forget(worker.id)
+                forgotten = await self._workers.forget_silent(
+                    self._epoch, worker.id, silent_ms=self._forget_worker_ms
+                )
+                if forgotten is None:
+                    return False
+                if forgotten:
+                    logger.info("worker %s forgotten: silent for %d s", worker.id, silent_ms // 1000)
         return True

@@ -10,17 +10,20 @@ from typing import Final, NoReturn
 from jqmaster.clock import Clock
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import Attempt, Job, JobSpec, JobState
-from jqmaster.errors import ConflictError, FieldError, NotFoundError
+from jqmaster.errors import ConflictError, FieldError, NotFoundError, RateLimitedError
 from jqmaster.service.batching import NaturalBatcher
+from jqmaster.service.rules import RuleCache
 from jqmaster.service.waiters import FinishWaiters
 from jqmaster.store.inspect import Inspector, JobFilter
-from jqmaster.store.jobs import MAX_PER_CALL, Accepted, JobStore, StateConflict
+from jqmaster.store.jobs import MAX_PER_CALL, Accepted, BacklogFull, Changes, JobStore, StateConflict
 
 IDEMPOTENCY_LIFE_MS: Final = 24 * 3600 * 1000
 # Enough for many thousands of pushes a second; beyond it the store is the bottleneck and waiting would only grow.
 MAX_WAITING_ENQUEUES: Final = 5_000
 # The store's word that a job ended can be lost; a long poll looks again this often.
 LOOK_AGAIN_S: Final = 5.0
+# A backlog that is full empties at the pace of its workers.
+BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class JobService:
         inspector: Inspector,
         waiters: FinishWaiters,
         clock: Clock,
+        rules: RuleCache,
         *,
         tell_worker: TellWorker,
         admit: Callable[[], None],
@@ -54,8 +58,9 @@ class JobService:
         self._waiters = waiters
         self._tell_worker = tell_worker
         self._clock = clock
-        self._enqueues: NaturalBatcher[JobSpec, Accepted] = NaturalBatcher(
-            jobs.enqueue, max_batch=MAX_PER_CALL, max_waiting=MAX_WAITING_ENQUEUES
+        self._rules = rules
+        self._enqueues: NaturalBatcher[JobSpec, Accepted | BacklogFull] = NaturalBatcher(
+            self._enqueue_each, max_batch=MAX_PER_CALL, max_waiting=MAX_WAITING_ENQUEUES
         )
         self._orders: set[asyncio.Task[None]] = set()
 
@@ -66,9 +71,12 @@ class JobService:
         await self._enqueues.stop()
         await asyncio.gather(*self._orders, return_exceptions=True)
 
+    async def _enqueue_each(self, specs: Sequence[JobSpec]) -> list[Accepted | BacklogFull]:
+        return await self._rules.under(lambda rules: self._jobs.enqueue(specs, rules))
+
     async def enqueue(self, spec: JobSpec, idempotency_key: str | None = None) -> tuple[str, bool]:
         """The job's ID, and whether it is new. Raises ConflictError when the ID or key stands for another request,
-        StoreUnavailableError while the store is too full."""
+        RateLimitedError while as many wait as a constraint allows, StoreUnavailableError while the store is too full."""
         self._admit()
         if idempotency_key is None:
             return await self._enqueue_one(spec)
@@ -87,13 +95,16 @@ class JobService:
 
     async def _enqueue_one(self, spec: JobSpec) -> tuple[str, bool]:
         accepted = await self._enqueues.submit(spec)
+        if isinstance(accepted, BacklogFull):
+            raise self._backlog_full(accepted)
         if accepted is Accepted.TAKEN:
             raise ConflictError(f"job {spec.id} exists with other content", code="id_taken")
         return spec.id, accepted is Accepted.NEW
 
     async def enqueue_bulk(self, specs: Sequence[JobSpec]) -> list[str]:
-        """The IDs, in order. Raises ConflictError that names each index whose ID is taken, StoreUnavailableError while
-        the store is too full; then none is accepted. Only if an ID was taken by another call between the look and the
+        """The IDs, in order. Raises ConflictError that names each index whose ID is taken, RateLimitedError where a
+        constraint has no room for all of them to wait, StoreUnavailableError while the store is too full; then none is
+        accepted. Only if an ID was taken by another call between the look and the
         write are the others in; the error says so. Of more than `MAX_PER_CALL` jobs a part may be in when the store
         fails: OutcomeUnknownError."""
         self._admit()
@@ -105,7 +116,9 @@ class JobService:
         ]
         if taken := doubled or await self._jobs.find_taken(specs):
             raise _ids_taken(specs, taken, "no job was accepted")
-        accepted = await self._jobs.enqueue(specs)
+        accepted = await self._rules.under(lambda rules: self._jobs.enqueue(specs, rules, is_whole=True))
+        if full := next((outcome for outcome in accepted if isinstance(outcome, BacklogFull)), None):
+            raise self._backlog_full(full)
         # Only a call at this very instant, with the same ID, can still be in the way.
         if taken := [n for n, outcome in enumerate(accepted) if outcome is Accepted.TAKEN]:
             raise _ids_taken(specs, taken, "all other jobs were accepted")
@@ -150,9 +163,10 @@ class JobService:
 
     async def cancel(self, job_id: str) -> None:
         """Raises NotFoundError, ConflictError (it is over)."""
-        job = await self._get(job_id)
+        if not is_id(job_id):
+            raise _unknown(job_id)
         try:
-            claim = await self._jobs.cancel(job)
+            claim = await self._jobs.cancel(job_id)
         except KeyError:
             raise _unknown(job_id) from None
         except StateConflict as exc:
@@ -165,7 +179,12 @@ class JobService:
 
     async def retry(self, job_id: str) -> None:
         """Raises NotFoundError, ConflictError (it is not over)."""
-        await self._steer(self._jobs.retry, job_id, "be retried")
+
+        async def again(job_id: str) -> None:
+            job = await self._get(job_id)
+            await self._rules.under(lambda rules: self._jobs.retry(job, rules))
+
+        await self._steer(again, job_id, "be retried")
 
     async def run_now(self, job_id: str) -> None:
         """Raises NotFoundError, ConflictError (it does not wait)."""
@@ -175,21 +194,12 @@ class JobService:
         """Raises NotFoundError, ConflictError (it runs)."""
         await self._steer(self._jobs.delete, job_id, "be deleted")
 
-    async def patch(
-        self,
-        job_id: str,
-        *,
-        priority: int | None,
-        run_at_ms: int | None,
-        max_retry: int | None,
-        timeout_ms: int | None,
-    ) -> None:
+    async def patch(self, job_id: str, changes: Changes) -> None:
         """Raises NotFoundError, ConflictError (it does not wait)."""
 
         async def change(known_id: str) -> None:
-            await self._jobs.patch(
-                known_id, priority=priority, run_at_ms=run_at_ms, max_retry=max_retry, timeout_ms=timeout_ms
-            )
+            job = await self._get(known_id)
+            await self._rules.under(lambda rules: self._jobs.patch(job, changes, rules))
 
         await self._steer(change, job_id, "be changed")
 
@@ -202,6 +212,19 @@ class JobService:
             raise _unknown(job_id) from None
         except StateConflict as exc:
             _raise_conflict(exc, what)
+
+    def _backlog_full(self, full: BacklogFull) -> RateLimitedError:
+        constraint = self._rules.current.of_gate(full.gate_id)
+        which = (
+            f"constraint {constraint.name} lets no more than {constraint.max_backlog}"
+            if constraint
+            else "a constraint lets no more"
+        )
+        return RateLimitedError(
+            f"{which} of these jobs wait; no job was accepted",
+            code="backlog_full",
+            retry_after_s=BACKLOG_RETRY_AFTER_S,
+        )
 
     async def _get(self, job_id: str) -> Job:
         job = await self._jobs.get(job_id) if is_id(job_id) else None

@@ -16,7 +16,8 @@ same offsets, and a test compares the two.
     88  i32     priority            92  u32     max_retry
     96  i64     timeout_ms          104 i64     created_at_ms
     112 i64     expires_at_ms       120 8 B     digest of the request
-    128 u8      length of the name, then the name, then u32 length of the extras, the extras, the argument
+    128 8 B     lane (domain/lane.py)
+    136 u8      length of the name, then the name, then u32 length of the extras, the extras, the argument
 
 The extras are a MessagePack array `[tags, headers, retry]`, or nothing where all have their defaults.
 """
@@ -33,9 +34,9 @@ from jqmaster.domain.job import DEFAULT_RETRY, Attempt, Cause, Job, JobSpec, Job
 from jqmaster.domain.outcome import Outcome
 from jqmaster.errors import DamagedError
 
-VERSION: Final = 1
-HEAD: Final = struct.Struct(">BBBBIIHHqqqqq16s16siIqqq8s")
-HEAD_SIZE: Final = 128
+VERSION: Final = 2
+HEAD: Final = struct.Struct(">BBBBIIHHqqqqq16s16siIqqq8s8s")
+HEAD_SIZE: Final = 136
 
 FLAG_KEEP_RESULT: Final = 1
 FLAG_RERUN_LOST: Final = 2
@@ -79,7 +80,7 @@ _REASON_KEY, _SHOULD_RETRY_KEY, _MESSAGE_KEY, _ERROR_KEY = map(
 )
 
 
-def encode_new(spec: JobSpec) -> tuple[int, bytes, bytes]:
+def encode_new(spec: JobSpec, lane_id: bytes) -> tuple[int, bytes, bytes]:
     """Flags, digest of the request, and the record from offset 88 on.
 
     The enqueue script, which knows the time, writes what stands before. Equal requests have equal digests, whenever
@@ -105,7 +106,7 @@ def encode_new(spec: JobSpec) -> tuple[int, bytes, bytes]:
         -1 if spec.delay_ms is None else spec.delay_ms,
     )
     digest = hashlib.blake2b(editable + due + rest, digest_size=8).digest()
-    return flags, digest, b"".join((editable, digest, rest))
+    return flags, digest, b"".join((editable, digest, lane_id, rest))
 
 
 def decode_job(job_id: str, record: bytes) -> Job:
@@ -116,7 +117,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
     try:
         (
             version, state, flags, cause, attempt, failures, losses, returned, due_at_ms, started_at_ms, finished_at_ms,
-            not_after_ms, fence, token, worker, priority, max_retry, timeout_ms, created_at_ms, expires_at_ms, _digest,
+            not_after_ms, fence, token, worker, priority, max_retry, timeout_ms, created_at_ms, expires_at_ms, _digest, lane_id,
         ) = HEAD.unpack_from(record)  # fmt: skip
         if version != VERSION:
             raise DamagedError(f"job {job_id}: record version {version} is not known")
@@ -156,6 +157,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
             tags=tags,
             headers=headers,
             argument=record[extras_end:],
+            lane_id=lane_id,
         )
     except _UNREADABLE as exc:
         raise DamagedError(f"job {job_id}: its record cannot be read") from exc

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.job import Job, JobState
+from jqmaster.domain.job import FINISHED, Job, JobState
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.client import StoreClient
@@ -31,9 +31,9 @@ async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
     """Every disagreement of one shard, each job told once. Nothing is changed."""
     checker = _Checker(client, keys)
     told: set[str] = set()
-    async for job_ids, worker_id in checker.everything_named():
+    async for job_ids, found_in in checker.everything_named():
         new = [job_id for job_id in dict.fromkeys(job_ids) if job_id not in told]
-        for finding in await checker.check_jobs(new, worker_id):
+        for finding in await checker.check_jobs(new, found_in):
             told.add(finding.key.removeprefix(keys.job_prefix))
             yield finding
     async for job_ids in checker.set_aside():
@@ -51,18 +51,23 @@ class _Checker:
         self._plain = [keys.index(state) for state in JobState if state is not JobState.READY]
 
     async def everything_named(self) -> AsyncIterator[tuple[list[str], str]]:
-        """Pages of IDs from every record, index, claim, result and history, with the worker whose claims name them."""
+        """Pages of IDs from every record, index, lane, claim, slot, result and history, with the key that names them."""
         k = self._keys
         for prefix in (k.job_prefix, k.result_prefix, k.history_prefix):
             async for page in self._scan_keys(prefix):
                 yield page, ""
-        for index in [*self._plain, *await self._lanes(), k.results]:
+        for index in [*self._plain, k.results]:
             async for page in self._scan_members("ZSCAN", index, step=2):
                 yield page, ""
-        async for workers in self._scan_keys(k.claims_prefix):
-            for worker_id in workers:
-                async for page in self._scan_members("SSCAN", k.claims(worker_id), step=1):
-                    yield page, worker_id
+        for prefix, command, step in (
+            (k.ready_prefix, "ZSCAN", 2),
+            (k.claims_prefix, "SSCAN", 1),
+            (k.slots_prefix, "HSCAN", 2),
+        ):
+            async for owners in self._scan_keys(prefix):
+                for owner in owners:
+                    async for page in self._scan_members(command, prefix + owner, step=step):
+                        yield page, prefix + owner
         async for page in self.set_aside():
             yield page, ""
 
@@ -70,31 +75,30 @@ class _Checker:
         """Pages of IDs whose record could not be read when an index named them."""
         return self._scan_members("SSCAN", self._keys.damaged, step=1)
 
-    async def check_jobs(self, job_ids: Sequence[str], worker_id: str) -> list[Finding]:
+    async def check_jobs(self, job_ids: Sequence[str], found_in: str) -> list[Finding]:
         """What is wrong with these jobs."""
         k, found = self._keys, []
-        lanes = await self._lanes()
         for start in range(0, len(job_ids), PAGE):
             page = job_ids[start : start + PAGE]
             _, (states,) = await self._client.run(
                 "inspect_jobs",
-                (*(k.index(s) for s in _INDEX_ORDER), k.results, *lanes),
-                (
-                    k.job_prefix,
-                    k.ready_prefix,
-                    k.claims_prefix,
-                    k.result_prefix,
-                    k.history_prefix,
-                    _HEAD_BYTES,
-                    worker_id,
-                    *page,
-                ),
+                (*(k.index(s) for s in _INDEX_ORDER), k.results, k.rules),
+                (k.tag, _HEAD_BYTES, found_in, *page),
             )
-            for job_id, (head, flat, holders, has_result, is_discarded, has_history) in zip(
-                page, states, strict=True
-            ):
+            for job_id, state in zip(page, states, strict=True):
+                head, flat, holders, has_result, is_discarded, has_history, slots, needed, has_lane = state
                 inside = {flat[i].decode(): float(flat[i + 1]) for i in range(0, len(flat), 2)}
                 detail = self._judge(job_id, head, inside, [h.decode() for h in holders], bool(has_history))
+                if detail is None and head:
+                    tokens = {slots[i].decode(): slots[i + 1].hex() for i in range(0, len(slots), 2)}
+                    detail = self._judge_lane(
+                        job_id, head, tokens, {gate.decode() for gate in needed}, bool(has_lane)
+                    )
+                elif detail is None and slots:
+                    detail = (
+                        "slot",
+                        f"a job that is gone holds slots at {[gate.decode() for gate in slots[::2]]}",
+                    )
                 if detail is None and has_result != is_discarded:
                     detail = (
                         "result",
@@ -129,23 +133,41 @@ class _Checker:
             )
         return None
 
+    def _judge_lane(
+        self, job_id: str, head: bytes, tokens: dict[str, str], needed: set[str], has_lane: bool
+    ) -> tuple[str, str] | None:
+        job = codec.decode_job(job_id, head)
+        if job.state not in FINISHED and not has_lane:
+            return "lane", f"its lane {job.lane_id.hex()} is not there"
+        if job.state is not JobState.RUNNING:
+            return ("slot", f"{job.state} job holds slots at {sorted(tokens)}") if tokens else None
+        if missing := needed - set(tokens):
+            return "slot", f"runs without a slot at {sorted(missing)}"
+        foreign = [gate for gate, token in tokens.items() if token != job.token]
+        return ("slot", f"its slots at {foreign} belong to another claim") if foreign else None
+
     def _home(self, job: Job) -> str:
-        return self._keys.ready(job.name) if job.state is JobState.READY else self._keys.index(job.state)
+        return (
+            self._keys.ready(job.lane_id.hex())
+            if job.state is JobState.READY
+            else self._keys.index(job.state)
+        )
 
     async def check_lanes(self) -> AsyncIterator[Finding]:
         k = self._keys
-        async for names in self._scan_keys(k.ready_prefix):
+        for prefix in (k.lane_prefix, k.ready_prefix):
+            async for lanes in self._scan_keys(prefix):
+                _, (faults,) = await self._client.run("inspect_lanes", (k.rules,), (k.tag, *lanes))
+                for lane, fault in zip(lanes, faults, strict=True):
+                    if fault:
+                        yield Finding("lane", k.lane(lane), fault.decode())
+        async for names in self._scan_keys(k.lanes_prefix):
             for name in names:
                 exists, known = await self._client.pipeline(
-                    [("EXISTS", k.ready(name)), ("SISMEMBER", k.names, name)]
+                    [("EXISTS", k.lanes(name)), ("SISMEMBER", k.names, name)]
                 )
                 if exists and not known:
-                    yield Finding("lane", k.ready(name), "its name is not in the set of names")
-
-    async def _lanes(self) -> list[str]:
-        return [
-            self._keys.ready(raw.decode()) for raw in await self._client.command("SMEMBERS", self._keys.names)
-        ]
+                    yield Finding("lane", k.lanes(name), "its name is not in the set of names")
 
     async def _scan_keys(self, prefix: str) -> AsyncIterator[list[str]]:
         cursor = b"0"

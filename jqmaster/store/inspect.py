@@ -2,6 +2,7 @@
 
 import base64
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,12 +68,12 @@ class Inspector:
 
     async def counts(self) -> dict[JobState, int]:
         """Jobs by state."""
-        names = await self._names()
+        lanes = await self._lanes(await self._names())
         plain = [state for state in JobState if state is not JobState.READY]
         replies = await self._client.pipeline(
             [
                 *(("ZCARD", self._keys.index(state)) for state in plain),
-                *(("ZCARD", self._keys.ready(n)) for n in names),
+                *(("ZCARD", self._keys.ready(lane)) for lane in lanes),
             ]
         )
         counts = dict(zip(plain, replies, strict=False))
@@ -125,6 +126,11 @@ class Inspector:
     async def _names(self) -> list[str]:
         return sorted(name.decode() for name in await self._client.command("SMEMBERS", self._keys.names))
 
+    async def _lanes(self, names: Sequence[str]) -> list[str]:
+        """Those of each name together, in an order that does not change while they last."""
+        replies = await self._client.pipeline([("ZRANGE", self._keys.lanes(name), 0, -1) for name in names])
+        return [lane for reply in replies for lane in sorted(raw.decode() for raw in reply)]
+
     async def _indexes(self, wanted: JobFilter) -> list[str]:
         indexes = []
         for state in _ORDER:
@@ -132,7 +138,7 @@ class Inspector:
                 continue
             if state is JobState.READY:
                 names = [wanted.name] if wanted.name is not None else await self._names()
-                indexes += [self._keys.ready(name) for name in names]
+                indexes += [self._keys.ready(lane) for lane in sorted(await self._lanes(names))]
             else:
                 indexes.append(self._keys.index(state))
         return indexes

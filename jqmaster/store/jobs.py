@@ -4,16 +4,18 @@ All methods raise StoreUnavailableError (nothing happened), OutcomeUnknownError 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, TypeVar
 
+from jqmaster.domain.constraint import NO_RULES, Ruleset
 from jqmaster.domain.ids import TOKEN_BYTES, new_tokens
 from jqmaster.domain.job import Attempt, Job, JobSpec, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.client import Call
+from jqmaster.store.placement import LaneTable, lane_of_job, lane_of_spec
 from jqmaster.store.scripts import Arg, load
 from jqmaster.store.shard import Shard
 
@@ -25,6 +27,10 @@ SET_ASIDE_PER_CALL: Final = 50
 
 # Enough of a record for all but its argument, in almost every case; longer headers cost one more read.
 HEAD_READ: Final = 1024
+
+# More than any backlog may be.
+UNBOUNDED: Final = 10**9
+FULL: Final = -2
 
 _T = TypeVar("_T")
 
@@ -38,9 +44,17 @@ class Accepted(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class BacklogFull:
+    """Refused: as many jobs as its constraint allows wait at this gate."""
+
+    gate_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """Jobs claimed for one worker; tokens are 32 hex characters. `passed_over` were expired or damaged.
-    `is_exhausted`: the names that were asked for have no more ready jobs."""
+    `is_exhausted`: the names that were asked for have no more jobs that may start. `opens_in_ms`: a gate that closed
+    opens then by itself (-1: none does)."""
 
     now_ms: int
     busy: int
@@ -49,6 +63,7 @@ class Claim:
     jobs: list["ClaimedJob"]
     passed_over: int = 0
     is_exhausted: bool = False
+    opens_in_ms: int = -1
 
 
 @dataclass(slots=True)
@@ -63,6 +78,7 @@ class NotClaimed(Enum):
     """Why a claim gave nothing and never will as things stand."""
 
     STALE_EPOCH = "stale_epoch"
+    STALE_RULES = "stale_rules"
     GONE = "gone"
     FULL = "full"
 
@@ -76,6 +92,15 @@ class Settlement:
     decision: Decision
     entry: bytes = b""
     result: bytes = b""
+    hold: "Hold | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Nothing passes this gate for so long: the outside system behind it asked for it."""
+
+    gate_id: str
+    for_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +111,29 @@ class ExpiredLease:
     job_id: str
     worker_seen_ms: int
     worker_as_of_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """To a waiting job; None leaves a field as it is."""
+
+    priority: int | None = None
+    run_at_ms: int | None = None
+    max_retry: int | None = None
+    timeout_ms: int | None = None
+
+    def applied_to(self, job: Job) -> Job:
+        """The job as matchers will see it."""
+        return replace(
+            job,
+            priority=job.priority if self.priority is None else self.priority,
+            max_retry=job.max_retry if self.max_retry is None else self.max_retry,
+            timeout_ms=job.timeout_ms if self.timeout_ms is None else self.timeout_ms,
+        )
+
+
+class StaleRules(Exception):  # noqa: N818 - a value for the service, not an error of the store
+    """The constraints have another edition: match again and repeat."""
 
 
 class StateConflict(Exception):  # noqa: N818 - a value for the service, not an error of the store
@@ -124,31 +172,48 @@ class JobStore:
 
     # --- accepting
 
-    async def enqueue(self, specs: Sequence[JobSpec]) -> list[Accepted]:
-        """Accepts each job by itself, in one round trip."""
-        k, now = self._keys, self._shard.now_arg
-        keys = (k.scheduled, k.names, k.expiring)
-        calls = []
-        for chunk in _chunks(specs):
-            args: list[Arg] = [now, k.job_prefix, k.ready_prefix, self._shard.wake_channel]
-            for spec in chunk:
-                flags, digest, rest = codec.encode_new(spec)
-                args += (
-                    spec.id,
-                    flags,
-                    _due(spec),
-                    spec.name,
-                    spec.priority,
-                    spec.expires_at_ms or 0,
-                    digest,
-                    rest,
-                )
-            calls.append(Call(load("enqueue"), keys, args))
-        replies = await self._client.run_all(calls)
+    async def enqueue(
+        self, specs: Sequence[JobSpec], rules: Ruleset = NO_RULES, *, is_whole: bool = False
+    ) -> list[Accepted | BacklogFull]:
+        """Accepts each job by itself, in one round trip; `is_whole`: a full backlog refuses all of them.
+
+        Raises StaleRules; what was accepted nevertheless is KNOWN to the repeat.
+        """
+        calls = self._enqueue_calls(specs, rules, is_whole=is_whole)
+        # The first call of a whole push speaks for all of it: when it is let in, so is the rest.
+        replies = await self._client.run_all(calls[:1] if is_whole else calls)
+        if any(word == "stale_rules" for word, _ in replies):
+            raise StaleRules
+        statuses = _enqueued(replies)
+        if is_whole and isinstance(statuses[0], BacklogFull):
+            return [statuses[0]] * len(specs)
+        replies = await self._client.run_all(calls[len(replies) :])
+        if any(word == "stale_rules" for word, _ in replies):
+            raise StaleRules
         self._shard.woke("ready")
         if any(spec.run_at_ms is not None or spec.delay_ms for spec in specs):
             self._shard.woke("due")
-        return [Accepted(code) for _, data in replies for code in data[1]]
+        return statuses + _enqueued(replies)
+
+    def _enqueue_calls(self, specs: Sequence[JobSpec], rules: Ruleset, *, is_whole: bool) -> list[Call]:
+        k = self._keys
+        calls = []
+        for start in range(0, len(specs), MAX_PER_CALL):
+            chunk = specs[start : start + MAX_PER_CALL]
+            table = LaneTable()
+            jobs: list[Arg] = []
+            for spec in chunk:
+                lane = lane_of_spec(rules, spec)
+                flags, digest, rest = codec.encode_new(spec, lane.id)
+                jobs += (
+                    spec.id, table.number(lane), flags, _due(spec), spec.priority, spec.expires_at_ms or 0, digest, rest,
+                )  # fmt: skip
+            extra = 0 if not is_whole else len(specs) - len(chunk) if start == 0 else -UNBOUNDED
+            head: tuple[Arg, ...] = (
+                self._shard.now_arg, k.tag, self._shard.wake_channel, rules.edition, int(is_whole), extra, table.packed(),
+            )  # fmt: skip
+            calls.append(Call(load("enqueue"), (k.scheduled, k.expiring, k.rules), (*head, *jobs)))
+        return calls
 
     async def find_taken(self, specs: Sequence[JobSpec]) -> list[int]:
         """Positions of those whose ID stands for another request already."""
@@ -161,7 +226,7 @@ class JobStore:
         for chunk in _chunks(specs):
             args: list[Arg] = [self._keys.job_prefix]
             for spec in chunk:
-                args += (spec.id, codec.encode_new(spec)[1])
+                args += (spec.id, codec.encode_new(spec, b"")[1])
             calls.append(Call(load("find_taken"), (), args))
         replies = await self._client.run_all(calls)
         return [n * MAX_PER_CALL + index for n, (_, data) in enumerate(replies) for index in data[0]]
@@ -169,7 +234,9 @@ class JobStore:
     async def reserve_id(self, key_digest: str, spec: JobSpec, *, life_ms: int) -> tuple[str, bool] | None:
         """The job ID that an Idempotency-Key stands for, and whether it was accepted; None: it stands for another request."""
         word, data = await self._client.run(
-            "reserve_id", (self._keys.idempotency(key_digest),), (spec.id, codec.encode_new(spec)[1], life_ms)
+            "reserve_id",
+            (self._keys.idempotency(key_digest),),
+            (spec.id, codec.encode_new(spec, b"")[1], life_ms),
         )
         return (data[0].decode(), bool(data[1])) if word == "ok" else None
 
@@ -179,8 +246,11 @@ class JobStore:
 
     # --- dispatching (leader only)
 
-    async def claim(self, epoch: str, worker_id: str, names: Sequence[str], limit: int) -> Claim | NotClaimed:
-        """Up to `limit` ready jobs for a worker, the smallest priority and then the oldest first."""
+    async def claim(
+        self, epoch: str, worker_id: str, names: Sequence[str], limit: int, edition: int = 0
+    ) -> Claim | NotClaimed:
+        """Up to `limit` jobs for a worker that no constraint of this edition holds back, the smallest priority and
+        then the oldest first."""
         k = self._keys
         limit = min(limit, MAX_PER_CALL)
         tokens = new_tokens(limit)
@@ -192,16 +262,17 @@ class JobStore:
             k.fence,
             k.finished(JobState.SKIPPED),
             k.damaged,
+            k.rules,
         )
         word, data = await self._client.run(
             "claim",
-            (*keys, *map(k.ready, dict.fromkeys(names))),
-            (self._shard.now_arg, epoch, codec.id_bytes(worker_id), limit, self._lease_ms, self._offer_ms, self._grace_ms,
-             k.job_prefix, tokens, k.finished_channel),
+            keys,
+            (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), limit, self._lease_ms, self._offer_ms,
+             self._grace_ms, k.tag, tokens, k.finished_channel, *dict.fromkeys(names)),
         )  # fmt: skip
         if word != "ok":
             return NotClaimed(word)
-        now_ms, busy, first_fence, passed_over, is_exhausted, flat = data
+        now_ms, busy, first_fence, passed_over, is_exhausted, opens_in_ms, flat = data
         jobs = []
         for n, (job_id, record) in enumerate(zip(flat[::2], flat[1::2], strict=True)):
             try:
@@ -213,18 +284,18 @@ class JobStore:
             token = tokens[n * TOKEN_BYTES : (n + 1) * TOKEN_BYTES].hex()
             jobs.append(ClaimedJob(job_id.decode(), token, first_fence + n, claimed))
         not_after_ms, lease_until_ms = now_ms + self._offer_ms, now_ms + self._lease_ms
-        return Claim(now_ms, busy, not_after_ms, lease_until_ms, jobs, passed_over, bool(is_exhausted))
+        return Claim(
+            now_ms, busy, not_after_ms, lease_until_ms, jobs, passed_over, bool(is_exhausted), opens_in_ms
+        )
 
     async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
         """Undoes claims that were never started. False under a stale epoch; claims that are over are passed by."""
         k = self._keys
         for chunk in _chunks(claims):
-            args: list[Arg] = [epoch, k.job_prefix, k.ready_prefix]
+            args: list[Arg] = [k.tag, epoch]
             for job_id, token in chunk:
                 args += (job_id, bytes.fromhex(token))
-            word, _ = await self._client.run(
-                "return_offers", (k.epoch, k.running, k.names, k.claims(worker_id)), args
-            )
+            word, _ = await self._client.run("return_offers", (k.epoch, k.running, k.claims(worker_id)), args)
             if word != "ok":
                 return False
         return True
@@ -234,15 +305,8 @@ class JobStore:
         k = self._keys
         word, data = await self._client.run(
             "promote",
-            (k.epoch, k.index(state), k.names, k.damaged),
-            (
-                self._shard.now_arg,
-                epoch,
-                MAX_PER_CALL,
-                codec.STATE_CODES[state],
-                k.job_prefix,
-                k.ready_prefix,
-            ),
+            (k.epoch, k.index(state), k.damaged),
+            (self._shard.now_arg, k.tag, epoch, MAX_PER_CALL, codec.STATE_CODES[state]),
         )
         return (data[0], data[1]) if word == "ok" else None
 
@@ -252,7 +316,7 @@ class JobStore:
         word, data = await self._client.run(
             "expire",
             (k.epoch, k.expiring, k.scheduled, k.retrying, k.finished(JobState.SKIPPED)),
-            (self._shard.now_arg, epoch, MAX_PER_CALL, k.job_prefix, k.ready_prefix, k.finished_channel),
+            (self._shard.now_arg, k.tag, epoch, MAX_PER_CALL, k.finished_channel),
         )
         return (data[0], data[1]) if word == "ok" else None
 
@@ -291,10 +355,7 @@ class JobStore:
         k = self._keys
         ended: list[bool] = []
         for chunk in _chunks(settlements):
-            args: list[Arg] = [
-                self._shard.now_arg, epoch, self._result_ttl_ms, k.job_prefix, k.history_prefix, k.ready_prefix, k.claims_prefix,
-                k.result_prefix, k.finished_channel,
-            ]  # fmt: skip
+            args: list[Arg] = [self._shard.now_arg, k.tag, epoch, self._result_ttl_ms, k.finished_channel]
             for s in chunk:
                 d = s.decision
                 args += (
@@ -306,7 +367,7 @@ class JobStore:
                     s.entry,
                     s.result,
                 )
-            word, data = await self._client.run("reclaim", (k.epoch, k.running, k.names, k.results), args)
+            word, data = await self._client.run("reclaim", (k.epoch, k.running, k.results), args)
             if word != "ok":
                 return None
             ended += map(bool, data[0])
@@ -322,8 +383,8 @@ class JobStore:
         calls = []
         for chunk in _chunks(ended):
             args: list[Arg] = [
-                self._shard.now_arg, codec.id_bytes(worker_id), self._result_ttl_ms, k.job_prefix, k.result_prefix,
-                self._shard.wake_channel, k.finished_channel,
+                self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._result_ttl_ms, self._shard.wake_channel,
+                k.finished_channel,
             ]  # fmt: skip
             for job_id, token, result in chunk:
                 args += (job_id, bytes.fromhex(token), result)
@@ -336,7 +397,7 @@ class JobStore:
             )
         replies = await self._client.run_all(calls)
         verdicts = [bool(code) for _, data in replies for code in data[0]]
-        self._shard.woke(f"freed:{worker_id}:{sum(verdicts)}")
+        self._woke_freed(worker_id, sum(verdicts), replies)
         return verdicts
 
     async def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> list[bool]:
@@ -345,8 +406,8 @@ class JobStore:
         calls = []
         for chunk in _chunks(settlements):
             args: list[Arg] = [
-                self._shard.now_arg, codec.id_bytes(worker_id), self._result_ttl_ms, k.job_prefix, k.history_prefix,
-                k.ready_prefix, k.claims_prefix, k.result_prefix, self._shard.wake_channel, k.finished_channel,
+                self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._result_ttl_ms, self._shard.wake_channel,
+                k.finished_channel,
             ]  # fmt: skip
             for s in chunk:
                 args += (
@@ -356,13 +417,20 @@ class JobStore:
                     int(s.decision.is_counted),
                     s.entry,
                     s.result,
+                    s.hold.gate_id if s.hold else "",
+                    s.hold.for_ms if s.hold else 0,
                 )
-            calls.append(Call(load("settle"), (k.running, k.names, k.results), args))
+            calls.append(Call(load("settle"), (k.running, k.results), args))
         replies = await self._client.run_all(calls)
         verdicts = [bool(code) for _, data in replies for code in data[0]]
-        self._shard.woke(f"freed:{worker_id}:{sum(verdicts)}")
+        self._woke_freed(worker_id, sum(verdicts), replies)
         self._shard.woke("due")
         return verdicts
+
+    def _woke_freed(self, worker_id: str, count: int, replies: Sequence[tuple[str, list[Any]]]) -> None:
+        self._shard.woke(f"freed:{worker_id}:{count}")
+        if any(data[1] for _, data in replies):
+            self._shard.woke("ready")
 
     async def confirm_start(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> list[bool]:
         """Whether each (job ID, token) is still the worker's to start, its lease not being over."""
@@ -377,33 +445,51 @@ class JobStore:
 
     # --- steering one job
 
-    async def cancel(self, job: Job) -> tuple[str, str] | None:
-        """Ends a waiting or running job as canceled; (worker ID, token) if it ran. Raises StateConflict."""
+    async def cancel(self, job_id: str) -> tuple[str, str] | None:
+        """Ends a waiting or running job as canceled; (worker ID, token) if it ran. Raises StateConflict, KeyError."""
         k = self._keys
         word, data = await self._client.run(
             "cancel",
-            (k.job(job.id), k.scheduled, k.retrying, k.running, k.finished(JobState.CANCELED), k.history(job.id)),
-            (self._shard.now_arg, job.id, k.ready_prefix, k.claims_prefix, self._shard.wake_channel, k.finished_channel,
-             codec.encode_attempt(job, "canceled", "", None)),
-        )  # fmt: skip
+            (
+                k.job(job_id),
+                k.scheduled,
+                k.retrying,
+                k.running,
+                k.finished(JobState.CANCELED),
+                k.history(job_id),
+            ),
+            (self._shard.now_arg, k.tag, job_id, self._shard.wake_channel, k.finished_channel),
+        )
         _raise_unless_ok(word, data)
-        worker, token = data
+        worker, token, has_opened = data
+        if has_opened:
+            self._shard.woke("ready")
         if not worker:
             return None
         worker_id = codec.id_text(worker)
         self._shard.woke(f"freed:{worker_id}:1")
         return worker_id, token.hex()
 
-    async def retry(self, job_id: str) -> None:
-        """Makes a finished job ready again. Raises StateConflict, KeyError."""
+    async def retry(self, job: Job, rules: Ruleset = NO_RULES) -> None:
+        """Makes a finished job ready again. Raises StateConflict, KeyError, StaleRules."""
         k = self._keys
         finished = [
             k.finished(s) for s in (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.SKIPPED)
         ]
+        lane = lane_of_job(rules, job)
+        entry = codec.encode_attempt(job, "success", "", None) if job.state is JobState.SUCCEEDED else b""
         await self._steer(
             "retry",
-            (k.job(job_id), *finished, k.result(job_id), k.results, k.names, k.expiring),
-            (job_id, k.ready_prefix, self._shard.wake_channel),
+            (k.job(job.id), *finished, k.result(job.id), k.results, k.expiring, k.rules, k.history(job.id)),
+            (
+                k.tag,
+                job.id,
+                self._shard.wake_channel,
+                rules.edition,
+                lane.id,
+                LaneTable(lane).packed(),
+                entry,
+            ),
         )
 
     async def run_now(self, job_id: str) -> None:
@@ -411,27 +497,21 @@ class JobStore:
         k = self._keys
         await self._steer(
             "run_now",
-            (k.job(job_id), k.scheduled, k.retrying, k.names),
-            (job_id, k.ready_prefix, self._shard.wake_channel),
+            (k.job(job_id), k.scheduled, k.retrying),
+            (k.tag, job_id, self._shard.wake_channel),
         )
 
-    async def patch(
-        self,
-        job_id: str,
-        *,
-        priority: int | None,
-        run_at_ms: int | None,
-        max_retry: int | None,
-        timeout_ms: int | None,
-    ) -> None:
-        """Changes a waiting job; None leaves a field as it is. Raises StateConflict, KeyError."""
+    async def patch(self, job: Job, changes: "Changes", rules: Ruleset = NO_RULES) -> None:
+        """Changes a waiting job, `job` as it was when read. Raises StateConflict, KeyError, StaleRules."""
         k = self._keys
-        changes = ("" if value is None else value for value in (priority, run_at_ms, max_retry, timeout_ms))
+        lane = lane_of_job(rules, changes.applied_to(job))
+        given = (changes.priority, changes.run_at_ms, changes.max_retry, changes.timeout_ms)
         await self._steer(
             "patch",
-            (k.job(job_id), k.scheduled, k.retrying, k.names),
-            (self._shard.now_arg, job_id, k.ready_prefix, self._shard.wake_channel, *changes),
-        )
+            (k.job(job.id), k.scheduled, k.retrying, k.rules),
+            (self._shard.now_arg, k.tag, job.id, self._shard.wake_channel, rules.edition, lane.id,
+             LaneTable(lane).packed(), *("" if value is None else value for value in given)),
+        )  # fmt: skip
 
     async def delete(self, job_id: str) -> None:
         """Removes a job that does not run, or that was set aside. Raises StateConflict, KeyError."""
@@ -452,7 +532,7 @@ class JobStore:
                 k.expiring,
                 *finished,
             ),
-            (job_id, k.ready_prefix),
+            (k.tag, job_id),
         )
 
     async def _steer(self, script: str, keys: Sequence[str], args: Sequence[Arg]) -> None:
@@ -544,6 +624,14 @@ class JobStore:
         return codec.STATE_CODES[decision.state], index, decision.delay_ms, int(decision.cause)
 
 
+def _enqueued(replies: Sequence[tuple[str, list[Any]]]) -> list[Accepted | BacklogFull]:
+    return [
+        BacklogFull(data[2].decode()) if code == FULL else Accepted(code)
+        for _, data in replies
+        for code in data[1]
+    ]
+
+
 def _due(spec: JobSpec) -> str:
     if spec.delay_ms:
         return f"+{spec.delay_ms}"
@@ -551,6 +639,8 @@ def _due(spec: JobSpec) -> str:
 
 
 def _raise_unless_ok(word: str, data: list[Any]) -> None:
+    if word == "stale_rules":
+        raise StaleRules
     if word == "unknown":
         raise KeyError
     if word == "state":

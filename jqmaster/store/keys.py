@@ -30,7 +30,20 @@ class Keys:
         self.ready_prefix = f"{t}ready:"
         self.worker_prefix = f"{t}worker:"
         self.claims_prefix = f"{t}claims:"
+        self.lane_prefix = f"{t}lane:"
+        self.lanes_prefix = f"{t}lanes:"
+        self.open_prefix = f"{t}open:"
+        self.parked_prefix = f"{t}parked:"
+        self.slots_prefix = f"{t}slots:"
+        self.starts_prefix = f"{t}starts:"
         self.names = f"{t}names"
+        self.rules = f"{t}rules"
+        self.constraints = f"{t}constraints"
+        self.reopened = f"{t}reopened"
+        self.gates_due = f"{t}gates_due"
+        self.holds = f"{t}holds"
+        self.shadowed = f"{t}shadowed"
+        self.audit = f"{t}audit"
         self.scheduled = f"{t}scheduled"
         self.retrying = f"{t}retrying"
         self.expiring = f"{t}expiring"
@@ -55,8 +68,47 @@ class Keys:
     def result(self, job_id: str) -> str:
         return self.result_prefix + job_id
 
-    def ready(self, name: str) -> str:
-        return self.ready_prefix + name
+    def ready(self, lane: str) -> str:
+        return self.ready_prefix + lane
+
+    def lane(self, lane: str) -> str:
+        return self.lane_prefix + lane
+
+    def lanes(self, name: str) -> str:
+        return self.lanes_prefix + name
+
+    def open_lanes(self, group: str) -> str:
+        return self.open_prefix + group
+
+    def parked(self, gate: str, group: str) -> str:
+        return f"{self.parked_prefix}{gate}:{group}"
+
+    def open_groups(self, name: str) -> str:
+        return f"{self.tag}open_groups:{name}"
+
+    def waiters(self, gate: str) -> str:
+        return f"{self.tag}waiters:{gate}"
+
+    def slots(self, gate: str) -> str:
+        return self.slots_prefix + gate
+
+    def starts(self, gate: str) -> str:
+        return self.starts_prefix + gate
+
+    def limits(self, cid: str) -> str:
+        return f"{self.tag}limits:{cid}"
+
+    def overrides(self, cid: str) -> str:
+        return f"{self.tag}overrides:{cid}"
+
+    def gates(self, cid: str) -> str:
+        return f"{self.tag}gates:{cid}"
+
+    def key_values(self, cid: str) -> str:
+        return f"{self.tag}key_values:{cid}"
+
+    def served(self, cid: str) -> str:
+        return f"{self.tag}served:{cid}"
 
     def worker(self, worker_id: str) -> str:
         return self.worker_prefix + worker_id
@@ -73,7 +125,7 @@ class Keys:
         return self.tag + state
 
     def index(self, state: JobState) -> str:
-        """The index of a state other than ready, whose jobs lie in one lane per name."""
+        """The index of a state other than ready, whose jobs lie in lanes."""
         match state:
             case JobState.SCHEDULED:
                 return self.scheduled
@@ -82,7 +134,7 @@ class Keys:
             case JobState.RUNNING:
                 return self.running
             case JobState.READY:
-                raise ValueError("ready jobs are indexed by name: see ready()")
+                raise ValueError("ready jobs are indexed by lane: see ready()")
             case _:
                 return self.finished(state)
 
@@ -107,12 +159,66 @@ KEYS: tuple[KeyInfo, ...] = (
         "the result of a keep_result job, as the worker sent it",
     ),
     KeyInfo(
-        "ready:{name}",
+        "ready:{lane}",
         "sorted set",
         "while not empty",
-        "ready jobs of a name; score: priority; oldest ID first within",
+        "ready jobs of a lane; score: priority; oldest ID first within",
     ),
-    KeyInfo("names", "set", "while not empty", "names that may have ready jobs"),
+    KeyInfo("names", "set", "while not empty", "names that have lanes"),
+    KeyInfo(
+        "lane:{lane}",
+        "hash",
+        "with its jobs",
+        "name, edition of the rules, group, gates, unfinished jobs, and where it stands in `open` or `parked`",
+    ),
+    KeyInfo("lanes:{name}", "sorted set", "while not empty", "lanes of a name; score: edition of the rules"),
+    KeyInfo("open_groups:{name}", "set", "while not empty", "groups of lanes that no shared gate closes"),
+    KeyInfo(
+        "open:{group}",
+        "sorted set",
+        "while not empty",
+        "open lanes of a group; score: priority of the first job; member: its ID, then the lane",
+    ),
+    KeyInfo(
+        "parked:{gate}:{group}",
+        "sorted set",
+        "while not empty",
+        "lanes that this gate closes, ordered as in `open`",
+    ),
+    KeyInfo(
+        "waiters:{gate}",
+        "set",
+        "while not empty",
+        "what this gate closes: `G` + group + name, or `L` + group + name where lanes are parked",
+    ),
+    KeyInfo("rules", "hash", "always", "version and edition of the constraints, and the edition in force"),
+    KeyInfo("constraints", "hash", "while not empty", "by name: ETag, then the constraint as MessagePack"),
+    KeyInfo("limits:{cid}", "hash", "with its constraint", "what scripts need of a constraint"),
+    KeyInfo(
+        "overrides:{cid}", "hash", "with its constraint", "by gate: `concurrency,rate,period_ms,is_paused`"
+    ),
+    KeyInfo("gates:{cid}", "sorted set", "while not empty", "gates of a constraint; score: waiting jobs"),
+    KeyInfo("key_values:{cid}", "hash", "with its gates", "by gate: the key's value, for people"),
+    KeyInfo(
+        "served:{cid}", "hash", "with its constraint", "by gate of a fair constraint: when it was last served"
+    ),
+    KeyInfo("served_stamp", "string", "always", "the newest of these instants"),
+    KeyInfo(
+        "slots:{gate}", "hash", "while not empty", "running jobs that count at this gate, with their tokens"
+    ),
+    KeyInfo(
+        "starts:{gate}", "sorted set", "expires", "tokens of the claims within the period; score: when, ms"
+    ),
+    KeyInfo("gates_due", "sorted set", "while not empty", "gates that open by time; score: when, ms"),
+    KeyInfo("holds", "hash", "while not empty", "gates that a worker asked to hold, and until when, ms"),
+    KeyInfo(
+        "reopened",
+        "sorted set",
+        "while not empty",
+        "constraints whose gates may let more through than when they closed; score: since which version",
+    ),
+    KeyInfo("shadowed", "hash", "while not empty", "by shadow constraint: starts that it would have delayed"),
+    KeyInfo("audit", "stream", "the newest", "who changed what"),
     KeyInfo("scheduled", "sorted set", "while not empty", "jobs that wait for their time; score: due, ms"),
     KeyInfo(
         "retrying", "sorted set", "while not empty", "failed jobs that wait for their retry; score: due, ms"

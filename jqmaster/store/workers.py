@@ -111,6 +111,16 @@ class WorkerStore:
         self._shard.woke("workers")
         return word == "ok"
 
+    async def forget_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool | None:
+        """Removes a worker that was silent for so long and holds nothing; None under a stale epoch."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "forget_silent_worker",
+            (k.epoch, k.worker(worker_id), k.workers, k.worker_urls, k.claims(worker_id)),
+            (self._shard.now_arg, epoch, worker_id, silent_ms),
+        )
+        return None if word == "stale_epoch" else word == "ok"
+
     async def get(self, worker_id: str) -> Worker | None:
         found = await self._load([worker_id], {})
         return found[0] if found else None

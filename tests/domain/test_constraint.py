@@ -21,9 +21,10 @@ from jqmaster.domain.constraint import (
     Ruleset,
     canonical,
     gate_id,
+    keeps_counts,
     key_of,
     key_value,
-    needs_new_incarnation,
+    needs_rematch,
     new_cid,
 )
 from jqmaster.domain.matcher import parse_matcher, parse_path
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.req("J13")
 
 MAIL = parse_matcher({"field": "name", "op": "glob", "value": "mail.*"})
 HOST = parse_path("argument.host")
-ANY_CID = "00000000000000aa"
+ANY_CID = "000000aa"
 
 
 def constraint(**fields: Any) -> Constraint:
@@ -57,8 +58,8 @@ def override(value: object, **limits: Any) -> Override:
         ({"name": "a/b"}, ("name",), "1 to 100"),
         ({"name": "a\n"}, ("name",), "1 to 100"),
         ({"name": "é"}, ("name",), "1 to 100"),
-        ({"cid": "00"}, ("cid",), "16"),
-        ({"cid": "0" * 15 + "G"}, ("cid",), "16"),
+        ({"cid": "00"}, ("cid",), "8"),
+        ({"cid": "0" * 7 + "G"}, ("cid",), "8"),
         ({"concurrency": 0}, ("concurrency",), "set paused"),
         ({"concurrency": -1}, ("concurrency",), "1 to 1000000"),
         ({"concurrency": 1_000_001}, ("concurrency",), "1 to 1000000"),
@@ -162,10 +163,10 @@ def test_an_override_changes_only_what_it_names() -> None:
         ({}, {"concurrency": 3, "paused": True, "max_backlog": 5, "mode": Mode.SHADOW}, False),
         ({"rate": Rate(1, 1000)}, {"rate": Rate(2, 500)}, False),
         ({}, {"rate": Rate(1, 1000)}, True),
-        ({"rate": Rate(1, 1000)}, {}, True),
-        ({"paused": False}, {"paused": False, "concurrency": None}, True),
+        ({"rate": Rate(1, 1000)}, {}, False),
+        ({"paused": False}, {"paused": False, "concurrency": None}, False),
         ({}, {"key": HOST}, True),
-        ({"key": HOST}, {"key": HOST, "fair": True}, True),
+        ({"key": HOST}, {"key": HOST, "fair": True}, False),
         ({"key": HOST}, {"key": parse_path("argument.tenant")}, True),
         ({"key": HOST}, {"key": parse_path('argument["host"]')}, False),
         ({"key": HOST}, {"key": HOST, "overrides": (override("a", concurrency=1),)}, False),
@@ -180,19 +181,40 @@ def test_an_override_changes_only_what_it_names() -> None:
         ({"enabled": False}, {"enabled": False}, False),
     ],
 )
-def test_what_was_counted_is_kept_while_it_says_the_same(
+def test_jobs_are_matched_again_when_gates_or_what_they_count_change(
     before: dict[str, Any], after: dict[str, Any], expected: bool
 ) -> None:
-    assert needs_new_incarnation(constraint(**before), constraint(**after)) is expected
+    assert needs_rematch(constraint(**before), constraint(**after)) is expected
 
 
-def test_another_matcher_is_another_incarnation() -> None:
+def test_a_new_constraint_needs_a_match_and_one_that_goes_none() -> None:
+    assert needs_rematch(None, constraint())
+    assert not needs_rematch(None, constraint(enabled=False))
+    assert not needs_rematch(constraint(), None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ({}, {"concurrency": 9, "matcher": parse_matcher({"field": "name", "op": "eq", "value": "x"})}, True),
+        ({}, {"key": HOST}, False),
+        ({"enabled": False}, {}, False),
+        ({}, {"enabled": False}, False),
+    ],
+)
+def test_counts_are_kept_while_the_gates_are_the_same(
+    before: dict[str, Any], after: dict[str, Any], expected: bool
+) -> None:
+    assert keeps_counts(constraint(**before), constraint(**after)) is expected
+
+
+def test_another_matcher_needs_another_match() -> None:
     def one(value: object) -> Constraint:
         return constraint(matcher=parse_matcher({"field": "argument.a", "op": "eq", "value": value}))
 
-    assert not needs_new_incarnation(one(1), one(1))
-    assert needs_new_incarnation(one(1), one(2))
-    assert needs_new_incarnation(one(1), one(True))
+    assert not needs_rematch(one(1), one(1))
+    assert needs_rematch(one(1), one(2))
+    assert needs_rematch(one(1), one(True))
 
 
 def test_each_incarnation_has_a_name_of_its_own() -> None:
@@ -292,7 +314,7 @@ def test_people_read_key_values(value: object, text: str) -> None:
 
 @pytest.mark.parametrize("value", ["x" * 262_144, b"x" * 262_144, list(range(100_000)), 2**64 - 1, -(2**63)])
 def test_a_huge_value_is_one_gate_like_others(value: object) -> None:
-    assert len(gate_id(ANY_CID, key_value(value))) == 16
+    assert len(gate_id(ANY_CID, key_value(value))) == 24
     assert len(key_value(value).text) <= MAX_KEY_TEXT
 
 
@@ -307,10 +329,10 @@ def test_a_missing_key_is_none_and_null_is_a_value() -> None:
 
 
 def test_a_gate_is_that_of_its_incarnation_and_value() -> None:
-    ids = {gate_id(cid, key) for cid in ("0" * 16, "1" * 16) for key in (None, *map(key_value, "ab"))}
+    ids = {gate_id(cid, key) for cid in ("0" * 8, "1" * 8) for key in (None, *map(key_value, "ab"))}
     assert len(ids) == 6
-    assert all(len(one) == 16 and int(one, 16) >= 0 for one in ids)
-    assert gate_id("0" * 16, key_value(1)) == gate_id("0" * 16, key_value(1.0))
+    assert all(len(one) == 24 and int(one, 16) >= 0 for one in ids)
+    assert gate_id("0" * 8, key_value(1)) == gate_id("0" * 8, key_value(1.0))
 
 
 # --- rulesets
@@ -370,9 +392,9 @@ def test_a_name_that_decides_decides_for_every_job(constraints: Any, one: Any, o
 
 
 def test_only_what_the_name_leaves_open_is_evaluated() -> None:
-    by_name = constraint(cid="1" * 16)
+    by_name = constraint(cid="1" * 8)
     by_field = constraint(
-        cid="2" * 16,
+        cid="2" * 8,
         matcher=parse_matcher(
             {
                 "all": [
@@ -383,10 +405,10 @@ def test_only_what_the_name_leaves_open_is_evaluated() -> None:
         ),
     )
     keyed = constraint(
-        cid="3" * 16, matcher=parse_matcher({"field": "name", "op": "eq", "value": "web"}), key=HOST
+        cid="3" * 8, matcher=parse_matcher({"field": "name", "op": "eq", "value": "web"}), key=HOST
     )
     off = constraint(
-        cid="4" * 16, enabled=False, matcher=parse_matcher({"field": "priority", "op": "lt", "value": 0})
+        cid="4" * 8, enabled=False, matcher=parse_matcher({"field": "priority", "op": "lt", "value": 0})
     )
     ruleset = Ruleset(1, [by_name, by_field, keyed, off])
     assert ruleset.reads == {"name", "argument"}

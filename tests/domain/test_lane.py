@@ -23,7 +23,7 @@ def test_jobs_share_a_lane_exactly_when_they_share_name_and_gates(constraints: A
     seen = [(one, lane_of(ruleset, one)) for one in [*jobs, *jobs]]
     for one, lane in seen:
         assert (lane.shared, lane.keyed) == ruleset.gates(one)
-        assert (lane.name, lane.world) == (one.name, 7)
+        assert (lane.name, lane.edition) == (one.name, 7)
         assert len(lane.id) == 8
         assert len(lane.group) == 16
         assert lane == lane_of(Ruleset(7, constraints), one)
@@ -50,15 +50,15 @@ def test_without_constraints_a_name_is_a_lane() -> None:
     assert lane_of(ruleset, job(name="mail.read")).id != one.id
 
 
-def test_each_world_has_lanes_of_its_own() -> None:
-    one, other = (lane_of(Ruleset(world, [constraint()]), job()) for world in (1, 2))
+def test_each_edition_has_lanes_of_its_own() -> None:
+    one, other = (lane_of(Ruleset(edition, [constraint()]), job()) for edition in (1, 2))
     assert one.id != other.id
     assert one.group != other.group
     assert one.shared == other.shared
 
 
 def test_lanes_of_one_group_differ_in_their_key() -> None:
-    ruleset = Ruleset(1, [constraint(cid="1" * 16), constraint(cid="2" * 16, key=HOST)])
+    ruleset = Ruleset(1, [constraint(cid="1" * 8), constraint(cid="2" * 8, key=HOST)])
     one, other, again, without = (
         lane_of(ruleset, job(argument)) for argument in ({"host": "a"}, {"host": "b"}, {"host": "a"}, {})
     )
@@ -67,13 +67,11 @@ def test_lanes_of_one_group_differ_in_their_key() -> None:
     assert one.group == other.group == without.group
     assert [gate.text for gate in one.keyed] == ["a"]
     assert without.keyed == ()
-    assert [gate.cid for gate in without.shared] == ["1" * 16]
+    assert [gate.cid for gate in without.shared] == ["1" * 8]
 
 
 def test_two_keys_are_two_gates_in_the_order_of_their_ids() -> None:
-    keys = [
-        constraint(cid=cid * 16, key=parse_path(path)) for cid, path in [("1", "name"), ("2", "priority")]
-    ]
+    keys = [constraint(cid=cid * 8, key=parse_path(path)) for cid, path in [("1", "name"), ("2", "priority")]]
     lanes = [lane_of(Ruleset(1, order), job()) for order in (keys, keys[::-1])]
     assert lanes[0] == lanes[1]
     assert len(lanes[0].keyed) == 2

@@ -13,7 +13,7 @@ JOB = Job(
     id="j", name="n", state=JobState.RUNNING, cause=Cause.NONE, priority=0, max_retry=2, timeout_ms=30_000,
     keep_result=False, rerun_lost=False, is_confirmed=True, attempt=1, failures=0, losses=0, returned_offers=0,
     created_at_ms=0, due_at_ms=0, expires_at_ms=0, started_at_ms=1_000, finished_at_ms=0, not_after_ms=6_000, fence=1,
-    token="t", worker_id="w", retry=DEFAULT_RETRY, tags=(), headers={}, argument=b"",
+    token="t", worker_id="w", retry=DEFAULT_RETRY, tags=(), headers={}, argument=b"", lane_id=bytes(8),
 )  # fmt: skip
 RULES = ExpiryRules(stale_ms=5_000, max_losses=3)
 JITTER = st.floats(0, 1, exclude_max=True)

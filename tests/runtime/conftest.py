@@ -51,11 +51,13 @@ class Dispatching:
             Leadership(self.world.epoch, "master-1"),
             jobs=self.jobs,
             workers=self.world.workers,
+            rules=self.world.rules,
             fleet=self.fleet,
             client=self.client,
             clock=SystemClock(),
             max_push_jobs=200,
             on_stale=on_stale,
+            on_gates=lambda _: None,
         )
         self._dispatchers.append(dispatcher)
         if wakes_itself:

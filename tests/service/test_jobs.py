@@ -49,6 +49,7 @@ class Served:
             world.inspector,
             self.waiters,
             SystemClock(),
+            world.rules,
             tell_worker=self._tell,
             admit=self._admit,
         )

@@ -192,7 +192,7 @@ async def test_a_retry_is_claimed_under_a_new_token(world: StoreWorld) -> None:
 async def test_a_claim_is_an_offer_whatever_the_last_one_became(world: StoreWorld) -> None:
     worker, first = await world.running()
     await world.workers.renew(worker, [(first.job_id, first.token)], 0)
-    await world.jobs.cancel(await world.get(first.job_id))
+    await world.jobs.cancel(first.job_id)
     await world.jobs.retry(first.job_id)
     (second,) = await world.claim(worker)
     assert not (await world.get(first.job_id)).is_confirmed

@@ -35,7 +35,7 @@ async def test_a_claim_whose_lease_is_over_does_not_start(world: StoreWorld) -> 
 
 async def test_a_job_that_is_over_does_not_start(world: StoreWorld) -> None:
     worker, job = await world.running()
-    await world.jobs.cancel(await world.get(job.job_id))
+    await world.jobs.cancel(job.job_id)
     async with world.unchanged():
         assert await world.jobs.confirm_start(worker, [(job.job_id, job.token)]) == [False]
 

@@ -124,7 +124,7 @@ async def test_the_longest_name(world: StoreWorld) -> None:
     (job,) = await world.claim(worker, name)
     assert (job.job_id, job.record.name) == (job_id, name)
     assert await world.jobs.return_offers(world.epoch, worker, [(job_id, job.token)])
-    await world.jobs.cancel(await world.get(job_id))
+    await world.jobs.cancel(job_id)
 
 
 async def test_the_leader_is_woken_for_ready_and_for_due_jobs(world: StoreWorld) -> None:

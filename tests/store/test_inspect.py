@@ -67,7 +67,7 @@ async def test_a_page_goes_on_where_the_last_one_ended_though_jobs_move(world: S
     # The whole index vanished meanwhile.
     for job_id in ids:
         if await world.jobs.get(job_id):
-            await world.jobs.cancel(await world.get(job_id))
+            await world.jobs.cancel(job_id)
     page, cursor = await world.inspector.page(JobFilter(), limit=100, cursor=cursor)
     assert len(page) == 8
     assert cursor is None

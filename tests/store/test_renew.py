@@ -62,7 +62,7 @@ async def test_claims_that_are_not_its_own_are_told_as_lost(world: StoreWorld) -
 
 async def test_a_canceled_job_is_told_to_its_worker_alone(world: StoreWorld) -> None:
     worker, job = await world.running()
-    await world.jobs.cancel(await world.get(job.job_id))
+    await world.jobs.cancel(job.job_id)
     answer = await world.workers.renew(worker, [(job.job_id, job.token)], 0)
     assert answer
     assert (answer.to_cancel, answer.lost) == ({(job.job_id, job.token)}, frozenset())

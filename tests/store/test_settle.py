@@ -93,7 +93,7 @@ async def test_a_stale_token_or_another_worker_changes_nothing(world: StoreWorld
 @pytest.mark.req("M9")
 async def test_a_canceled_job_takes_no_other_end(world: StoreWorld) -> None:
     worker, job = await world.running(keep_result=True)
-    await world.jobs.cancel(await world.get(job.job_id))
+    await world.jobs.cancel(job.job_id)
     async with world.unchanged():
         for decision in (FAILED, RETRYING, DEFERRED, HANDED_BACK):
             assert await world.fail(worker, job, decision) is False

@@ -34,7 +34,7 @@ async def job_in(world: StoreWorld, state: JobState, **fields: object) -> Job:
                 case JobState.RETRYING:
                     await world.fail(worker, claimed, RETRYING)
                 case JobState.CANCELED:
-                    await world.jobs.cancel(await world.get(job_id))
+                    await world.jobs.cancel(job_id)
     world.pass_ms(100)
     job = await world.get(job_id)
     assert job.state is state

@@ -10,10 +10,12 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import Cause, Job, JobSpec, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.worker import WorkerSpec
+from jqmaster.service.rules import RuleCache
 from jqmaster.store import codec, fsck
 from jqmaster.store.inspect import Inspector
 from jqmaster.store.jobs import Accepted, Claim, ClaimedJob, JobStore, Settlement
 from jqmaster.store.keys import KEYS
+from jqmaster.store.rules import RuleStore
 from jqmaster.store.leadership import Leadership, LeadershipStore
 from jqmaster.store.shard import Shard
 from jqmaster.store.workers import WorkerStore
@@ -41,6 +43,8 @@ class StoreWorld:
         self.workers = WorkerStore(shard, lease_ms=LEASE_MS, offer_ms=OFFER_MS, grace_ms=GRACE_MS)
         self.leadership = LeadershipStore(shard)
         self.inspector = Inspector(shard, self.jobs)
+        self.rule_store = RuleStore(shard, self.jobs)
+        self.rules = RuleCache(self.rule_store)
         self.epoch = ""
 
     @classmethod

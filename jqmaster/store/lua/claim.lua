@@ -1,75 +1,218 @@
 #!lua flags=allow-oom
--- Gives ready jobs to a worker: taken, leased, marked and counted in one step. Smallest priority first, oldest first within.
--- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set [+ ready:zset]
--- ARGV now_ms epoch worker_id_bytes limit lease_ms offer_ms grace_ms job_prefix tokens(16 bytes each) finished_channel
--- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these lanes have no more),[id record] | stale_epoch | gone | full:busy
--- CHECKS FIRST epoch, worker, free slots, each record
+-- Gives ready jobs to a worker: taken, leased, marked and counted in one step. Of all jobs that no gate holds back the smallest priority first, the oldest first within.
+-- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set rules:hash
+-- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel [+ name]
+-- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these names have no more that may start),ms until a gate opens(-1: none closed by time),[id record] | stale_epoch | stale_rules | gone | full:busy
+-- CHECKS FIRST epoch, edition of the rules, worker, free slots, each gate, each record
 -- include lib/time.lua
 -- include lib/epoch.lua
 -- include lib/record.lua
-local epoch_key, worker_key, claims_key, running_key, fence_key, skipped_key, damaged_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local FIRST_LANE = 8
--- Bounds of one call: members read from the lanes, and bytes of records given out (after the first).
-local MAX_READ, MAX_BYTES = 5000, 8 * 1024 * 1024
-local now_ms, epoch, worker_id_bytes, limit = time_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
-local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
-local tokens, finished_channel = ARGV[9], ARGV[10]
+-- include lib/lanes.lua
+local epoch_key, worker_key, claims_key, running_key, fence_key, skipped_key, damaged_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+-- Bounds of one call: jobs and lanes looked at, and bytes of records given out (after the first).
+local MAX_READ, MAX_LANES, MAX_BYTES = 5000, 1000, 8 * 1024 * 1024
+local now_ms, epoch, edition, worker_id_bytes, limit = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local lease_ms, offer_ms, grace_ms = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+tag = ARGV[9]
+local tokens, finished_channel = ARGV[10], ARGV[11]
+local FIRST_NAME = 12
+local job_prefix = tag .. 'job:'
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
+if (rules[1] or '0') ~= edition or (rules[2] or '0') ~= edition then return {'stale_rules'} end
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached')
 if not worker[1] or worker[2] == '1' or worker[3] == '1' then return {'gone'} end
 local busy = redis.call('SCARD', claims_key)
 limit = math.min(limit, tonumber(worker[1]) - busy)
 if limit <= 0 then return {'full', busy} end
 
--- Cut short anywhere before its argument, which is one byte at least.
-local function is_whole(record)
-  if type(record) ~= 'string' or #record < 130 then return false end
-  local extras_at = 130 + string.byte(record, 129)
-  return #record > extras_at + 3 and #record > extras_at + 3 + struct.unpack('>I4', record, extras_at)
+-- Open lanes, the best last.
+local queue = {}
+local function comes_before(score, order, item)
+  return score < item.score or (score == item.score and order < item.order)
 end
 
--- The best of all lanes: the first `limit` of each, merged; of many lanes fewer at once, so that the script stays short.
-limit = math.min(limit, math.max(1, math.floor(MAX_READ / (#KEYS - FIRST_LANE + 1))))
-local best = {}
-for lane = FIRST_LANE, #KEYS do
-  local head = redis.call('ZRANGE', KEYS[lane], 0, limit - 1, 'WITHSCORES')
-  for i = 1, #head, 2 do best[#best + 1] = {tonumber(head[i + 1]), head[i], lane} end
-end
-if #KEYS > FIRST_LANE then
-  table.sort(best, function(a, b)
-    if a[1] ~= b[1] then return a[1] < b[1] end
-    return a[2] < b[2]
-  end)
-end
-
-local is_exhausted = #best < limit and 1 or 0
-local claimed, removed, expired, damaged, watched, bytes = {}, {}, {}, {}, {}, 0
-for i = 1, math.min(limit, #best) do
-  if bytes > MAX_BYTES then
-    is_exhausted = 0
-    break
+local function put_in(item)
+  local low, high = 1, #queue + 1
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if comes_before(item.score, item.order, queue[middle]) then low = middle + 1 else high = middle end
   end
-  local id, lane = best[i][2], best[i][3]
-  local record = redis.pcall('GET', job_prefix .. id)
-  removed[lane] = removed[lane] or {}
-  table.insert(removed[lane], id)
-  if not is_whole(record) or string.byte(record, 1) ~= 1 or string.byte(record, 2) ~= STATE.ready then
-    damaged[#damaged + 1] = id
-  else
-    local expires_at_ms = int64(record, 113)
-    if expires_at_ms > 0 and expires_at_ms <= now_ms then
-      expired[#expired + 1] = id
-      if has_flag(string.byte(record, 3), FLAG_WATCHED) then watched[#watched + 1] = id end
+  table.insert(queue, low, item)
+end
+
+local groups = {}
+local function put_lane_in(lane)
+  local group = groups[lane.group]
+  if group then put_in({score = lane.score, order = lane.member, lane_id = lane.id, group = group}) end
+end
+
+local lanes_per_group = math.min(limit, MAX_LANES) + 1
+local lanes_read, is_cut_short = 0, false
+for i = FIRST_NAME, #ARGV do
+  local name = ARGV[i]
+  for _, group_id in ipairs(redis.call('SMEMBERS', tag .. 'open_groups:' .. name)) do
+    local open = redis.call('ZRANGE', tag .. 'open:' .. group_id, 0, math.max(1, math.min(lanes_per_group, MAX_LANES - lanes_read)) - 1, 'WITHSCORES')
+    lanes_read = lanes_read + #open / 2
+    local first = open[1] and lane_by_id(string.sub(open[1], -ID_LENGTH))
+    if not first or first.edition ~= tonumber(edition) then
+      -- Empty, or of older rules: the leader moves its jobs to lanes of these.
+      redis.call('SREM', tag .. 'open_groups:' .. name, group_id)
     else
-      claimed[#claimed + 1] = id
-      claimed[#claimed + 1] = record
-      bytes = bytes + #record
+      local closed_by = closed_gate(first.shared, now_ms)
+      if closed_by then
+        close_group(group_id, name, closed_by)
+      else
+        local group = {id = group_id, name = name, shared = first.shared, left = #open / 2,
+          is_cut = #open / 2 < redis.call('ZCARD', tag .. 'open:' .. group_id)}
+        groups[group_id] = group
+        for at = 1, #open, 2 do
+          queue[#queue + 1] = {score = tonumber(open[at + 1]), order = open[at], lane_id = string.sub(open[at], -ID_LENGTH), group = group, is_listed = true}
+        end
+      end
     end
   end
 end
+table.sort(queue, function(a, b) return comes_before(b.score, b.order, a) end)
 
-for lane, ids in pairs(removed) do each('ZREM', KEYS[lane], ids) end
+local jobs_read = 0
+-- Priority and ID of the first job of a lane that is not yet taken.
+local function first_of(lane)
+  if not lane.ahead or lane.at_job > #lane.ahead then
+    local wanted = #queue == 0 and limit or math.min(limit, 16)
+    for _, gate_id in ipairs(lane.keyed) do wanted = math.max(1, math.min(wanted, gate_of(gate_id, now_ms).room)) end
+    local from = lane.looked_at or 0
+    lane.ahead = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, from, from + wanted - 1, 'WITHSCORES')
+    lane.at_job, lane.looked_at = 1, from + #lane.ahead / 2
+    jobs_read = jobs_read + #lane.ahead / 2
+  end
+  return tonumber(lane.ahead[lane.at_job + 1]), lane.ahead[lane.at_job]
+end
+
+-- Cut short anywhere before its argument, which is one byte at least.
+local function is_whole(record)
+  if type(record) ~= 'string' or #record < NAME_AT then return false end
+  local extras_at = NAME_AT + string.byte(record, NAME_LENGTH_AT)
+  return #record > extras_at + 3 and #record > extras_at + 3 + struct.unpack('>I4', record, extras_at)
+end
+
+local claimed, expired, damaged, watched, bytes, count = {}, {}, {}, {}, 0, 0
+local slots, starts, served, shadowed, served_stamp = {}, {}, {}, {}, nil
+
+-- Instants in the form of the IDs with which they are compared; each is later than all before it.
+local function next_stamp()
+  served_stamp = math.max((served_stamp or tonumber(redis.call('GET', tag .. 'served_stamp') or 0)) + 1, now_ms * 1000)
+  local ms = math.floor(served_stamp / 1000)
+  return string.format('%08x-%04x-%03d', math.floor(ms / 65536), ms % 65536, served_stamp % 1000)
+end
+
+local function pass_gates(lane, id)
+  count = count + 1
+  local token_bytes = string.sub(tokens, (count - 1) * 16 + 1, count * 16)
+  take_gates(lane, id, token_bytes, now_ms, slots, starts)
+  local stamp = nil
+  for _, list in ipairs({lane.shared, lane.keyed}) do
+    for _, gate_id in ipairs(list) do
+      local gate = gate_of(gate_id, now_ms)
+      gate.room = gate.room - 1
+      if gate.is_shadow then
+        gate.shadow_room = gate.shadow_room - 1
+        if gate.shadow_room < 0 then shadowed[gate.cid] = (shadowed[gate.cid] or 0) + 1 end
+      elseif gate.is_fair then
+        stamp = stamp or next_stamp()
+        gate.served = stamp
+        served[gate.cid] = served[gate.cid] or {}
+        table.insert(served[gate.cid], gate_id)
+        table.insert(served[gate.cid], stamp)
+      end
+    end
+  end
+  return stamp ~= nil
+end
+
+-- Takes the first job of a lane. Returns whether the lane now stands elsewhere in the order.
+local function take(lane, id)
+  local record = redis.pcall('GET', job_prefix .. id)
+  lane_remove(lane, id)
+  if not is_whole(record) or string.byte(record, 1) ~= VERSION or string.byte(record, 2) ~= STATE.ready then
+    damaged[#damaged + 1] = id
+    lane_counts(lane, -1, -1)
+    return false
+  end
+  local expires_at_ms = int64(record, 113)
+  if expires_at_ms > 0 and expires_at_ms <= now_ms then
+    expired[#expired + 1] = id
+    lane_counts(lane, -1, -1)
+    if has_flag(string.byte(record, 3), FLAG_WATCHED) then watched[#watched + 1] = id end
+    return false
+  end
+  claimed[#claimed + 1] = id
+  claimed[#claimed + 1] = record
+  bytes = bytes + #record
+  lane_counts(lane, 0, -1)
+  return pass_gates(lane, id)
+end
+
+local function has_time_left()
+  return count < limit and bytes <= MAX_BYTES and jobs_read < MAX_READ
+end
+
+local function serve(item)
+  local group = item.group
+  local closed_by = closed_gate(group.shared, now_ms)
+  if closed_by then
+    close_group(group.id, group.name, closed_by)
+    group.is_closed = true
+    return
+  end
+  local lane = lane_by_id(item.lane_id)
+  closed_by = closed_gate(lane.keyed, now_ms)
+  if closed_by then
+    -- What it has given up before counts when it is placed again.
+    for _, other in ipairs(park(lane, closed_by)) do put_lane_in(other) end
+    return
+  end
+  local score, id = first_of(lane)
+  if not id then
+    touched(lane).has_moved = true
+    return
+  end
+  local order = order_of(lane, id) .. lane.id
+  local next_item = queue[#queue]
+  if next_item and (order ~= item.order or score ~= item.score) and not comes_before(score, order, next_item) then
+    put_in({score = score, order = order, lane_id = lane.id, group = group})
+    touched(lane).has_moved = true
+    return
+  end
+  repeat
+    lane.at_job = lane.at_job + 2
+    local moved = take(lane, id)
+    closed_by = closed_gate(group.shared, now_ms) or closed_gate(lane.keyed, now_ms)
+    score, id = first_of(lane)
+    if id then order = order_of(lane, id) .. lane.id end
+  until not id or moved or closed_by or not has_time_left() or (next_item and not comes_before(score, order, next_item))
+  for _, gate_id in ipairs(lane.keyed) do
+    if gate_of(gate_id, now_ms).room > 0 then
+      for _, other in ipairs(open_gate(gate_id)) do put_lane_in(other) end
+    end
+  end
+  if id then put_in({score = score, order = order, lane_id = lane.id, group = group}) end
+end
+
+while #queue > 0 and has_time_left() do
+  local item = table.remove(queue)
+  if not item.group.is_closed then serve(item) end
+  if item.is_listed then item.group.left = item.group.left - 1 end
+  if item.group.is_cut and item.group.left == 0 and not item.group.is_closed then
+    -- What follows in this group was not read, and may come before the others' next.
+    is_cut_short = true
+    break
+  end
+end
+local is_exhausted = 0
+if has_time_left() and not is_cut_short and lanes_read < MAX_LANES then is_exhausted = 1 end
+
 for _, id in ipairs(expired) do
   redis.call('SETRANGE', job_prefix .. id, 1, string.char(STATE.skipped))
   redis.call('SETRANGE', job_prefix .. id, 3, string.char(4))
@@ -79,25 +222,31 @@ end
 each('SADD', damaged_key, damaged)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 local passed_over = #expired + #damaged
-if #claimed == 0 then return {'ok', now_ms, busy, 0, passed_over, is_exhausted, {}} end
-
-local first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
-redis.call('SET', fence_key, string.format('%.0f', first_fence + #claimed / 2 - 1))
-local running, ids = {}, {}
-for i = 1, #claimed, 2 do
-  local id, record, n = claimed[i], claimed[i + 1], (i - 1) / 2
-  local flags = string.byte(record, 3)
-  if has_flag(flags, FLAG_CONFIRMED) then flags = flags - FLAG_CONFIRMED end
-  local attempt = struct.unpack('>I4', record, 5)
-  redis.call('SETRANGE', job_prefix .. id, 1,
-    string.char(STATE.running, flags, 0) .. struct.pack('>I4', attempt + 1) .. string.sub(record, 9, 16)
-    .. struct.pack('>i8i8i8i8i8', 0, now_ms, 0, now_ms + offer_ms, first_fence + n)
-    .. string.sub(tokens, n * 16 + 1, n * 16 + 16) .. worker_id_bytes)
-  -- The sooner of lease end and deadline: whichever comes first needs the leader's eye.
-  running[#running + 1] = now_ms + math.min(lease_ms, offer_ms + int64(record, 97) + grace_ms)
-  running[#running + 1] = id
-  ids[#ids + 1] = id
+local first_fence = 0
+if count > 0 then
+  first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
+  redis.call('SET', fence_key, string.format('%.0f', first_fence + count - 1))
+  local running, ids = {}, {}
+  for i = 1, #claimed, 2 do
+    local id, record, n = claimed[i], claimed[i + 1], (i - 1) / 2
+    local flags = string.byte(record, 3)
+    if has_flag(flags, FLAG_CONFIRMED) then flags = flags - FLAG_CONFIRMED end
+    local attempt = struct.unpack('>I4', record, 5)
+    redis.call('SETRANGE', job_prefix .. id, 1,
+      string.char(STATE.running, flags, 0) .. struct.pack('>I4', attempt + 1) .. string.sub(record, 9, 16)
+      .. struct.pack('>i8i8i8i8i8', 0, now_ms, 0, now_ms + offer_ms, first_fence + n)
+      .. string.sub(tokens, n * 16 + 1, n * 16 + 16) .. worker_id_bytes)
+    -- The sooner of lease end and deadline: whichever comes first needs the leader's eye.
+    running[#running + 1] = now_ms + math.min(lease_ms, offer_ms + int64(record, 97) + grace_ms)
+    running[#running + 1] = id
+    ids[#ids + 1] = id
+  end
+  add_all(running_key, running)
+  each('SADD', claims_key, ids)
 end
-add_all(running_key, running)
-each('SADD', claims_key, ids)
-return {'ok', now_ms, busy + #ids, first_fence, passed_over, is_exhausted, claimed}
+write_gates(slots, starts, now_ms)
+for cid, list in pairs(served) do redis.call('HSET', tag .. 'served:' .. cid, unpack(list)) end
+if served_stamp then redis.call('SET', tag .. 'served_stamp', string.format('%.0f', served_stamp)) end
+for cid, delayed in pairs(shadowed) do redis.call('HINCRBY', tag .. 'shadowed', cid, delayed) end
+write_lanes(nil)
+return {'ok', now_ms, busy + count, first_fence, passed_over, is_exhausted, next_opening_ms and math.max(0, next_opening_ms - now_ms) or -1, claimed}

@@ -1,19 +1,53 @@
 #!lua
 -- Accepts new jobs, each by itself: a repeat of an accepted one changes nothing that anyone can see.
--- KEYS scheduled:zset names:set expiring:zset
--- ARGV now_ms job_prefix ready_prefix wake_channel(empty: nobody to wake) [+ id flags due(empty: now, +ms: after that, ms: at that) name priority expires_at_ms(0: never) digest rest_of_record]
--- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request]
--- CHECKS FIRST whether each ID is taken, and by what
+-- KEYS scheduled:zset expiring:zset rules:hash
+-- ARGV now_ms tag wake_channel(empty: nobody to wake) edition is_whole(1: a backlog that is full refuses all) extra(jobs of the same push that follow in further calls) lanes(MessagePack: [[id,name,group,shared gates,keyed gates,[texts of their key values]]]) [+ id lane(its number, from 1) flags due(empty: now, +ms: after that, ms: at that) priority expires_at_ms(0: never) digest rest_of_record]
+-- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full],gate whose backlog is full(empty: none) | stale_rules
+-- CHECKS FIRST the edition of the rules; whether each ID is taken, and by what; how much waits behind each gate
 -- include lib/time.lua
 -- include lib/record.lua
-local scheduled_key, names_key, expiring_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, job_prefix, ready_prefix, wake_channel = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
-local FIRST, WIDTH = 5, 8
+-- include lib/lanes.lua
+local scheduled_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, wake_channel, edition = time_ms(ARGV[1]), ARGV[3], ARGV[4]
+tag = ARGV[2]
+local is_whole, extra, definitions = ARGV[5] == '1', tonumber(ARGV[6]), cmsgpack.unpack(ARGV[7])
+local job_prefix = tag .. 'job:'
+local FIRST, WIDTH = 8, 8
 
+if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
 local count = (#ARGV - FIRST + 1) / WIDTH
 local keys = {}
 for i = 1, count do keys[i] = job_prefix .. ARGV[FIRST + (i - 1) * WIDTH] end
 local some_taken = redis.call('EXISTS', unpack(keys)) > 0
+
+-- Room behind each gate that bounds its backlog; nil for the others.
+local rooms = {}
+local function backlog_room(gate_id)
+  local room = rooms[gate_id]
+  if room == nil then
+    local cid = string.sub(gate_id, 1, CID_LENGTH)
+    local limits = limits_of(cid)
+    room = limits and limits.max_backlog and limits.max_backlog - tonumber(redis.call('ZSCORE', tag .. 'gates:' .. cid, gate_id) or 0) or false
+    rooms[gate_id] = room
+  end
+  return room
+end
+
+local full_gate = ''
+local backlogs = {}  -- of each lane, the gates that bound it
+local function bounding_gates(number)
+  if not backlogs[number] then
+    local list = {}
+    for at = 4, 5 do
+      for _, gate_id in ipairs(gates_in(definitions[number][at])) do
+        local limits = limits_of(string.sub(gate_id, 1, CID_LENGTH))
+        if backlog_room(gate_id) and not limits.is_shadow then list[#list + 1] = gate_id end
+      end
+    end
+    backlogs[number] = list
+  end
+  return backlogs[number]
+end
 
 local status, seen = {}, {}
 for i = 1, count do
@@ -26,35 +60,43 @@ for i = 1, count do
   if digest then
     status[i] = digest == ARGV[at + 6] and 0 or -1
   else
-    seen[keys[i]] = ARGV[at + 6]
+    local gates = bounding_gates(tonumber(ARGV[at + 1]))
+    for _, gate_id in ipairs(gates) do
+      if rooms[gate_id] - extra <= 0 then
+        status[i], full_gate = -2, gate_id
+      end
+    end
+    if status[i] == 1 then
+      seen[keys[i]] = ARGV[at + 6]
+      for _, gate_id in ipairs(gates) do rooms[gate_id] = rooms[gate_id] - 1 end
+    end
   end
 end
+if is_whole and full_gate ~= '' then
+  for i = 1, count do status[i] = -2 end
+  return {'ok', now_ms, status, full_gate}
+end
 
-local scheduled, expiring, ready, names, wakes = {}, {}, {}, {}, false
+local scheduled, expiring, wakes = {}, {}, false
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   if status[i] == 1 then
-    local id, due, name, priority = ARGV[at], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+    local id, due, priority = ARGV[at], ARGV[at + 3], ARGV[at + 4]
     local due_at_ms, state = 0, STATE.ready
     if due ~= '' then
       due_at_ms = string.sub(due, 1, 1) == '+' and now_ms + tonumber(string.sub(due, 2)) or tonumber(due)
       if due_at_ms > now_ms then state = STATE.scheduled end
     end
     local rest = ARGV[at + 7]
-    redis.call('SET', keys[i], struct.pack('>BBBBI4I4I2I2i8', 1, state, tonumber(ARGV[at + 1]), 0, 0, 0, 0, 0, due_at_ms)
+    redis.call('SET', keys[i], struct.pack('>BBBBI4I4I2I2i8', VERSION, state, tonumber(ARGV[at + 2]), 0, 0, 0, 0, 0, due_at_ms)
       .. string.rep('\0', 64) .. string.sub(rest, 1, 16) .. struct.pack('>i8', now_ms) .. string.sub(rest, 25))
+    local lane = lane_defined(definitions[tonumber(ARGV[at + 1])], tonumber(edition))
+    lane_counts(lane, 1, 1)
     if state == STATE.scheduled then
       scheduled[#scheduled + 1] = due_at_ms
       scheduled[#scheduled + 1] = id
     else
-      local lane = ready[name]
-      if not lane then
-        lane = {}
-        ready[name] = lane
-        names[#names + 1] = name
-      end
-      lane[#lane + 1] = priority
-      lane[#lane + 1] = id
+      lane_add(lane, priority, id)
       wakes = true
     end
     local expires_at_ms = tonumber(ARGV[at + 5])
@@ -64,15 +106,14 @@ for i = 1, count do
     end
   elseif status[i] == 0 then
     -- A repeat writes what is there already: WAIT on its connection would else confirm a write that never replicated.
-    redis.call('SETRANGE', keys[i], 0, '\1')
+    redis.call('SETRANGE', keys[i], 0, string.char(VERSION))
   end
 end
-for name, lane in pairs(ready) do add_all(ready_prefix .. name, lane) end
-each('SADD', names_key, names)
+write_lanes(nil)
 add_all(scheduled_key, scheduled)
 add_all(expiring_key, expiring)
 if wake_channel ~= '' then
   if wakes then redis.call('PUBLISH', wake_channel, 'ready') end
   if #scheduled > 0 then redis.call('PUBLISH', wake_channel, 'due') end
 end
-return {'ok', now_ms, status}
+return {'ok', now_ms, status, full_gate}

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes a worker that leaves or fell silent long ago. Claims that it still holds end with their leases.
+-- Removes a worker that leaves. Claims that it still holds end with their leases.
 -- KEYS worker:hash workers:zset worker_urls:hash claims:set
 -- ARGV worker_id
 -- REPLY ok:claims it still holds | unknown

@@ -1,25 +1,42 @@
 #!lua flags=no-writes
--- Where each job is, all at one instant: its record's beginning, the indexes that name it, and who holds it.
--- KEYS scheduled:zset retrying:zset running:zset succeeded:zset failed:zset canceled:zset skipped:zset results:zset [+ ready:zset]
--- ARGV job_prefix ready_prefix claims_prefix result_prefix history_prefix head_bytes worker_id(whose claims to look at too; empty: none) [+ id]
--- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime, exists history]
+-- Where each job is, all at one instant: its record's beginning, the indexes that name it, who holds it, and which slots it has.
+-- KEYS scheduled:zset retrying:zset running:zset succeeded:zset failed:zset canceled:zset skipped:zset results:zset rules:hash
+-- ARGV tag head_bytes found_in(an index, a worker's claims or a gate's slots that named these jobs; empty: none) [+ id]
+-- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime, exists history, [gate, token of a slot that it has], [gate of a slot that it must have], exists lane]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/record.lua
+-- include lib/lanes.lua
 -- include lib/settle.lua
-local LAST_INDEX, RESULTS, FIRST_LANE = 7, 8, 9
-local job_prefix, ready_prefix, claims_prefix, result_prefix, history_prefix = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local head_bytes, worker_id = tonumber(ARGV[6]), ARGV[7]
+local LAST_INDEX, results_key, rules_key = 7, KEYS[8], KEYS[9]
+tag = ARGV[1]
+local head_bytes, found_in = tonumber(ARGV[2]), ARGV[3]
+local FIRST = 4
+
+local function after(prefix)
+  local full = tag .. prefix
+  return string.sub(found_in, 1, #full) == full and string.sub(found_in, #full + 1) or nil
+end
+local found_lane, found_worker, found_gate = after('ready:'), after('claims:'), after('slots:')
+local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
+local is_settled = (rules[1] or '0') == (rules[2] or '0')
 
 local found = {}
-for i = 8, #ARGV do
+for i = FIRST, #ARGV do
   local id = ARGV[i]
-  local head = redis.pcall('GETRANGE', job_prefix .. id, 0, head_bytes - 1)
+  local head = redis.pcall('GETRANGE', tag .. 'job:' .. id, 0, head_bytes - 1)
   if type(head) ~= 'string' then head = '?' end
-  local inside, holders, lanes = {}, {}, {}
-  for key = FIRST_LANE, #KEYS do lanes[KEYS[key]] = true end
-  if #head >= 130 then lanes[ready_prefix .. name_of(head)] = true end
-  for key = 1, LAST_INDEX do lanes[KEYS[key]] = true end
-  for key in pairs(lanes) do
+  local inside, holders, has_slots, needs_slots, indexes, gates = {}, {}, {}, {}, {}, {}
+  local lane = nil
+  for key = 1, LAST_INDEX do indexes[KEYS[key]] = true end
+  if found_lane then indexes[found_in] = true end
+  if #head >= HEAD_LENGTH then
+    lane = lane_by_id(hex(string.sub(head, LANE_AT, LANE_AT + 7)))
+    indexes[tag .. 'ready:' .. lane.id] = true
+    for _, list in ipairs({lane.shared, lane.keyed}) do
+      for _, gate_id in ipairs(list) do gates[gate_id] = true end
+    end
+  end
+  for key in pairs(indexes) do
     local score = redis.call('ZSCORE', key, id)
     if score then
       inside[#inside + 1] = key
@@ -27,12 +44,27 @@ for i = 8, #ARGV do
     end
   end
   local suspects = {}
-  if worker_id ~= '' then suspects[worker_id] = true end
-  if #head >= 88 and string.sub(head, 73, 88) ~= NO_ID then suspects[uuid_text(string.sub(head, 73, 88))] = true end
+  if found_worker then suspects[found_worker] = true end
+  if #head >= HEAD_LENGTH and string.sub(head, 73, 88) ~= NO_ID then suspects[uuid_text(string.sub(head, 73, 88))] = true end
   for holder in pairs(suspects) do
-    if redis.call('SISMEMBER', claims_prefix .. holder, id) == 1 then holders[#holders + 1] = holder end
+    if redis.call('SISMEMBER', tag .. 'claims:' .. holder, id) == 1 then holders[#holders + 1] = holder end
   end
-  found[#found + 1] = {head, inside, holders, redis.call('EXISTS', result_prefix .. id),
-    redis.call('ZSCORE', KEYS[RESULTS], id) and 1 or 0, redis.call('EXISTS', history_prefix .. id)}
+  if is_settled then
+    for gate_id in pairs(gates) do
+      local limits = limits_of(string.sub(gate_id, 1, CID_LENGTH))
+      if limits and limits.tracks_slots then needs_slots[#needs_slots + 1] = gate_id end
+    end
+  end
+  if found_gate then gates[found_gate] = true end
+  for gate_id in pairs(gates) do
+    local token = redis.call('HGET', tag .. 'slots:' .. gate_id, id)
+    if token then
+      has_slots[#has_slots + 1] = gate_id
+      has_slots[#has_slots + 1] = token
+    end
+  end
+  found[#found + 1] = {head, inside, holders, redis.call('EXISTS', tag .. 'result:' .. id),
+    redis.call('ZSCORE', results_key, id) and 1 or 0, redis.call('EXISTS', tag .. 'history:' .. id), has_slots, needs_slots,
+    lane and not lane.is_lost and 1 or 0}
 end
 return {'ok', found}

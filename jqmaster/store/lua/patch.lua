@@ -1,20 +1,22 @@
 #!lua
--- Changes priority, time, retries or timeout of a job that waits.
--- KEYS job:string scheduled:zset retrying:zset names:set
--- ARGV now_ms job_id ready_prefix wake_channel(empty: nobody to wake) priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty)
--- REPLY ok | unknown | state:state
--- CHECKS FIRST the state
+-- Changes priority, time, retries or timeout of a job that waits; its lane may be another one after that.
+-- KEYS job:string scheduled:zset retrying:zset rules:hash
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lane_bytes lanes(MessagePack, as in enqueue.lua) priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty)
+-- REPLY ok | stale_rules | unknown | state:state
+-- CHECKS FIRST the edition of the rules, the state
 -- include lib/time.lua
 -- include lib/record.lua
-local job_key, scheduled_key, retrying_key, names_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now_ms, id, ready_prefix, wake_channel = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
-local priority, run_at_ms, max_retry, timeout_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+-- include lib/lanes.lua
+local job_key, scheduled_key, retrying_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local now_ms, id, wake_channel, edition, lane_bytes, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], ARGV[6], cmsgpack.unpack(ARGV[7])
+local priority, run_at_ms, max_retry, timeout_ms = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
+tag = ARGV[2]
 
+if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
 local head = head_of(job_key)
 if head == '' then return {'unknown'} end
 local state = string.byte(head, 2)
 if state ~= STATE.scheduled and state ~= STATE.ready and state ~= STATE.retrying then return {'state', state} end
-local lane_key = ready_prefix .. name_of(head)
 priority = priority or struct.unpack('>i4', head, 89)
 redis.call('SETRANGE', job_key, 88, struct.pack('>i4I4i8', priority, max_retry or struct.unpack('>I4', head, 93), timeout_ms or int64(head, 97)))
 local target, due_at_ms = state, int64(head, 17)
@@ -25,13 +27,21 @@ if run_at_ms then
 end
 redis.call('SETRANGE', job_key, 1, string.char(target))
 redis.call('SETRANGE', job_key, 16, struct.pack('>i8', due_at_ms))
-if target ~= state then redis.call('ZREM', state == STATE.scheduled and scheduled_key or state == STATE.retrying and retrying_key or lane_key, id) end
+local old_lane, lane = lane_of(head), lane_defined(definitions[1], tonumber(edition))
+if state == STATE.ready and (target ~= state or lane.id ~= old_lane.id) then lane_remove(old_lane, id)
+elseif target ~= state then redis.call('ZREM', state == STATE.scheduled and scheduled_key or retrying_key, id) end
+if lane.id ~= old_lane.id then
+  redis.call('SETRANGE', job_key, LANE_AT - 1, lane_bytes)
+  lane_counts(old_lane, -1, -1)
+  lane_counts(lane, 1, 1)
+end
 if target == STATE.ready then
-  redis.call('ZADD', lane_key, priority, id)
-  redis.call('SADD', names_key, name_of(head))
-  if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
+  -- A changed priority moves it in its lane, and with it maybe the lane.
+  touched(lane).has_moved = true
+  lane_add(lane, priority, id)
 else
   redis.call('ZADD', target == STATE.scheduled and scheduled_key or retrying_key, due_at_ms, id)
-  if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'due') end
 end
+write_lanes(nil)
+if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, target == STATE.ready and 'ready' or 'due') end
 return {'ok'}

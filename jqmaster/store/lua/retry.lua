@@ -1,30 +1,40 @@
 #!lua
 -- Makes a finished job ready again by hand, with all its retries; its history stays.
--- KEYS job:string succeeded:zset failed:zset canceled:zset skipped:zset result:string results:zset names:set expiring:zset
--- ARGV job_id ready_prefix wake_channel(empty: nobody to wake)
--- REPLY ok | unknown | state:state
--- CHECKS FIRST the state
+-- KEYS job:string succeeded:zset failed:zset canceled:zset skipped:zset result:string results:zset expiring:zset rules:hash history:list
+-- ARGV tag job_id wake_channel(empty: nobody to wake) edition lane_bytes lanes(MessagePack, as in enqueue.lua) history_entry(of an attempt that succeeded; empty: none)
+-- REPLY ok | stale_rules | unknown | state:state
+-- CHECKS FIRST the edition of the rules, the state
 -- include lib/record.lua
-local job_key, result_key, results_key, names_key, expiring_key = KEYS[1], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local id, ready_prefix, wake_channel = ARGV[1], ARGV[2], ARGV[3]
+-- include lib/lanes.lua
+local job_key, result_key, results_key, expiring_key, rules_key, history_key = KEYS[1], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local id, wake_channel, edition, lane_bytes, definitions, entry = ARGV[2], ARGV[3], ARGV[4], ARGV[5], cmsgpack.unpack(ARGV[6]), ARGV[7]
+tag = ARGV[1]
 local index_of_state = {[STATE.succeeded] = KEYS[2], [STATE.failed] = KEYS[3], [STATE.canceled] = KEYS[4], [STATE.skipped] = KEYS[5]}
 
+if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
 local head = head_of(job_key)
 if head == '' then return {'unknown'} end
 local state = string.byte(head, 2)
 local index_key = index_of_state[state]
 if not index_key then return {'state', state} end
 redis.call('ZREM', index_key, id)
+if state == STATE.succeeded and entry ~= '' then
+  -- The attempt that went well had no entry while it was the last.
+  redis.pcall('RPUSH', history_key, string.sub(head, 33, 40) .. entry)
+  redis.pcall('LTRIM', history_key, -100, -1)
+end
 redis.call('SETRANGE', job_key, 1, string.char(STATE.ready, string.byte(head, 3), 0) .. string.sub(head, 5, 8)
   .. struct.pack('>I4I2I2i8i8i8', 0, 0, 0, 0, 0, 0))
 -- No token and no expiry outlive the end: an old holder is stale, and the operator wants it to run.
 redis.call('SETRANGE', job_key, 56, NO_ID)
 redis.call('SETRANGE', job_key, 112, struct.pack('>i8', 0))
+redis.call('SETRANGE', job_key, LANE_AT - 1, lane_bytes)
 redis.call('UNLINK', result_key)
 redis.call('ZREM', results_key, id)
 redis.call('ZREM', expiring_key, id)
-local name = name_of(head)
-redis.call('ZADD', ready_prefix .. name, struct.unpack('>i4', head, 89), id)
-redis.call('SADD', names_key, name)
+local lane = lane_defined(definitions[1], tonumber(edition))
+lane_counts(lane, 1, 1)
+lane_add(lane, struct.unpack('>i4', head, 89), id)
+write_lanes(nil)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 return {'ok'}

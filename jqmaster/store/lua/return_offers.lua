@@ -1,31 +1,36 @@
 #!lua flags=allow-oom
 -- Takes back claims that were never started (the worker refused them, or could not be reached): as if they had not been made.
--- KEYS epoch:string running:zset names:set claims:set
--- ARGV epoch job_prefix ready_prefix [+ id token_bytes]
+-- KEYS epoch:string running:zset claims:set
+-- ARGV tag epoch [+ id token_bytes]
 -- REPLY ok:[1 returned, 0 no longer ours] | stale_epoch
 -- CHECKS FIRST epoch, then state and token of each
 -- include lib/record.lua
 -- include lib/epoch.lua
-local epoch_key, running_key, names_key, claims_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local epoch, job_prefix, ready_prefix = ARGV[1], ARGV[2], ARGV[3]
-local FIRST, WIDTH = 4, 2
+-- include lib/lanes.lua
+local epoch_key, running_key, claims_key = KEYS[1], KEYS[2], KEYS[3]
+local epoch = ARGV[2]
+tag = ARGV[1]
+local FIRST, WIDTH = 3, 2
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
-local returned, ids, names = {}, {}, {}
+local returned, ids, tokens = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do
   local id = ARGV[i]
-  local head = head_of(job_prefix .. id)
-  if #head >= 128 and string.byte(head, 2) == STATE.running and string.sub(head, 57, 72) == ARGV[i + 1]
+  local key = tag .. 'job:' .. id
+  local head = head_of(key)
+  if #head >= HEAD_LENGTH and string.byte(head, 2) == STATE.running and string.sub(head, 57, 72) == ARGV[i + 1]
     and not has_flag(string.byte(head, 3), FLAG_CONFIRMED) then
     local attempt, failures, losses, offers = struct.unpack('>I4I4I2I2', head, 5)
-    redis.call('SETRANGE', job_prefix .. id, 1, string.char(STATE.ready) .. string.sub(head, 3, 4)
+    redis.call('SETRANGE', key, 1, string.char(STATE.ready) .. string.sub(head, 3, 4)
       .. struct.pack('>I4I4I2I2i8i8', attempt - 1, failures, losses, math.min(offers + 1, 65535), 0, 0))
     -- The token dies with the offer.
-    redis.call('SETRANGE', job_prefix .. id, 56, NO_ID .. NO_ID)
-    local name = name_of(head)
-    redis.call('ZADD', ready_prefix .. name, struct.unpack('>i4', head, 89), id)
-    names[#names + 1] = name
+    redis.call('SETRANGE', key, 56, NO_ID .. NO_ID)
+    local lane = lane_of(head)
+    lane_free(lane, id)
+    lane_add(lane, struct.unpack('>i4', head, 89), id)
+    lane_counts(lane, 0, 1)
     ids[#ids + 1] = id
+    tokens[#tokens + 1] = ARGV[i + 1]
     returned[#returned + 1] = 1
   else
     returned[#returned + 1] = 0
@@ -33,5 +38,6 @@ for i = FIRST, #ARGV, WIDTH do
 end
 each('ZREM', running_key, ids)
 each('SREM', claims_key, ids)
-each('SADD', names_key, names)
+-- What never started does not count against a rate.
+write_lanes(tokens)
 return {'ok', returned}

@@ -1,26 +1,27 @@
 #!lua
 -- Makes a job ready that waits for a time.
--- KEYS job:string scheduled:zset retrying:zset names:set
--- ARGV job_id ready_prefix wake_channel(empty: nobody to wake)
+-- KEYS job:string scheduled:zset retrying:zset
+-- ARGV tag job_id wake_channel(empty: nobody to wake)
 -- REPLY ok | unknown | state:state
 -- CHECKS FIRST the state
 -- include lib/record.lua
-local job_key, scheduled_key, retrying_key, names_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local id, ready_prefix, wake_channel = ARGV[1], ARGV[2], ARGV[3]
+-- include lib/lanes.lua
+local job_key, scheduled_key, retrying_key = KEYS[1], KEYS[2], KEYS[3]
+local id, wake_channel = ARGV[2], ARGV[3]
+tag = ARGV[1]
 
 local head = head_of(job_key)
 if head == '' then return {'unknown'} end
 local state = string.byte(head, 2)
 if state == STATE.ready then
-  redis.call('SETRANGE', job_key, 0, '\1')
+  redis.call('SETRANGE', job_key, 0, string.char(VERSION))
   return {'ok'}
 end
 if state ~= STATE.scheduled and state ~= STATE.retrying then return {'state', state} end
 redis.call('ZREM', state == STATE.scheduled and scheduled_key or retrying_key, id)
 redis.call('SETRANGE', job_key, 1, string.char(STATE.ready))
 redis.call('SETRANGE', job_key, 16, struct.pack('>i8', 0))
-local name = name_of(head)
-redis.call('ZADD', ready_prefix .. name, struct.unpack('>i4', head, 89), id)
-redis.call('SADD', names_key, name)
+lane_add(lane_of(head), struct.unpack('>i4', head, 89), id)
+write_lanes(nil)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 return {'ok'}

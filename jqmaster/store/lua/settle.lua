@@ -1,38 +1,36 @@
 #!lua flags=allow-oom
 -- Ends running attempts that did not succeed, as decided from what their worker reported, each only for the holder of its token.
--- KEYS running:zset names:set results:zset
--- ARGV now_ms worker_id_bytes result_ttl_ms job_prefix history_prefix ready_prefix claims_prefix result_prefix wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes target_state index_key delay_ms cause is_counted history_entry(empty: none) result]
--- REPLY ok:[1 accepted, 0 stale]
+-- KEYS running:zset results:zset
+-- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes target_state index_key delay_ms cause is_counted history_entry(empty: none) result held_gate(empty: none) hold_ms]
+-- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before
 -- CHECKS FIRST state, token and worker of each
 -- include lib/time.lua
 -- include lib/record.lua
+-- include lib/lanes.lua
 -- include lib/settle.lua
-local running_key, names_key, results_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, worker_id_bytes, result_ttl_ms = time_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local job_prefix, history_prefix, ready_prefix, claims_prefix, result_prefix = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-local wake_channel, finished_channel = ARGV[9], ARGV[10]
-local FIRST, WIDTH = 11, 9
+local running_key, results_key = KEYS[1], KEYS[2]
+local now_ms, worker_id_bytes, result_ttl_ms = time_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
+tag = ARGV[2]
+local wake_channel, finished_channel = ARGV[5], ARGV[6]
+local FIRST, WIDTH = 7, 11
 
-local batch = new_batch(now_ms, job_prefix, history_prefix, ready_prefix)
+local batch = new_batch(now_ms)
 local accepted = {}
 for i = FIRST, #ARGV, WIDTH do
   local id, token_bytes, target = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
-  local head = head_of(job_prefix .. id)
+  local head = head_of(tag .. 'job:' .. id)
   if holds(head, token_bytes) and string.sub(head, 73, 88) == worker_id_bytes then
     end_attempt(batch, id, head, target, ARGV[i + 3], now_ms + tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), 0, ARGV[i + 7])
-    if target == STATE.failed and string.byte(head, 3) % 2 == 1 then
-      redis.call('SET', result_prefix .. id, ARGV[i + 8])
-      redis.call('ZADD', results_key, now_ms + result_ttl_ms, id)
-    end
+    keep_failure(id, head, target, ARGV[i + 8], results_key, now_ms + result_ttl_ms)
+    if ARGV[i + 9] ~= '' then hold_gate(ARGV[i + 9], now_ms + tonumber(ARGV[i + 10])) end
     accepted[#accepted + 1] = 1
   else
     -- A settled attempt's token stays until the next claim, so that its holder may repeat itself; a reclaimed one's does not.
     local state = string.byte(head, 2)
-    local is_repeat = #head >= 128 and string.sub(head, 57, 72) == token_bytes
+    local is_repeat = #head >= HEAD_LENGTH and string.sub(head, 57, 72) == token_bytes
       and (state == target or state ~= STATE.running and state ~= STATE.canceled and state ~= STATE.succeeded)
     accepted[#accepted + 1] = is_repeat and 1 or 0
-    if is_repeat then redis.call('SETRANGE', job_prefix .. id, 0, '\1') end
+    if is_repeat then redis.call('SETRANGE', tag .. 'job:' .. id, 0, string.char(VERSION)) end
   end
 end
-write_batch(batch, running_key, claims_prefix, names_key, wake_channel, finished_channel)
-return {'ok', accepted}
+return {'ok', accepted, write_batch(batch, running_key, wake_channel, finished_channel)}

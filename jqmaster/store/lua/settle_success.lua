@@ -1,33 +1,38 @@
 #!lua flags=allow-oom
 -- Ends running attempts as succeeded, each only for the holder of its token. A repeat of an accepted one is accepted.
 -- KEYS running:zset claims:set succeeded:zset results:zset
--- ARGV now_ms worker_id_bytes result_ttl_ms job_prefix result_prefix wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes result]
--- REPLY ok:[1 accepted, 0 stale]
+-- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes result]
+-- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before
 -- CHECKS FIRST state, token and worker of each
 -- include lib/time.lua
 -- include lib/record.lua
+-- include lib/lanes.lua
 -- include lib/settle.lua
 local running_key, claims_key, succeeded_key, results_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now_ms, worker_id_bytes, result_ttl_ms = time_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local job_prefix, result_prefix, wake_channel, finished_channel = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
-local FIRST, WIDTH = 8, 3
+local now_ms, worker_id_bytes, result_ttl_ms = time_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
+tag = ARGV[2]
+local wake_channel, finished_channel = ARGV[5], ARGV[6]
+local FIRST, WIDTH = 7, 3
 
 local accepted, ended, finished_at, results, watched = {}, {}, {}, {}, {}
 local now_bytes = struct.pack('>i8', now_ms)
 for i = FIRST, #ARGV, WIDTH do
   local id = ARGV[i]
-  local key = job_prefix .. id
-  local head = beginning(key, 87)
+  local key = tag .. 'job:' .. id
+  local head = head_of(key)
   local state = string.byte(head, 2)
-  local is_ours = #head == 88 and string.sub(head, 57, 72) == ARGV[i + 1] and string.sub(head, 73, 88) == worker_id_bytes
+  local is_ours = #head >= HEAD_LENGTH and string.sub(head, 57, 72) == ARGV[i + 1] and string.sub(head, 73, 88) == worker_id_bytes
   if is_ours and state == STATE.running then
     local flags = string.byte(head, 3)
     redis.call('SETRANGE', key, 1, string.char(STATE.succeeded, flags, 0) .. string.sub(head, 5, 32) .. now_bytes)
     ended[#ended + 1] = id
     finished_at[#finished_at + 1] = now_ms
     finished_at[#finished_at + 1] = id
+    local lane = lane_of(head)
+    lane_free(lane, id)
+    lane_counts(lane, -1, 0)
     if flags % 2 == 1 then
-      redis.call('SET', result_prefix .. id, ARGV[i + 2])
+      redis.call('SET', tag .. 'result:' .. id, ARGV[i + 2])
       results[#results + 1] = now_ms + result_ttl_ms
       results[#results + 1] = id
     end
@@ -37,13 +42,17 @@ for i = FIRST, #ARGV, WIDTH do
     local is_repeat = is_ours and state == STATE.succeeded
     accepted[#accepted + 1] = is_repeat and 1 or 0
     -- See enqueue.lua: a repeat writes, or WAIT would lie.
-    if is_repeat then redis.call('SETRANGE', key, 0, '\1') end
+    if is_repeat then redis.call('SETRANGE', key, 0, string.char(VERSION)) end
   end
 end
 each('ZREM', running_key, ended)
 each('SREM', claims_key, ended)
 add_all(succeeded_key, finished_at)
 add_all(results_key, results)
+write_lanes(nil)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
-if wake_channel ~= '' and #ended > 0 then redis.call('PUBLISH', wake_channel, 'freed:' .. uuid_text(worker_id_bytes) .. ':' .. #ended) end
-return {'ok', accepted}
+if wake_channel ~= '' and #ended > 0 then
+  redis.call('PUBLISH', wake_channel, 'freed:' .. uuid_text(worker_id_bytes) .. ':' .. #ended)
+  if has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
+end
+return {'ok', accepted, has_opened and 1 or 0}

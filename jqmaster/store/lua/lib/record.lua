@@ -1,7 +1,8 @@
 -- The head of a job's record. Offsets are those of jqmaster/store/codec.py, counted from 1 inside strings.
+local VERSION = 2
 local STATE = {scheduled = 1, ready = 2, retrying = 3, running = 4, succeeded = 6, failed = 7, canceled = 8, skipped = 9}
 local FLAG_CONFIRMED, FLAG_WATCHED = 4, 8
-local HEAD_LAST = 127  -- 0-based, for GETRANGE
+local HEAD_LENGTH, NAME_LENGTH_AT, NAME_AT = 136, 137, 138
 local NO_ID = string.rep('\0', 16)
 
 local function has_flag(flags, flag)
@@ -21,15 +22,14 @@ end
 
 -- A record's head and name; empty where it is missing or cut short.
 local function head_of(key)
-  local s = beginning(key, HEAD_LAST + 201)
-  if #s < 130 or #s < 129 + string.byte(s, 129) then return '' end
+  local s = beginning(key, HEAD_LENGTH + 200)
+  if #s < NAME_AT or #s < NAME_LENGTH_AT + string.byte(s, NAME_LENGTH_AT) then return '' end
   return s
 end
 
 -- Name of the job whose record begins with `s`, as `head_of` gives it.
 local function name_of(s)
-  local length = string.byte(s, 129)
-  return string.sub(s, 130, 129 + length)
+  return string.sub(s, NAME_AT, NAME_LENGTH_AT + string.byte(s, NAME_LENGTH_AT))
 end
 
 -- ZADD in one command; `list` alternates scores and members and never exceeds 1,000 elements (500 jobs a call).

@@ -1,0 +1,106 @@
+"""Follows changes of the constraints up: running jobs get their slots, waiting ones their lanes, gates open when it is time."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.runtime.relocation import Relocation, StaleLeadership, unless_stale
+from jqmaster.service.rules import RuleCache
+from jqmaster.store.leadership import Leadership
+from jqmaster.store.rules import RuleStore
+
+logger = logging.getLogger(__name__)
+
+POLL_MS: Final = 1_000
+# Lanes that nobody uses cost little: this often they are looked for.
+PRUNE_EVERY_S: Final = 60.0
+
+
+class RuleKeeper:
+    """Component of one leadership. `on_ready` is called when jobs may start that could not before, `on_stale` under
+    a newer epoch.
+
+    After a change nothing is claimed before every running job holds the slots that the new rules demand. Waiting
+    jobs are moved to their new lanes, the next to start first, and can be claimed as soon as they are there.
+    """
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        store: RuleStore,
+        rules: RuleCache,
+        clock: Clock,
+        *,
+        on_ready: Callable[[], None],
+        on_stale: Callable[[], None],
+    ) -> None:
+        self._epoch = leadership.epoch
+        self._store = store
+        self._rules = rules
+        self._clock = clock
+        self._on_ready = on_ready
+        self._on_stale = on_stale
+        self._wake = asyncio.Event()
+        self._loops = BackgroundLoops("rule keeper")
+        self._relocation: Relocation | None = None
+        self._pruned_at_s = clock.monotonic_s()
+
+    async def start(self) -> None:
+        self._loops.spawn("rounds", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    def wake(self, message: str) -> None:
+        """The rules changed, or a gate closed that opens by time."""
+        if message in ("rules", "gates"):
+            self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                wait_ms = await self._round()
+            except StaleLeadership:
+                self._on_stale()
+                return
+            except JqmasterError as exc:
+                logger.warning("cannot follow the constraints: %s", exc.detail)
+                wait_ms = 200
+            try:
+                async with asyncio.timeout(wait_ms / 1000):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def _round(self) -> int:
+        """Milliseconds until there is something to do."""
+        rules = await self._rules.reload()
+        if rules.settled_edition != rules.ruleset.edition:
+            if not unless_stale(await self._store.settle(self._epoch, rules)):
+                return 0
+            rules = await self._rules.reload()
+            logger.info("constraints of edition %d are in force", rules.ruleset.edition)
+            self._on_ready()
+        for cid, version in await self._store.reopened():
+            if unless_stale(await self._store.reopen(self._epoch, cid, version)):
+                self._on_ready()
+        next_ms, has_opened = unless_stale(await self._store.open_gates(self._epoch))
+        if has_opened:
+            self._on_ready()
+        if self._relocation is None or self._relocation.edition != rules.ruleset.edition:
+            self._relocation = Relocation(self._store, self._epoch, rules)
+        if not self._relocation.is_over:
+            if await self._relocation.step():
+                self._on_ready()
+            return 0
+        if self._clock.monotonic_s() - self._pruned_at_s >= PRUNE_EVERY_S:
+            self._pruned_at_s = self._clock.monotonic_s()
+            async for lanes in self._store.lane_pages():
+                if not await self._store.prune(self._epoch, lanes):
+                    raise StaleLeadership
+        return POLL_MS if next_ms < 0 else min(POLL_MS, next_ms)

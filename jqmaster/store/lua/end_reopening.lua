@@ -1,0 +1,13 @@
+#!lua flags=allow-oom
+-- All gates of a constraint were looked at after its change; unless it has changed again since.
+-- KEYS epoch:string reopened:zset
+-- ARGV epoch cid version
+-- REPLY ok | stale_epoch
+-- CHECKS FIRST epoch, the version
+-- include lib/epoch.lua
+local epoch_key, reopened_key = KEYS[1], KEYS[2]
+local epoch, cid, version = ARGV[1], ARGV[2], ARGV[3]
+
+if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if redis.call('ZSCORE', reopened_key, cid) == version then redis.call('ZREM', reopened_key, cid) end
+return {'ok'}

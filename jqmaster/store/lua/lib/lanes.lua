@@ -1,0 +1,367 @@
+-- Lanes: the ready jobs of one name under the same gates. Needs record.lua; docs/redis_keys.md tells the whole structure.
+--
+-- A gate is one limit for one key value; its first 8 characters name the constraint. Gates without a key are shared by
+-- a whole group of lanes, keyed ones close single lanes. What a gate closes lies aside at that gate, out of the way of
+-- every claim, and comes back when the gate opens. Of the lanes of one group that lie at an open gate, the first is
+-- never there: it is open, and the next follows when it has been served. So neither the closed nor their number cost.
+local tag
+local loaded_lanes, changed_lanes, known_limits, known_gates, has_holds = {}, {}, {}, {}, nil
+local has_opened = false  -- whether anything came back: the leader must hear of it
+local next_opening_ms = nil
+local NO_ROOM_LIMIT = 2 ^ 53
+local LANE_AT, CID_LENGTH, ID_LENGTH, GATE_LENGTH = 129, 8, 16, 24
+
+local function hex(bytes)
+  return (string.gsub(bytes, '.', function(c) return string.format('%02x', string.byte(c)) end))
+end
+
+local function gates_in(text)
+  local list = {}
+  for at = 1, #text, GATE_LENGTH do list[#list + 1] = string.sub(text, at, at + GATE_LENGTH - 1) end
+  return list
+end
+
+local function lane_by_id(id, name_if_lost)
+  local lane = loaded_lanes[id]
+  if lane then return lane end
+  local f = redis.call('HMGET', tag .. 'lane:' .. id, 'name', 'edition', 'group', 'shared', 'keyed', 'at', 'score', 'member')
+  lane = {id = id, is_lost = not f[1], name = f[1] or name_if_lost, edition = tonumber(f[2] or -1), group = f[3] or id,
+    shared = gates_in(f[4] or ''), keyed = gates_in(f[5] or ''), at = f[6] or '', score = tonumber(f[7] or 0), member = f[8] or '',
+    added = {}, removed = {}, jobs = 0, waiting = 0}
+  loaded_lanes[id] = lane
+  return lane
+end
+
+-- The lane of a record's head. A lane whose own key was lost is made anew without gates: it is then of no edition and
+-- is matched again by the leader.
+local function lane_of(head)
+  local id = hex(string.sub(head, LANE_AT, LANE_AT + 7))
+  local lane = loaded_lanes[id] or lane_by_id(id, name_of(head))
+  if lane.is_lost then
+    lane.is_lost = false
+    redis.call('HSET', tag .. 'lane:' .. id, 'name', lane.name, 'edition', -1, 'group', id, 'shared', '', 'keyed', '', 'at', '', 'score', 0, 'member', '')
+    redis.call('ZADD', tag .. 'lanes:' .. lane.name, -1, id)
+    redis.call('SADD', tag .. 'names', lane.name)
+  end
+  return lane
+end
+
+-- Makes a lane known as {id, name, group, shared gates, keyed gates, key values' texts}, unless it is.
+local function lane_defined(definition, edition)
+  local id = definition[1]
+  local lane = lane_by_id(id)
+  if lane.is_lost then
+    local name, group, shared, keyed = definition[2], definition[3], definition[4], definition[5]
+    lane.is_lost, lane.name, lane.edition, lane.group = false, name, edition, group
+    lane.shared, lane.keyed = gates_in(shared), gates_in(keyed)
+    redis.call('HSET', tag .. 'lane:' .. id, 'name', name, 'edition', edition, 'group', group, 'shared', shared, 'keyed', keyed, 'at', '', 'score', 0, 'member', '')
+    redis.call('ZADD', tag .. 'lanes:' .. name, edition, id)
+    redis.call('SADD', tag .. 'names', name)
+    for i, gate in ipairs(lane.keyed) do
+      redis.call('HSETNX', tag .. 'key_values:' .. string.sub(gate, 1, CID_LENGTH), gate, definition[6][i])
+    end
+  end
+  return lane
+end
+
+local function touched(lane)
+  if not lane.is_changed then
+    lane.is_changed = true
+    changed_lanes[#changed_lanes + 1] = lane
+  end
+  return lane
+end
+
+-- `jobs` counts the unfinished of a lane, `waiting` those of them that do not run.
+local function lane_counts(lane, jobs, waiting)
+  touched(lane)
+  lane.jobs, lane.waiting = lane.jobs + jobs, lane.waiting + waiting
+end
+
+local function lane_add(lane, priority, id)
+  touched(lane)
+  lane.added[#lane.added + 1] = priority
+  lane.added[#lane.added + 1] = id
+end
+
+local function lane_remove(lane, id)
+  touched(lane)
+  lane.removed[#lane.removed + 1] = id
+end
+
+-- The claim of `id` ends: its slots are free when the lanes are written.
+local function lane_free(lane, id)
+  touched(lane)
+  lane.freed = lane.freed or {}
+  lane.freed[#lane.freed + 1] = id
+end
+
+local function limits_of(cid)
+  local limits = known_limits[cid]
+  if limits == nil then
+    local f = redis.call('HMGET', tag .. 'limits:' .. cid, 'mode', 'concurrency', 'rate_limit', 'rate_period_ms', 'is_paused', 'max_backlog',
+      'is_fair', 'has_overrides', 'tracks_slots', 'tracks_starts')
+    limits = f[1] and {is_shadow = f[1] == 'shadow', concurrency = tonumber(f[2]), rate_limit = tonumber(f[3]), rate_period_ms = tonumber(f[4]),
+      is_paused = f[5] == '1', max_backlog = tonumber(f[6]), is_fair = f[7] == '1', has_overrides = f[8] == '1',
+      tracks_slots = f[9] == '1', tracks_starts = f[10] == '1'} or false
+    known_limits[cid] = limits
+  end
+  return limits
+end
+
+-- What a gate lets through now: `room` for so many starts, and `due_ms`, when it may open by time alone.
+-- A gate whose constraint is gone is open.
+local function gate_of(id, now_ms)
+  local gate = known_gates[id]
+  if gate then return gate end
+  gate = {id = id, cid = string.sub(id, 1, CID_LENGTH), room = NO_ROOM_LIMIT}
+  known_gates[id] = gate
+  local limits = limits_of(gate.cid)
+  if not limits then return gate end
+  local concurrency, rate_limit, period_ms, is_paused = limits.concurrency, limits.rate_limit, limits.rate_period_ms, limits.is_paused
+  if limits.has_overrides then
+    local override = redis.call('HGET', tag .. 'overrides:' .. gate.cid, id)
+    if override then
+      local c, r, p, z = string.match(override, '^(%d*),(%d*),(%d*),([01])$')
+      concurrency, rate_limit, period_ms = tonumber(c) or concurrency, tonumber(r) or rate_limit, tonumber(p) or period_ms
+      is_paused = is_paused or z == '1'
+    end
+  end
+  gate.tracks_slots, gate.tracks_starts, gate.is_fair, gate.is_shadow = limits.tracks_slots, limits.tracks_starts, limits.is_fair, limits.is_shadow
+  gate.period_ms = period_ms
+  local room = NO_ROOM_LIMIT
+  if concurrency then
+    gate.running, gate.concurrency = redis.call('HLEN', tag .. 'slots:' .. id), concurrency
+    room = concurrency - gate.running
+  end
+  if rate_limit then
+    -- A start counts through the whole millisecond in which its period ends: two starts that a clock of milliseconds
+    -- shows one period apart may be closer.
+    local since = now_ms - period_ms
+    local starts_key = tag .. 'starts:' .. id
+    gate.starts, gate.rate_limit = redis.call('ZCOUNT', starts_key, since, '+inf'), rate_limit
+    if gate.starts >= rate_limit then
+      local oldest = redis.call('ZRANGEBYSCORE', starts_key, since, '+inf', 'WITHSCORES', 'LIMIT', gate.starts - rate_limit, 1)
+      gate.due_ms = tonumber(oldest[2]) + period_ms + 1
+    end
+    room = math.min(room, rate_limit - gate.starts)
+  end
+  if has_holds == nil then has_holds = redis.call('EXISTS', tag .. 'holds') == 1 end
+  if has_holds then
+    local hold_ms = tonumber(redis.call('HGET', tag .. 'holds', id) or 0)
+    if hold_ms > now_ms then
+      gate.held_until_ms, gate.due_ms, room = hold_ms, math.max(gate.due_ms or 0, hold_ms), 0
+    end
+  end
+  gate.is_paused = is_paused
+  if is_paused then gate.due_ms, room = nil, 0 end
+  if limits.is_shadow then gate.shadow_room, gate.due_ms = room, nil else gate.room = room end
+  return gate
+end
+
+local function closed_gate(ids, now_ms)
+  for _, id in ipairs(ids) do
+    local gate = gate_of(id, now_ms)
+    if gate.room <= 0 then return gate end
+  end
+  return nil
+end
+
+local function opens_later(gate)
+  if gate.due_ms then
+    redis.call('ZADD', tag .. 'gates_due', gate.due_ms, gate.id)
+    next_opening_ms = math.min(next_opening_ms or gate.due_ms, gate.due_ms)
+  end
+end
+
+-- The first lane of a group that lies at a gate comes back.
+local function unpark_first(gate_id, group, name)
+  local parked_key = tag .. 'parked:' .. gate_id .. ':' .. group
+  local first = redis.call('ZRANGE', parked_key, 0, 1, 'WITHSCORES')
+  if #first < 4 then redis.call('SREM', tag .. 'waiters:' .. gate_id, 'L' .. group .. name) end
+  if not first[1] then return nil end
+  local lane = lane_by_id(string.sub(first[1], -ID_LENGTH))
+  redis.call('ZREM', parked_key, first[1])
+  redis.call('ZADD', tag .. 'open:' .. group, first[2], first[1])
+  redis.call('SADD', tag .. 'open_groups:' .. name, group)
+  redis.call('HSET', tag .. 'lane:' .. lane.id, 'at', '')
+  lane.at = ''
+  has_opened = true
+  return lane
+end
+
+local function open_gate(gate_id)
+  local came_back = {}
+  local waiters_key = tag .. 'waiters:' .. gate_id
+  for _, waiter in ipairs(redis.call('SMEMBERS', waiters_key)) do
+    local group, name = string.sub(waiter, 2, ID_LENGTH + 1), string.sub(waiter, ID_LENGTH + 2)
+    if string.sub(waiter, 1, 1) == 'G' then
+      redis.call('SADD', tag .. 'open_groups:' .. name, group)
+      redis.call('SREM', waiters_key, waiter)
+      has_opened = true
+    else
+      came_back[#came_back + 1] = unpark_first(gate_id, group, name)
+    end
+  end
+  return came_back
+end
+
+-- A lane that was open is so no more: whom it stood for at its other gates comes next.
+local function succeeded_by(lane, except_gate_id)
+  local came_back = {}
+  for _, gate_id in ipairs(lane.keyed) do
+    if gate_id ~= except_gate_id then came_back[#came_back + 1] = unpark_first(gate_id, lane.group, lane.name) end
+  end
+  return came_back
+end
+
+local function park(lane, gate)
+  redis.call('ZREM', tag .. 'open:' .. lane.group, lane.member)
+  redis.call('ZADD', tag .. 'parked:' .. gate.id .. ':' .. lane.group, lane.score, lane.member)
+  redis.call('SADD', tag .. 'waiters:' .. gate.id, 'L' .. lane.group .. lane.name)
+  redis.call('HSET', tag .. 'lane:' .. lane.id, 'at', gate.id)
+  lane.at = gate.id
+  opens_later(gate)
+  return succeeded_by(lane, gate.id)
+end
+
+local function close_group(group, name, gate)
+  redis.call('SREM', tag .. 'open_groups:' .. name, group)
+  redis.call('SADD', tag .. 'waiters:' .. gate.id, 'G' .. group .. name)
+  opens_later(gate)
+end
+
+-- Where a lane stands within its priority: by the age of its first job; under a fair constraint not before the
+-- instant at which its key was last served.
+local function order_of(lane, first_id)
+  local order = first_id
+  for _, gate_id in ipairs(lane.keyed) do
+    local cid = string.sub(gate_id, 1, CID_LENGTH)
+    local limits = limits_of(cid)
+    if limits and limits.is_fair and not limits.is_shadow then
+      local gate = known_gates[gate_id]
+      local served = gate and gate.served or redis.call('HGET', tag .. 'served:' .. cid, gate_id)
+      if served and served > order then order = served end
+    end
+  end
+  return order
+end
+
+-- Puts the lane where its first job belongs.
+local function replace_lane(lane)
+  local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0, 'WITHSCORES')
+  local index_key = lane.at == '' and tag .. 'open:' .. lane.group or tag .. 'parked:' .. lane.at .. ':' .. lane.group
+  if not first[1] then
+    if lane.member == '' then return end
+    redis.call('ZREM', index_key, lane.member)
+    redis.call('HSET', tag .. 'lane:' .. lane.id, 'at', '', 'member', '')
+    local was_open = lane.at == ''
+    lane.at, lane.member = '', ''
+    if was_open then succeeded_by(lane, nil) end
+    return
+  end
+  local score, member = tonumber(first[2]), order_of(lane, first[1]) .. lane.id
+  if score == lane.score and member == lane.member then return end
+  if lane.member ~= '' then redis.call('ZREM', index_key, lane.member) end
+  if lane.at == '' then redis.call('SADD', tag .. 'open_groups:' .. lane.name, lane.group) end
+  redis.call('ZADD', index_key, score, member)
+  redis.call('HSET', tag .. 'lane:' .. lane.id, 'score', score, 'member', member)
+  lane.score, lane.member = score, member
+end
+
+local function may_come_first(lane)
+  if #lane.removed > 0 or lane.member == '' then return true end
+  local first = string.sub(lane.member, 1, -ID_LENGTH - 1)
+  for i = 1, #lane.added, 2 do
+    local score = tonumber(lane.added[i])
+    if score < lane.score or (score == lane.score and lane.added[i + 1] < first) then return true end
+  end
+  return false
+end
+
+-- Lanes with keys come in any number and go with their last job; the others are few, and the leader removes them.
+local function drop_lane(lane)
+  redis.call('UNLINK', tag .. 'lane:' .. lane.id)
+  redis.call('ZREM', tag .. 'lanes:' .. lane.name, lane.id)
+  if redis.call('EXISTS', tag .. 'lanes:' .. lane.name) == 0 then redis.call('SREM', tag .. 'names', lane.name) end
+  for _, list in ipairs({lane.shared, lane.keyed}) do
+    for _, gate_id in ipairs(list) do
+      local cid = string.sub(gate_id, 1, CID_LENGTH)
+      local waiting = redis.call('ZSCORE', tag .. 'gates:' .. cid, gate_id)
+      if waiting and tonumber(waiting) <= 0 and redis.call('EXISTS', tag .. 'slots:' .. gate_id) == 0 then
+        redis.call('ZREM', tag .. 'gates:' .. cid, gate_id)
+        redis.call('HDEL', tag .. 'key_values:' .. cid, gate_id)
+      end
+    end
+  end
+end
+
+-- Writes what was gathered; call it once, after the records. `freed_tokens` (of starts that never were) may be nil.
+local function write_lanes(unstarted_tokens)
+  local freed, waiting = {}, {}
+  for _, lane in ipairs(changed_lanes) do
+    each('ZREM', tag .. 'ready:' .. lane.id, lane.removed)
+    add_all(tag .. 'ready:' .. lane.id, lane.added)
+    for _, list in ipairs({lane.shared, lane.keyed}) do
+      for _, gate_id in ipairs(list) do
+        if lane.waiting ~= 0 then waiting[gate_id] = (waiting[gate_id] or 0) + lane.waiting end
+        if lane.freed then
+          local ids = freed[gate_id] or {}
+          freed[gate_id] = ids
+          for _, id in ipairs(lane.freed) do ids[#ids + 1] = id end
+        end
+      end
+    end
+  end
+  for gate_id, delta in pairs(waiting) do redis.call('ZINCRBY', tag .. 'gates:' .. string.sub(gate_id, 1, CID_LENGTH), delta, gate_id) end
+  for _, lane in ipairs(changed_lanes) do
+    if lane.has_moved or ((#lane.added > 0 or #lane.removed > 0) and may_come_first(lane)) then replace_lane(lane) end
+  end
+  for gate_id, ids in pairs(freed) do
+    redis.call('HDEL', tag .. 'slots:' .. gate_id, unpack(ids))
+    if unstarted_tokens then each('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) end
+    open_gate(gate_id)
+  end
+  for _, lane in ipairs(changed_lanes) do
+    if lane.jobs ~= 0 and redis.call('HINCRBY', tag .. 'lane:' .. lane.id, 'jobs', lane.jobs) <= 0 and #lane.keyed > 0 then drop_lane(lane) end
+  end
+end
+
+-- A claim's gates: `slots` and `starts` are taken by it.
+local function take_gates(lane, id, token_bytes, now_ms, slots, starts)
+  for _, list in ipairs({lane.shared, lane.keyed}) do
+    for _, gate_id in ipairs(list) do
+      local gate = gate_of(gate_id, now_ms)
+      if gate.tracks_slots then
+        slots[gate_id] = slots[gate_id] or {}
+        table.insert(slots[gate_id], id)
+        table.insert(slots[gate_id], token_bytes)
+      end
+      if gate.tracks_starts then
+        starts[gate_id] = starts[gate_id] or {}
+        table.insert(starts[gate_id], now_ms)
+        table.insert(starts[gate_id], token_bytes)
+      end
+    end
+  end
+end
+
+local function write_gates(slots, starts, now_ms)
+  for gate_id, list in pairs(slots) do redis.call('HSET', tag .. 'slots:' .. gate_id, unpack(list)) end
+  for gate_id, list in pairs(starts) do
+    local key, period_ms = tag .. 'starts:' .. gate_id, gate_of(gate_id, now_ms).period_ms or 0
+    redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - period_ms))
+    redis.call('ZADD', key, unpack(list))
+    -- What is older than the period says nothing more, whoever's clock moved.
+    redis.call('PEXPIRE', key, period_ms + 1000)
+  end
+end
+
+-- Nothing passes this gate before `until_ms`; a longer hold stays.
+local function hold_gate(gate_id, until_ms)
+  local held = tonumber(redis.call('HGET', tag .. 'holds', gate_id) or 0)
+  if until_ms > held then
+    redis.call('HSET', tag .. 'holds', gate_id, string.format('%.0f', until_ms))
+    redis.call('ZADD', tag .. 'gates_due', until_ms, gate_id)
+  end
+end

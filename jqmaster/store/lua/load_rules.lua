@@ -1,0 +1,10 @@
+#!lua flags=no-writes
+-- All constraints and their edition, at one instant.
+-- KEYS rules:hash constraints:hash
+-- ARGV
+-- REPLY ok:version,edition,settled edition,[name document]
+-- CHECKS FIRST nothing; it writes nothing
+local rules_key, constraints_key = KEYS[1], KEYS[2]
+
+local rules = redis.call('HMGET', rules_key, 'version', 'edition', 'settled')
+return {'ok', tonumber(rules[1] or 0), tonumber(rules[2] or 0), tonumber(rules[3] or 0), redis.call('HGETALL', constraints_key)}

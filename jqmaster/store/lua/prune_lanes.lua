@@ -1,0 +1,24 @@
+#!lua flags=allow-oom
+-- Removes lanes without keys that have no unfinished job (those with keys go with their last job), and their name with the last of them.
+-- KEYS epoch:string
+-- ARGV tag epoch [+ lane]
+-- REPLY ok:removed | stale_epoch
+-- CHECKS FIRST epoch, then that each lane is empty
+-- include lib/record.lua
+-- include lib/epoch.lua
+-- include lib/lanes.lua
+local epoch_key, epoch = KEYS[1], ARGV[2]
+tag = ARGV[1]
+local FIRST = 3
+
+if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+local removed = 0
+for i = FIRST, #ARGV do
+  local lane = lane_by_id(ARGV[i])
+  local jobs = redis.call('HGET', tag .. 'lane:' .. lane.id, 'jobs')
+  if not lane.is_lost and tonumber(jobs or 0) <= 0 and redis.call('EXISTS', tag .. 'ready:' .. lane.id) == 0 then
+    drop_lane(lane)
+    removed = removed + 1
+  end
+end
+return {'ok', removed}

@@ -1,0 +1,55 @@
+#!lua flags=allow-oom
+-- Puts unfinished jobs into the lanes that the rules of this edition give them. One that runs holds its slots from now on where the new lane says, whether there is room or not.
+-- KEYS epoch:string rules:hash damaged:set
+-- ARGV now_ms tag epoch edition lanes(MessagePack, as in enqueue.lua) [+ id old_lane_bytes lane(its number, from 1; 0: its record cannot be read) new_lane_bytes]
+-- REPLY ok:moved | stale_epoch | stale_rules
+-- CHECKS FIRST epoch, the edition of the rules, then state and lane of each
+-- include lib/time.lua
+-- include lib/record.lua
+-- include lib/epoch.lua
+-- include lib/lanes.lua
+local epoch_key, rules_key, damaged_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, epoch, edition, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], cmsgpack.unpack(ARGV[5])
+tag = ARGV[2]
+local FIRST, WIDTH = 6, 4
+
+if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
+local moved, slots, starts = 0, {}, {}
+for i = FIRST, #ARGV, WIDTH do
+  local id, old_bytes, number = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
+  local key = tag .. 'job:' .. id
+  local head = head_of(key)
+  local state = string.byte(head, 2)
+  if number == 0 then
+    local old = lane_by_id(hex(old_bytes))
+    if redis.call('ZSCORE', tag .. 'ready:' .. old.id, id) then
+      lane_remove(old, id)
+      lane_counts(old, -1, -1)
+      redis.call('SADD', damaged_key, id)
+      moved = moved + 1
+    end
+  elseif #head >= HEAD_LENGTH and string.sub(head, LANE_AT, LANE_AT + 7) == old_bytes and state <= STATE.running then
+    local old, lane = lane_of(head), lane_defined(definitions[number], tonumber(edition))
+    if old.id ~= lane.id then
+      redis.call('SETRANGE', key, LANE_AT - 1, ARGV[i + 3])
+      local waiting = state == STATE.running and 0 or 1
+      lane_counts(old, -1, -waiting)
+      lane_counts(lane, 1, waiting)
+      if state == STATE.ready then
+        lane_remove(old, id)
+        lane_add(lane, struct.unpack('>i4', head, 89), id)
+      elseif state == STATE.running then
+        lane_free(old, id)
+        local token_bytes, started_at_ms = string.sub(head, 57, 72), int64(head, 25)
+        take_gates(lane, id, token_bytes, started_at_ms, slots, starts)
+      end
+      moved = moved + 1
+    end
+  end
+end
+write_lanes(nil)
+-- After the old slots were freed: a gate may be in both lanes.
+known_gates = {}
+write_gates(slots, starts, now_ms)
+return {'ok', moved}

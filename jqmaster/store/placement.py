@@ -1,0 +1,76 @@
+"""Which lane a job belongs to, and how scripts are told of lanes that they may not know yet."""
+
+from typing import Any
+
+import msgspec
+
+from jqmaster.domain.constraint import Ruleset
+from jqmaster.domain.job import Job, JobSpec
+from jqmaster.domain.lane import Lane, lane_of, lane_of_name
+from jqmaster.domain.matcher import JobFields
+from jqmaster.store import codec
+
+_decoder = msgspec.msgpack.Decoder()
+
+
+def _decode(argument: bytes) -> Any:
+    return _decoder.decode(argument)
+
+
+def fields_of(job: JobSpec | Job) -> JobFields:
+    """What matchers may read of a job; its argument is decoded when one does."""
+    return JobFields(
+        name=job.name,
+        priority=job.priority,
+        tags=job.tags,
+        max_retry=job.max_retry,
+        timeout_s=job.timeout_ms / 1000,
+        keep_result=job.keep_result,
+        headers=job.headers,
+        argument=job.argument,
+        decode=_decode,
+    )
+
+
+def lane_of_spec(rules: Ruleset, spec: JobSpec) -> Lane:
+    """The lane of a new job."""
+    return lane_of_name(rules, spec.name) or lane_of(rules, fields_of(spec))
+
+
+def lane_of_job(rules: Ruleset, job: Job) -> Lane:
+    """The lane of a job that exists; it must have been read with its argument."""
+    return lane_of_name(rules, job.name) or lane_of(rules, fields_of(job))
+
+
+class LaneTable:
+    """The lanes of one call: jobs name them by number."""
+
+    def __init__(self, *lanes: Lane) -> None:
+        self._numbers: dict[bytes, int] = {}
+        self._lanes: list[Lane] = []
+        for lane in lanes:
+            self.number(lane)
+
+    def number(self, lane: Lane) -> int:
+        """From 1, as Lua counts."""
+        number = self._numbers.get(lane.id)
+        if number is None:
+            self._lanes.append(lane)
+            number = self._numbers[lane.id] = len(self._lanes)
+        return number
+
+    def packed(self) -> bytes:
+        """`[[id, name, group, shared gates, keyed gates, [texts of key values]]]`, as enqueue.lua takes it."""
+        return codec.pack(
+            [
+                [
+                    lane.id.hex(),
+                    lane.name,
+                    lane.group,
+                    "".join([gate.id for gate in lane.shared]),
+                    "".join([gate.id for gate in lane.keyed]),
+                    [gate.text for gate in lane.keyed],
+                ]
+                for lane in self._lanes
+            ]
+        )

@@ -1,0 +1,393 @@
+"""Constraints in the store: their documents, the limits that scripts read, and what follows a change of them.
+
+All methods raise what `JobStore` raises.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import msgpack
+
+from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, Rate, Ruleset, gate_id, key_value
+from jqmaster.domain.lane import Lane, lane_of_name
+from jqmaster.domain.matcher import parse_matcher, parse_path
+from jqmaster.errors import DamagedError
+from jqmaster.store import codec
+from jqmaster.store.jobs import HEAD_READ, MAX_PER_CALL, JobStore
+from jqmaster.store.placement import LaneTable, lane_of_job
+from jqmaster.store.scripts import Arg
+from jqmaster.store.shard import Shard
+
+ETAG_LENGTH: Final = 16
+MAX_AUDIT_ENTRIES: Final = 100_000
+# Each opened gate may put several lanes in order.
+GATES_PER_CALL: Final = 100
+# Arguments may be large: so many whole records are read at once.
+RECORDS_PER_READ: Final = 100
+LANES_PER_READ: Final = 100
+NO_LANES: Final[Mapping[str, "OldLane"]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConstraint:
+    """`etag` changes with every change."""
+
+    constraint: Constraint
+    etag: str
+    created_at_ms: int
+    changed_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All constraints at one instant. `version` counts every change, the ruleset's `edition` those that have jobs
+    matched again; `settled_edition` is the one in force."""
+
+    version: int
+    settled_edition: int
+    stored: tuple[StoredConstraint, ...]
+    ruleset: Ruleset
+
+    def named(self, name: str) -> StoredConstraint | None:
+        return next((s for s in self.stored if s.constraint.name == name), None)
+
+    def of_gate(self, gate: str) -> Constraint | None:
+        """The constraint that a gate belongs to."""
+        return next((s.constraint for s in self.stored if gate.startswith(s.constraint.cid)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one constraint, made on what was read as `expected_etag` (empty: there was none).
+
+    `new` None removes it. `is_rematched`: every unfinished job has to be matched again. `audit_entry` is a packed map.
+    """
+
+    name: str
+    expected_etag: str
+    new: StoredConstraint | None
+    old: Constraint | None
+    is_rematched: bool
+    audit_entry: bytes
+
+
+class OldLane(NamedTuple):
+    """A lane of an older edition."""
+
+    id: str
+    name: str
+
+
+class Moved(NamedTuple):
+    """How many jobs went to other lanes; -1, and so false: the rules changed meanwhile."""
+
+    jobs: int
+
+    def __bool__(self) -> bool:
+        return self.jobs >= 0
+
+
+class RuleStore:
+    """Constraints of one shard."""
+
+    def __init__(self, shard: Shard, jobs: JobStore) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+        self._jobs = jobs
+
+    # --- reading
+
+    async def versions(self) -> tuple[int, int, int]:
+        """Version, edition, and the edition in force."""
+        version, edition, settled = await self._client.command(
+            "HMGET", self._keys.rules, "version", "edition", "settled"
+        )
+        return int(version or 0), int(edition or 0), int(settled or 0)
+
+    async def load(self) -> Rules:
+        """The constraints as they are; one whose document cannot be read raises DamagedError."""
+        _, (version, edition, settled, flat) = await self._client.run(
+            "load_rules", (self._keys.rules, self._keys.constraints), ()
+        )
+        stored = [_decode(flat[n].decode(), flat[n + 1]) for n in range(0, len(flat), 2)]
+        stored.sort(key=lambda s: s.constraint.name)
+        return Rules(version, settled, tuple(stored), Ruleset(edition, [s.constraint for s in stored]))
+
+    # --- changing
+
+    async def change(self, change: Change) -> bool:
+        """False when somebody else changed it since it was read."""
+        k, new = self._keys, change.new
+        cid = new.constraint.cid if new else ""
+        old_cid = (
+            change.old.cid
+            if change.old and (new is None or change.old.cid != cid or not new.constraint.enabled)
+            else ""
+        )
+        limits: list[Arg] = []
+        overrides: list[Arg] = []
+        if new and new.constraint.enabled:
+            limits, overrides = _limit_fields(new.constraint), _override_fields(new.constraint)
+        word, _ = await self._client.run(
+            "put_constraint",
+            (k.rules, k.constraints, k.limits(cid), k.limits(old_cid), k.overrides(cid), k.overrides(old_cid), k.reopened,
+             k.audit),
+            (self._shard.now_arg, change.name, change.expected_etag, _encode(new) if new else b"", cid, old_cid,
+             int(change.is_rematched), change.audit_entry, MAX_AUDIT_ENTRIES, k.wake_channel, codec.pack(limits),
+             codec.pack(overrides)),
+        )  # fmt: skip
+        self._shard.woke("rules")
+        return word == "ok"
+
+    # --- following a change up (leader only); each returns None under a stale epoch
+
+    async def settle(self, epoch: str, rules: Rules) -> bool | None:
+        """Gives every running job the slots that the rules demand, then puts them in force. False: they changed
+        meanwhile."""
+        # Nothing is claimed until then, so that no other job can begin to run.
+        running = [raw.decode() for raw in await self._client.command("ZRANGE", self._keys.running, 0, -1)]
+        for start in range(0, len(running), MAX_PER_CALL):
+            if not (done := await self.move(epoch, rules, running[start : start + MAX_PER_CALL])):
+                return None if done is None else False
+        word, _ = await self._client.run(
+            "settle_rules", (self._keys.epoch, self._keys.rules), (epoch, rules.ruleset.edition)
+        )
+        return None if word == "stale_epoch" else word == "ok"
+
+    async def move(
+        self, epoch: str, rules: Rules, job_ids: Sequence[str], lanes: Mapping[str, "OldLane"] = NO_LANES
+    ) -> "Moved | None":
+        """Puts up to MAX_PER_CALL unfinished jobs into the lanes that the rules give them; `lanes` tells where those
+        were found that are ready."""
+        k, table = self._keys, LaneTable()
+        args: list[Arg] = []
+        async for job_id, old_lane, lane in self._placed(rules.ruleset, job_ids, lanes):
+            if lane is None:
+                args += (job_id, old_lane, 0, b"")
+            elif lane.id != old_lane:
+                args += (job_id, old_lane, table.number(lane), lane.id)
+        if not args:
+            return Moved(0)
+        word, data = await self._client.run(
+            "relane",
+            (k.epoch, k.rules, k.damaged),
+            (self._shard.now_arg, k.tag, epoch, rules.ruleset.edition, table.packed(), *args),
+        )
+        return None if word == "stale_epoch" else Moved(data[0] if word == "ok" else -1)
+
+    async def _placed(
+        self, ruleset: Ruleset, job_ids: Sequence[str], lanes: Mapping[str, "OldLane"]
+    ) -> AsyncIterator[tuple[str, bytes, Lane | None]]:
+        """Each job with its old lane and its new one, None where its record cannot be read."""
+        unread = []
+        for job_id in job_ids:
+            old = lanes.get(job_id)
+            lane = lane_of_name(ruleset, old.name) if old else None
+            if old and lane:
+                yield job_id, bytes.fromhex(old.id), lane
+            else:
+                unread.append(job_id)
+        end = -1 if "argument" in ruleset.reads else HEAD_READ - 1
+        for start in range(0, len(unread), RECORDS_PER_READ):
+            page = unread[start : start + RECORDS_PER_READ]
+            records = await self._client.pipeline(
+                [("GETRANGE", self._keys.job(job_id), 0, end) for job_id in page], skip_damaged=True
+            )
+            for job_id, record in zip(page, records, strict=True):
+                job = await self._jobs.job_or_none(job_id, record) if record else None
+                if job:
+                    yield job_id, job.lane_id, lane_of_job(ruleset, job)
+                elif old := lanes.get(job_id):
+                    yield job_id, bytes.fromhex(old.id), None
+
+    async def older_lanes(self, edition: int) -> list["OldLane"]:
+        """Lanes of older editions, those first whose jobs would be the next to start."""
+        lanes: list[OldLane] = []
+        for raw in await self._client.command("SMEMBERS", self._keys.names):
+            name = raw.decode()
+            found = await self._client.command("ZRANGEBYSCORE", self._keys.lanes(name), "-inf", f"({edition}")
+            lanes += [OldLane(lane.decode(), name) for lane in found]
+        order: dict[OldLane, tuple[bool, float, bytes]] = {}
+        for start in range(0, len(lanes), MAX_PER_CALL):
+            page = lanes[start : start + MAX_PER_CALL]
+            replies = await self._client.pipeline(
+                [("HMGET", self._keys.lane(lane.id), "at", "score", "member") for lane in page]
+            )
+            for lane, (at, score, member) in zip(page, replies, strict=True):
+                order[lane] = (bool(at) or not member, float(score or 0), member or b"")
+        return sorted(lanes, key=order.__getitem__)
+
+    async def ready_in(self, lanes: Sequence["OldLane"], count: int) -> list[list[str]]:
+        """The first `count` jobs of each."""
+        replies = await self._client.pipeline(
+            [("ZRANGE", self._keys.ready(lane.id), 0, count - 1) for lane in lanes]
+        )
+        return [[raw.decode() for raw in reply] for reply in replies]
+
+    async def waiting_for_time(self) -> AsyncIterator[list[str]]:
+        """Pages of the jobs that wait for a time; those that were there all along are all among them."""
+        for index in (self._keys.scheduled, self._keys.retrying):
+            cursor = b"0"
+            while True:
+                cursor, flat = await self._client.command("ZSCAN", index, cursor, "COUNT", RECORDS_PER_READ)
+                ids = [raw.decode() for raw in flat[::2]]
+                for start in range(0, len(ids), MAX_PER_CALL):
+                    yield ids[start : start + MAX_PER_CALL]
+                if cursor == b"0":
+                    break
+
+    async def prune(self, epoch: str, lanes: Sequence[str]) -> bool:
+        """Removes those of the lanes that have no unfinished job. False under a stale epoch."""
+        for start in range(0, len(lanes), LANES_PER_READ):
+            word, _ = await self._client.run(
+                "prune_lanes",
+                (self._keys.epoch,),
+                (self._keys.tag, epoch, *lanes[start : start + LANES_PER_READ]),
+            )
+            if word != "ok":
+                return False
+        return True
+
+    async def lane_pages(self) -> AsyncIterator[list[str]]:
+        """All lanes of all names, in pages."""
+        for name in await self._client.command("SMEMBERS", self._keys.names):
+            cursor = b"0"
+            while True:
+                cursor, flat = await self._client.command(
+                    "ZSCAN", self._keys.lanes(name.decode()), cursor, "COUNT", LANES_PER_READ
+                )
+                yield [raw.decode() for raw in flat[::2]]
+                if cursor == b"0":
+                    break
+
+    async def reopened(self) -> list[tuple[str, int]]:
+        """Constraints whose gates have to be looked at again, and since which version."""
+        flat = await self._client.command("ZRANGE", self._keys.reopened, 0, -1, "WITHSCORES")
+        return [(flat[n].decode(), int(flat[n + 1])) for n in range(0, len(flat), 2)]
+
+    async def reopen(self, epoch: str, cid: str, version: int) -> bool | None:
+        """Lets what lies aside at the gates of this constraint through to be looked at again; True where there was
+        any."""
+        cursor, has_opened = b"0", False
+        while True:
+            cursor, flat = await self._client.command(
+                "ZSCAN", self._keys.gates(cid), cursor, "COUNT", GATES_PER_CALL
+            )
+            gates = [raw.decode() for raw in flat[::2]]
+            for start in range(0, len(gates), GATES_PER_CALL):
+                opened = await self.open_gates(epoch, gates[start : start + GATES_PER_CALL])
+                if opened is None:
+                    return None
+                has_opened = has_opened or opened[1]
+            if cursor == b"0":
+                break
+        await self._client.run(
+            "end_reopening", (self._keys.epoch, self._keys.reopened), (epoch, cid, version)
+        )
+        return has_opened
+
+    async def open_gates(self, epoch: str, gates: Sequence[str] = ()) -> tuple[int, bool] | None:
+        """Opens these and those whose time has come. Milliseconds until the next one opens by time (-1: none), and
+        whether jobs may start that could not before."""
+        k = self._keys
+        while True:
+            word, data = await self._client.run(
+                "open_gates",
+                (k.epoch, k.gates_due, k.holds),
+                (self._shard.now_arg, k.tag, epoch, GATES_PER_CALL, *gates),
+            )
+            if word != "ok":
+                return None
+            by_time, next_ms, has_opened = data
+            if by_time < GATES_PER_CALL:
+                return next_ms, bool(has_opened)
+            gates = ()
+
+
+def _limit_fields(constraint: Constraint) -> list[Arg]:
+    rate, counted = constraint.rate, constraint.counted
+    fields: Mapping[str, Arg | None] = {
+        "mode": str(constraint.mode),
+        "concurrency": constraint.concurrency,
+        "rate_limit": rate.limit if rate else None,
+        "rate_period_ms": rate.period_ms if rate else None,
+        "is_paused": int(bool(constraint.paused)),
+        "max_backlog": constraint.max_backlog,
+        "is_fair": int(constraint.fair),
+        "has_overrides": int(bool(constraint.overrides)),
+        "tracks_slots": int(counted.slots),
+        "tracks_starts": int(counted.starts),
+    }
+    return [part for name, value in fields.items() if value is not None for part in (name, str(value))]
+
+
+def _override_fields(constraint: Constraint) -> list[Arg]:
+    fields: list[Arg] = []
+    for override in constraint.overrides:
+        own = override.limits
+        rate = own.rate
+        fields += (
+            gate_id(constraint.cid, key_value(override.value)),
+            f"{own.concurrency or ''},{rate.limit if rate else ''},{rate.period_ms if rate else ''},{int(own.paused)}",
+        )
+    return fields
+
+
+def _encode(stored: StoredConstraint) -> bytes:
+    c = stored.constraint
+    document = {
+        "cid": c.cid,
+        "enabled": c.enabled,
+        "mode": str(c.mode),
+        "matcher": c.matcher.document,
+        "key": None if c.key is None else str(c.key),
+        "concurrency": c.concurrency,
+        "rate": _pair(c.rate),
+        "paused": c.paused,
+        "max_backlog": c.max_backlog,
+        "fair": c.fair,
+        "overrides": [
+            [o.value, o.limits.concurrency, _pair(o.limits.rate), o.limits.paused] for o in c.overrides
+        ],
+        "created_at_ms": stored.created_at_ms,
+        "changed_at_ms": stored.changed_at_ms,
+    }
+    return stored.etag.encode() + codec.pack(document)
+
+
+def _decode(name: str, raw: bytes) -> StoredConstraint:
+    try:
+        document: dict[str, Any] = msgpack.unpackb(raw[ETAG_LENGTH:])
+        key = document["key"]
+        constraint = Constraint(
+            name=name,
+            cid=document["cid"],
+            matcher=parse_matcher(document["matcher"]),
+            enabled=document["enabled"],
+            mode=Mode(document["mode"]),
+            key=None if key is None else parse_path(key),
+            concurrency=document["concurrency"],
+            rate=_rate(document["rate"]),
+            paused=document["paused"],
+            max_backlog=document["max_backlog"],
+            fair=document["fair"],
+            overrides=tuple(
+                Override(value, Limits(concurrency, _rate(rate), paused))
+                for value, concurrency, rate, paused in document["overrides"]
+            ),
+        )
+        return StoredConstraint(
+            constraint, raw[:ETAG_LENGTH].decode(), document["created_at_ms"], document["changed_at_ms"]
+        )
+    except (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException) as exc:
+        raise DamagedError(f"constraint {name}: its document cannot be read") from exc
+
+
+def _pair(rate: Rate | None) -> list[int] | None:
+    return None if rate is None else [rate.limit, rate.period_ms]
+
+
+def _rate(pair: list[int] | None) -> Rate | None:
+    return None if pair is None else Rate(*pair)
