@@ -31,11 +31,14 @@ from jqmaster.runtime.store_gauge import StoreGauge
 from jqmaster.runtime.sweeper import Sweeper
 from jqmaster.runtime.watchdog import Watchdog
 from jqmaster.runtime.worker_client import WorkerClient
+from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.jobs import JobService
 from jqmaster.service.rules import RuleCache
 from jqmaster.service.waiters import FinishWaiters
+from jqmaster.service.why import WhyService
 from jqmaster.service.workers import WorkerService
 from jqmaster.store import generation
+from jqmaster.store.audit import AuditStore
 from jqmaster.store.client import StoreClient
 from jqmaster.store.events import EventListener
 from jqmaster.store.inspect import Inspector
@@ -45,6 +48,8 @@ from jqmaster.store.leadership import Leadership, LeadershipStore
 from jqmaster.store.probe import probe, require
 from jqmaster.store.rules import RuleStore
 from jqmaster.store.shard import Shard
+from jqmaster.store.usage import UsageStore
+from jqmaster.store.why import WhyStore
 from jqmaster.store.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
@@ -122,7 +127,19 @@ class Master:
         services = Services(
             settings=settings,
             jobs=self._job_service,
-            workers=WorkerService(self._workers, self._jobs, self._worker_client),
+            why=WhyService(
+                WhyStore(shard, self._jobs),
+                self._workers,
+                self._rules,
+                stale_ms=round(settings.worker_stale_s * 1000),
+                deadline_extra_ms=settings.offer_ms + round(settings.timeout_grace_s * 1000),
+                reach=lambda: self._fleet.reach() if self.leader.leadership else None,
+            ),
+            workers=WorkerService(self._workers, self._jobs, self._rules, self._worker_client),
+            constraints=ConstraintService(
+                self._rule_store, self._rules, UsageStore(shard, self._jobs), clock, self._store_time_ms
+            ),
+            audit=AuditStore(shard),
             admit_url=self._admit_url,
             condition=self._condition,
             breakers=lambda: self._fleet.breaker_states() if self.leader.leadership else {},

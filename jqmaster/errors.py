@@ -61,6 +61,12 @@ class ConflictError(JqmasterError):
     code = "conflict"
 
 
+class PreconditionFailedError(JqmasterError):
+    """It is not, or no longer, as the caller said that it must be."""
+
+    code = "precondition_failed"
+
+
 class TooLargeError(JqmasterError):
     """A body, an argument or a structure is over its limit."""
 

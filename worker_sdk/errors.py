@@ -8,11 +8,16 @@ MAX_RETRY_AFTER_S: Final = 7 * 86_400.0
 
 
 class Defer(Exception):  # noqa: N818 - an order, not an error
-    """Not now: the job comes back after `retry_after_s`, and no retry is consumed."""
+    """Not now: the job comes back after `retry_after_s`, and no retry is consumed.
 
-    def __init__(self, retry_after_s: float) -> None:
+    `hold`: until then no other job passes that constraint either. `("NAME", value)` holds one value of its key, "NAME"
+    a constraint without a key; one that does not exist holds nothing.
+    """
+
+    def __init__(self, retry_after_s: float, *, hold: str | tuple[str, Any] | None = None) -> None:
         super().__init__(f"deferred for {retry_after_s} s")
         self.retry_after_s = min(max(0.0, float(retry_after_s)), MAX_RETRY_AFTER_S)
+        self.hold = hold
 
 
 class Retry(Exception):  # noqa: N818

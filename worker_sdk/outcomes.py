@@ -44,10 +44,20 @@ def failure(
     return fields
 
 
+def deferred(order: Defer) -> Fields:
+    fields: Fields = {"type": "deferred", "retry_after": order.retry_after_s}
+    if isinstance(order.hold, str):
+        fields["hold"] = {"constraint": order.hold}
+    elif order.hold is not None:
+        constraint, key = order.hold
+        fields["hold"] = {"constraint": constraint, "key": key}
+    return fields
+
+
 def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
     """What `exc` means for the job by the handler's policies; without one that fits, a failure that is retried."""
     if isinstance(exc, Defer):
-        return {"type": "deferred", "retry_after": exc.retry_after_s}
+        return deferred(exc)
     if isinstance(exc, Discard):
         return failure(_text(exc), should_retry=False)
     if isinstance(exc, Retry):

@@ -8,6 +8,19 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 JobState = Literal["scheduled", "ready", "retrying", "running", "succeeded", "failed", "canceled", "skipped"]
+Mode = Literal["enforce", "shadow"]
+
+
+class AheadVerdict(TypedDict):
+    """Jobs that may start come before it."""
+
+    code: Literal["ahead"]
+    # A sentence for the person on call.
+    text: str
+    count: int
+    bound: Literal["exact", "at_least", "about"]
+    # Those of other names that the same workers take, by name.
+    others: dict[str, int]
 
 
 class AttemptView(TypedDict):
@@ -22,6 +35,29 @@ class AttemptView(TypedDict):
     message: str | None
     # Any value. In JSON, binary is {"$bin": base64}.
     error: Any
+
+
+class AuditEntryView(TypedDict):
+    """One change. `before` null: there was nothing; `after` null: nothing is left."""
+
+    id: str
+    at: str
+    # The first 8 digits of the SHA-256 of the token; `local` without tokens.
+    who: str
+    # constraint.put, constraint.delete, constraint.value; more may come.
+    action: str
+    # What was changed, such as the name of a constraint.
+    target: str
+    before: Any
+    after: Any
+
+
+class AuditPage(TypedDict):
+    """Newest first. A page may be short, even empty, while `next_cursor` says that there is more."""
+
+    entries: list[AuditEntryView]
+    # Null: that was all.
+    next_cursor: str | None
 
 
 class BulkAnswer(TypedDict):
@@ -83,6 +119,109 @@ class ClaimView(TypedDict):
     token: str
 
 
+class ConstraintDetail(TypedDict):
+    """A constraint, and what it does now."""
+
+    name: str
+    enabled: bool
+    mode: Mode
+    matcher: Matcher
+    key: str | None
+    concurrency: int | None
+    rate: RateView | None
+    paused: bool
+    max_backlog: int | None
+    fair: bool
+    overrides: list[OverrideView]
+    # Changes with every change; the ETag header has it in quotes.
+    etag: str
+    created_at: str
+    changed_at: str
+    usage: UsageView
+    # A worker asked for it; without a key.
+    held_until: str | None
+    # Values with the most waiting jobs, up to 20.
+    top_keys: list[KeyUsageView]
+    # The one that was asked for.
+    value: KeyUsageView | None
+    # Up to 50; of the value that was asked for, or of all.
+    holders: list[HolderView]
+
+
+class ConstraintList(TypedDict):
+    """All constraints, by name."""
+
+    constraints: list[ListedConstraint]
+
+
+class ConstraintRequest(TypedDict):
+    """The whole constraint: what is left out has its default, also when one is changed. Several kinds may
+    be given at once, and all must admit a job, as must all constraints that match it."""
+
+    # If given, as in the path.
+    name: NotRequired[str | None]
+    enabled: NotRequired[bool]
+    # shadow: count what would be delayed, and delay nothing.
+    mode: NotRequired[Literal["enforce", "shadow"]]
+    # Which jobs.
+    matcher: Matcher
+    key: NotRequired[str | None]
+    concurrency: NotRequired[int | None]
+    rate: NotRequired[RateRequest | None]
+    # True: nothing starts; what runs goes on.
+    paused: NotRequired[bool | None]
+    max_backlog: NotRequired[int | None]
+    # Within a priority the values of the key take turns.
+    fair: NotRequired[bool]
+    overrides: NotRequired[list[OverrideRequest]]
+
+
+class ConstraintVerdict(TypedDict):
+    """A constraint that lets nothing start now at the job's key value."""
+
+    code: Literal["constraint"]
+    # A sentence for the person on call.
+    text: str
+    name: str
+    # The most lasting of `kinds`.
+    kind: Literal["paused", "hold", "concurrency", "rate"]
+    kinds: list[Literal["paused", "hold", "concurrency", "rate"]]
+    key: str | None
+    key_value: str | None
+    # Of this kind; null for a pause and a hold.
+    limit: int | None
+    # What is taken of `limit`.
+    usage: int | None
+    # Of a rate.
+    period_s: float | None
+    waiting: int
+    # Up to ten, those first that run longest.
+    holders: list[WhyHolder]
+    # Not before; null where no clock decides.
+    opens_at: str | None
+    is_value_override: bool
+
+
+class ConstraintView(TypedDict):
+    """A constraint."""
+
+    name: str
+    enabled: bool
+    mode: Mode
+    matcher: Matcher
+    key: str | None
+    concurrency: int | None
+    rate: RateView | None
+    paused: bool
+    max_backlog: int | None
+    fair: bool
+    overrides: list[OverrideView]
+    # Changes with every change; the ETag header has it in quotes.
+    etag: str
+    created_at: str
+    changed_at: str
+
+
 class DeferredItem(TypedDict):
     """The handler wants to be asked again later; no retry is consumed."""
 
@@ -93,6 +232,8 @@ class DeferredItem(TypedDict):
     type: Literal["deferred"]
     # Seconds.
     retry_after: float
+    # Until then no other job passes this constraint either, or this value of its key.
+    hold: NotRequired[HoldRequest | None]
 
 
 class Dispatch(TypedDict):
@@ -128,11 +269,32 @@ class DrainOrder(TypedDict):
     epoch: NotRequired[int | None]
 
 
+class DueVerdict(TypedDict):
+    """It waits for its time, or for its retry."""
+
+    code: Literal["scheduled", "retrying"]
+    # A sentence for the person on call.
+    text: str
+    due_at: str
+    # Negative where the instant is past and the leader is about to act.
+    in_s: float
+    failures: int
+
+
 class EnqueueAnswer(TypedDict):
     """The job is durable."""
 
     # UUIDv7
     id: str
+
+
+class ExpiredVerdict(TypedDict):
+    """Its `expires_at` is past; it is about to be skipped."""
+
+    code: Literal["expired"]
+    # A sentence for the person on call.
+    text: str
+    expires_at: str
 
 
 class FailureItem(TypedDict):
@@ -164,6 +326,17 @@ class FailureView(TypedDict):
     message: str
     # Any value. In JSON, binary is {"$bin": base64}.
     error: Any
+
+
+class FinishedVerdict(TypedDict):
+    """It is over."""
+
+    code: Literal["finished"]
+    # A sentence for the person on call.
+    text: str
+    state: JobState
+    cause: str | None
+    finished_at: str
 
 
 class HandedBackItem(TypedDict):
@@ -210,6 +383,26 @@ class HeartbeatRequest(TypedDict):
     # Store time, rounded down, at which `running` was read. An offer that is not named although it was over
     # by then was not taken up, and goes back without being counted as lost.
     as_of_ms: NotRequired[int]
+
+
+class HoldRequest(TypedDict):
+    """Which gate to hold. One that does not exist holds nothing, and the deferral counts all the same."""
+
+    # Name of the constraint.
+    constraint: str
+    # The value of its key, null too; absent for a constraint without a key.
+    key: NotRequired[Any]
+
+
+class HolderView(TypedDict):
+    """A running job that has a slot."""
+
+    # UUIDv7
+    job_id: str
+    worker_id: str
+    since: str
+    # Of the key, for people; null without a key.
+    value: str | None
 
 
 class JobPage(TypedDict):
@@ -318,6 +511,110 @@ class JobView(TypedDict):
     # null, and no attempts and headers.
     argument: Any
     argument_bytes: int
+    # Names of the enabled constraints that apply to the job; empty when it is over.
+    constraints: list[str]
+
+
+class KeyCount(TypedDict):
+    """Waiting jobs with one value of the key."""
+
+    value: str
+    count: int
+
+
+class KeyUsageView(TypedDict):
+    """One value of the key."""
+
+    # For people, of at most 128 characters.
+    value: str
+    waiting: int
+    running: int | None
+    starts_in_window: int | None
+    limits: LimitsView
+    # A worker asked for it.
+    held_until: str | None
+    next_opening: str | None
+    # A job could start now, as far as this constraint goes.
+    is_open: bool
+
+
+class LimitsView(TypedDict):
+    """What holds for one value."""
+
+    concurrency: int | None
+    rate: RateView | None
+    paused: bool
+
+
+class ListedConstraint(TypedDict):
+    """A constraint as lists show it."""
+
+    name: str
+    enabled: bool
+    mode: Mode
+    matcher: Matcher
+    key: str | None
+    concurrency: int | None
+    rate: RateView | None
+    paused: bool
+    max_backlog: int | None
+    fair: bool
+    overrides: list[OverrideView]
+    # Changes with every change; the ETag header has it in quotes.
+    etag: str
+    created_at: str
+    changed_at: str
+    usage: UsageView
+
+
+class NextVerdict(TypedDict):
+    """The first free slot of its workers takes it."""
+
+    code: Literal["next"]
+    # A sentence for the person on call.
+    text: str
+
+
+class NoLeaderVerdict(TypedDict):
+    """Nobody dispatches."""
+
+    code: Literal["no_leader"]
+    # A sentence for the person on call.
+    text: str
+
+
+class NoWorkerVerdict(TypedDict):
+    """No live worker is registered for the name."""
+
+    code: Literal["no_worker"]
+    # A sentence for the person on call.
+    text: str
+    name: str
+    # Silent ones that know the name.
+    stale: int
+    detached: int
+    last_seen_at: str | None
+
+
+class OverrideRequest(TypedDict):
+    """Other limits for one value of the key; null: as the constraint has it. `paused` adds to its
+    pause."""
+
+    # A value of the key: null, a boolean, a number, text or binary.
+    value: Any
+    concurrency: NotRequired[int | None]
+    rate: NotRequired[RateRequest | None]
+    paused: NotRequired[bool]
+
+
+class OverrideView(TypedDict):
+    """Other limits for one value of the key; null: as the constraint has it."""
+
+    # A value of the key: null, a boolean, a number, text or binary.
+    value: Any
+    concurrency: int | None
+    rate: RateView | None
+    paused: bool
 
 
 class PatchRequest(TypedDict):
@@ -327,6 +624,31 @@ class PatchRequest(TypedDict):
     run_at: NotRequired[str | None]
     max_retry: NotRequired[int | None]
     timeout: NotRequired[float | None]
+
+
+class PreviewAnswer(TypedDict):
+    """The waiting jobs that a constraint would apply to."""
+
+    count: int
+    # Jobs that match and lack the key, so that it would not apply to them.
+    without_key: int
+    # Jobs that had to be read one by one.
+    looked_at: int
+    # False: there were more jobs than could be read in bounds.
+    is_exact: bool
+    examples: list[JobSummary]
+    # The most frequent values of the key, up to 20.
+    keys: list[KeyCount] | None
+    distinct_keys: int | None
+
+
+class PreviewRequest(TypedDict):
+    """Which waiting jobs would a constraint apply to?"""
+
+    matcher: Matcher
+    key: NotRequired[str | None]
+    # Most examples.
+    limit: NotRequired[int]
 
 
 class Problem(TypedDict):
@@ -364,6 +686,22 @@ class PushRequest(TypedDict):
     epoch: int
     store_time_ms: int
     jobs: list[Dispatch]
+
+
+class RateRequest(TypedDict):
+    """At most `limit` starts in any window of `period_s` seconds."""
+
+    # Starts.
+    limit: int
+    # Seconds.
+    period_s: float
+
+
+class RateView(TypedDict):
+    """At most `limit` starts in any window of `period_s` seconds."""
+
+    limit: int
+    period_s: float
 
 
 class Readiness(TypedDict):
@@ -442,12 +780,45 @@ class RetryRequest(TypedDict):
     jitter: NotRequired[bool]
 
 
+class RulesChangingVerdict(TypedDict):
+    """The constraints were changed a moment ago; this job is not yet under the new ones."""
+
+    code: Literal["rules_changing"]
+    # A sentence for the person on call.
+    text: str
+    edition: int
+    # In force.
+    settled_edition: int
+    # Under which the job was matched; -1: unknown.
+    lane_edition: int
+
+
 class RunningClaim(TypedDict):
     """A claim whose result no master has answered yet."""
 
     # UUIDv7
     job_id: str
     token: str
+
+
+class RunningVerdict(TypedDict):
+    """It runs, or was at least offered."""
+
+    code: Literal["running"]
+    # A sentence for the person on call.
+    text: str
+    # UUIDv7
+    worker_id: str
+    attempt: int
+    since: str
+    # The master ends the attempt by then.
+    deadline: str
+    # Unless the worker renews it.
+    lease_until: str | None
+    # A heartbeat of the worker named it.
+    confirmed: bool
+    # Null: the worker is not registered any more.
+    worker_last_seen_at: str | None
 
 
 class StartAnswer(TypedDict):
@@ -491,6 +862,96 @@ class SuccessView(TypedDict):
     result: Any
 
 
+class UsageView(TypedDict):
+    """What the constraint does now. Null: nothing counts it, or in a list not summed up over the values
+    of the key."""
+
+    # Unfinished jobs behind it that do not run, due or not.
+    waiting: int | None
+    # Jobs that have a slot; null without `concurrency`.
+    running: int | None
+    # Null without `rate`.
+    starts_in_window: int | None
+    # Starts that a shadow constraint would have delayed so far.
+    shadow_delayed: int
+    # When the first of its closed gates opens by time alone; null where none does.
+    next_opening: str | None
+    # Every job has been matched with the constraint as it is.
+    in_force: bool
+    # Values of the key that unfinished jobs have; null without a key.
+    keys: int | None
+    # False: there are more values than were looked at.
+    is_exact: bool
+
+
+class ValueRequest(TypedDict):
+    """What holds for one value of the key; nothing but the value: as for all values."""
+
+    # A value of the key: null, a boolean, a number, text or binary.
+    value: Any
+    concurrency: NotRequired[int | None]
+    rate: NotRequired[RateRequest | None]
+    paused: NotRequired[bool | None]
+
+
+class WhyAnswer(TypedDict):
+    """What has to change before the job runs, first things first; later versions may know more codes."""
+
+    state: JobState
+    as_of: str
+    verdicts: list[NoLeaderVerdict | ExpiredVerdict | DueVerdict | RulesChangingVerdict | ConstraintVerdict | NoWorkerVerdict | WorkersUnavailableVerdict | AheadVerdict | NextVerdict | RunningVerdict | FinishedVerdict]
+    # All that apply to the unfinished job; empty while it is matched again.
+    constraints: list[WhyConstraint]
+
+
+class WhyConstraint(TypedDict):
+    """A constraint that applies to the job, with what is in use at its key value."""
+
+    name: str
+    # What splits the constraint; null: one limit for all.
+    key: str | None
+    # This job's value of the key, as text.
+    key_value: str | None
+    mode: Literal["enforce", "shadow"]
+    # False: it lets nothing start now; a shadow one would not, were it enforced.
+    passes: bool
+    # What closes it, the most lasting first.
+    kinds: list[Literal["paused", "hold", "concurrency", "rate"]]
+    concurrency: int | None
+    # Slots that are taken; null where nothing limits them.
+    running: int | None
+    rate: WhyRate | None
+    # Starts in the last `period_s`.
+    starts: int | None
+    paused: bool
+    # A worker asked that nothing passes before.
+    held_until: str | None
+    fair: bool
+    # Unfinished jobs that do not run and have to pass here.
+    waiting: int
+    # The limits are those of this key value alone.
+    is_value_override: bool
+    # Not before; null where no clock decides, or it is open.
+    opens_at: str | None
+
+
+class WhyHolder(TypedDict):
+    """A running job that has a slot."""
+
+    # UUIDv7
+    job_id: str
+    # UUIDv7
+    worker_id: str
+    since: str
+
+
+class WhyRate(TypedDict):
+    """At most `limit` starts in any `period_s`."""
+
+    limit: int
+    period_s: float
+
+
 class WorkerList(TypedDict):
     """All registered workers."""
 
@@ -528,6 +989,34 @@ class WorkerView(TypedDict):
     # Null where this master does not lead.
     breaker: Literal["closed", "open", "half_open"] | None
 
+
+class WorkersUnavailableVerdict(TypedDict):
+    """Of the live workers for the name none takes a job now; each counts once."""
+
+    code: Literal["workers_unavailable"]
+    # A sentence for the person on call.
+    text: str
+    name: str
+    workers: int
+    full: int
+    draining: int
+    # Without an address to push to.
+    pulling: int
+    # Circuit breaker open. Null, as the next two, where this master does not lead.
+    broken: int | None
+    # Asked for no offers for a while.
+    paused: int | None
+    # Registered for the name and refused it as unknown.
+    refusing: int | None
+    # Slots taken, of all these workers.
+    busy: int
+    max_jobs: int
+
+
+# Selects jobs. A path that leads nowhere and a value of another type match nothing, not even `ne`; `exists`
+# with false asks for a missing path. Numbers compare exactly, a boolean is no number, binary no text. tags
+# match when any tag does, `ne` when none is equal. At most 100 conditions, 8 deep.
+Matcher = dict[str, Any]
 
 # How an attempt ended, by its worker's word.
 ResultItem = SuccessItem | FailureItem | DeferredItem | HandedBackItem | CanceledItem

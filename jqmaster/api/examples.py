@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
+_OTHER_JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6d"
 WORKER_ID: Final = "0198c3f4-0000-7b8c-9d0e-000000000001"
 _TOKEN: Final = "9f86d081884c7d659a2feaa0c55ad015"  # noqa: S105  an example
 _NOW_MS: Final = 1_795_238_645_000
@@ -44,6 +45,42 @@ _WORKER: Final[dict[str, Any]] = {
     "breaker": "closed",
 }
 _CLAIM: Final[dict[str, Any]] = {"job_id": JOB_ID, "token": _TOKEN}
+
+_ETAG: Final = "5f0c2a9b71d3e846"
+_CONSTRAINT: Final[dict[str, Any]] = {
+    "name": "api.example.org",
+    "enabled": True,
+    "mode": "enforce",
+    "matcher": {
+        "all": [
+            {"field": "name", "op": "glob", "value": "http.*"},
+            {"field": "argument.host", "op": "eq", "value": "api.example.org"},
+        ]
+    },
+    "key": "argument.tenant",
+    "concurrency": 4,
+    "rate": {"limit": 100, "period_s": 60.0},
+    "paused": False,
+    "max_backlog": None,
+    "fair": True,
+    "overrides": [{"value": "acme", "concurrency": 8, "rate": None, "paused": False}],
+}
+_CONSTRAINT_VIEW: Final[dict[str, Any]] = {
+    **_CONSTRAINT,
+    "etag": _ETAG,
+    "created_at": "2026-11-21T04:00:00.000Z",
+    "changed_at": "2026-11-21T04:30:00.000Z",
+}
+_USAGE: Final[dict[str, Any]] = {
+    "waiting": 17,
+    "running": 8,
+    "starts_in_window": 42,
+    "shadow_delayed": 0,
+    "next_opening": None,
+    "in_force": True,
+    "keys": 1,
+    "is_exact": True,
+}
 
 EXAMPLES: Final[dict[str, Any]] = {
     # the master's
@@ -87,8 +124,61 @@ EXAMPLES: Final[dict[str, Any]] = {
         "headers": {},
         "argument": {"user_id": 42},
         "argument_bytes": 10,
+        "constraints": ["api.example.org"],
     },
     "StateAnswer": {"state": "running"},
+    "WhyAnswer": {
+        "state": "ready",
+        "as_of": "2026-11-21T04:30:12.000Z",
+        "verdicts": [
+            {
+                "code": "constraint",
+                "text": "Waits for constraint mail-per-host (argument.host = example.org): 1 of 1 runs: job "
+                f"{_OTHER_JOB_ID} on worker {WORKER_ID} since 12 s. 40 other jobs wait for it.",
+                "name": "mail-per-host",
+                "kind": "concurrency",
+                "kinds": ["concurrency"],
+                "key": "argument.host",
+                "key_value": "example.org",
+                "limit": 1,
+                "usage": 1,
+                "period_s": None,
+                "waiting": 41,
+                "holders": [
+                    {"job_id": _OTHER_JOB_ID, "worker_id": WORKER_ID, "since": "2026-11-21T04:30:00.000Z"}
+                ],
+                "opens_at": None,
+                "is_value_override": False,
+            },
+            {
+                "code": "ahead",
+                "text": "3 jobs that may start come before it, 1 named mail.read among them.",
+                "count": 3,
+                "bound": "exact",
+                "others": {"mail.read": 1},
+            },
+        ],
+        "constraints": [
+            {
+                "name": "mail-per-host",
+                "key": "argument.host",
+                "key_value": "example.org",
+                "mode": "enforce",
+                "passes": False,
+                "kinds": ["concurrency"],
+                "concurrency": 1,
+                "running": 1,
+                "rate": None,
+                "starts": None,
+                "paused": False,
+                "held_until": None,
+                "fair": False,
+                "waiting": 41,
+                "is_value_override": False,
+                "opens_at": None,
+            }
+        ],
+    },
     "ResultView": {"type": "success", "finished_at": "2026-11-21T04:30:02.920Z", "result": {"sent": True}},
     "RegisterRequest": {
         "url": "http://10.0.0.7:9000",
@@ -141,6 +231,62 @@ EXAMPLES: Final[dict[str, Any]] = {
     "ResultsAnswer": {"accepted": [JOB_ID], "stale": []},
     "WorkerView": _WORKER,
     "WorkerList": {"workers": [_WORKER]},
+    "ConstraintRequest": {
+        "matcher": _CONSTRAINT["matcher"],
+        "key": "argument.tenant",
+        "concurrency": 4,
+        "rate": {"limit": 100, "period_s": 60},
+        "fair": True,
+        "overrides": [{"value": "acme", "concurrency": 8}],
+    },
+    "ConstraintView": _CONSTRAINT_VIEW,
+    "ConstraintList": {"constraints": [{**_CONSTRAINT_VIEW, "usage": _USAGE}]},
+    "ConstraintDetail": {
+        **_CONSTRAINT_VIEW,
+        "usage": _USAGE,
+        "held_until": None,
+        "top_keys": [
+            {
+                "value": "acme",
+                "waiting": 17,
+                "running": 8,
+                "starts_in_window": 42,
+                "limits": {"concurrency": 8, "rate": {"limit": 100, "period_s": 60.0}, "paused": False},
+                "held_until": None,
+                "next_opening": None,
+                "is_open": False,
+            }
+        ],
+        "value": None,
+        "holders": [
+            {"job_id": JOB_ID, "worker_id": WORKER_ID, "since": "2026-11-21T04:30:00.004Z", "value": "acme"}
+        ],
+    },
+    "ValueRequest": {"value": "acme", "paused": True},
+    "PreviewRequest": {"matcher": _CONSTRAINT["matcher"], "key": "argument.tenant", "limit": 1},
+    "PreviewAnswer": {
+        "count": 17,
+        "without_key": 0,
+        "looked_at": 40,
+        "is_exact": True,
+        "examples": [_SUMMARY],
+        "keys": [{"value": "acme", "count": 17}],
+        "distinct_keys": 1,
+    },
+    "AuditPage": {
+        "entries": [
+            {
+                "id": "1795238645000-0",
+                "at": "2026-11-21T04:30:00.000Z",
+                "who": "5d41402a",
+                "action": "constraint.value",
+                "target": "api.example.org",
+                "before": {"value": "acme", "concurrency": None, "rate": None, "paused": False},
+                "after": {"value": "acme", "concurrency": 8, "rate": None, "paused": False},
+            }
+        ],
+        "next_cursor": None,
+    },
     "Health": {"status": "ok"},
     "Readiness": {
         "status": "ready",

@@ -10,7 +10,7 @@ from jqmaster.api.endpoint import Call, Reply, check
 from jqmaster.api.schemas import JobRequest, PatchRequest
 from jqmaster.api.wire import RawMsgpack, read_list_of_maps
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobSpec, JobState
+from jqmaster.domain.job import FINISHED, JobSpec, JobState
 from jqmaster.errors import FieldError, InvalidError, TooLargeError
 from jqmaster.store.inspect import JobFilter
 from jqmaster.store.jobs import Changes
@@ -43,7 +43,7 @@ async def list_jobs(call: Call) -> Reply:
     state = query.get("state")
     if state is not None and state not in set(JobState):
         raise _query_error("state", f"one of {', '.join(JobState)}")
-    limit = _int(query, "limit", default=50, least=1, most=MAX_PAGE)
+    limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)
     wanted = JobFilter(
         JobState(state) if state else None,
         query.get("name"),
@@ -63,10 +63,11 @@ async def list_jobs(call: Call) -> Reply:
 
 
 async def get(call: Call) -> Reply:
-    return Reply(
-        200,
-        views.job_view(await call.services.jobs.view(call.path["job_id"]), for_reader=call.may(Scope.READ)),
-    )
+    detail = await call.services.jobs.view(call.path["job_id"])
+    is_reader = call.may(Scope.READ)
+    is_over = detail.job.state in FINISHED
+    matching = await call.services.constraints.matching(detail.job) if is_reader and not is_over else []
+    return Reply(200, views.job_view(detail, matching, for_reader=is_reader))
 
 
 async def result(call: Call) -> Reply:
@@ -157,7 +158,8 @@ def _durability(call: Call) -> tuple[tuple[bytes, bytes], ...]:
     return ((b"jq-durability", call.services.settings.durability.encode()),)
 
 
-def _int(query: dict[str, str], name: str, *, default: int, least: int, most: int) -> int:
+def whole_number(query: dict[str, str], name: str, *, default: int, least: int, most: int) -> int:
+    """A query parameter. Raises InvalidError."""
     text = query.get(name)
     if text is None:
         return default

@@ -52,6 +52,7 @@ WORKER_TEXT: Final = (
 _PARAMETERS: Final = {
     "job_id": ("ID of the job.", JOB_ID),
     "worker_id": ("ID that the registration gave.", WORKER_ID),
+    "name": ("Name of the constraint.", "api.example.org"),
 }
 _IDEMPOTENCY_KEY: Final = {
     "name": "Idempotency-Key",
@@ -60,6 +61,21 @@ _IDEMPOTENCY_KEY: Final = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
     "description": "Makes the push safe to repeat for 24 hours, also when its job is over and gone.",
 }
+_IF_MATCH: Final = {
+    "name": "If-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "ETags in quotes, or *: only while the constraint is as it was read; 412 otherwise.",
+}
+_IF_NONE_MATCH: Final = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "*: only to make a new one; 412 when it exists.",
+}
+_ETAG: Final = {"ETag": {"description": "Changes with every change.", "schema": {"type": "string"}}}
 _RETRY_AFTER: Final = {
     "Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}
 }
@@ -69,6 +85,12 @@ _DURABILITY: Final = {
         "schema": {"type": "string", "enum": ["besteffort", "fsync", "fsync+quorum"]},
     }
 }
+_ANSWER_HEADERS: Final[Mapping[type[BaseModel] | None, dict[str, Any]]] = {
+    schemas.EnqueueAnswer: _DURABILITY,
+    schemas.BulkAnswer: _DURABILITY,
+    schemas.ConstraintView: _ETAG,
+    schemas.ConstraintDetail: _ETAG,
+}
 _PROBLEM_TEXTS: Final = {
     400: "The request cannot be parsed.",
     401: "No valid bearer token.",
@@ -77,10 +99,12 @@ _PROBLEM_TEXTS: Final = {
     406: "None of the accepted types can be answered.",
     408: "The request did not arrive in time.",
     409: "The present state does not admit it; `code` names that state.",
+    412: "It is not, or no longer, as the precondition says.",
     413: "A body, an argument or a structure is over its limit.",
     414: "The path is too long.",
     415: "The body is neither MessagePack nor JSON, or it is encoded.",
     422: "Understood and refused; `errors` names each field and rule.",
+    429: "A constraint lets no more of these jobs wait; come again after Retry-After.",
     431: "The head is too large.",
     503: "A limit of the master, or the store is away. With code `outcome_unknown` it may have happened.",
 }
@@ -104,6 +128,7 @@ def master_document() -> dict[str, Any]:
     spec = APISpec("jqmaster", __version__, "3.1.0", info={"description": MASTER_TEXT, **_INFO})
     models = [m for op in OPERATIONS for m in (op.request, *op.responses.values()) if m is not None]
     _add_schemas(spec, [*models, schemas.Problem])
+    spec.components.schema("Matcher", schemas.MATCHER_SCHEMA)
     spec.components.security_scheme(
         "bearer",
         {
@@ -241,7 +266,7 @@ def _problem_response(status: int) -> dict[str, Any]:
         "description": _PROBLEM_TEXTS[status],
         "content": {media: {"schema": _ref(schemas.Problem)} for media in PROBLEM_MEDIA_TYPES},
     }
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+    if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
         response["headers"] = _RETRY_AFTER
     elif status == HTTPStatus.UNAUTHORIZED:
         response["headers"] = {"WWW-Authenticate": {"schema": {"type": "string"}}}
@@ -254,8 +279,7 @@ def _master_operation(op: Operation) -> dict[str, Any]:
         {"name": name, "in": "query", "required": False, **described} for name, described in op.query.items()
     ]
     is_enqueue = op.method == "POST" and op.path == "/api/jobs"
-    if is_enqueue:
-        parameters.append(_IDEMPOTENCY_KEY)
+    parameters += _header_parameters(op, is_enqueue=is_enqueue)
     responses: dict[str, Any] = {}
     for status, model in op.responses.items():
         is_result = op.path.endswith("/result")
@@ -265,8 +289,8 @@ def _master_operation(op: Operation) -> dict[str, Any]:
             response["description"] = _RESULT_TEXTS[status]
             if status == HTTPStatus.OK:
                 schema = {"anyOf": [schema, {"type": "null"}]}
-        if model in (schemas.EnqueueAnswer, schemas.BulkAnswer):
-            response["headers"] = _DURABILITY
+        if model in _ANSWER_HEADERS:
+            response["headers"] = _ANSWER_HEADERS[model]
         if is_enqueue and status == HTTPStatus.OK:
             response["description"] = "The same id or key and content again: no second job."
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
@@ -293,6 +317,14 @@ def _master_operation(op: Operation) -> dict[str, Any]:
         "responses": responses,
         "security": [{"bearer": [op.access.value]}, {}] if op.access else [{}],
     }
+
+
+def _header_parameters(op: Operation, *, is_enqueue: bool) -> list[dict[str, Any]]:
+    if is_enqueue:
+        return [_IDEMPOTENCY_KEY]
+    if HTTPStatus.PRECONDITION_FAILED not in op.problems:
+        return []
+    return [_IF_MATCH, _IF_NONE_MATCH] if op.method == "PUT" else [_IF_MATCH]
 
 
 def _worker_operation(
@@ -392,7 +424,9 @@ def _add_schemas(spec: APISpec, models: Sequence[type[BaseModel]]) -> None:
 def _plain(document: Any) -> Any:
     """Without aliases and ordered as built, so that the files read well and differ only where something changed."""
     if isinstance(document, Mapping):
-        return {str(key): _plain(value) for key, value in document.items()}
+        if name := document.get("x-schema"):
+            document = {**document, "$ref": _REF.format(model=name)}
+        return {str(key): _plain(value) for key, value in document.items() if key != "x-schema"}
     if isinstance(document, list | tuple):
         return [_plain(value) for value in document]
     return document

@@ -2,9 +2,10 @@
 
 from typing import Any, Final
 
-from jqmaster.api import health, jobs, schemas, workers
+from jqmaster.api import audit, constraints, health, jobs, schemas, why, why_schemas, workers
 from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Operation
+from jqmaster.service.constraints import PREVIEW_MAX_JOBS, PREVIEW_MAX_S
 from jqmaster.store.jobs import MAX_PER_CALL
 
 _STORE: Final = (503,)
@@ -39,13 +40,48 @@ _BULK_TEXT: Final = (
     "`id` are never doubled by that, others may be: give each job an `id`."
 )
 _CANCEL_TEXT: Final = "Without scope read the answer shows no argument, headers and attempts."
+_WHY_TEXT: Final = (
+    "The first verdict is what has to change first. Constraints are told as a claim would find them at that instant. "
+    "What a circuit breaker or a pause keeps from a worker only the leader knows; others answer null there."
+)
 _READY_TEXT: Final = "Anybody may ask; a bearer token with scope read shows more of what is wrong."
+
+_VALUE: Final[dict[str, Any]] = {
+    "value": {
+        "schema": {"type": "string"},
+        "description": 'Show one value of the key: JSON (`42`, `null`, `"42"`), or else text as it is.',
+    }
+}
+_AUDIT: Final[dict[str, Any]] = {
+    "limit": {
+        "schema": {"type": "integer", "minimum": 1, "maximum": audit.MAX_PAGE, "default": 50},
+        "description": "Most entries on a page.",
+    },
+    "cursor": {
+        "schema": {"type": "string"},
+        "description": "`next_cursor` of the page before; other filters as there.",
+    },
+    "target": {"schema": {"type": "string"}, "description": "Changes of this only."},
+}
+_PUT_TEXT: Final = (
+    "Makes it, or changes the whole of it. Jobs that wait already obey it; what runs goes on, and counts. What changes "
+    "nothing is no change. Without preconditions the last writer wins."
+)
+_VALUE_TEXT: Final = (
+    "Sets, or with nothing but the value removes, the override of one value; the others stay as they are."
+)
+_PREVIEW_TEXT: Final = (
+    f"Changes nothing. It reads at most {PREVIEW_MAX_JOBS} jobs, and for {PREVIEW_MAX_S:g} s at most."
+)
+_DELETE_TEXT: Final = "Jobs that it holds back are free at once."
+_AUDIT_TEXT: Final = "Who changed what, and when: for those who may change it as well."
+_CONSTRAINT: Final = (404, 412, *_STORE)
 
 OPERATIONS: Final = [
     Operation("POST", "/api/jobs", jobs.enqueue, Scope.PUSH, "Enqueue a job", "jobs",
-              {201: schemas.EnqueueAnswer, 200: schemas.EnqueueAnswer}, schemas.JobRequest, problems=(409, 413, *_STORE)),
+              {201: schemas.EnqueueAnswer, 200: schemas.EnqueueAnswer}, schemas.JobRequest, problems=(409, 413, 429, *_STORE)),
     Operation("POST", "/api/jobs/bulk", jobs.enqueue_bulk, Scope.PUSH, "Enqueue many jobs; one bad job refuses all", "jobs",
-              {201: schemas.BulkAnswer}, schemas.BulkRequest, problems=(409, 413, *_STORE), text=_BULK_TEXT),
+              {201: schemas.BulkAnswer}, schemas.BulkRequest, problems=(409, 413, 429, *_STORE), text=_BULK_TEXT),
     Operation("GET", "/api/jobs", jobs.list_jobs, Scope.READ, "List jobs", "jobs", {200: schemas.JobPage}, query=_LIST, problems=_STORE),
     Operation("GET", "/api/jobs/{job_id}", jobs.get, Scope.READ, "View a job", "jobs", {200: schemas.JobView}, problems=(404, *_STORE)),
     Operation("PATCH", "/api/jobs/{job_id}", jobs.patch, Scope.OPERATE, "Change a waiting job", "jobs",
@@ -53,6 +89,8 @@ OPERATIONS: Final = [
     Operation("DELETE", "/api/jobs/{job_id}", jobs.delete, Scope.OPERATE, "Delete a job that does not run", "jobs", {204: None}, problems=_JOB),
     Operation("GET", "/api/jobs/{job_id}/result", jobs.result, Scope.PUSH, "Fetch the result", "jobs",
               {200: schemas.ResultView, 202: schemas.StateAnswer}, query=_WAIT, problems=_STORE),
+    Operation("GET", "/api/jobs/{job_id}/why", why.job, Scope.READ, "Tell why a job is not running", "jobs",
+              {200: why_schemas.WhyAnswer}, problems=(404, *_STORE), text=_WHY_TEXT),
     Operation("POST", "/api/jobs/{job_id}/cancel", jobs.cancel, Scope.PUSH, "Cancel a waiting or running job", "jobs",
               {200: schemas.JobView}, problems=_JOB, text=_CANCEL_TEXT),
     Operation("POST", "/api/jobs/{job_id}/retry", jobs.retry, Scope.OPERATE, "Run a finished job again", "jobs",
@@ -71,6 +109,20 @@ OPERATIONS: Final = [
               {200: schemas.StartAnswer}, schemas.StartRequest, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/results", workers.results, Scope.WORK, "Report how attempts ended", "workers",
               {200: schemas.ResultsAnswer}, schemas.ResultsRequest, problems=(404, 413, *_STORE)),
+    Operation("GET", "/api/constraints", constraints.list_constraints, Scope.READ, "List constraints", "constraints",
+              {200: schemas.ConstraintList}, problems=_STORE),
+    Operation("POST", "/api/constraints/preview", constraints.preview, Scope.READ, "Which waiting jobs would it apply to?", "constraints",
+              {200: schemas.PreviewAnswer}, schemas.PreviewRequest, problems=_STORE, text=_PREVIEW_TEXT),
+    Operation("GET", "/api/constraints/{name}", constraints.get, Scope.READ, "View a constraint and what it does now", "constraints",
+              {200: schemas.ConstraintDetail}, query=_VALUE, problems=(404, *_STORE)),
+    Operation("PUT", "/api/constraints/{name}", constraints.put, Scope.OPERATE, "Make or change a constraint", "constraints",
+              {200: schemas.ConstraintView, 201: schemas.ConstraintView}, schemas.ConstraintRequest, problems=(409, 412, *_STORE), text=_PUT_TEXT),
+    Operation("DELETE", "/api/constraints/{name}", constraints.delete, Scope.OPERATE, "Remove a constraint", "constraints",
+              {204: None}, problems=_CONSTRAINT, text=_DELETE_TEXT),
+    Operation("POST", "/api/constraints/{name}/values", constraints.put_value, Scope.OPERATE, "Limit or pause one value of the key", "constraints",
+              {200: schemas.ConstraintView}, schemas.ValueRequest, problems=_CONSTRAINT, text=_VALUE_TEXT),
+    Operation("GET", "/api/audit", audit.list_entries, Scope.OPERATE, "List changes", "operations",
+              {200: schemas.AuditPage}, query=_AUDIT, problems=_STORE, text=_AUDIT_TEXT),
     Operation("GET", "/healthz", health.healthz, None, "Whether the process lives", "operations", {200: schemas.Health}),
     Operation("GET", "/readyz", health.readyz, None, "Whether this master makes progress", "operations",
               {200: schemas.Readiness, 503: schemas.Readiness}, text=_READY_TEXT),

@@ -5,7 +5,7 @@ Requests are closed (an unknown field is refused) and strict (no bool for int, n
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -18,10 +18,22 @@ from pydantic import (
 )
 
 from jqmaster.config import Durability
+from jqmaster.domain import matcher as matchers
+from jqmaster.domain.constraint import (
+    MAX_BACKLOG,
+    MAX_CONCURRENCY,
+    MAX_OVERRIDES,
+    MAX_PERIOD_MS,
+    MAX_RATE,
+    Limits,
+    Mode,
+    Rate,
+)
+from jqmaster.domain.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
 from jqmaster.domain.ids import ID_PATTERN
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, JobState, RetryPolicy
-from jqmaster.domain.outcome import Outcome
+from jqmaster.domain.outcome import HoldOrder, Outcome
 from jqmaster.domain.worker import WorkerSpec
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:/-]{1,200}$"
@@ -227,6 +239,9 @@ class JobView(JobSummary):
         "read gets null, and no attempts and headers."
     )
     argument_bytes: int
+    constraints: list[str] = Field(
+        description="Names of the enabled constraints that apply to the job; empty when it is over."
+    )
 
 
 class JobPage(Answer):
@@ -425,15 +440,35 @@ class FailureItem(Ending):
         )
 
 
+class HoldRequest(Request):
+    """Which gate to hold. One that does not exist holds nothing, and the deferral counts all the same."""
+
+    constraint: Annotated[str, Field(max_length=1024)] = Field(description="Name of the constraint.")
+    key: Any = Field(
+        None, description="The value of its key, null too; absent for a constraint without a key."
+    )
+
+    def to_order(self) -> HoldOrder:
+        return HoldOrder(self.constraint, self.key, "key" in self.model_fields_set)
+
+
 class DeferredItem(Ending):
     """The handler wants to be asked again later; no retry is consumed."""
 
     type: Literal["deferred"]
     retry_after: Seconds = Field(ge=0, le=7 * DAY_S, description="Seconds.")
+    hold: HoldRequest | None = Field(
+        None, description="Until then no other job passes this constraint either, or this value of its key."
+    )
 
     def to_outcome(self) -> Outcome:
         return Outcome(
-            self.job_id, self.token, self.type, retry_after_s=self.retry_after, finished_at=self.finished_at
+            self.job_id,
+            self.token,
+            self.type,
+            retry_after_s=self.retry_after,
+            finished_at=self.finished_at,
+            hold=self.hold.to_order() if self.hold else None,
         )
 
 
@@ -506,6 +541,285 @@ class WorkerList(Answer):
     """All registered workers."""
 
     workers: list[WorkerView]
+
+
+# --- constraints
+
+MATCHER_SCHEMA: Final[dict[str, Any]] = {
+    "description": (
+        "Selects jobs. A path that leads nowhere and a value of another type match nothing, not even `ne`; `exists` "
+        "with false asks for a missing path. Numbers compare exactly, a boolean is no number, binary no text. tags "
+        f"match when any tag does, `ne` when none is equal. At most {matchers.MAX_NODES} conditions, "
+        f"{matchers.MAX_DEPTH} deep."
+    ),
+    "oneOf": [
+        *(
+            {
+                "type": "object",
+                "properties": {
+                    kind: {"type": "array", "items": {"$ref": "#/components/schemas/Matcher"}, "minItems": 1}
+                },
+                "required": [kind],
+                "additionalProperties": False,
+            }
+            for kind in ("all", "any")
+        ),
+        {
+            "type": "object",
+            "properties": {"not": {"$ref": "#/components/schemas/Matcher"}},
+            "required": ["not"],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {
+                "field": {
+                    "type": "string",
+                    "maxLength": matchers.MAX_TEXT,
+                    "description": f'{", ".join(matchers.FIELDS)}; headers.KEY; argument.a.b[0]["any key"], '
+                    f"{matchers.MAX_PATH_SEGMENTS} steps at most.",
+                },
+                "op": {"type": "string", "enum": list(matchers.OPS)},
+                "value": {
+                    "description": f"A scalar of at most {matchers.MAX_TEXT} characters or bytes; for `in` 1 to "
+                    f"{matchers.MAX_IN_VALUES} of them; for `exists` a boolean (true). glob knows *, ? and [abc]."
+                },
+            },
+            "required": ["field", "op"],
+            "additionalProperties": False,
+        },
+    ],
+}
+# pydantic knows no schema but its own models: openapi.py makes a reference of it.
+MatcherDocument = Annotated[Any, WithJsonSchema({"x-schema": "Matcher"})]
+KeyPath = Annotated[
+    str,
+    Field(
+        description="A path as in matchers; each of its values has limits of its own. A job without it is not limited.",
+        examples=["argument.host"],
+        json_schema_extra={"maxLength": matchers.MAX_TEXT},
+    ),
+]
+KeyScalar = Annotated[
+    Any, WithJsonSchema({"description": "A value of the key: null, a boolean, a number, text or binary."})
+]
+
+
+# Bounds are written down here and judged by domain/constraint.py, which says what to do instead.
+def _bounded(least: float, most: float, description: str) -> Any:
+    return Field(description=description, json_schema_extra={"minimum": least, "maximum": most})
+
+
+Concurrency = Annotated[int, _bounded(1, MAX_CONCURRENCY, "Jobs that run at once.")]
+
+
+class RateRequest(Request):
+    """At most `limit` starts in any window of `period_s` seconds."""
+
+    limit: Annotated[int, _bounded(1, MAX_RATE, "Starts.")]
+    period_s: Annotated[Seconds, _bounded(0.001, MAX_PERIOD_MS / 1000, "Seconds.")]
+
+    def to_rate(self) -> Rate:
+        return Rate(self.limit, round(self.period_s * 1000))
+
+
+class OverrideRequest(Request):
+    """Other limits for one value of the key; null: as the constraint has it. `paused` adds to its pause."""
+
+    value: KeyScalar
+    concurrency: Concurrency | None = None
+    rate: RateRequest | None = None
+    paused: bool = False
+
+
+class ConstraintRequest(Request):
+    """The whole constraint: what is left out has its default, also when one is changed. Several kinds may be given at
+    once, and all must admit a job, as must all constraints that match it."""
+
+    name: Annotated[str, Field(pattern=CONSTRAINT_NAME_PATTERN)] | None = Field(
+        None, description="If given, as in the path."
+    )
+    enabled: bool = True
+    mode: Literal["enforce", "shadow"] = Field(
+        "enforce", description="shadow: count what would be delayed, and delay nothing."
+    )
+    matcher: MatcherDocument = Field(description="Which jobs.")
+    key: KeyPath | None = None
+    concurrency: Concurrency | None = None
+    rate: RateRequest | None = None
+    paused: bool | None = Field(None, description="True: nothing starts; what runs goes on.")
+    max_backlog: Annotated[int, _bounded(0, MAX_BACKLOG, "Waiting jobs; a push beyond gets 429.")] | None = (
+        None
+    )
+    fair: bool = Field(False, description="Within a priority the values of the key take turns.")
+    overrides: list[OverrideRequest] = Field(
+        default_factory=list, json_schema_extra={"maxItems": MAX_OVERRIDES}
+    )
+
+
+class ValueRequest(Request):
+    """What holds for one value of the key; nothing but the value: as for all values."""
+
+    value: KeyScalar
+    concurrency: Concurrency | None = None
+    rate: RateRequest | None = None
+    paused: bool | None = None
+
+    def to_limits(self) -> Limits:
+        return Limits(self.concurrency, self.rate.to_rate() if self.rate else None, bool(self.paused))
+
+
+class PreviewRequest(Request):
+    """Which waiting jobs would a constraint apply to?"""
+
+    matcher: MatcherDocument
+    key: KeyPath | None = None
+    limit: int = Field(20, ge=0, le=20, description="Most examples.")
+
+
+class RateView(Answer):
+    """At most `limit` starts in any window of `period_s` seconds."""
+
+    limit: int
+    period_s: float
+
+
+class OverrideView(Answer):
+    """Other limits for one value of the key; null: as the constraint has it."""
+
+    value: KeyScalar
+    concurrency: int | None
+    rate: RateView | None
+    paused: bool
+
+
+class UsageView(Answer):
+    """What the constraint does now. Null: nothing counts it, or in a list not summed up over the values of the key."""
+
+    waiting: int | None = Field(description="Unfinished jobs behind it that do not run, due or not.")
+    running: int | None = Field(description="Jobs that have a slot; null without `concurrency`.")
+    starts_in_window: int | None = Field(description="Null without `rate`.")
+    shadow_delayed: int = Field(description="Starts that a shadow constraint would have delayed so far.")
+    next_opening: Timestamp | None = Field(
+        description="When the first of its closed gates opens by time alone; null where none does."
+    )
+    in_force: bool = Field(description="Every job has been matched with the constraint as it is.")
+    keys: int | None = Field(description="Values of the key that unfinished jobs have; null without a key.")
+    is_exact: bool = Field(description="False: there are more values than were looked at.")
+
+
+class ConstraintView(Answer):
+    """A constraint."""
+
+    name: str
+    enabled: bool
+    mode: Mode
+    matcher: MatcherDocument
+    key: str | None
+    concurrency: int | None
+    rate: RateView | None
+    paused: bool
+    max_backlog: int | None
+    fair: bool
+    overrides: list[OverrideView]
+    etag: str = Field(description="Changes with every change; the ETag header has it in quotes.")
+    created_at: Timestamp
+    changed_at: Timestamp
+
+
+class ListedConstraint(ConstraintView):
+    """A constraint as lists show it."""
+
+    usage: UsageView
+
+
+class ConstraintList(Answer):
+    """All constraints, by name."""
+
+    constraints: list[ListedConstraint]
+
+
+class LimitsView(Answer):
+    """What holds for one value."""
+
+    concurrency: int | None
+    rate: RateView | None
+    paused: bool
+
+
+class KeyUsageView(Answer):
+    """One value of the key."""
+
+    value: str = Field(description="For people, of at most 128 characters.")
+    waiting: int
+    running: int | None
+    starts_in_window: int | None
+    limits: LimitsView
+    held_until: Timestamp | None = Field(description="A worker asked for it.")
+    next_opening: Timestamp | None
+    is_open: bool = Field(description="A job could start now, as far as this constraint goes.")
+
+
+class HolderView(Answer):
+    """A running job that has a slot."""
+
+    job_id: JobId
+    worker_id: str
+    since: Timestamp
+    value: str | None = Field(description="Of the key, for people; null without a key.")
+
+
+class ConstraintDetail(ConstraintView):
+    """A constraint, and what it does now."""
+
+    usage: UsageView
+    held_until: Timestamp | None = Field(description="A worker asked for it; without a key.")
+    top_keys: list[KeyUsageView] = Field(description="Values with the most waiting jobs, up to 20.")
+    value: KeyUsageView | None = Field(description="The one that was asked for.")
+    holders: list[HolderView] = Field(description="Up to 50; of the value that was asked for, or of all.")
+
+
+class KeyCount(Answer):
+    """Waiting jobs with one value of the key."""
+
+    value: str
+    count: int
+
+
+class PreviewAnswer(Answer):
+    """The waiting jobs that a constraint would apply to."""
+
+    count: int
+    without_key: int = Field(
+        description="Jobs that match and lack the key, so that it would not apply to them."
+    )
+    looked_at: int = Field(description="Jobs that had to be read one by one.")
+    is_exact: bool = Field(description="False: there were more jobs than could be read in bounds.")
+    examples: list[JobSummary]
+    keys: list[KeyCount] | None = Field(description="The most frequent values of the key, up to 20.")
+    distinct_keys: int | None
+
+
+# --- audit
+
+
+class AuditEntryView(Answer):
+    """One change. `before` null: there was nothing; `after` null: nothing is left."""
+
+    id: str
+    at: Timestamp
+    who: str = Field(description="The first 8 digits of the SHA-256 of the token; `local` without tokens.")
+    action: str = Field(description="constraint.put, constraint.delete, constraint.value; more may come.")
+    target: str = Field(description="What was changed, such as the name of a constraint.")
+    before: Any
+    after: Any
+
+
+class AuditPage(Answer):
+    """Newest first. A page may be short, even empty, while `next_cursor` says that there is more."""
+
+    entries: list[AuditEntryView]
+    next_cursor: str | None = Field(description="Null: that was all.")
 
 
 # --- probes and problems

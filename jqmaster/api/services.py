@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jqmaster.config import Settings
+from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.jobs import JobService
+from jqmaster.service.why import WhyService
 from jqmaster.service.workers import WorkerService
+from jqmaster.store.audit import AuditStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,10 @@ class Services:
 
     settings: Settings
     jobs: JobService
+    why: WhyService
     workers: WorkerService
+    constraints: ConstraintService
+    audit: AuditStore
     admit_url: Callable[[str], Awaitable[str]]
     condition: Callable[[], Awaitable[Condition]]
     breakers: Callable[[], dict[str, str]]

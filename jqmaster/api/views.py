@@ -1,12 +1,23 @@
 """Domain objects as clients see them."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from jqmaster.api.wire import RawMsgpack
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Attempt, Cause, Job
 from jqmaster.domain.worker import Worker
+from jqmaster.service.constraints import (
+    Detail,
+    KeyUsage,
+    Preview,
+    Usage,
+    describe,
+    describe_limits,
+)
 from jqmaster.service.jobs import JobDetail
+from jqmaster.store.audit import AuditEntry
+from jqmaster.store.rules import StoredConstraint
 
 MAX_SHOWN_ARGUMENT_BYTES: Final = 64 * 1024
 
@@ -39,7 +50,7 @@ def job_summary(job: Job) -> dict[str, Any]:
     }
 
 
-def job_view(detail: JobDetail, *, for_reader: bool) -> dict[str, Any]:
+def job_view(detail: JobDetail, constraints: Sequence[str], *, for_reader: bool) -> dict[str, Any]:
     """`JobView`. Who may not read learns what became of the job, and nothing of what it carries."""
     job = detail.job
     if not for_reader:
@@ -48,6 +59,7 @@ def job_view(detail: JobDetail, *, for_reader: bool) -> dict[str, Any]:
             "headers": {},
             "argument": None,
             "argument_bytes": len(job.argument),
+            "constraints": [],
         }
     is_shown = len(job.argument) <= MAX_SHOWN_ARGUMENT_BYTES
     return job_summary(job) | {
@@ -55,6 +67,7 @@ def job_view(detail: JobDetail, *, for_reader: bool) -> dict[str, Any]:
         "headers": dict(job.headers),
         "argument": RawMsgpack(job.argument) if is_shown else None,
         "argument_bytes": len(job.argument),
+        "constraints": list(constraints),
     }
 
 
@@ -92,4 +105,91 @@ def worker_view(worker: Worker, *, now_ms: int, stale_ms: int, breaker: str | No
         "last_seen_at": iso_ms(worker.last_seen_ms),
         "state": state,
         "breaker": breaker,
+    }
+
+
+def constraint_view(stored: StoredConstraint) -> dict[str, Any]:
+    """`ConstraintView`."""
+    return {
+        **describe(stored.constraint),
+        "etag": stored.etag,
+        "created_at": iso_ms(stored.created_at_ms),
+        "changed_at": iso_ms(stored.changed_at_ms),
+    }
+
+
+def usage_view(usage: Usage) -> dict[str, Any]:
+    """`UsageView`."""
+    return {
+        "waiting": usage.waiting,
+        "running": usage.running,
+        "starts_in_window": usage.starts,
+        "shadow_delayed": usage.shadow_delayed,
+        "next_opening": _time(usage.next_opening_ms or 0),
+        "in_force": usage.is_in_force,
+        "keys": usage.keys,
+        "is_exact": usage.is_exact,
+    }
+
+
+def constraint_detail(detail: Detail) -> dict[str, Any]:
+    """`ConstraintDetail`."""
+    is_keyed = detail.stored.constraint.key is not None
+    return {
+        **constraint_view(detail.stored),
+        "usage": usage_view(detail.usage),
+        "held_until": _time(detail.held_until_ms or 0),
+        "top_keys": [_key_usage_view(one) for one in detail.top_keys],
+        "value": _key_usage_view(detail.asked) if detail.asked else None,
+        "holders": [
+            {
+                "job_id": holder.job_id,
+                "worker_id": holder.worker_id,
+                "since": iso_ms(holder.since_ms),
+                "value": holder.text if is_keyed else None,
+            }
+            for holder in detail.holders
+        ],
+    }
+
+
+def _key_usage_view(one: KeyUsage) -> dict[str, Any]:
+    gate = one.gate
+    return {
+        "value": one.text,
+        "waiting": gate.waiting,
+        "running": gate.running,
+        "starts_in_window": gate.starts,
+        "limits": describe_limits(one.limits),
+        "held_until": _time(gate.held_until_ms or 0),
+        "next_opening": _time(gate.opens_at_ms or 0),
+        "is_open": gate.is_open,
+    }
+
+
+def preview_view(preview: Preview) -> dict[str, Any]:
+    """`PreviewAnswer`."""
+    return {
+        "count": preview.count,
+        "without_key": preview.without_key,
+        "looked_at": preview.looked_at,
+        "is_exact": preview.is_exact,
+        "examples": [job_summary(job) for job in preview.examples],
+        "keys": None
+        if preview.keys is None
+        else [{"value": value, "count": count} for value, count in preview.keys],
+        "distinct_keys": preview.distinct_keys,
+    }
+
+
+def audit_view(entry: AuditEntry) -> dict[str, Any]:
+    """`AuditEntryView`."""
+    return {
+        "id": entry.id,
+        "at": iso_ms(entry.at_ms),
+        "who": entry.who,
+        "action": entry.action,
+        "target": entry.target,
+        "before": entry.before,
+        "after": entry.after,
     }

@@ -1,7 +1,7 @@
 """Calls to a master, with every way they can fail turned into words and an exit code."""
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
 from urllib.parse import quote, urlsplit
@@ -65,9 +65,11 @@ class Master:
         *,
         body: Any = None,
         query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        admit: Container[int] = (),
         timeout_s: float = 30,
     ) -> "tuple[int, Any]":
-        """Status (below 400) and decoded answer. Ends the command otherwise."""
+        """Status (below 400, or in `admit`) and decoded answer. Ends the command otherwise."""
         import httpx
 
         try:
@@ -76,13 +78,14 @@ class Master:
                 path,
                 json=body,
                 params={name: value for name, value in (query or {}).items() if value is not None},
+                headers=headers,
                 timeout=httpx.Timeout(timeout_s, connect=5),
             )
         except httpx.TransportError as error:
             reason = str(error) or type(error).__name__
             exits.fail(exits.UNREACHABLE, f"no answer from {self._url}: {reason}")
         answer = _decoded(response)
-        if response.status_code >= 400:
+        if response.status_code >= 400 and response.status_code not in admit:
             exits.fail(_exit_code(response.status_code), _problem_text(response, answer))
         return response.status_code, answer
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from jqmaster.cli import contract, exits, jobs, serve, store, worker, workers
+from jqmaster.cli import constraints, contract, exits, jobs, serve, store, why, worker, workers
 
 _EXITS = "  ·  ".join(f"{code}: {meaning}" for code, meaning in exits.TABLE)
 
@@ -20,10 +20,13 @@ app.command()(worker.worker)
 app.command()(jobs.enqueue)
 app.command("jobs")(jobs.list_jobs)
 app.command()(jobs.job)
+app.command()(why.why)
 app.command()(jobs.result)
 app.command()(jobs.cancel)
 app.command()(jobs.retry)
 app.command("workers")(workers.list_workers)
+app.add_typer(constraints.app, name="constraints")
+app.command()(constraints.audit)
 app.command()(store.doctor)
 app.command()(store.fsck)
 app.command()(contract.openapi)

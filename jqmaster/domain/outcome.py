@@ -9,6 +9,15 @@ from jqmaster.domain.retry import backoff_ms
 Report = Literal["success", "failure", "deferred", "handed_back", "canceled"]
 
 
+@dataclass(frozen=True, slots=True)
+class HoldOrder:
+    """The outside system behind a constraint asked for a pause: of one value of its key, or, without a key, of all."""
+
+    constraint: str
+    key: object = None
+    has_key: bool = False
+
+
 # Not frozen: a frozen dataclass takes three times as long to make, and each result makes one.
 @dataclass(slots=True)
 class Outcome:
@@ -24,6 +33,7 @@ class Outcome:
     message: str = ""
     retry_after_s: float | None = None
     finished_at: str | None = None
+    hold: HoldOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Final
 from jqmaster.clock import Clock
 from jqmaster.domain.assignment import Candidate
 from jqmaster.domain.breaker import Breaker
+from jqmaster.domain.verdict import Reach
 from jqmaster.domain.worker import Worker
 
 # Whatever a worker that refuses asks for: offering again at once would only keep the store busy.
@@ -101,6 +102,16 @@ class Fleet:
     def breaker_states(self) -> dict[str, str]:
         now_s = self._clock.monotonic_s()
         return {worker_id: m.breaker.state(now_s) for worker_id, m in self._members.items()}
+
+    def reach(self) -> dict[str, Reach]:
+        """What this leader knows of each worker beyond the store."""
+        now_s = self._clock.monotonic_s()
+        return {
+            worker_id: Reach(
+                m.breaker.state(now_s), max(0, round((m.paused_until_s - now_s) * 1000)), m.unknown_names
+            )
+            for worker_id, m in self._members.items()
+        }
 
     def next_change_s(self) -> float | None:
         """Seconds until a pause or an open breaker ends; None: there is none."""

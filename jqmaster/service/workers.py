@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from jqmaster.domain.constraint import gate_id, key_value
 from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.job import JobState
-from jqmaster.domain.outcome import Decision, Outcome, decide
+from jqmaster.domain.outcome import Decision, HoldOrder, Outcome, decide
 from jqmaster.domain.worker import Worker, WorkerSpec
 from jqmaster.errors import AddressRefusedError, NotFoundError
+from jqmaster.service.rules import RuleCache
 from jqmaster.store import codec
-from jqmaster.store.jobs import JobStore, Settlement
+from jqmaster.store.jobs import Hold, JobStore, Settlement
+from jqmaster.store.rules import Rules
 from jqmaster.store.workers import Heartbeat, WorkerStore
 
 logger = logging.getLogger(__name__)
@@ -41,10 +44,17 @@ class WorkerService:
     """`rng` gives the jitter of retries."""
 
     def __init__(
-        self, workers: WorkerStore, jobs: JobStore, prover: AddressProver, *, rng: random.Random | None = None
+        self,
+        workers: WorkerStore,
+        jobs: JobStore,
+        rules: RuleCache,
+        prover: AddressProver,
+        *,
+        rng: random.Random | None = None,
     ) -> None:
         self._workers = workers
         self._jobs = jobs
+        self._rules = rules
         self._prover = prover
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
 
@@ -107,6 +117,8 @@ class WorkerService:
 
     async def _decide(self, outcomes: Sequence[Outcome]) -> list[Settlement]:
         jobs = await self._jobs.get_without_argument([o.job_id for o in outcomes])
+        # Only who asks for a hold needs the constraints, and then as they are now.
+        rules = await self._rules.reload() if any(o.hold for o in outcomes) else None
         settlements = []
         for outcome in outcomes:
             job = jobs.get(outcome.job_id)
@@ -121,6 +133,7 @@ class WorkerService:
                     decision,
                     codec.encode_attempt(job, decision.ending, message, outcome.error),
                     _final_result(decision, outcome),
+                    _hold(rules, outcome.hold, decision.delay_ms) if rules and outcome.hold else None,
                 )
             )
         return settlements
@@ -140,6 +153,21 @@ class WorkerService:
 
     async def all(self) -> list[Worker]:
         return await self._workers.all()
+
+
+def _hold(rules: Rules, order: HoldOrder, for_ms: int) -> Hold | None:
+    """None where there is no such gate: the deferral counts all the same, a worker need not know today's constraints."""
+    stored = rules.named(order.constraint)
+    fault = ""
+    if stored is None or not stored.constraint.enabled:
+        fault = "there is no such constraint, or it is not enabled"
+    elif (stored.constraint.key is not None) is not order.has_key:
+        fault = "it has no key" if order.has_key else "it has a key, and no value is named"
+    if stored is None or fault:
+        logger.warning("a hold of constraint %.100r is ignored: %s", order.constraint, fault)
+        return None
+    value = key_value(order.key) if order.has_key else None
+    return Hold(gate_id(stored.constraint.cid, value), for_ms)
 
 
 def _final_result(decision: Decision, outcome: Outcome) -> bytes:

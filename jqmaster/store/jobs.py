@@ -25,6 +25,9 @@ MAX_PER_CALL: Final = 500
 # Each is looked for among the claims of every worker.
 SET_ASIDE_PER_CALL: Final = 50
 
+# Each opened gate may put several lanes in order.
+GATES_PER_CALL: Final = 100
+
 # Enough of a record for all but its argument, in almost every case; longer headers cost one more read.
 HEAD_READ: Final = 1024
 
@@ -338,17 +341,51 @@ class JobStore:
     async def set_aside(self, epoch: str, job_ids: Sequence[str]) -> int | None:
         """Takes claims whose records cannot be read out of the way; how many. None under a stale epoch."""
         k = self._keys
-        count = 0
+        count, has_opened = 0, False
+        without_lane: list[bytes] = []
         for start in range(0, len(job_ids), SET_ASIDE_PER_CALL):
             word, data = await self._client.run(
                 "set_aside",
                 (k.epoch, k.running, k.damaged, k.workers),
-                (epoch, k.claims_prefix, *job_ids[start : start + SET_ASIDE_PER_CALL]),
+                (k.tag, epoch, *job_ids[start : start + SET_ASIDE_PER_CALL]),
             )
             if word != "ok":
                 return None
             count += data[0]
+            without_lane += data[1]
+            has_opened = has_opened or bool(data[2])
+        for start in range(0, len(without_lane), MAX_PER_CALL):
+            opened = await self._free_slots(epoch, without_lane[start : start + MAX_PER_CALL])
+            if opened is None:
+                return None
+            has_opened = has_opened or opened
+        if has_opened:
+            self._shard.woke("ready")
         return count
+
+    async def _free_slots(self, epoch: str, job_ids: Sequence[bytes]) -> bool | None:
+        """Looks at every gate, as nothing tells which one these jobs passed; whether one opened."""
+        k, has_opened = self._keys, False
+        if not await self._client.command("EXISTS", k.constraints):
+            return False
+        packed = codec.pack([job_id.decode() for job_id in job_ids])
+        cursor = b"0"
+        while True:
+            cursor, found = await self._client.command(
+                "SCAN", cursor, "MATCH", f"{k.slots_prefix}*", "COUNT", MAX_PER_CALL
+            )
+            gates = [key.decode().removeprefix(k.slots_prefix) for key in found]
+            for start in range(0, len(gates), GATES_PER_CALL):
+                word, data = await self._client.run(
+                    "free_slots",
+                    (k.epoch, k.running),
+                    (k.tag, epoch, packed, *gates[start : start + GATES_PER_CALL]),
+                )
+                if word != "ok":
+                    return None
+                has_opened = has_opened or bool(data[0])
+            if cursor == b"0":
+                return has_opened
 
     async def reclaim(self, epoch: str, settlements: Sequence[Settlement]) -> list[bool] | None:
         """Ends attempts whose lease is over, unless renewed or settled meanwhile. None under a stale epoch."""
@@ -425,6 +462,8 @@ class JobStore:
         verdicts = [bool(code) for _, data in replies for code in data[0]]
         self._woke_freed(worker_id, sum(verdicts), replies)
         self._shard.woke("due")
+        if any(s.hold for s in settlements):
+            self._shard.woke("gates")
         return verdicts
 
     def _woke_freed(self, worker_id: str, count: int, replies: Sequence[tuple[str, list[Any]]]) -> None:

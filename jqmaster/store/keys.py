@@ -167,7 +167,7 @@ KEYS: tuple[KeyInfo, ...] = (
     KeyInfo("names", "set", "while not empty", "names that have lanes"),
     KeyInfo(
         "lane:{lane}",
-        "hash",
+        "string",
         "with its jobs",
         "name, edition of the rules, group, gates, unfinished jobs, and where it stands in `open` or `parked`",
     ),

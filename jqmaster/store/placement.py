@@ -1,6 +1,6 @@
 """Which lane a job belongs to, and how scripts are told of lanes that they may not know yet."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -8,6 +8,7 @@ from jqmaster.domain.constraint import Ruleset
 from jqmaster.domain.job import Job, JobSpec
 from jqmaster.domain.lane import Lane, lane_of, lane_of_name
 from jqmaster.domain.matcher import JobFields
+from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 
 _decoder = msgspec.msgpack.Decoder()
@@ -40,6 +41,30 @@ def lane_of_spec(rules: Ruleset, spec: JobSpec) -> Lane:
 def lane_of_job(rules: Ruleset, job: Job) -> Lane:
     """The lane of a job that exists; it must have been read with its argument."""
     return lane_of_name(rules, job.name) or lane_of(rules, fields_of(job))
+
+
+class StoredLane(NamedTuple):
+    """A lane as scripts keep it. `at`: the gate at which it lies, empty where it is open; `member`: its place in the
+    order, empty where no job is ready; `jobs` counts the unfinished ones."""
+
+    name: str
+    edition: int
+    group: str
+    shared: str
+    keyed: str
+    at: str
+    score: int
+    member: str
+    jobs: int
+
+    @classmethod
+    def read(cls, raw: bytes) -> "StoredLane":
+        """Raises DamagedError."""
+        try:
+            name, edition, group, shared, keyed, at, score, member, jobs = raw.decode().split("\n")
+            return cls(name, int(edition), group, shared, keyed, at, int(score), member, int(jobs))
+        except ValueError as exc:
+            raise DamagedError("a lane cannot be read") from exc
 
 
 class LaneTable:

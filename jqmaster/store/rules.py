@@ -12,17 +12,16 @@ import msgpack
 from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, Rate, Ruleset, gate_id, key_value
 from jqmaster.domain.lane import Lane, lane_of_name
 from jqmaster.domain.matcher import parse_matcher, parse_path
-from jqmaster.errors import DamagedError
+from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store import codec
-from jqmaster.store.jobs import HEAD_READ, MAX_PER_CALL, JobStore
-from jqmaster.store.placement import LaneTable, lane_of_job
+from jqmaster.store.jobs import GATES_PER_CALL, HEAD_READ, MAX_PER_CALL, JobStore
+from jqmaster.store.placement import LaneTable, StoredLane, lane_of_job
 from jqmaster.store.scripts import Arg
 from jqmaster.store.shard import Shard
 
 ETAG_LENGTH: Final = 16
 MAX_AUDIT_ENTRIES: Final = 100_000
-# Each opened gate may put several lanes in order.
-GATES_PER_CALL: Final = 100
+MAX_CONSTRAINTS: Final = 1000
 # Arguments may be large: so many whole records are read at once.
 RECORDS_PER_READ: Final = 100
 LANES_PER_READ: Final = 100
@@ -118,7 +117,7 @@ class RuleStore:
     # --- changing
 
     async def change(self, change: Change) -> bool:
-        """False when somebody else changed it since it was read."""
+        """False when somebody else changed it since it was read. Raises ConflictError when there are as many as may be."""
         k, new = self._keys, change.new
         cid = new.constraint.cid if new else ""
         old_cid = (
@@ -135,9 +134,13 @@ class RuleStore:
             (k.rules, k.constraints, k.limits(cid), k.limits(old_cid), k.overrides(cid), k.overrides(old_cid), k.reopened,
              k.audit),
             (self._shard.now_arg, change.name, change.expected_etag, _encode(new) if new else b"", cid, old_cid,
-             int(change.is_rematched), change.audit_entry, MAX_AUDIT_ENTRIES, k.wake_channel, codec.pack(limits),
-             codec.pack(overrides)),
+             int(change.is_rematched), change.audit_entry, MAX_AUDIT_ENTRIES, MAX_CONSTRAINTS, k.wake_channel,
+             codec.pack(limits), codec.pack(overrides)),
         )  # fmt: skip
+        if word == "full":
+            raise ConflictError(
+                f"there are {MAX_CONSTRAINTS} constraints; no more can be made", code="too_many_constraints"
+            )
         self._shard.woke("rules")
         return word == "ok"
 
@@ -209,14 +212,17 @@ class RuleStore:
             name = raw.decode()
             found = await self._client.command("ZRANGEBYSCORE", self._keys.lanes(name), "-inf", f"({edition}")
             lanes += [OldLane(lane.decode(), name) for lane in found]
-        order: dict[OldLane, tuple[bool, float, bytes]] = {}
+        order: dict[OldLane, tuple[bool, int, str]] = {}
         for start in range(0, len(lanes), MAX_PER_CALL):
             page = lanes[start : start + MAX_PER_CALL]
-            replies = await self._client.pipeline(
-                [("HMGET", self._keys.lane(lane.id), "at", "score", "member") for lane in page]
-            )
-            for lane, (at, score, member) in zip(page, replies, strict=True):
-                order[lane] = (bool(at) or not member, float(score or 0), member or b"")
+            replies = await self._client.pipeline([("GET", self._keys.lane(lane.id)) for lane in page])
+            for lane, raw in zip(page, replies, strict=True):
+                found_lane = StoredLane.read(raw) if raw else None
+                order[lane] = (
+                    (bool(found_lane.at) or not found_lane.member, found_lane.score, found_lane.member)
+                    if found_lane
+                    else (True, 0, "")
+                )
         return sorted(lanes, key=order.__getitem__)
 
     async def ready_in(self, lanes: Sequence["OldLane"], count: int) -> list[list[str]]:

@@ -30,8 +30,11 @@ def test_every_key_that_code_names_is_in_the_table() -> None:
             rest = value.removeprefix("{s}:")
             assert any(p == rest or (p.startswith(rest) and rest.endswith(":")) for p in patterns), name
     built = {
-        keys.job("{job_id}"), keys.history("{job_id}"), keys.result("{job_id}"), keys.ready("{name}"),
+        keys.job("{job_id}"), keys.history("{job_id}"), keys.result("{job_id}"), keys.ready("{lane}"),
         keys.worker("{worker_id}"), keys.claims("{worker_id}"), keys.idempotency("{digest}"),
+        keys.lane("{lane}"), keys.lanes("{name}"), keys.open_lanes("{group}"), keys.open_groups("{name}"),
+        keys.parked("{gate}", "{group}"), keys.waiters("{gate}"), keys.slots("{gate}"), keys.starts("{gate}"),
+        keys.limits("{cid}"), keys.overrides("{cid}"), keys.gates("{cid}"), keys.key_values("{cid}"), keys.served("{cid}"),
         *(keys.index(state) for state in JobState if state is not JobState.READY),
         *(keys.finished(state) for state in FINISHED),
     }  # fmt: skip
@@ -48,7 +51,7 @@ def test_only_final_states_have_an_index_of_finished_jobs() -> None:
     for state in set(JobState) - FINISHED:
         with pytest.raises(ValueError, match="not a final state"):
             keys.finished(state)
-    with pytest.raises(ValueError, match="by name"):
+    with pytest.raises(ValueError, match="by lane"):
         keys.index(JobState.READY)
 
 

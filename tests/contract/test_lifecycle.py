@@ -8,7 +8,7 @@ import pytest
 
 from jqmaster.domain.job import TRANSITIONS, Cause, Job, JobState
 from jqmaster.domain.outcome import Decision
-from jqmaster.store.jobs import Accepted, StateConflict
+from jqmaster.store.jobs import Accepted, Changes, StateConflict
 from tests.store.test_steering import job_in
 from tests.support.store import LEASE_MS, StoreWorld
 
@@ -65,7 +65,7 @@ async def test_the_store_does_what_the_table_says_and_nothing_else(
         after = await world.get(job.id)
         assert after.state is target
         if target is JobState.RUNNING:
-            await world.jobs.cancel(after)
+            await world.jobs.cancel(after.id)
         await world.jobs.delete(job.id)
     if not targets and state is not None and event != "enqueue":
         job = await start(world, state)
@@ -143,11 +143,11 @@ async def expire(world: StoreWorld, job: Job, target: JobState) -> None:
 
 
 async def cancel(world: StoreWorld, job: Job, target: JobState) -> None:
-    await world.jobs.cancel(job)
+    await world.jobs.cancel(job.id)
 
 
 async def retry(world: StoreWorld, job: Job, target: JobState) -> None:
-    await world.jobs.retry(job.id)
+    await world.jobs.retry(job)
 
 
 async def run_now(world: StoreWorld, job: Job, target: JobState) -> None:
@@ -156,7 +156,7 @@ async def run_now(world: StoreWorld, job: Job, target: JobState) -> None:
 
 async def patch(world: StoreWorld, job: Job, target: JobState) -> None:
     run_at_ms = world.now_ms + (0 if target is JobState.READY else 5)
-    await world.jobs.patch(job.id, priority=None, run_at_ms=run_at_ms, max_retry=None, timeout_ms=None)
+    await world.jobs.patch(job, Changes(run_at_ms=run_at_ms))
 
 
 ATTEMPTS: dict[str, Callable[[StoreWorld, Job, JobState], Awaitable[None]]] = {

@@ -9,8 +9,9 @@ import pytest
 import jqmaster.store
 from jqmaster.domain.job import Cause, JobState, RetryPolicy
 from jqmaster.store import codec, scripts
+from jqmaster.store.jobs import Changes
 from jqmaster.store.keys import KEYS
-from tests.support.store import StoreWorld
+from tests.support.store import StoreWorld, unconstrained
 
 STORE = Path(jqmaster.store.__file__).parent
 NAMES = scripts.names()
@@ -28,7 +29,8 @@ def body_of(name: str) -> str:
 def naming_of(name: str) -> str:
     """The first code lines: those that name KEYS and ARGV."""
     lines = body_of(name).splitlines()[1:]
-    end = next((n for n, line in enumerate(lines) if not line.startswith("local ")), len(lines))
+    is_naming = re.compile(r"local |tag = ").match
+    end = next((n for n, line in enumerate(lines) if not is_naming(line)), len(lines))
     return "\n".join(lines[:end])
 
 
@@ -41,7 +43,7 @@ def test_every_script_has_a_complete_header(name: str) -> None:
     assert script.replies
     assert script.writes is ("no-writes" not in first)
     fields = dict(re.findall(r"^-- (KEYS|ARGV|REPLY|CHECKS FIRST)(?: (.*))?$", text_of(name), re.MULTILINE))
-    known = {"string", "zset", "set", "list", "hash"}
+    known = {"string", "zset", "set", "list", "hash", "stream"}
     for key in re.sub(r"[\[\]+]", " ", fields["KEYS"]).split():
         assert key.split(":")[1] in known, key
 
@@ -52,7 +54,10 @@ def test_every_key_and_argument_is_named_once_and_used(name: str) -> None:
     for array, count in (("KEYS", len(script.keys)), ("ARGV", len(script.args))):
         indexes = sorted(int(n) for n in re.findall(rf"\b{array}\[(\d+)\]", body))
         is_looped = re.search(rf"\b{array}\[[a-z]\w*\]", body) is not None
-        assert indexes == list(range(1, (len(indexes) if is_looped else count) + 1)), f"{array} of {name}"
+        whole = list(range(1, count + 1))
+        # A loop goes over the others, which follow or come before.
+        ends = (whole[: len(indexes)], whole[count - len(indexes) :]) if is_looped else (whole,)
+        assert indexes in ends, f"{array} of {name}"
     rest = body.replace(naming, "", 1)
     raw = [r for r in re.findall(r"\b(?:KEYS|ARGV)\[([^\]]+)\]", rest) if r.isdigit()]
     assert raw == [], "a raw index after the naming lines"
@@ -80,11 +85,13 @@ def test_the_words_answered_are_those_of_the_header(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_key_is_one_of_the_table(name: str) -> None:
-    """Keys come in KEYS or are built from a prefix in ARGV; none is spelled out."""
+    """Keys come in KEYS or are built from the tag or a prefix in ARGV; none is spelled out."""
     known = {info.pattern.split(":")[0] for info in KEYS}
     assert not re.findall(r"redis\.p?call\('\w+', '", body_of(name))
     for prefix in re.findall(r"\b(\w+)_prefix\b", body_of(name)):
         assert prefix in known, prefix
+    for built in re.findall(r"\btag \.\. '(\w+)", scripts.load(name).source.decode()):
+        assert built in known, built
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -121,9 +128,14 @@ def test_states_and_flags_are_the_same_in_lua_and_python() -> None:
     flags = re.search(r"local FLAG_CONFIRMED, FLAG_WATCHED = (\d+), (\d+)", record)
     assert flags
     assert (int(flags[1]), int(flags[2])) == (codec.FLAG_CONFIRMED, codec.FLAG_WATCHED)
-    last = re.search(r"local HEAD_LAST = (\d+)", record)
-    assert last
-    assert int(last[1]) + 1 == codec.HEAD_SIZE == codec.HEAD.size
+    heads = re.search(r"local HEAD_LENGTH, NAME_LENGTH_AT, NAME_AT = (\d+), (\d+), (\d+)", record)
+    assert heads
+    assert [int(n) for n in heads.groups()] == [codec.HEAD_SIZE, codec.HEAD_SIZE + 1, codec.HEAD_SIZE + 2]
+    assert codec.HEAD_SIZE == codec.HEAD.size
+    assert f"local VERSION = {codec.VERSION}\n" in record
+    lanes = (STORE / "lua" / "lib" / "lanes.lua").read_text()
+    # The last of the head's fields; its offset is counted from 1.
+    assert f"local LANE_AT, CID_LENGTH, ID_LENGTH, GATE_LENGTH = {codec.HEAD_SIZE - 8 + 1}, 8, 16, 24\n" in lanes
     for name in ("cancel", "expire", "claim"):
         cause = {"cancel": Cause.CANCELED, "expire": Cause.EXPIRED, "claim": Cause.EXPIRED}[name]
         assert re.search(rf"string\.char\((?:STATE\.\w+, .*, )?{int(cause)}\)", body_of(name))
@@ -136,7 +148,7 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
     key = world.shard.keys.job(spec.id)
     record = await world.shard.client.redis.get(key)
     fields = [
-        1,
+        codec.VERSION,
         4,
         1 | 2 | 8,
         3,
@@ -157,6 +169,7 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
         23,
         24,
         b"d" * 8,
+        unconstrained(spec.name).id,
     ]
     head = codec.HEAD.pack(*fields)
     await world.shard.client.redis.set(key, head + record[codec.HEAD_SIZE :])
@@ -165,14 +178,14 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
 
     k = world.shard.keys
     await world.shard.client.redis.zadd(k.running, {spec.id: world.now_ms + 1})
-    await world.shard.client.redis.zrem(k.ready(spec.name), spec.id)
+    await world.shard.client.redis.zrem(world.ready(spec.name), spec.id)
     await world.shard.client.redis.sadd(k.claims(before.worker_id), spec.id)
     assert await world.jobs.confirm_start(before.worker_id, [(spec.id, before.token)]) == [True]
     assert await world.get(spec.id) == replace(before, is_confirmed=True)
     worker = await world.worker()
-    await world.jobs.cancel(before)
-    await world.jobs.retry(spec.id)
-    await world.jobs.patch(spec.id, priority=-30, run_at_ms=world.now_ms + 5, max_retry=31, timeout_ms=32)
+    await world.jobs.cancel(before.id)
+    await world.jobs.retry(await world.get(spec.id))
+    await world.jobs.patch(await world.get(spec.id), Changes(-30, world.now_ms + 5, 31, 32))
     expected = replace(
         before, state=JobState.SCHEDULED, cause=Cause.NONE, is_confirmed=True, priority=-30, max_retry=31,
         timeout_ms=32, failures=0, losses=0, returned_offers=0, due_at_ms=world.now_ms + 5, started_at_ms=0,
@@ -187,16 +200,18 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
     )  # fmt: skip
     record = await world.shard.client.redis.get(key)
     assert record[120:128] == b"d" * 8
+    assert record[128:136] == unconstrained(spec.name).id
     assert record[2] & codec.FLAG_WATCHED
 
 
 def test_calls_are_held_against_the_header() -> None:
     script = scripts.load("settle_success")
-    script.check_call([""] * 4, [""] * 10)
-    for keys, args in ((3, 7), (5, 7), (4, 6), (4, 8)):
+    script.check_call([""] * 4, [""] * 9)
+    for keys, args in ((3, 6), (5, 6), (4, 5), (4, 7)):
         with pytest.raises(scripts.ScriptContractError):
             script.check_call([""] * keys, [""] * args)
     claim = scripts.load("claim")
-    claim.check_call([""] * 9, [""] * len(claim.args))
-    with pytest.raises(scripts.ScriptContractError):
-        claim.check_call([""] * 6, [""] * len(claim.args))
+    claim.check_call([""] * 8, [""] * (len(claim.args) + 3))
+    for keys in (7, 9):
+        with pytest.raises(scripts.ScriptContractError):
+            claim.check_call([""] * keys, [""] * len(claim.args))

@@ -20,7 +20,7 @@ from tests.support.store import StoreWorld
 async def service(world: StoreWorld) -> AsyncIterator[WorkerService]:
     client = WorkerClient(aiohttp.TCPConnector(), timeout_s=1)
     await client.start()
-    yield WorkerService(world.workers, world.jobs, client)
+    yield WorkerService(world.workers, world.jobs, world.rules, client)
     await client.stop()
 
 

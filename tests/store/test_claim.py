@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.store.codec import HEAD_SIZE
 from jqmaster.store.jobs import Claim, NotClaimed
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
 
@@ -29,7 +30,7 @@ async def test_a_claim_takes_leases_marks_and_counts_in_one_step(world: StoreWor
     )  # fmt: skip
     k = world.shard.keys
     assert await world.score(k.running, job_id) == claim.lease_until_ms
-    assert await world.score(k.ready("work"), job_id) is None
+    assert await world.score(world.ready(), job_id) is None
     assert await world.shard.client.redis.smembers(k.claims(worker)) == {job_id.encode()}
     assert len(job.token) == 32
 
@@ -172,7 +173,7 @@ async def test_nothing_but_expired_jobs_is_told_apart_from_nothing(world: StoreW
     world.pass_ms(1)
     claim = await world.jobs.claim(world.epoch, worker, ["work"], 2)
     assert isinstance(claim, Claim)
-    assert (claim.jobs, claim.passed_over) == ([], 2)
+    assert (claim.jobs, claim.passed_over, claim.is_exhausted) == ([], 3, True)
     assert await world.shard.client.redis.exists(world.shard.keys.fence) == 0
 
 
@@ -193,7 +194,7 @@ async def test_a_claim_is_an_offer_whatever_the_last_one_became(world: StoreWorl
     worker, first = await world.running()
     await world.workers.renew(worker, [(first.job_id, first.token)], 0)
     await world.jobs.cancel(first.job_id)
-    await world.jobs.retry(first.job_id)
+    await world.jobs.retry(await world.get(first.job_id))
     (second,) = await world.claim(worker)
     assert not (await world.get(first.job_id)).is_confirmed
     assert await world.jobs.return_offers(world.epoch, worker, [(second.job_id, second.token)])
@@ -238,7 +239,7 @@ async def damage(world: StoreWorld, job_id: str, how: str) -> None:
         case "version":
             await redis.setrange(key, 0, b"\x63")
         case _:
-            cut = {"no name": 128, "half a name": 131, "no extras length": 134, "no argument": 137}[how]
+            cut = {"no name": 136, "half a name": 139, "no extras length": 142, "no argument": 145}[how]
             await redis.set(key, record[:cut])
 
 
@@ -252,7 +253,7 @@ async def test_a_damaged_record_hurts_only_itself(world: StoreWorld, how: str) -
     assert ([job.job_id for job in claim.jobs], claim.passed_over, claim.busy) == ([one, two], 1, 2)
     redis, k = world.shard.client.redis, world.shard.keys
     assert await redis.smembers(k.damaged) == {bad.encode()}
-    assert await world.score(k.ready("work"), bad) is None
+    assert await world.score(world.ready(), bad) is None
     assert [f.key for f in await world.findings()] == [k.job(bad)]
     await world.jobs.delete(bad)
     assert await world.findings() == []
@@ -262,7 +263,7 @@ async def test_a_damaged_record_hurts_only_itself(world: StoreWorld, how: str) -
 async def test_extras_that_cannot_be_read_hurt_only_their_job(world: StoreWorld) -> None:
     bad, good = await world.enqueue(tags=("t",)), await world.enqueue()
     redis, k = world.shard.client.redis, world.shard.keys
-    await redis.setrange(k.job(bad), 128 + 1 + len("work") + 4, b"\xc1")
+    await redis.setrange(k.job(bad), HEAD_SIZE + 1 + len("work") + 4, b"\xc1")
     worker = await world.worker()
     claim = await world.jobs.claim(world.epoch, worker, ["work"], 10)
     assert isinstance(claim, Claim)

@@ -115,7 +115,7 @@ async def drain_when_full(world: StoreWorld) -> None:
     assert await world.jobs.settle_success(worker, [(jobs[0].job_id, jobs[0].token, b"r")]) == [True]
     assert await world.fail(worker, jobs[1])
     assert await world.jobs.fetch_result(jobs[1].job_id, watch=False) == b"failed result"
-    await world.jobs.cancel(await world.get(jobs[2].job_id))
+    await world.jobs.cancel(jobs[2].job_id)
     await world.jobs.delete(jobs[2].job_id)
     world.pass_ms(15_000)
     assert await world.jobs.promote(world.epoch, JobState.SCHEDULED) == (2, -1)

@@ -11,6 +11,7 @@ from jqmaster.domain.outcome import Outcome
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 
+LANE = bytes(range(8))
 INT64 = st.integers(-(2**63), 2**63 - 1)
 NAMES = st.text("abcXYZ019_.:/-", min_size=1, max_size=200)
 TEXT = st.text(max_size=20)
@@ -31,8 +32,8 @@ HEADS = st.tuples(
 
 
 def record_of(spec: JobSpec, head: tuple[object, ...], state: JobState, cause: Cause) -> bytes:
-    flags, _, rest = codec.encode_new(spec)
-    whole = codec.HEAD.pack(codec.VERSION, codec.STATE_CODES[state], flags, cause, *head, 0, 0, 0, 0, 0, b"")
+    flags, _, rest = codec.encode_new(spec, LANE)
+    whole = codec.HEAD.pack(codec.VERSION, codec.STATE_CODES[state], flags, cause, *head, 0, 0, 0, 0, 0, b"", b"")
     return whole[:88] + rest
 
 
@@ -46,6 +47,7 @@ def test_what_is_encoded_is_decoded(
     for name in ("name", "argument", "priority", "max_retry", "keep_result", "timeout_ms", "retry", "rerun_lost",
                  "tags", "headers"):  # fmt: skip
         assert getattr(job, name) == getattr(spec, name)
+    assert job.lane_id == LANE
     assert job.expires_at_ms == (spec.expires_at_ms or 0)
     assert (job.state, job.cause) == (state, cause)
     assert (job.attempt, job.failures, job.losses, job.returned_offers) == head[:4]
@@ -64,7 +66,7 @@ def test_what_is_encoded_is_decoded(
 @given(one=SPECS, other=SPECS)
 def test_digests_are_equal_where_requests_are(one: JobSpec, other: JobSpec) -> None:
     same = all(getattr(one, f.name) == getattr(other, f.name) for f in fields(JobSpec))
-    assert (codec.encode_new(one)[1] == codec.encode_new(other)[1]) is same
+    assert (codec.encode_new(one, LANE)[1] == codec.encode_new(other, LANE)[1]) is same
 
 
 @given(spec=SPECS, cut=st.integers(0, 400))
@@ -81,11 +83,11 @@ def test_a_record_that_was_cut_short_is_damaged_or_lacks_argument_alone(spec: Jo
 
 
 @given(
-    garbage=st.binary(max_size=400), head=st.binary(min_size=126, max_size=126), extras=st.binary(max_size=60)
+    garbage=st.binary(max_size=400), head=st.binary(min_size=134, max_size=134), extras=st.binary(max_size=60)
 )
 def test_hostile_bytes_are_damaged_and_nothing_worse(garbage: bytes, head: bytes, extras: bytes) -> None:
-    plausible = b"\x01\x02" + head + b"\x01n" + struct.pack(">I", len(extras)) + extras + b"\xc0"
-    for record in (garbage, b"\x01" + garbage, plausible, plausible[:130] + garbage):
+    plausible = bytes((codec.VERSION, 2)) + head + b"\x01n" + struct.pack(">I", len(extras)) + extras + b"\xc0"
+    for record in (garbage, bytes((codec.VERSION,)) + garbage, plausible, plausible[:138] + garbage):
         for read in (
             lambda r: codec.decode_job("j", r), codec.decode_claimed, lambda r: codec.head_length("j", r),
             codec.decode_attempt,
@@ -108,7 +110,7 @@ def test_hostile_bytes_are_damaged_and_nothing_worse(garbage: bytes, head: bytes
 def test_extras_of_the_wrong_shape_are_damaged(extras: object) -> None:
     packed = msgpack.packb(extras)
     record = (
-        codec.HEAD.pack(1, 2, *[0] * 11, b"", b"", *[0] * 5, b"") + b"\x01n" + struct.pack(">I", len(packed))
+        codec.HEAD.pack(codec.VERSION, 2, *[0] * 11, b"", b"", *[0] * 5, b"", b"") + b"\x01n" + struct.pack(">I", len(packed))
     )
     for read in (lambda r: codec.decode_job("j", r), codec.decode_claimed):
         with pytest.raises(DamagedError):
@@ -118,7 +120,7 @@ def test_extras_of_the_wrong_shape_are_damaged(extras: object) -> None:
 def test_an_unknown_version_state_or_cause_is_damaged() -> None:
     spec = JobSpec("j", "n", b"\xc0")
     record = record_of(spec, (0,) * 9 + (b"", b""), JobState.READY, Cause.NONE)
-    for at, value in ((0, 2), (0, 0), (1, 5), (1, 0), (3, 99)):
+    for at, value in ((0, 1), (0, 3), (0, 0), (1, 5), (1, 0), (3, 99)):
         broken = record[:at] + bytes((value,)) + record[at + 1 :]
         with pytest.raises(DamagedError):
             codec.decode_job("j", broken)

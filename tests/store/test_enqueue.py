@@ -2,8 +2,8 @@ import msgpack
 import pytest
 
 from jqmaster.domain.job import Cause, Job, JobState, RetryPolicy
-from jqmaster.store.jobs import Accepted
-from tests.support.store import StoreWorld
+from jqmaster.store.jobs import Accepted, Changes
+from tests.support.store import StoreWorld, unconstrained
 
 
 @pytest.mark.req("J1", "J2", "J3", "J4", "J5", "J6", "J7")
@@ -19,13 +19,15 @@ async def test_a_new_job_is_stored_whole_and_ready(world: StoreWorld) -> None:
         keep_result=True, rerun_lost=True, is_confirmed=False, attempt=0, failures=0, losses=0, returned_offers=0,
         created_at_ms=world.now_ms, due_at_ms=0, expires_at_ms=world.now_ms + 9, started_at_ms=0, finished_at_ms=0,
         not_after_ms=0, fence=0, token="", worker_id="", retry=RetryPolicy(0.5, 3.0, 60.0, False), tags=("a", "b"),
-        headers={"trace": "x"}, argument=spec.argument,
+        headers={"trace": "x"}, argument=spec.argument, lane_id=unconstrained("mail.send").id,
     )  # fmt: skip
     k = world.shard.keys
-    assert await world.score(k.ready("mail.send"), spec.id) == -7
+    assert await world.score(world.ready("mail.send"), spec.id) == -7
     assert await world.score(k.expiring, spec.id) == world.now_ms + 9
+    lane = unconstrained("mail.send")
     assert set(await world.dump()) == {
-        k.leader, k.epoch, k.job(spec.id), k.ready("mail.send"), k.names, k.expiring,
+        k.leader, k.epoch, k.job(spec.id), world.ready("mail.send"), k.names, k.expiring, k.lane(lane.id.hex()),
+        k.lanes("mail.send"), k.open_groups("mail.send"), k.open_lanes(lane.group),
     }  # fmt: skip
 
 
@@ -83,7 +85,7 @@ async def test_another_request_under_a_taken_id_changes_nothing(
 async def test_a_repeat_is_known_whatever_became_of_the_job(world: StoreWorld) -> None:
     spec = world.spec()
     await world.jobs.enqueue([spec])
-    await world.jobs.patch(spec.id, priority=9, run_at_ms=None, max_retry=1, timeout_ms=1)
+    await world.jobs.patch(await world.get(spec.id), Changes(priority=9, max_retry=1, timeout_ms=1))
     worker = await world.worker()
     (job,) = await world.claim(worker)
     assert await world.jobs.enqueue([spec]) == [Accepted.KNOWN]

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from jqmaster.domain.job import FINISHED, TRANSITIONS, WAITING, Cause, Job, JobSpec, JobState
 from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, decide, decide_expired
 from jqmaster.store.client import StoreClient
-from jqmaster.store.jobs import Accepted, Claim, NotClaimed, StateConflict
+from jqmaster.store.jobs import Accepted, Changes, Claim, NotClaimed, StateConflict
 from jqmaster.store.keys import Keys
 from jqmaster.store.shard import Shard
 from tests.support.server import StoreServer
@@ -400,13 +400,12 @@ class QueueMachine(RuleBasedStateMachine):
         job_id = self.pick(data)
         if job_id:
             job = self.jobs[job_id]
-            stored: Job = self.run(self.world.get(job_id))
-            if self.steer(self.world.jobs.cancel(stored), job.state, "cancel"):
+            if self.steer(self.world.jobs.cancel(job_id), job.state, "cancel"):
                 if job.token or job.settled_by:
                     job.ended.add(job.token or job.settled_by)
                 job.token = job.settled_by = ""
                 self.finish(job, JobState.CANCELED)
-                self.replay = lambda: self.unchanged(self.world.jobs.cancel(stored), None) if (
+                self.replay = lambda: self.unchanged(self.world.jobs.cancel(job_id), None) if (
                     job.state is JobState.CANCELED
                 ) else None  # fmt: skip
 
@@ -415,7 +414,7 @@ class QueueMachine(RuleBasedStateMachine):
         job_id = self.pick(data)
         if job_id:
             job = self.jobs[job_id]
-            if self.steer(self.world.jobs.retry(job_id), job.state, "retry"):
+            if self.steer(self.world.jobs.retry(self.run(self.world.get(job_id))), job.state, "retry"):
                 if job.settled_by:
                     job.ended.add(job.settled_by)
                 job.settled_by, job.result = "", None
@@ -440,9 +439,8 @@ class QueueMachine(RuleBasedStateMachine):
         if job_id:
             job = self.jobs[job_id]
             run_at = None if in_ms is None else self.world.now_ms + in_ms
-            call = self.world.jobs.patch(
-                job_id, priority=priority, run_at_ms=run_at, max_retry=max_retry, timeout_ms=None
-            )
+            stored: Job = self.run(self.world.get(job_id))
+            call = self.world.jobs.patch(stored, Changes(priority, run_at, max_retry))
             if self.steer(call, job.state, "patch"):
                 job.priority = job.priority if priority is None else priority
                 job.max_retry = job.max_retry if max_retry is None else max_retry

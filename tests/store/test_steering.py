@@ -7,7 +7,7 @@ import pytest
 
 from jqmaster.domain.job import Attempt, Cause, Job, JobState
 from jqmaster.domain.outcome import Decision
-from jqmaster.store.jobs import StateConflict
+from jqmaster.store.jobs import Changes, StateConflict
 from tests.store.test_settle import RETRYING
 from tests.support.store import StoreWorld
 
@@ -54,7 +54,7 @@ async def test_cancel_ends_a_waiting_job(world: StoreWorld, state: JobState) -> 
         world.published(world.shard.keys.finished_channel, job.id),
         world.published(world.shard.keys.wake_channel),
     ):
-        assert await world.jobs.cancel(job) is None
+        assert await world.jobs.cancel(job.id) is None
     assert await world.get(job.id) == replace(
         job, state=JobState.CANCELED, cause=Cause.CANCELED, finished_at_ms=world.now_ms
     )
@@ -67,7 +67,7 @@ async def test_cancel_ends_a_waiting_job(world: StoreWorld, state: JobState) -> 
 async def test_cancel_ends_a_running_job_and_tells_who_holds_it(world: StoreWorld) -> None:
     job = await job_in(world, JobState.RUNNING, keep_result=True)
     async with world.published(world.shard.keys.wake_channel, f"freed:{job.worker_id}:1"):
-        assert await world.jobs.cancel(job) == (job.worker_id, job.token)
+        assert await world.jobs.cancel(job.id) == (job.worker_id, job.token)
     assert await world.get(job.id) == replace(
         job, state=JobState.CANCELED, cause=Cause.CANCELED, finished_at_ms=world.now_ms
     )
@@ -81,7 +81,7 @@ async def test_cancel_ends_a_running_job_and_tells_who_holds_it(world: StoreWorl
 async def test_a_repeated_cancel_changes_nothing(world: StoreWorld) -> None:
     job = await job_in(world, JobState.CANCELED)
     async with world.unchanged():
-        assert await world.jobs.cancel(job) is None
+        assert await world.jobs.cancel(job.id) is None
 
 
 @pytest.mark.parametrize("state", [JobState.SUCCEEDED, JobState.FAILED, JobState.SKIPPED])
@@ -89,7 +89,7 @@ async def test_cancel_refuses_what_is_over(world: StoreWorld, state: JobState) -
     job = await job_in(world, state, keep_result=True)
     async with world.unchanged():
         with pytest.raises(StateConflict) as conflict:
-            await world.jobs.cancel(job)
+            await world.jobs.cancel(job.id)
     assert conflict.value.state is state
 
 
@@ -101,14 +101,19 @@ async def test_retry_makes_a_finished_job_ready_with_all_its_retries(
     job = await job_in(world, state, keep_result=True, priority=-3)
     history = await world.jobs.history(job.id)
     async with world.published(world.shard.keys.wake_channel, "ready"):
-        await world.jobs.retry(job.id)
+        await world.jobs.retry(job)
     assert await world.get(job.id) == replace(
         job, state=JobState.READY, cause=Cause.NONE, failures=0, losses=0, due_at_ms=0, started_at_ms=0,
         finished_at_ms=0, expires_at_ms=0, token="",
     )  # fmt: skip
     redis, k = world.shard.client.redis, world.shard.keys
-    assert await world.score(k.ready("work"), job.id) == -3
+    assert await world.score(world.ready(), job.id) == -3
     assert not await redis.exists(k.result(job.id), k.results)
+    if state is JobState.SUCCEEDED:
+        # It had none while it was the last.
+        history.append(
+            Attempt(1, job.worker_id, job.started_at_ms, job.finished_at_ms, "success", None, None)
+        )
     assert await world.jobs.history(job.id) == history
     worker = await world.worker()
     assert [c.record.attempt for c in await world.claim(worker)] == [job.attempt + 1]
@@ -119,14 +124,14 @@ async def test_retry_refuses_what_is_not_over(world: StoreWorld, state: JobState
     job = await job_in(world, state)
     async with world.unchanged():
         with pytest.raises(StateConflict) as conflict:
-            await world.jobs.retry(job.id)
+            await world.jobs.retry(job)
     assert conflict.value.state is state
 
 
 async def test_the_token_of_a_job_retried_by_hand_is_dead(world: StoreWorld) -> None:
     worker, claimed = await world.running()
     await world.fail(worker, claimed)
-    await world.jobs.retry(claimed.job_id)
+    await world.jobs.retry(await world.get(claimed.job_id))
     async with world.unchanged():
         assert await world.fail(worker, claimed) is False
         assert await world.jobs.settle_success(worker, [(claimed.job_id, claimed.token, b"")]) == [False]
@@ -135,7 +140,7 @@ async def test_the_token_of_a_job_retried_by_hand_is_dead(world: StoreWorld) -> 
 async def test_a_job_retried_by_hand_outlives_its_old_expiry(world: StoreWorld) -> None:
     worker, claimed = await world.running(expires_at_ms=world.now_ms + 1_000)
     await world.fail(worker, claimed)
-    await world.jobs.retry(claimed.job_id)
+    await world.jobs.retry(await world.get(claimed.job_id))
     world.pass_ms(1_000)
     assert await world.jobs.expire(world.epoch) == (0, -1)
     (again,) = await world.claim(worker)
@@ -149,7 +154,7 @@ async def test_run_now_ends_the_wait(world: StoreWorld, state: JobState) -> None
     async with world.published(world.shard.keys.wake_channel, "ready"):
         await world.jobs.run_now(job.id)
     assert await world.get(job.id) == replace(job, state=JobState.READY, due_at_ms=0)
-    assert await world.score(world.shard.keys.ready("work"), job.id) == 8
+    assert await world.score(world.ready(), job.id) == 8
     async with world.unchanged():
         await world.jobs.run_now(job.id)
 
@@ -166,8 +171,7 @@ async def test_run_now_and_patch_refuse_what_does_not_wait(world: StoreWorld, st
 
 
 async def patch(world: StoreWorld, job_id: str, **changes: int) -> None:
-    nothing = dict.fromkeys(("priority", "run_at_ms", "max_retry", "timeout_ms"))
-    await world.jobs.patch(job_id, **nothing | changes)
+    await world.jobs.patch(await world.get(job_id), Changes(**changes))
 
 
 @pytest.mark.req("M9")
@@ -210,9 +214,10 @@ async def test_delete_leaves_nothing_of_the_job(world: StoreWorld, state: JobSta
     before = set(await world.dump())
     job = await job_in(world, state, keep_result=True, expires_at_ms=world.now_ms + 90_000)
     await world.jobs.delete(job.id)
+    await world.prune()
     k = world.shard.keys
-    gone = set(await world.dump()) - before - {k.fence, k.names, k.workers}
-    assert {key for key in gone if not key.startswith(k.worker_prefix)} == set()
+    left = set(await world.dump()) - before - {k.fence, k.workers}
+    assert {key for key in left if not key.startswith(k.worker_prefix)} == set()
     async with world.unchanged():
         with pytest.raises(KeyError):
             await world.jobs.delete(job.id)
@@ -226,14 +231,14 @@ async def test_a_running_job_is_not_deleted(world: StoreWorld) -> None:
     assert conflict.value.state is JobState.RUNNING
 
 
-@pytest.mark.parametrize("record", [None, b"\x01\x02", b"\x01" * 128 + b"\xc8cut"])
+@pytest.mark.parametrize("record", [None, b"\x01\x02", b"\x01" * 136 + b"\xc8cut"])
 async def test_nothing_can_be_done_to_what_is_no_job(world: StoreWorld, record: bytes | None) -> None:
     job = replace(await job_in(world, JobState.READY), id=world.spec().id)
     if record:
         await world.shard.client.redis.set(world.shard.keys.job(job.id), record)
     calls: list[Callable[[], Awaitable[object]]] = [
-        lambda: world.jobs.cancel(job), lambda: world.jobs.retry(job.id), lambda: world.jobs.run_now(job.id),
-        lambda: patch(world, job.id, priority=1), lambda: world.jobs.delete(job.id),
+        lambda: world.jobs.cancel(job.id), lambda: world.jobs.retry(job), lambda: world.jobs.run_now(job.id),
+        lambda: world.jobs.patch(job, Changes(priority=1)), lambda: world.jobs.delete(job.id),
     ]  # fmt: skip
     async with world.unchanged():
         for call in calls:
@@ -249,8 +254,8 @@ async def test_the_leader_in_this_process_is_woken_without_a_message(world: Stor
         async with world.published(world.shard.keys.wake_channel):
             await patch(world, job.id, run_at_ms=world.now_ms + 1)
             await world.jobs.run_now(job.id)
-            await world.jobs.cancel(running)
-            await world.jobs.retry(running.id)
+            await world.jobs.cancel(running.id)
+            await world.jobs.retry(running)
     assert words == ["ready", "due"] * 2 + [f"freed:{running.worker_id}:1"] + ["ready", "due"]
 
 

@@ -1,22 +1,27 @@
 """A shard under test: seeding and reading it in terms of jobs, not of keys."""
 
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import msgpack
 
+from jqmaster.domain.constraint import NO_RULES
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import Cause, Job, JobSpec, JobState
+from jqmaster.domain.job import FINISHED, Cause, Job, JobSpec, JobState
+from jqmaster.domain.lane import Lane, lane_of_name
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.worker import WorkerSpec
+from jqmaster.errors import DamagedError
 from jqmaster.service.rules import RuleCache
 from jqmaster.store import codec, fsck
 from jqmaster.store.inspect import Inspector
 from jqmaster.store.jobs import Accepted, Claim, ClaimedJob, JobStore, Settlement
 from jqmaster.store.keys import KEYS
-from jqmaster.store.rules import RuleStore
 from jqmaster.store.leadership import Leadership, LeadershipStore
+from jqmaster.store.placement import StoredLane
+from jqmaster.store.rules import RuleStore
 from jqmaster.store.shard import Shard
 from jqmaster.store.workers import WorkerStore
 
@@ -46,6 +51,8 @@ class StoreWorld:
         self.rule_store = RuleStore(shard, self.jobs)
         self.rules = RuleCache(self.rule_store)
         self.epoch = ""
+        # By name: jobs whose lane can no more be told from what is left of their records, so that it counts them still.
+        self.never_counted_out: Counter[str] = Counter()
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -116,6 +123,15 @@ class StoreWorld:
         (accepted,) = await self.jobs.settle(worker_id, [settlement])
         return accepted
 
+    def ready(self, name: str = "work") -> str:
+        """The key that orders the ready jobs of a name under no constraint."""
+        return self.shard.keys.ready(unconstrained(name).id.hex())
+
+    async def prune(self) -> None:
+        """What the leader does once a minute."""
+        async for lanes in self.rule_store.lane_pages():
+            assert await self.rule_store.prune(self.epoch, lanes)
+
     async def score(self, key: str, member: str) -> float | None:
         return await self.shard.client.redis.zscore(key, member)
 
@@ -169,7 +185,75 @@ class StoreWorld:
     async def assert_sound(self, allowed: Sequence[str] = ()) -> None:
         """fsck finds nothing, and no key exists that the table of keys does not know."""
         assert [f for f in await self.findings() if f.rule not in allowed] == []
+        if not allowed:
+            await self._assert_counts()
         known = {info.pattern.split("{")[0] for info in KEYS}
         for key in await self.dump():
             rest = key.removeprefix(self.shard.keys.tag)
             assert rest in known or f"{rest.split(':')[0]}:" in known, f"unknown key {key}"
+
+    async def _assert_counts(self) -> None:
+        """Each lane counts its unfinished jobs, each gate those that wait behind it, and nothing stays of a lane or gate
+        that no job is of. Lanes without keys may stay until they are pruned."""
+        redis, k = self.shard.client.redis, self.shard.keys
+        found = [key async for key in redis.scan_iter(match=f"{k.tag}*", count=1000)]
+        names = [key.decode().removeprefix(k.tag) for key in found]
+        damaged = {raw.decode() for raw in await redis.smembers(k.damaged)}
+        unfinished: Counter[str] = Counter()
+        waiting: Counter[str] = Counter()
+        running: set[str] = set()
+        for job_id in [name.removeprefix("job:") for name in names if name.startswith("job:")]:
+            job = await self._readable(job_id)
+            if job and job_id not in damaged and job.state not in FINISHED:
+                unfinished[job.lane_id.hex()] += 1
+                waiting[job.lane_id.hex()] += job.state is not JobState.RUNNING
+                if job.state is JobState.RUNNING:
+                    running.add(job_id)
+        behind: Counter[str] = Counter()
+        gates: set[str] = set()
+        groups: set[str] = set()
+        lanes = {name.removeprefix("lane:") for name in names if name.startswith("lane:")}
+        assert set(unfinished) <= lanes
+        for lane in lanes:
+            stored = StoredLane.read(await redis.get(k.lane(lane)))
+            uncounted = self.never_counted_out[stored.name]
+            assert stored.jobs - uncounted == unfinished[lane], f"lane {lane}: {stored}"
+            assert unfinished[lane] or not stored.keyed, f"nothing is in lane {lane} any more: {stored}"
+            own = {text[at : at + 24] for text in (stored.shared, stored.keyed) for at in range(0, len(text), 24)}
+            for gate in own:
+                behind[gate] += waiting[lane]
+            gates |= own
+            groups.add(stored.group)
+        for name in names:
+            kind, _, rest = name.partition(":")
+            match kind:
+                case "gates":
+                    scored = await redis.zrange(k.gates(rest), 0, -1, withscores=True)
+                    counted = {gate.decode(): score for gate, score in scored}
+                    assert counted.keys() <= gates, f"{name} has gates of no lane"
+                    assert {gate: score for gate, score in counted.items() if score} == {
+                        gate: behind[gate] for gate in gates if gate.startswith(rest) and behind[gate]
+                    }
+                case "key_values":
+                    assert {gate.decode() for gate in await redis.hkeys(k.key_values(rest))} <= gates
+                case "slots":
+                    assert {raw.decode() for raw in await redis.hkeys(k.slots(rest))} <= running
+                case "waiters":
+                    assert rest in gates, f"{name} is of no lane"
+                case "open" | "parked":
+                    assert rest[-16:] in groups, f"{name} is of no lane"
+                case "ready" | "lanes":
+                    assert kind == "lanes" or rest in lanes, f"{name} is of no lane"
+
+    async def _readable(self, job_id: str) -> Job | None:
+        try:
+            return await self.jobs.get(job_id)
+        except DamagedError:
+            return None
+
+
+def unconstrained(name: str) -> Lane:
+    """The lane of a name under no constraint."""
+    lane = lane_of_name(NO_RULES, name)
+    assert lane
+    return lane

@@ -7,7 +7,6 @@
 -- include lib/time.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
--- include lib/settle.lua
 local job_key, scheduled_key, retrying_key, running_key, canceled_key, history_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local now_ms, id, wake_channel, finished_channel = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 tag = ARGV[2]
@@ -33,6 +32,7 @@ elseif was_running then
   local entry = '\150' .. struct.pack('>BI4', 206, (struct.unpack('>I4', head, 5))) .. '\217' .. string.char(#worker_id) .. worker_id
     .. '\207' .. string.sub(head, 25, 32) .. '\168canceled' .. '\160' .. '\192'
   redis.pcall('RPUSH', history_key, struct.pack('>i8', now_ms) .. entry)
+  redis.pcall('LTRIM', history_key, -100, -1)
 else return {'state', state} end
 lane_counts(lane, -1, was_running and 0 or -1)
 redis.call('SETRANGE', job_key, 1, string.char(STATE.canceled, flags, 5))

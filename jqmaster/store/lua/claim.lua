@@ -15,7 +15,7 @@ local now_ms, epoch, edition, worker_id_bytes, limit = time_ms(ARGV[1]), ARGV[2]
 local lease_ms, offer_ms, grace_ms = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 tag = ARGV[9]
 local tokens, finished_channel = ARGV[10], ARGV[11]
-local FIRST_NAME = 12
+local FIRST = 12
 local job_prefix = tag .. 'job:'
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
@@ -50,7 +50,7 @@ end
 
 local lanes_per_group = math.min(limit, MAX_LANES) + 1
 local lanes_read, is_cut_short = 0, false
-for i = FIRST_NAME, #ARGV do
+for i = FIRST, #ARGV do
   local name = ARGV[i]
   for _, group_id in ipairs(redis.call('SMEMBERS', tag .. 'open_groups:' .. name)) do
     local open = redis.call('ZRANGE', tag .. 'open:' .. group_id, 0, math.max(1, math.min(lanes_per_group, MAX_LANES - lanes_read)) - 1, 'WITHSCORES')
@@ -78,13 +78,13 @@ table.sort(queue, function(a, b) return comes_before(b.score, b.order, a) end)
 
 local jobs_read = 0
 -- Priority and ID of the first job of a lane that is not yet taken.
-local function first_of(lane)
-  if not lane.ahead or lane.at_job > #lane.ahead then
-    local wanted = #queue == 0 and limit or math.min(limit, 16)
-    for _, gate_id in ipairs(lane.keyed) do wanted = math.max(1, math.min(wanted, gate_of(gate_id, now_ms).room)) end
+local function first_of(lane, room)
+  if not lane.ahead or (lane.at_job > #lane.ahead and lane.has_more) then
+    -- One more than may start: what comes next says where the lane stands then.
+    local wanted = math.min(#queue == 0 and limit or 16, limit, room) + 1
     local from = lane.looked_at or 0
     lane.ahead = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, from, from + wanted - 1, 'WITHSCORES')
-    lane.at_job, lane.looked_at = 1, from + #lane.ahead / 2
+    lane.at_job, lane.looked_at, lane.has_more = 1, from + #lane.ahead / 2, #lane.ahead == wanted * 2
     jobs_read = jobs_read + #lane.ahead / 2
   end
   return tonumber(lane.ahead[lane.at_job + 1]), lane.ahead[lane.at_job]
@@ -98,7 +98,9 @@ local function is_whole(record)
 end
 
 local claimed, expired, damaged, watched, bytes, count = {}, {}, {}, {}, 0, 0
-local slots, starts, served, shadowed, served_stamp = {}, {}, {}, {}, nil
+local served, shadowed, served_stamp = {}, {}, nil
+-- Of what was taken: by lane for its keyed gates, by group for the shared ones.
+local passing = {}
 
 -- Instants in the form of the IDs with which they are compared; each is later than all before it.
 local function next_stamp()
@@ -107,32 +109,55 @@ local function next_stamp()
   return string.format('%08x-%04x-%03d', math.floor(ms / 65536), ms % 65536, served_stamp % 1000)
 end
 
-local function pass_gates(lane, id)
-  count = count + 1
-  local token_bytes = string.sub(tokens, (count - 1) * 16 + 1, count * 16)
-  take_gates(lane, id, token_bytes, now_ms, slots, starts)
+local function room_of(gate_ids)
+  local room = NO_ROOM_LIMIT
+  for _, gate_id in ipairs(gate_ids) do room = math.min(room, gate_of(gate_id, now_ms).room) end
+  return room
+end
+
+local function use_room(gate_ids, taken)
+  for _, gate_id in ipairs(gate_ids) do
+    local gate = gate_of(gate_id, now_ms)
+    if gate.is_shadow then
+      local delayed = math.min(taken, taken - gate.shadow_room)
+      gate.shadow_room = math.max(0, gate.shadow_room - taken)
+      if delayed > 0 then shadowed[gate.cid] = (shadowed[gate.cid] or 0) + delayed end
+    else
+      gate.room = gate.room - taken
+    end
+  end
+end
+
+-- Whose turn is over, for now, among the keys of fair constraints.
+local function mark_served(lane)
   local stamp = nil
-  for _, list in ipairs({lane.shared, lane.keyed}) do
-    for _, gate_id in ipairs(list) do
-      local gate = gate_of(gate_id, now_ms)
-      gate.room = gate.room - 1
-      if gate.is_shadow then
-        gate.shadow_room = gate.shadow_room - 1
-        if gate.shadow_room < 0 then shadowed[gate.cid] = (shadowed[gate.cid] or 0) + 1 end
-      elseif gate.is_fair then
-        stamp = stamp or next_stamp()
-        gate.served = stamp
-        served[gate.cid] = served[gate.cid] or {}
-        table.insert(served[gate.cid], gate_id)
-        table.insert(served[gate.cid], stamp)
-      end
+  for _, gate_id in ipairs(lane.keyed) do
+    local gate = gate_of(gate_id, now_ms)
+    if gate.is_fair and not gate.is_shadow then
+      stamp = stamp or next_stamp()
+      gate.served = stamp
+      local list = gathered(served, gate.cid)
+      list[#list + 1] = gate_id
+      list[#list + 1] = stamp
     end
   end
   return stamp ~= nil
 end
 
--- Takes the first job of a lane. Returns whether the lane now stands elsewhere in the order.
-local function take(lane, id)
+local function passes(gate_ids, owner, id, token_bytes)
+  if #gate_ids == 0 then return end
+  local list = passing[owner]
+  if not list then
+    list = {gate_ids = gate_ids, holders = {}, begun = {}}
+    passing[owner] = list
+  end
+  local n = #list.holders
+  list.holders[n + 1], list.holders[n + 2] = id, token_bytes
+  list.begun[n + 1], list.begun[n + 2] = now_ms, token_bytes
+end
+
+-- Takes a job from its lane. Returns whether it is claimed: what expired or is damaged is passed over.
+local function take(lane, group, id)
   local record = redis.pcall('GET', job_prefix .. id)
   lane_remove(lane, id)
   if not is_whole(record) or string.byte(record, 1) ~= VERSION or string.byte(record, 2) ~= STATE.ready then
@@ -149,9 +174,12 @@ local function take(lane, id)
   end
   claimed[#claimed + 1] = id
   claimed[#claimed + 1] = record
-  bytes = bytes + #record
+  bytes, count = bytes + #record, count + 1
   lane_counts(lane, 0, -1)
-  return pass_gates(lane, id)
+  local token_bytes = string.sub(tokens, (count - 1) * 16 + 1, count * 16)
+  passes(group.shared, group, id, token_bytes)
+  passes(lane.keyed, lane, id, token_bytes)
+  return true
 end
 
 local function has_time_left()
@@ -173,25 +201,29 @@ local function serve(item)
     for _, other in ipairs(park(lane, closed_by)) do put_lane_in(other) end
     return
   end
-  local score, id = first_of(lane)
-  if not id then
-    touched(lane).has_moved = true
-    return
-  end
-  local order = order_of(lane, id) .. lane.id
+  local room = math.min(room_of(group.shared), room_of(lane.keyed))
+  local score, id = first_of(lane, room)
+  local order = id and order_of(lane, id) .. lane.id
   local next_item = queue[#queue]
-  if next_item and (order ~= item.order or score ~= item.score) and not comes_before(score, order, next_item) then
+  if id and next_item and (order ~= item.order or score ~= item.score) and not comes_before(score, order, next_item) then
     put_in({score = score, order = order, lane_id = lane.id, group = group})
     touched(lane).has_moved = true
     return
   end
-  repeat
+  touched(lane).has_moved = true
+  local taken, moved = 0, false
+  while id and taken < room and not moved and has_time_left() and (not next_item or comes_before(score, order, next_item)) do
     lane.at_job = lane.at_job + 2
-    local moved = take(lane, id)
-    closed_by = closed_gate(group.shared, now_ms) or closed_gate(lane.keyed, now_ms)
-    score, id = first_of(lane)
+    if take(lane, group, id) then
+      taken = taken + 1
+      moved = mark_served(lane)
+    end
+    score, id = first_of(lane, room - taken)
     if id then order = order_of(lane, id) .. lane.id end
-  until not id or moved or closed_by or not has_time_left() or (next_item and not comes_before(score, order, next_item))
+  end
+  use_room(group.shared, taken)
+  use_room(lane.keyed, taken)
+  lane.first = id and {score, id} or false
   for _, gate_id in ipairs(lane.keyed) do
     if gate_of(gate_id, now_ms).room > 0 then
       for _, other in ipairs(open_gate(gate_id)) do put_lane_in(other) end
@@ -244,7 +276,7 @@ if count > 0 then
   add_all(running_key, running)
   each('SADD', claims_key, ids)
 end
-write_gates(slots, starts, now_ms)
+for _, list in pairs(passing) do pass_gates(list.gate_ids, list.holders, list.begun, now_ms) end
 for cid, list in pairs(served) do redis.call('HSET', tag .. 'served:' .. cid, unpack(list)) end
 if served_stamp then redis.call('SET', tag .. 'served_stamp', string.format('%.0f', served_stamp)) end
 for cid, delayed in pairs(shadowed) do redis.call('HINCRBY', tag .. 'shadowed', cid, delayed) end

@@ -18,11 +18,14 @@ if not was_set_aside then
   if head == '' then return {'unknown'} end
   if state == STATE.running then return {'state', state} end
 end
-if head ~= '' and (state == STATE.ready or state == STATE.scheduled or state == STATE.retrying) then
+if was_set_aside then
+  -- Its lane has counted it out already, and may be gone with it.
+  local lane = lane_of_damaged(job_key)
+  if lane and redis.call('ZSCORE', tag .. 'ready:' .. lane.id, id) then lane_remove(lane, id) end
+elseif state == STATE.ready or state == STATE.scheduled or state == STATE.retrying then
   local lane = lane_of(head)
   if state == STATE.ready then lane_remove(lane, id) end
-  -- Of what was set aside its lane has counted already.
-  if not was_set_aside then lane_counts(lane, -1, -1) end
+  lane_counts(lane, -1, -1)
 end
 for i = FIRST_INDEX, #KEYS do redis.call('ZREM', KEYS[i], id) end
 redis.call('SREM', damaged_key, id)

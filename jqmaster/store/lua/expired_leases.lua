@@ -6,7 +6,6 @@
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/time.lua
 -- include lib/record.lua
--- include lib/settle.lua
 local running_key, workers_key = KEYS[1], KEYS[2]
 local now_ms, limit, job_prefix, worker_prefix = time_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 

@@ -6,7 +6,6 @@
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/record.lua
 -- include lib/lanes.lua
--- include lib/settle.lua
 local LAST_INDEX, results_key, rules_key = 7, KEYS[8], KEYS[9]
 tag = ARGV[1]
 local head_bytes, found_in = tonumber(ARGV[2]), ARGV[3]

@@ -17,8 +17,7 @@ local function fault_of(id)
   local ready = redis.call('ZCARD', tag .. 'ready:' .. id)
   if lane.is_lost then return ready > 0 and 'ready jobs in a lane that nothing tells of' or '' end
   if redis.call('ZSCORE', tag .. 'lanes:' .. lane.name, id) ~= tostring(lane.edition) then return 'its name does not list it under its edition' end
-  local jobs = tonumber(redis.call('HGET', tag .. 'lane:' .. id, 'jobs') or 0)
-  if jobs < ready then return string.format('counts %d unfinished jobs, %d are ready', jobs, ready) end
+  if lane.jobs < ready then return string.format('counts %d unfinished jobs, %d are ready', lane.jobs, ready) end
   if ready == 0 then return lane.member ~= '' and 'is empty and stands in an order' or '' end
   local index_key = lane.at == '' and tag .. 'open:' .. lane.group or tag .. 'parked:' .. lane.at .. ':' .. lane.group
   local score = redis.call('ZSCORE', index_key, lane.member)

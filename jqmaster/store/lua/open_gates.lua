@@ -11,7 +11,7 @@
 local epoch_key, gates_due_key, holds_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit = time_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 tag = ARGV[2]
-local FIRST_GATE = 5
+local FIRST = 5
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
 local due = redis.call('ZRANGEBYSCORE', gates_due_key, '-inf', now_ms, 'LIMIT', 0, limit)
@@ -20,6 +20,6 @@ for _, gate_id in ipairs(due) do
   if tonumber(redis.call('HGET', holds_key, gate_id) or 0) <= now_ms then redis.call('HDEL', holds_key, gate_id) end
   open_gate(gate_id)
 end
-for i = FIRST_GATE, #ARGV do open_gate(ARGV[i]) end
+for i = FIRST, #ARGV do open_gate(ARGV[i]) end
 local next_due = redis.call('ZRANGE', gates_due_key, 0, 0, 'WITHSCORES')
 return {'ok', #due, next_due[2] and math.max(0, tonumber(next_due[2]) - now_ms) or -1, has_opened and 1 or 0}

@@ -12,13 +12,10 @@ tag = ARGV[1]
 local FIRST = 3
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
-local removed = 0
+local empty = {}
 for i = FIRST, #ARGV do
   local lane = lane_by_id(ARGV[i])
-  local jobs = redis.call('HGET', tag .. 'lane:' .. lane.id, 'jobs')
-  if not lane.is_lost and tonumber(jobs or 0) <= 0 and redis.call('EXISTS', tag .. 'ready:' .. lane.id) == 0 then
-    drop_lane(lane)
-    removed = removed + 1
-  end
+  if not lane.is_lost and lane.jobs <= 0 and redis.call('EXISTS', tag .. 'ready:' .. lane.id) == 0 then empty[#empty + 1] = lane end
 end
-return {'ok', removed}
+if #empty > 0 then drop_lanes(empty) end
+return {'ok', #empty}

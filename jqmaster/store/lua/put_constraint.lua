@@ -1,17 +1,19 @@
 #!lua
 -- Makes, changes or removes a constraint, and writes down who did it. What waits or runs already is the leader's to follow up.
 -- KEYS rules:hash constraints:hash limits:hash old_limits:hash overrides:hash old_overrides:hash reopened:zset audit:stream
--- ARGV now_ms name expected_etag(empty: there must be none) document(empty: remove it) cid(8 characters; of the one that is made or changed) old_cid(empty: none) is_rematched(1: what it selects or counts has changed) audit_entry audit_max wake_channel limits(MessagePack: [field, value, …]) overrides(MessagePack: [gate, text, …])
--- REPLY ok:edition | changed:document(empty: there is none)
--- CHECKS FIRST that nobody changed it since it was read
+-- ARGV now_ms name expected_etag(empty: there must be none) document(empty: remove it) cid(8 characters; of the one that is made or changed) old_cid(empty: none) is_rematched(1: what it selects or counts has changed) audit_entry audit_max max_constraints wake_channel limits(MessagePack: [field, value, …]) overrides(MessagePack: [gate, text, …])
+-- REPLY ok:edition | changed:document(empty: there is none) | full
+-- CHECKS FIRST that nobody changed it since it was read; that there is room for one more
 -- include lib/time.lua
 local rules_key, constraints_key, limits_key, old_limits_key, overrides_key, old_overrides_key, reopened_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local now_ms, name, expected_etag, document, cid, old_cid, is_rematched = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7] == '1'
-local audit_entry, audit_max, wake_channel, limits, overrides = ARGV[8], ARGV[9], ARGV[10], cmsgpack.unpack(ARGV[11]), cmsgpack.unpack(ARGV[12])
+local audit_entry, audit_max, max_constraints, wake_channel = ARGV[8], ARGV[9], tonumber(ARGV[10]), ARGV[11]
+local limits, overrides = cmsgpack.unpack(ARGV[12]), cmsgpack.unpack(ARGV[13])
 local ETAG_LENGTH = 16
 
 local present = redis.call('HGET', constraints_key, name) or ''
 if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag then return {'changed', present} end
+if present == '' and document ~= '' and redis.call('HLEN', constraints_key) >= max_constraints then return {'full'} end
 -- Every change is a new version, which caches ask for; a new edition has every unfinished job matched again.
 local version = redis.call('HINCRBY', rules_key, 'version', 1)
 local edition = is_rematched and redis.call('HINCRBY', rules_key, 'edition', 1) or tonumber(redis.call('HGET', rules_key, 'edition') or '0')

@@ -15,21 +15,21 @@ local FIRST, WIDTH = 6, 4
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
-local moved, slots, starts = 0, {}, {}
+local moved, running = 0, {}
 for i = FIRST, #ARGV, WIDTH do
   local id, old_bytes, number = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local key = tag .. 'job:' .. id
   local head = head_of(key)
   local state = string.byte(head, 2)
-  if number == 0 then
+  local is_there = head ~= '' and string.sub(head, LANE_AT, LANE_AT + 7) == old_bytes and state <= STATE.running
+  local is_ready = redis.call('ZSCORE', tag .. 'ready:' .. hex(old_bytes), id)
+  if is_ready and (number == 0 or not is_there or state ~= STATE.ready) then
     local old = lane_by_id(hex(old_bytes))
-    if redis.call('ZSCORE', tag .. 'ready:' .. old.id, id) then
-      lane_remove(old, id)
-      lane_counts(old, -1, -1)
-      redis.call('SADD', damaged_key, id)
-      moved = moved + 1
-    end
-  elseif #head >= HEAD_LENGTH and string.sub(head, LANE_AT, LANE_AT + 7) == old_bytes and state <= STATE.running then
+    lane_remove(old, id)
+    if not old.is_lost then lane_counts(old, -1, -1) end
+    redis.call('SADD', damaged_key, id)
+    moved = moved + 1
+  elseif number > 0 and is_there then
     local old, lane = lane_of(head), lane_defined(definitions[number], tonumber(edition))
     if old.id ~= lane.id then
       redis.call('SETRANGE', key, LANE_AT - 1, ARGV[i + 3])
@@ -41,8 +41,7 @@ for i = FIRST, #ARGV, WIDTH do
         lane_add(lane, struct.unpack('>i4', head, 89), id)
       elseif state == STATE.running then
         lane_free(old, id)
-        local token_bytes, started_at_ms = string.sub(head, 57, 72), int64(head, 25)
-        take_gates(lane, id, token_bytes, started_at_ms, slots, starts)
+        running[#running + 1] = {lane, {id, string.sub(head, 57, 72)}, {int64(head, 25), string.sub(head, 57, 72)}}
       end
       moved = moved + 1
     end
@@ -50,6 +49,9 @@ for i = FIRST, #ARGV, WIDTH do
 end
 write_lanes(nil)
 -- After the old slots were freed: a gate may be in both lanes.
-known_gates = {}
-write_gates(slots, starts, now_ms)
+for _, claim in ipairs(running) do
+  local lane, holder, began = claim[1], claim[2], claim[3]
+  pass_gates(lane.shared, holder, began, now_ms)
+  pass_gates(lane.keyed, holder, began, now_ms)
+end
 return {'ok', moved}

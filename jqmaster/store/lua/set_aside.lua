@@ -1,23 +1,35 @@
 #!lua flags=allow-oom
--- Takes claims out of the way whose record cannot be read, so that they hold up neither the leader nor a worker's slot.
+-- Takes claims out of the way whose record cannot be read, so that they hold up neither the leader nor a worker's slot, nor what waits for theirs.
 -- KEYS epoch:string running:zset damaged:set workers:zset
--- ARGV epoch claims_prefix [+ id]
--- REPLY ok:set aside | stale_epoch
+-- ARGV tag epoch [+ id]
+-- REPLY ok:set aside,[id of each whose lane cannot be told: its slots are not freed],1 if jobs may start that could not before | stale_epoch
 -- CHECKS FIRST epoch, then that each is still claimed
+-- include lib/record.lua
 -- include lib/epoch.lua
+-- include lib/lanes.lua
 local epoch_key, running_key, damaged_key, workers_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local epoch, claims_prefix = ARGV[1], ARGV[2]
+local epoch = ARGV[2]
+tag = ARGV[1]
 local FIRST = 3
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
-local count = 0
+local count, without_lane = 0, {}
+local workers = redis.call('ZRANGE', workers_key, 0, -1)
 for i = FIRST, #ARGV do
   local id = ARGV[i]
   if redis.call('ZREM', running_key, id) == 1 then
     redis.call('SADD', damaged_key, id)
     -- Who holds it stood in the record.
-    for _, worker_id in ipairs(redis.call('ZRANGE', workers_key, 0, -1)) do redis.call('SREM', claims_prefix .. worker_id, id) end
+    for _, worker_id in ipairs(workers) do redis.call('SREM', tag .. 'claims:' .. worker_id, id) end
+    local lane = lane_of_damaged(tag .. 'job:' .. id)
+    if lane then
+      lane_free(lane, id)
+      lane_counts(lane, -1, 0)
+    else
+      without_lane[#without_lane + 1] = id
+    end
     count = count + 1
   end
 end
-return {'ok', count}
+write_lanes(nil)
+return {'ok', count, without_lane, has_opened and 1 or 0}

@@ -11,56 +11,29 @@ local next_opening_ms = nil
 local NO_ROOM_LIMIT = 2 ^ 53
 local LANE_AT, CID_LENGTH, ID_LENGTH, GATE_LENGTH = 129, 8, 16, 24
 
-local function hex(bytes)
-  return (string.gsub(bytes, '.', function(c) return string.format('%02x', string.byte(c)) end))
-end
-
 local function gates_in(text)
   local list = {}
   for at = 1, #text, GATE_LENGTH do list[#list + 1] = string.sub(text, at, at + GATE_LENGTH - 1) end
   return list
 end
 
+-- A lane is one string: name, edition, group, shared gates, keyed gates, gate at which it lies, priority and place in
+-- the order, unfinished jobs. Lanes come and go in any number, and a hash costs several times as much.
+local LANE_FIELDS = '^' .. string.rep('([^\n]*)\n', 8) .. '([^\n]*)$'
+
+local function save_lane(lane)
+  redis.call('SET', tag .. 'lane:' .. lane.id, table.concat({lane.name, lane.edition, lane.group, table.concat(lane.shared), table.concat(lane.keyed),
+    lane.at, string.format('%.0f', lane.score), lane.member, lane.jobs}, '\n'))
+end
+
 local function lane_by_id(id, name_if_lost)
   local lane = loaded_lanes[id]
   if lane then return lane end
-  local f = redis.call('HMGET', tag .. 'lane:' .. id, 'name', 'edition', 'group', 'shared', 'keyed', 'at', 'score', 'member')
-  lane = {id = id, is_lost = not f[1], name = f[1] or name_if_lost, edition = tonumber(f[2] or -1), group = f[3] or id,
-    shared = gates_in(f[4] or ''), keyed = gates_in(f[5] or ''), at = f[6] or '', score = tonumber(f[7] or 0), member = f[8] or '',
-    added = {}, removed = {}, jobs = 0, waiting = 0}
+  local name, edition, group, shared, keyed, at, score, member, jobs = string.match(redis.call('GET', tag .. 'lane:' .. id) or '', LANE_FIELDS)
+  lane = {id = id, is_lost = not name, name = name or name_if_lost, edition = tonumber(edition or -1), group = group or id,
+    shared = gates_in(shared or ''), keyed = gates_in(keyed or ''), at = at or '', score = tonumber(score or 0), member = member or '',
+    jobs = tonumber(jobs or 0), added = {}, removed = {}, jobs_more = 0, waiting_more = 0}
   loaded_lanes[id] = lane
-  return lane
-end
-
--- The lane of a record's head. A lane whose own key was lost is made anew without gates: it is then of no edition and
--- is matched again by the leader.
-local function lane_of(head)
-  local id = hex(string.sub(head, LANE_AT, LANE_AT + 7))
-  local lane = loaded_lanes[id] or lane_by_id(id, name_of(head))
-  if lane.is_lost then
-    lane.is_lost = false
-    redis.call('HSET', tag .. 'lane:' .. id, 'name', lane.name, 'edition', -1, 'group', id, 'shared', '', 'keyed', '', 'at', '', 'score', 0, 'member', '')
-    redis.call('ZADD', tag .. 'lanes:' .. lane.name, -1, id)
-    redis.call('SADD', tag .. 'names', lane.name)
-  end
-  return lane
-end
-
--- Makes a lane known as {id, name, group, shared gates, keyed gates, key values' texts}, unless it is.
-local function lane_defined(definition, edition)
-  local id = definition[1]
-  local lane = lane_by_id(id)
-  if lane.is_lost then
-    local name, group, shared, keyed = definition[2], definition[3], definition[4], definition[5]
-    lane.is_lost, lane.name, lane.edition, lane.group = false, name, edition, group
-    lane.shared, lane.keyed = gates_in(shared), gates_in(keyed)
-    redis.call('HSET', tag .. 'lane:' .. id, 'name', name, 'edition', edition, 'group', group, 'shared', shared, 'keyed', keyed, 'at', '', 'score', 0, 'member', '')
-    redis.call('ZADD', tag .. 'lanes:' .. name, edition, id)
-    redis.call('SADD', tag .. 'names', name)
-    for i, gate in ipairs(lane.keyed) do
-      redis.call('HSETNX', tag .. 'key_values:' .. string.sub(gate, 1, CID_LENGTH), gate, definition[6][i])
-    end
-  end
   return lane
 end
 
@@ -72,10 +45,38 @@ local function touched(lane)
   return lane
 end
 
+-- The lane of a record's head. A lane whose own key was lost is made anew without gates: it is then of no edition and
+-- is matched again by the leader.
+local function lane_of(head)
+  local id = hex(string.sub(head, LANE_AT, LANE_AT + 7))
+  local lane = loaded_lanes[id] or lane_by_id(id, name_of(head))
+  if lane.is_lost then lane.is_lost, touched(lane).is_new = false, true end
+  return lane
+end
+
+-- The lane of a record that may be readable no further than to its lane; nil where not even that is, or the lane is gone.
+local function lane_of_damaged(key)
+  local head = beginning(key, HEAD_LENGTH - 1)
+  if #head < HEAD_LENGTH then return nil end
+  local lane = lane_by_id(hex(string.sub(head, LANE_AT, LANE_AT + 7)))
+  return not lane.is_lost and lane or nil
+end
+
+-- The lane that is defined as {id, name, group, shared gates, keyed gates, key values' texts}; made if it is not there.
+local function lane_defined(definition, edition)
+  local lane = loaded_lanes[definition[1]] or lane_by_id(definition[1])
+  if lane.is_lost then
+    lane.is_lost, touched(lane).is_new = false, true
+    lane.name, lane.edition, lane.group, lane.key_texts = definition[2], edition, definition[3], definition[6]
+    lane.shared, lane.keyed = gates_in(definition[4]), gates_in(definition[5])
+  end
+  return lane
+end
+
 -- `jobs` counts the unfinished of a lane, `waiting` those of them that do not run.
 local function lane_counts(lane, jobs, waiting)
   touched(lane)
-  lane.jobs, lane.waiting = lane.jobs + jobs, lane.waiting + waiting
+  lane.jobs_more, lane.waiting_more = lane.jobs_more + jobs, lane.waiting_more + waiting
 end
 
 local function lane_add(lane, priority, id)
@@ -178,14 +179,14 @@ end
 local function unpark_first(gate_id, group, name)
   local parked_key = tag .. 'parked:' .. gate_id .. ':' .. group
   local first = redis.call('ZRANGE', parked_key, 0, 1, 'WITHSCORES')
-  if #first < 4 then redis.call('SREM', tag .. 'waiters:' .. gate_id, 'L' .. group .. name) end
   if not first[1] then return nil end
+  if #first < 4 then redis.call('SREM', tag .. 'waiters:' .. gate_id, 'L' .. group .. name) end
   local lane = lane_by_id(string.sub(first[1], -ID_LENGTH))
   redis.call('ZREM', parked_key, first[1])
   redis.call('ZADD', tag .. 'open:' .. group, first[2], first[1])
   redis.call('SADD', tag .. 'open_groups:' .. name, group)
-  redis.call('HSET', tag .. 'lane:' .. lane.id, 'at', '')
   lane.at = ''
+  save_lane(lane)
   has_opened = true
   return lane
 end
@@ -200,7 +201,8 @@ local function open_gate(gate_id)
       redis.call('SREM', waiters_key, waiter)
       has_opened = true
     else
-      came_back[#came_back + 1] = unpark_first(gate_id, group, name)
+      local lane = unpark_first(gate_id, group, name)
+      if lane then came_back[#came_back + 1] = lane else redis.call('SREM', waiters_key, waiter) end
     end
   end
   return came_back
@@ -219,8 +221,8 @@ local function park(lane, gate)
   redis.call('ZREM', tag .. 'open:' .. lane.group, lane.member)
   redis.call('ZADD', tag .. 'parked:' .. gate.id .. ':' .. lane.group, lane.score, lane.member)
   redis.call('SADD', tag .. 'waiters:' .. gate.id, 'L' .. lane.group .. lane.name)
-  redis.call('HSET', tag .. 'lane:' .. lane.id, 'at', gate.id)
   lane.at = gate.id
+  save_lane(lane)
   opens_later(gate)
   return succeeded_by(lane, gate.id)
 end
@@ -247,30 +249,24 @@ local function order_of(lane, first_id)
   return order
 end
 
--- Puts the lane where its first job belongs.
-local function replace_lane(lane)
-  local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0, 'WITHSCORES')
-  local index_key = lane.at == '' and tag .. 'open:' .. lane.group or tag .. 'parked:' .. lane.at .. ':' .. lane.group
-  if not first[1] then
-    if lane.member == '' then return end
-    redis.call('ZREM', index_key, lane.member)
-    redis.call('HSET', tag .. 'lane:' .. lane.id, 'at', '', 'member', '')
-    local was_open = lane.at == ''
-    lane.at, lane.member = '', ''
-    if was_open then succeeded_by(lane, nil) end
-    return
+-- The first job of a lane as {score, id}, nil where it is empty.
+local function first_job(lane)
+  if lane.first ~= nil then return lane.first or nil end
+  if lane.member == '' and #lane.removed == 0 then
+    -- It was empty: what was added is all there is.
+    local score, id = nil, nil
+    for i = 1, #lane.added, 2 do
+      local s = tonumber(lane.added[i])
+      if not score or s < score or (s == score and lane.added[i + 1] < id) then score, id = s, lane.added[i + 1] end
+    end
+    return id and {score, id}
   end
-  local score, member = tonumber(first[2]), order_of(lane, first[1]) .. lane.id
-  if score == lane.score and member == lane.member then return end
-  if lane.member ~= '' then redis.call('ZREM', index_key, lane.member) end
-  if lane.at == '' then redis.call('SADD', tag .. 'open_groups:' .. lane.name, lane.group) end
-  redis.call('ZADD', index_key, score, member)
-  redis.call('HSET', tag .. 'lane:' .. lane.id, 'score', score, 'member', member)
-  lane.score, lane.member = score, member
+  local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0, 'WITHSCORES')
+  return first[1] and {tonumber(first[2]), first[1]}
 end
 
 local function may_come_first(lane)
-  if #lane.removed > 0 or lane.member == '' then return true end
+  if lane.has_moved or #lane.removed > 0 or lane.member == '' then return true end
   local first = string.sub(lane.member, 1, -ID_LENGTH - 1)
   for i = 1, #lane.added, 2 do
     local score = tonumber(lane.added[i])
@@ -279,81 +275,160 @@ local function may_come_first(lane)
   return false
 end
 
--- Lanes with keys come in any number and go with their last job; the others are few, and the leader removes them.
-local function drop_lane(lane)
-  redis.call('UNLINK', tag .. 'lane:' .. lane.id)
-  redis.call('ZREM', tag .. 'lanes:' .. lane.name, lane.id)
-  if redis.call('EXISTS', tag .. 'lanes:' .. lane.name) == 0 then redis.call('SREM', tag .. 'names', lane.name) end
-  for _, list in ipairs({lane.shared, lane.keyed}) do
-    for _, gate_id in ipairs(list) do
-      local cid = string.sub(gate_id, 1, CID_LENGTH)
-      local waiting = redis.call('ZSCORE', tag .. 'gates:' .. cid, gate_id)
-      if waiting and tonumber(waiting) <= 0 and redis.call('EXISTS', tag .. 'slots:' .. gate_id) == 0 then
-        redis.call('ZREM', tag .. 'gates:' .. cid, gate_id)
-        redis.call('HDEL', tag .. 'key_values:' .. cid, gate_id)
+local function gathered(lists, key)
+  local list = lists[key]
+  if not list then
+    list = {}
+    lists[key] = list
+  end
+  return list
+end
+
+-- Puts changed lanes where their first jobs belong.
+local function place_lanes()
+  local leaving, coming, opening, emptied, left = {}, {}, {}, {}, {}
+  for _, lane in ipairs(changed_lanes) do
+    if may_come_first(lane) then
+      local first = first_job(lane)
+      local index_key = lane.at == '' and tag .. 'open:' .. lane.group or tag .. 'parked:' .. lane.at .. ':' .. lane.group
+      local score, member = lane.score, ''
+      if first then score, member = first[1], order_of(lane, first[2]) .. lane.id end
+      if score ~= lane.score or member ~= lane.member then
+        if lane.member ~= '' then table.insert(gathered(leaving, index_key), lane.member) end
+        if first then
+          local list = gathered(coming, index_key)
+          list[#list + 1] = score
+          list[#list + 1] = member
+          if lane.at == '' then gathered(opening, lane.name)[lane.group] = true end
+        else
+          if lane.at == '' then emptied[#emptied + 1] = lane else left[#left + 1] = {lane, index_key, lane.at} end
+          lane.at = ''
+        end
+        lane.score, lane.member, lane.is_placed = score, member, true
       end
     end
   end
+  for key, list in pairs(leaving) do each('ZREM', key, list) end
+  for key, list in pairs(coming) do add_all(key, list) end
+  for name, groups in pairs(opening) do
+    for group in pairs(groups) do redis.call('SADD', tag .. 'open_groups:' .. name, group) end
+  end
+  for _, item in ipairs(left) do
+    local lane, index_key, gate_id = item[1], item[2], item[3]
+    if redis.call('EXISTS', index_key) == 0 then redis.call('SREM', tag .. 'waiters:' .. gate_id, 'L' .. lane.group .. lane.name) end
+  end
+  for _, lane in ipairs(emptied) do succeeded_by(lane, nil) end
 end
 
--- Writes what was gathered; call it once, after the records. `freed_tokens` (of starts that never were) may be nil.
+-- Removes what nothing refers to any more of the gates of lanes that go.
+local function drop_gates(gate_ids)
+  local gone = {}
+  for gate_id in pairs(gate_ids) do
+    local cid = string.sub(gate_id, 1, CID_LENGTH)
+    local waiting = redis.call('ZSCORE', tag .. 'gates:' .. cid, gate_id)
+    if tonumber(waiting or 0) <= 0 and redis.call('EXISTS', tag .. 'slots:' .. gate_id) == 0 then
+      table.insert(gathered(gone, cid), gate_id)
+    end
+  end
+  for cid, list in pairs(gone) do
+    redis.call('ZREM', tag .. 'gates:' .. cid, unpack(list))
+    redis.call('HDEL', tag .. 'key_values:' .. cid, unpack(list))
+  end
+end
+
+-- Lanes with keys come in any number and go with their last job; the others are few, and the leader removes them.
+local function drop_lanes(lanes)
+  local keys, names, gate_ids = {}, {}, {}
+  for _, lane in ipairs(lanes) do
+    keys[#keys + 1] = tag .. 'lane:' .. lane.id
+    table.insert(gathered(names, lane.name), lane.id)
+    for _, list in ipairs({lane.shared, lane.keyed}) do
+      for _, gate_id in ipairs(list) do gate_ids[gate_id] = true end
+    end
+  end
+  redis.call('UNLINK', unpack(keys))
+  for name, ids in pairs(names) do
+    redis.call('ZREM', tag .. 'lanes:' .. name, unpack(ids))
+    if redis.call('EXISTS', tag .. 'lanes:' .. name) == 0 then redis.call('SREM', tag .. 'names', name) end
+  end
+  for _, lane in ipairs(lanes) do
+    if redis.call('EXISTS', tag .. 'open:' .. lane.group) == 0 then
+      redis.call('SREM', tag .. 'open_groups:' .. lane.name, lane.group)
+      for _, gate_id in ipairs(lane.shared) do redis.call('SREM', tag .. 'waiters:' .. gate_id, 'G' .. lane.group .. lane.name) end
+    end
+  end
+  drop_gates(gate_ids)
+end
+
+local function write_new_lanes()
+  local names, texts = {}, {}
+  for _, lane in ipairs(changed_lanes) do
+    if lane.is_new then
+      local list = gathered(names, lane.name)
+      list[#list + 1] = lane.edition
+      list[#list + 1] = lane.id
+      for i, gate_id in ipairs(lane.keyed) do
+        local values = gathered(texts, string.sub(gate_id, 1, CID_LENGTH))
+        values[#values + 1] = gate_id
+        values[#values + 1] = lane.key_texts[i]
+      end
+    end
+  end
+  for name, list in pairs(names) do
+    add_all(tag .. 'lanes:' .. name, list)
+    redis.call('SADD', tag .. 'names', name)
+  end
+  for cid, list in pairs(texts) do redis.call('HSET', tag .. 'key_values:' .. cid, unpack(list)) end
+end
+
+-- Writes what was gathered; call it once, after the records. `unstarted_tokens` are of starts that never were.
 local function write_lanes(unstarted_tokens)
   local freed, waiting = {}, {}
+  write_new_lanes()
   for _, lane in ipairs(changed_lanes) do
     each('ZREM', tag .. 'ready:' .. lane.id, lane.removed)
     add_all(tag .. 'ready:' .. lane.id, lane.added)
     for _, list in ipairs({lane.shared, lane.keyed}) do
       for _, gate_id in ipairs(list) do
-        if lane.waiting ~= 0 then waiting[gate_id] = (waiting[gate_id] or 0) + lane.waiting end
-        if lane.freed then
-          local ids = freed[gate_id] or {}
-          freed[gate_id] = ids
-          for _, id in ipairs(lane.freed) do ids[#ids + 1] = id end
-        end
+        if lane.waiting_more ~= 0 then waiting[gate_id] = (waiting[gate_id] or 0) + lane.waiting_more end
+        if lane.freed then table.insert(gathered(freed, gate_id), lane.freed) end
       end
     end
   end
-  for gate_id, delta in pairs(waiting) do redis.call('ZINCRBY', tag .. 'gates:' .. string.sub(gate_id, 1, CID_LENGTH), delta, gate_id) end
-  for _, lane in ipairs(changed_lanes) do
-    if lane.has_moved or ((#lane.added > 0 or #lane.removed > 0) and may_come_first(lane)) then replace_lane(lane) end
+  for gate_id, more in pairs(waiting) do
+    if more ~= 0 then redis.call('ZINCRBY', tag .. 'gates:' .. string.sub(gate_id, 1, CID_LENGTH), more, gate_id) end
   end
-  for gate_id, ids in pairs(freed) do
-    redis.call('HDEL', tag .. 'slots:' .. gate_id, unpack(ids))
+  place_lanes()
+  for gate_id, lists in pairs(freed) do
+    for _, ids in ipairs(lists) do redis.call('HDEL', tag .. 'slots:' .. gate_id, unpack(ids)) end
     if unstarted_tokens then each('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) end
     open_gate(gate_id)
   end
+  local dropped = {}
   for _, lane in ipairs(changed_lanes) do
-    if lane.jobs ~= 0 and redis.call('HINCRBY', tag .. 'lane:' .. lane.id, 'jobs', lane.jobs) <= 0 and #lane.keyed > 0 then drop_lane(lane) end
-  end
-end
-
--- A claim's gates: `slots` and `starts` are taken by it.
-local function take_gates(lane, id, token_bytes, now_ms, slots, starts)
-  for _, list in ipairs({lane.shared, lane.keyed}) do
-    for _, gate_id in ipairs(list) do
-      local gate = gate_of(gate_id, now_ms)
-      if gate.tracks_slots then
-        slots[gate_id] = slots[gate_id] or {}
-        table.insert(slots[gate_id], id)
-        table.insert(slots[gate_id], token_bytes)
-      end
-      if gate.tracks_starts then
-        starts[gate_id] = starts[gate_id] or {}
-        table.insert(starts[gate_id], now_ms)
-        table.insert(starts[gate_id], token_bytes)
-      end
+    lane.jobs = lane.jobs + lane.jobs_more
+    if lane.jobs <= 0 and #lane.keyed > 0 then
+      dropped[#dropped + 1] = lane
+    elseif lane.is_new or lane.is_placed or lane.jobs_more ~= 0 then
+      save_lane(lane)
     end
+    lane.jobs_more = 0
   end
+  if #dropped > 0 then drop_lanes(dropped) end
 end
 
-local function write_gates(slots, starts, now_ms)
-  for gate_id, list in pairs(slots) do redis.call('HSET', tag .. 'slots:' .. gate_id, unpack(list)) end
-  for gate_id, list in pairs(starts) do
-    local key, period_ms = tag .. 'starts:' .. gate_id, gate_of(gate_id, now_ms).period_ms or 0
-    redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - period_ms))
-    redis.call('ZADD', key, unpack(list))
-    -- What is older than the period says nothing more, whoever's clock moved.
-    redis.call('PEXPIRE', key, period_ms + 1000)
+-- Claims pass these gates: `holders` alternates job IDs and tokens, `begun` instants and tokens, of the same claims.
+local function pass_gates(gate_ids, holders, begun, now_ms)
+  for _, gate_id in ipairs(gate_ids) do
+    local gate = gate_of(gate_id, now_ms)
+    if gate.tracks_slots then redis.call('HSET', tag .. 'slots:' .. gate_id, unpack(holders)) end
+    if gate.tracks_starts then
+      local key, period_ms = tag .. 'starts:' .. gate_id, gate.period_ms or 0
+      redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - period_ms))
+      redis.call('ZADD', key, unpack(begun))
+      -- What is older than the period says nothing more, whoever's clock moved.
+      redis.call('PEXPIRE', key, period_ms + 1000)
+    end
   end
 end
 

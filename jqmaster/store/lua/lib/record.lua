@@ -13,6 +13,15 @@ local function int64(s, at)
   return (struct.unpack('>i8', s, at))
 end
 
+local function hex(bytes)
+  return (string.gsub(bytes, '.', function(c) return string.format('%02x', string.byte(c)) end))
+end
+
+local function uuid_text(bytes)
+  local h = hex(bytes)
+  return table.concat({string.sub(h, 1, 8), string.sub(h, 9, 12), string.sub(h, 13, 16), string.sub(h, 17, 20), string.sub(h, 21, 32)}, '-')
+end
+
 -- The first bytes of a record; empty where there is none or the key is no string. An error in the middle of a batch
 -- would leave what came before it half done: a damaged record may hurt only itself.
 local function beginning(key, last)

@@ -1,9 +1,4 @@
 -- Ends attempts in batches, so that a batch costs a few commands and not a few per job. Needs record.lua and lanes.lua.
-local function uuid_text(bytes)
-  local h = hex(bytes)
-  return table.concat({string.sub(h, 1, 8), string.sub(h, 9, 12), string.sub(h, 13, 16), string.sub(h, 17, 20), string.sub(h, 21, 32)}, '-')
-end
-
 local function new_batch(now_ms)
   return {now_ms = now_ms, ended = {}, indexes = {}, finished = {}, wakes = false, delays = false}
 end

@@ -1,0 +1,524 @@
+"""Commands about constraints and the audit log."""
+
+import itertools
+import json
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import quote
+
+import typer
+
+from jqmaster.cli import exits, output
+from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+
+FIELDS = (
+    "enabled", "mode", "matcher", "key", "concurrency", "rate", "paused", "max_backlog", "fair", "overrides",
+)  # fmt: skip
+_PAGE = 200
+# Somebody else changed the constraint between reading and writing: more often than people do.
+_MAX_REPEATS = 5
+
+app = typer.Typer(help="Limits on sets of jobs, in force while they run.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the constraint.")]
+FileArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE", help="TOML or JSON with [[constraint]] tables; - for JSON on standard input."
+    ),
+]
+ValueOption = Annotated[
+    str | None, typer.Option("--value", help="One value of the key: JSON, or else text as it is.")
+]
+PruneOption = Annotated[bool, typer.Option("--prune", help="Delete constraints that FILE does not have.")]
+
+
+@app.command("list")
+def list_constraints(
+    master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
+) -> None:
+    """List the constraints and their use."""
+    with Master(master, token) as http:
+        found = _all(http)
+    if as_json:
+        for one in found:
+            output.say_json(one)
+        return
+    output.show_table(
+        ("NAME", "STATE", "KEY", "LIMITS", "WAITING", "RUNNING", "KEYS"),
+        (
+            (c["name"], _state(c), c["key"], _limits_text(c), c["usage"]["waiting"], c["usage"]["running"], c["usage"]["keys"])
+            for c in found
+        ),
+    )  # fmt: skip
+
+
+@app.command()
+def show(
+    name: NameArgument,
+    *,
+    value: ValueOption = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a constraint, what it does now, and who holds its slots."""
+    with Master(master, token) as http:
+        _, found = http.call("GET", _path(name), query={"value": value})
+    if as_json:
+        output.say_json(found)
+        return
+    shown = {field: found[field] for field in ("name", "mode", "key", "max_backlog", "fair", "etag", "created_at", "changed_at", "held_until")}  # fmt: skip
+    output.show_fields({**shown, "state": _state(found), "limits": _limits_text(found)}.items())
+    output.show_fields(found["usage"].items())
+    print("matcher")
+    output.show_value(found["matcher"])
+    if found["overrides"]:
+        output.show_table(
+            ("OVERRIDE OF", "LIMITS"), ((json.dumps(o["value"]), _limits_text(o)) for o in found["overrides"])
+        )
+    if keys := ([found["value"]] if found["value"] else found["top_keys"]):
+        output.show_table(
+            ("VALUE", "WAITING", "RUNNING", "STARTS", "LIMITS", "OPENS", "HELD UNTIL"),
+            (
+                (k["value"], k["waiting"], k["running"], k["starts_in_window"], _limits_text(k["limits"]), k["next_opening"], k["held_until"])
+                for k in keys
+            ),
+        )  # fmt: skip
+    if found["holders"]:
+        output.show_table(
+            ("HOLDER", "WORKER", "SINCE", "VALUE"),
+            ((h["job_id"], h["worker_id"], h["since"], h["value"]) for h in found["holders"]),
+        )
+
+
+@app.command()
+def put(
+    name: NameArgument,
+    file: Annotated[
+        str | None, typer.Argument(help="TOML or JSON with the constraint; - for JSON on standard input.")
+    ] = None,
+    *,
+    match: Annotated[str | None, typer.Option(help="The matcher, as JSON.")] = None,
+    job_name: Annotated[
+        str | None, typer.Option("--job-name", help="Instead of --match: a glob of job names.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Path whose values have limits of their own.")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Jobs that run at once.")] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="LIMIT/SECONDS", help="Starts in any window, such as 100/60.")
+    ] = None,
+    max_backlog: Annotated[int | None, typer.Option(help="Waiting jobs; a push beyond is refused.")] = None,
+    paused: Annotated[bool, typer.Option("--paused", help="Nothing starts.")] = False,
+    fair: Annotated[bool, typer.Option("--fair", help="The values of the key take turns.")] = False,
+    shadow: Annotated[
+        bool, typer.Option("--shadow", help="Count what it would delay; delay nothing.")
+    ] = False,
+    disabled: Annotated[bool, typer.Option("--disabled", help="Keep it, without effect.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Only if there is none of this name.")] = False,
+    if_match: Annotated[str | None, typer.Option(help="Only while it has this ETag.")] = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a constraint, or change the whole of it: from a file, or from options."""
+    given: dict[str, Any] = {
+        "matcher": _json_option("--match", match) if match else None,
+        "key": key,
+        "concurrency": concurrency,
+        "rate": _rate_option(rate) if rate else None,
+        "max_backlog": max_backlog,
+    }
+    if job_name is not None:
+        if match:
+            exits.fail(exits.USAGE, "--match and --job-name exclude each other")
+        given["matcher"] = {"field": "name", "op": "glob", "value": job_name}
+    flags = {"paused": paused, "fair": fair, "enabled": False if disabled else None, "mode": "shadow" if shadow else None}  # fmt: skip
+    body = {field: value for field, value in given.items() if value is not None}
+    body |= {field: value for field, value in flags.items() if value not in (None, False) or value is False and field == "enabled"}  # fmt: skip
+    if file is not None:
+        if body:
+            exits.fail(exits.USAGE, "give FILE or options, not both")
+        body = _only_one(file)
+        if body.setdefault("name", name) != name:
+            exits.fail(exits.USAGE, f"{file} is about {body['name']}, not {name}")
+    elif "matcher" not in body:
+        exits.fail(exits.USAGE, "give FILE, --match or --job-name")
+    headers = {"If-None-Match": "*"} if new else _if_match(if_match)
+    with Master(master, token) as http:
+        status, answer = http.call("PUT", _path(name), body=body, headers=headers)
+    _say_done(answer, "created" if status == 201 else "is as given", as_json)
+
+
+@app.command()
+def delete(
+    name: NameArgument,
+    *,
+    if_match: Annotated[str | None, typer.Option(help="Only while it has this ETag.")] = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Remove a constraint; the jobs that it holds back are free at once."""
+    with Master(master, token) as http:
+        http.call("DELETE", _path(name), headers=_if_match(if_match))
+    output.say(f"{name}  deleted")
+
+
+@app.command()
+def pause(
+    name: NameArgument,
+    *,
+    value: ValueOption = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let nothing start behind a constraint, or behind one value of its key; what runs goes on."""
+    _say_done(_set_paused(Master(master, token), name, value, is_paused=True), "paused", as_json)
+
+
+@app.command()
+def resume(
+    name: NameArgument,
+    *,
+    value: ValueOption = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """End a pause."""
+    _say_done(_set_paused(Master(master, token), name, value, is_paused=False), "resumed", as_json)
+
+
+@app.command()
+def preview(
+    file: FileArgument,
+    *,
+    limit: Annotated[int, typer.Option(min=0, max=20, help="Most examples.")] = 10,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell which waiting jobs a constraint would apply to, before there is one."""
+    wanted = _only_one(file)
+    body = {"matcher": wanted.get("matcher"), "key": wanted.get("key"), "limit": limit}
+    with Master(master, token) as http:
+        _, found = http.call("POST", "/api/constraints/preview", body=body)
+    if as_json:
+        output.say_json(found)
+        return
+    output.show_fields(
+        (field, found[field]) for field in ("count", "without_key", "distinct_keys", "looked_at", "is_exact")
+    )
+    if found["keys"]:
+        output.show_table(("VALUE", "JOBS"), ((k["value"], k["count"]) for k in found["keys"]))
+    if found["examples"]:
+        output.show_table(
+            ("ID", "NAME", "STATE", "CREATED"),
+            ((j["id"], j["name"], j["state"], j["created_at"]) for j in found["examples"]),
+        )
+
+
+@app.command()
+def plan(
+    file: FileArgument,
+    *,
+    prune: PruneOption = False,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what `apply` would do; exit code 2 when that is not nothing."""
+    wanted = _wanted(file)
+    with Master(master, token) as http:
+        steps = _steps(wanted, _all(http), prune=prune)
+    _show_steps(steps, as_json)
+    raise typer.Exit(exits.USAGE if steps else exits.OK)
+
+
+@app.command()
+def apply(
+    file: FileArgument,
+    *,
+    prune: PruneOption = False,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the constraints those of FILE; a change that somebody else makes meanwhile stops it."""
+    wanted = _wanted(file)
+    with Master(master, token) as http:
+        steps = _steps(wanted, _all(http), prune=prune)
+        for done, step in enumerate(steps):
+            try:
+                _apply(http, step)
+            except typer.Exit:
+                typer.echo(
+                    f"  Stopped at {output.inert(step.name)}: {done} of {len(steps)} changes are made; see `plan`.",
+                    err=True,
+                )
+                raise
+            _show_steps([step], as_json)
+    if not steps and not as_json:
+        output.say("nothing to change")
+
+
+def audit(
+    *,
+    target: Annotated[str | None, typer.Option(help="Changes of this constraint only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most changes to print.")] = 50,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show who changed what, the newest first."""
+    with Master(master, token) as http:
+        entries = itertools.islice(_entries(http, target, limit), limit)
+        if as_json:
+            for entry in entries:
+                output.say_json(entry)
+            return
+        output.show_table(
+            ("AT", "WHO", "ACTION", "TARGET", "CHANGE"),
+            ((e["at"], e["who"], e["action"], e["target"], _change_text(e["before"], e["after"])) for e in entries),
+        )  # fmt: skip
+
+
+# --- a file and what differs
+
+
+class _Step(NamedTuple):
+    """`before` None: to be made; `after` None: to be deleted."""
+
+    name: str
+    etag: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+def _steps(
+    wanted: Mapping[str, dict[str, Any]], present: list[dict[str, Any]], *, prune: bool
+) -> list[_Step]:
+    there = {one["name"]: one for one in present}
+    steps = []
+    for name, after in wanted.items():
+        before = _document(there[name]) if name in there else None
+        if _spelled(before) != _spelled(after):
+            steps.append(_Step(name, there[name]["etag"] if before else "", before, after))
+    if prune:
+        steps += [_Step(n, one["etag"], _document(one), None) for n, one in there.items() if n not in wanted]
+    return steps
+
+
+def _apply(http: Master, step: _Step) -> None:
+    headers = {"If-Match": f'"{step.etag}"'} if step.before is not None else {"If-None-Match": "*"}
+    if step.after is None:
+        http.call("DELETE", _path(step.name), headers=headers)
+    else:
+        http.call("PUT", _path(step.name), body=step.after, headers=headers)
+
+
+def _show_steps(steps: list[_Step], as_json: bool) -> None:
+    for step in steps:
+        action = "create" if step.before is None else "delete" if step.after is None else "change"
+        if as_json:
+            output.say_json({"action": action, "name": step.name, "before": step.before, "after": step.after})
+            continue
+        output.say(f"{ {'create': '+', 'delete': '-', 'change': '~'}[action] } {step.name}")
+        if step.after is not None:
+            for line in _differences(step.before or {}, step.after):
+                output.say(f"    {line}")
+
+
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for field in (field for field in FIELDS if _spelled(before.get(field)) != _spelled(after.get(field))):
+        old = f"{_spelled(before[field])} -> " if field in before else ""
+        yield f"{field}: {old}{_spelled(after[field])}"
+
+
+def _change_text(before: Any, after: Any) -> str:
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return _spelled(after if before is None else None)
+    fields = (field for field in after if _spelled(before.get(field)) != _spelled(after[field]))
+    return "; ".join(f"{f}: {_spelled(before.get(f))} -> {_spelled(after[f])}" for f in fields)
+
+
+def _spelled(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _wanted(file: str) -> dict[str, dict[str, Any]]:
+    """Each constraint of FILE as the master would show it. Ends the command when one of them is not valid."""
+    from pydantic import ValidationError
+
+    from jqmaster.api.problems import invalid_from
+    from jqmaster.api.scan import ScanLimits
+    from jqmaster.api.schemas import ConstraintRequest
+    from jqmaster.api.wire import Encoding, encode, json_to_msgpack, read_map
+    from jqmaster.errors import JqmasterError
+    from jqmaster.service.constraints import describe, draft_of
+
+    limits = ScanLimits(max_nesting=32, max_nodes=1_000_000)
+    wanted: dict[str, dict[str, Any]] = {}
+    for number, table in enumerate(_read(file), 1):
+        name = table.get("name")
+        if not isinstance(name, str) or name in wanted:
+            exits.fail(exits.REFUSED, f"{file}: constraint {number} has no name, or that of another")
+        try:
+            fields = read_map(json_to_msgpack(json.dumps(table).encode()), limits=limits)
+            try:
+                request = ConstraintRequest.model_validate(fields)
+            except ValidationError as error:
+                raise invalid_from(error) from None
+            document = describe(draft_of(name, request.model_dump()))
+        except TypeError as error:
+            exits.fail(exits.REFUSED, f"{file}: constraint {name}: {error}")
+        except JqmasterError as error:
+            rules = [f"  {'.'.join(map(str, rule.loc))}: {rule.msg}" for rule in error.errors]
+            exits.fail(exits.REFUSED, "\n".join([f"{file}: constraint {name}: {error.detail}", *rules]))
+        wanted[name] = json.loads(encode(document, Encoding.JSON))
+    return wanted
+
+
+def _read(file: str) -> list[dict[str, Any]]:
+    """The tables of FILE: `[[constraint]]` in TOML; in JSON `{"constraint": […]}`, a list, or one constraint."""
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+        data = tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
+    except OSError as error:
+        exits.fail(exits.REFUSED, f"cannot read {error.filename}: {error.strerror}")
+    except (ValueError, RecursionError) as error:
+        exits.fail(exits.REFUSED, f"{file} is neither TOML (by its name *.toml) nor JSON: {error}")
+    tables = data
+    if isinstance(data, dict):
+        tables = data["constraint"] if set(data) == {"constraint"} else [data]
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        exits.fail(exits.REFUSED, f"{file} has no list of constraints")
+    return tables
+
+
+def _only_one(file: str) -> dict[str, Any]:
+    tables = _read(file)
+    if len(tables) != 1:
+        exits.fail(exits.REFUSED, f"{file} has {len(tables)} constraints, not one")
+    return tables[0]
+
+
+# --- calls
+
+
+def _all(http: Master) -> list[dict[str, Any]]:
+    _, answer = http.call("GET", "/api/constraints")
+    found: list[dict[str, Any]] = answer["constraints"]
+    return found
+
+
+def _entries(http: Master, target: str | None, limit: int) -> Iterator[dict[str, Any]]:
+    cursor = None
+    while True:
+        query = {"target": target, "limit": min(limit, _PAGE), "cursor": cursor}
+        _, page = http.call("GET", "/api/audit", query=query)
+        yield from page["entries"]
+        if (cursor := page["next_cursor"]) is None:
+            return
+
+
+def _set_paused(master: Master, name: str, value: str | None, *, is_paused: bool) -> dict[str, Any]:
+    """The constraint afterwards; its other limits, and those of the value, stay as they are."""
+    with master as http:
+        for _ in range(_MAX_REPEATS):
+            _, present = http.call("GET", _path(name))
+            if value is None:
+                path, method = _path(name), "PUT"
+                body = {**_document(present), "paused": is_paused}
+            else:
+                path, method = _path(name, "values"), "POST"
+                wanted = _value_of(value)
+                same = [
+                    o
+                    for o in present["overrides"]
+                    if _spelled(_whole(o["value"])) == _spelled(_whole(wanted))
+                ]
+                body = {**(same[0] if same else {"value": wanted}), "paused": is_paused}
+            status, answer = http.call(method, path, body=body, headers=_if_match(present["etag"]), admit=(412,))  # fmt: skip
+            if status != 412:
+                changed: dict[str, Any] = answer
+                return changed
+    exits.fail(exits.REFUSED, f"constraint {name} is being changed all the time")
+
+
+def _document(view: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: view[field] for field in ("name", *FIELDS)}
+
+
+def _value_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _whole(value: Any) -> Any:
+    # To the master 1.0 is 1.
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _json_option(option: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        exits.fail(exits.USAGE, f"{option} is not JSON: {error}")
+
+
+def _rate_option(text: str) -> dict[str, Any]:
+    limit, slash, period = text.partition("/")
+    try:
+        return {"limit": int(limit), "period_s": float(period if slash else "")}
+    except ValueError:
+        exits.fail(exits.USAGE, f"--rate {text}: expected LIMIT/SECONDS, such as 100/60")
+
+
+def _if_match(etag: str | None) -> dict[str, str]:
+    if etag is None:
+        return {}
+    bare = etag.strip('"')
+    return {"If-Match": f'"{bare}"'}
+
+
+def _path(name: str, *rest: str) -> str:
+    return "/".join(["/api/constraints", quote(name, safe=""), *rest])
+
+
+# --- what is shown
+
+
+def _say_done(constraint: Mapping[str, Any], what: str, as_json: bool) -> None:
+    if as_json:
+        output.say_json(constraint)
+    else:
+        output.say(f"{constraint['name']}  {what}  {constraint['etag']}")
+
+
+def _state(constraint: Mapping[str, Any]) -> str:
+    if not constraint["enabled"]:
+        return "disabled"
+    state = "paused" if constraint["paused"] else "shadow" if constraint["mode"] == "shadow" else "enforced"
+    return state if constraint["usage"]["in_force"] else f"{state}, not yet everywhere"
+
+
+def _limits_text(limits: Mapping[str, Any]) -> str:
+    parts = []
+    if limits["concurrency"] is not None:
+        parts.append(f"{limits['concurrency']} at once")
+    if limits["rate"]:
+        parts.append(f"{limits['rate']['limit']} in {limits['rate']['period_s']:g} s")
+    if limits["paused"]:
+        parts.append("paused")
+    if limits.get("max_backlog") is not None:
+        parts.append(f"{limits['max_backlog']} waiting")
+    if limits.get("fair"):
+        parts.append("fair")
+    return ", ".join(parts)

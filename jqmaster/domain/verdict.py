@@ -1,0 +1,521 @@
+"""Why a job is not running: from one look at the store and at the workers to verdicts, in the order in which something
+has to change.
+
+Texts are whole sentences for the person on call; the fields beside them are for programs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, Final
+
+from jqmaster.domain.constraint import Constraint, Rate
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.job import FINISHED, Cause, Job, JobState
+from jqmaster.domain.worker import Worker
+
+MAX_NAMED_HOLDERS: Final = 3
+MAX_NAMED_NAMES: Final = 5
+
+
+# --- what is known
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A job that has a slot. `worker_id` is empty where its record tells none."""
+
+    job_id: str
+    worker_id: str
+    since_ms: int
+
+
+class Kind(StrEnum):
+    """What closes a gate, the most lasting first."""
+
+    PAUSED = "paused"
+    HOLD = "hold"
+    CONCURRENCY = "concurrency"
+    RATE = "rate"
+
+
+@dataclass(frozen=True, slots=True)
+class GateUse:
+    """A gate as a claim would see it. `is_closed` of a shadow gate means that it would be, were it enforced.
+
+    `waiting` jobs have to pass it, `holders` are those that run longest, where all slots are taken. `opens_at_ms`:
+    not before; None where no clock decides.
+    """
+
+    gate_id: str
+    value: str
+    waiting: int
+    is_closed: bool
+    concurrency: int | None
+    running: int | None
+    rate: Rate | None
+    starts: int | None
+    held_until_ms: int | None
+    is_paused: bool
+    is_shadow: bool
+    is_fair: bool
+    is_override: bool
+    opens_at_ms: int | None
+    holders: tuple[Holder, ...]
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What closes it, each kind of limit by itself."""
+        if not self.is_closed:
+            return ()
+        is_full = self.concurrency is not None and (self.running or 0) >= self.concurrency
+        is_spent = self.rate is not None and (self.starts or 0) >= self.rate.limit
+        closes = (self.is_paused, self.held_until_ms is not None, is_full, is_spent)
+        return tuple(kind for kind, does in zip(Kind, closes, strict=True) if does)
+
+
+class Bound(StrEnum):
+    """How well a count is known."""
+
+    EXACT = "exact"
+    AT_LEAST = "at_least"
+    ABOUT = "about"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Jobs that start before a ready one, by name."""
+
+    by_name: Mapping[str, int]
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One instant in the store. `lease_until_ms` of a running job: the sooner of lease end and deadline. `standing`
+    is None where the job is not ready or lies in a lane of older constraints."""
+
+    now_ms: int
+    job: Job
+    has_leader: bool
+    edition: int
+    settled_edition: int
+    lane_edition: int
+    lease_until_ms: int | None
+    gates: tuple[GateUse, ...]
+    standing: Standing | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What only the leader knows of a worker. `paused_ms`: it asked for no offers for so long; `refused_names`: it
+    registered them and then said that it does not know them."""
+
+    breaker: str = "closed"
+    paused_ms: int = 0
+    refused_names: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFacts:
+    """`reach` by worker ID, None where this master does not lead. A run may last `deadline_extra_ms` over its timeout
+    before the master ends it."""
+
+    workers: Sequence[Worker]
+    stale_ms: int
+    deadline_extra_ms: int
+    reach: Mapping[str, Reach] | None
+
+
+# --- what is said
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """It waits for its time: `code` is its state. `in_ms` is negative where the instant is past."""
+
+    code: str
+    due_at_ms: int
+    in_ms: int
+    failures: int
+
+    @property
+    def text(self) -> str:
+        if self.code == JobState.RETRYING:
+            what = f"Waits to be tried again after {_count(self.failures, 'failed attempt')}"
+        else:
+            what = "Scheduled for later"
+        at = iso_ms(self.due_at_ms)
+        if self.in_ms > 0:
+            return f"{what}: it is due at {at}, in {span(self.in_ms)}."
+        return f"{what}: it has been due since {at} and becomes ready at the leader's next look."
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """Its `expires_at` is past; it is about to be skipped."""
+
+    code: ClassVar = "expired"
+    expires_at_ms: int
+
+    @property
+    def text(self) -> str:
+        return f"It still waited at {iso_ms(self.expires_at_ms)}, when it expired: it will be skipped, not run."
+
+
+@dataclass(frozen=True, slots=True)
+class NoLeader:
+    code: ClassVar = "no_leader"
+
+    @property
+    def text(self) -> str:
+        return "No master leads at present: nobody gives jobs to workers until one does."
+
+
+@dataclass(frozen=True, slots=True)
+class RulesChanging:
+    """The constraints changed, and either they or this job's place under them is not settled."""
+
+    code: ClassVar = "rules_changing"
+    edition: int
+    settled_edition: int
+    lane_edition: int
+
+    @property
+    def text(self) -> str:
+        if self.edition != self.settled_edition:
+            return (
+                f"The constraints were changed: edition {self.edition} is being put in force, {self.settled_edition} "
+                "was before. Nothing starts until then, seconds at most while a master leads."
+            )
+        return (
+            f"The constraints were changed to edition {self.edition} and the leader has not matched this job again yet; "
+            "those that start next come first. Ask again in a few seconds."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ByConstraint:
+    """A closed gate. `kind` is the most lasting of `gate.kinds`."""
+
+    code: ClassVar = "constraint"
+    constraint: Constraint
+    gate: GateUse
+    kind: Kind
+    now_ms: int
+
+    @property
+    def text(self) -> str:
+        whys = " ".join(self._why(kind) for kind in self.gate.kinds)
+        others = self.gate.waiting - 1
+        rest = f" {_count(others, 'other job')} {'waits' if others == 1 else 'wait'} for it." if others > 0 else ""
+        return f"Waits for constraint {named(self.constraint, self.gate)}: {whys}{rest}"
+
+    def _why(self, kind: Kind) -> str:
+        gate = self.gate
+        match kind:
+            case Kind.PAUSED:
+                return "it is paused until somebody resumes it."
+            case Kind.HOLD:
+                until_ms = gate.held_until_ms or 0
+                return f"a worker asked to hold it until {iso_ms(until_ms)}, for {span(until_ms - self.now_ms)} more."
+            case Kind.CONCURRENCY:
+                return f"{gate.running} of {gate.concurrency} {'runs' if gate.running == 1 else 'run'}{self._holders()}."
+            case Kind.RATE:
+                assert gate.rate
+                opens = "" if gate.opens_at_ms is None else (
+                    f"; the next may start in {span(gate.opens_at_ms - self.now_ms)}, at {iso_ms(gate.opens_at_ms)}"
+                )  # fmt: skip
+                return f"{gate.starts} of {gate.rate.limit} starts in the last {span(gate.rate.period_ms)} are used{opens}."
+
+    def _holders(self) -> str:
+        shown = [
+            f"job {holder.job_id} on worker {holder.worker_id or '?'} since {span(self.now_ms - holder.since_ms)}"
+            for holder in self.gate.holders[:MAX_NAMED_HOLDERS]
+        ]
+        if not shown:
+            return ""
+        more = (self.gate.running or 0) - len(shown)
+        return f": {', '.join(shown)}{f', and {more} more' if more > 0 else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class NoWorker:
+    """No worker that lives is registered for the name; so many know it and are silent or cut off."""
+
+    code: ClassVar = "no_worker"
+    name: str
+    stale: int
+    detached: int
+    last_seen_ms: int | None
+    now_ms: int
+
+    @property
+    def text(self) -> str:
+        if not (self.stale or self.detached):
+            return f"No worker is registered for jobs named {self.name}."
+        known = [
+            f"{count} {what}" for count, what in ((self.stale, "silent"), (self.detached, "detached")) if count
+        ]
+        seen = "" if self.last_seen_ms is None else f", last heard of {span(self.now_ms - self.last_seen_ms)} ago"
+        return f"No live worker is registered for jobs named {self.name}: {' and '.join(known)}{seen}."
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersUnavailable:
+    """None of the live workers for the name takes a job now; each counts once. `broken`, `paused` and `refusing` are
+    None where this master does not lead."""
+
+    code: ClassVar = "workers_unavailable"
+    name: str
+    workers: int
+    full: int
+    draining: int
+    pulling: int
+    broken: int | None
+    paused: int | None
+    refusing: int | None
+    busy: int
+    max_jobs: int
+
+    @property
+    def text(self) -> str:
+        whys = [
+            f"{count} {why}"
+            for count, why in (
+                (self.full, f"full ({self.busy} of {self.max_jobs} slots)"),
+                (self.draining, "draining"),
+                (self.broken, "not reachable (circuit breaker open)"),
+                (self.paused, "asked for a pause"),
+                (self.refusing, "registered for the name and refused it as unknown"),
+                (self.pulling, "without an address to push to"),
+            )
+            if count
+        ]
+        none = f"None of the {self.workers} live workers" if self.workers > 1 else "The only live worker"
+        verb = "takes a job now" if self.workers > 1 else "takes no job now"
+        unknown = " Whether others are reachable only the leader knows." if self.broken is None else ""
+        return f"{none} for jobs named {self.name} {verb}: {', '.join(whys)}.{unknown}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """So many jobs that may start come before it; `others` by name, of names that the same workers take."""
+
+    code: ClassVar = "ahead"
+    name: str
+    count: int
+    bound: Bound
+    others: Mapping[str, int]
+
+    @property
+    def text(self) -> str:
+        if not self.count:
+            return "Jobs may come before it; there are more lanes than this look could count."
+        least = {Bound.EXACT: "", Bound.AT_LEAST: "at least ", Bound.ABOUT: "about "}[self.bound]
+        come = "comes" if self.count == 1 else "come"
+        text = f"{least}{_count(self.count, 'job')} that may start {come} before it"
+        if self.others:
+            shown = [f"{count} named {name}" for name, count in list(self.others.items())[:MAX_NAMED_NAMES]]
+            more = len(self.others) - len(shown)
+            text += f", {', '.join(shown)}{f' and those of {more} more names' if more > 0 else ''} among them"
+        return f"{text[0].upper()}{text[1:]}."
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    code: ClassVar = "next"
+
+    @property
+    def text(self) -> str:
+        return "It is the next: the first free slot of its workers takes it."
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """`is_confirmed`: a heartbeat of the worker named it, so that it is more than an offer."""
+
+    code: ClassVar = "running"
+    worker_id: str
+    attempt: int
+    since_ms: int
+    deadline_ms: int
+    lease_until_ms: int | None
+    is_confirmed: bool
+    worker_last_seen_ms: int | None
+    now_ms: int
+
+    @property
+    def text(self) -> str:
+        since = f"since {iso_ms(self.since_ms)}, for {span(self.now_ms - self.since_ms)}"
+        first = (
+            f"It runs on worker {self.worker_id} {since}, attempt {self.attempt}."
+            if self.is_confirmed
+            else f"It was given to worker {self.worker_id}, {since}, attempt {self.attempt}; no heartbeat has named it yet."
+        )
+        lease = "" if self.lease_until_ms is None else f" Its lease ends at {iso_ms(self.lease_until_ms)} unless it is renewed."
+        seen = (
+            " The worker is not registered any more."
+            if self.worker_last_seen_ms is None
+            else f" The worker was last heard of {span(self.now_ms - self.worker_last_seen_ms)} ago."
+        )
+        return f"{first}{lease} It is ended at {iso_ms(self.deadline_ms)} at the latest.{seen}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    code: ClassVar = "finished"
+    state: JobState
+    cause: Cause
+    finished_at_ms: int
+
+    @property
+    def text(self) -> str:
+        cause = "" if self.cause is Cause.NONE else f" (cause: {self.cause.name.lower()})"
+        return f"It is over: {self.state}{cause} at {iso_ms(self.finished_at_ms)}."
+
+
+Verdict = (
+    Due | Expired | NoLeader | RulesChanging | ByConstraint | NoWorker | WorkersUnavailable | Ahead | Next | Running
+    | Finished
+)  # fmt: skip
+
+
+def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: FleetFacts) -> list[Verdict]:
+    """In the order in which something has to change; never empty. `constraints` by cid."""
+    job, now_ms = snapshot.job, snapshot.now_ms
+    if job.state in FINISHED:
+        return [Finished(job.state, job.cause, job.finished_at_ms)]
+    if job.state is JobState.RUNNING:
+        return [_running(snapshot, fleet)]
+    found: list[Verdict] = []
+    if not snapshot.has_leader:
+        found.append(NoLeader())
+    if 0 < job.expires_at_ms <= now_ms:
+        return [*found, Expired(job.expires_at_ms)]
+    if job.state in (JobState.SCHEDULED, JobState.RETRYING):
+        found.append(Due(str(job.state), job.due_at_ms, job.due_at_ms - now_ms, job.failures))
+    if not snapshot.edition == snapshot.settled_edition == snapshot.lane_edition:
+        found.append(RulesChanging(snapshot.edition, snapshot.settled_edition, snapshot.lane_edition))
+    found += _closed(snapshot, constraints)
+    in_the_way = len(found)
+    workers = _workers(job.name, now_ms, fleet)
+    if workers:
+        found.append(workers)
+    if snapshot.standing:
+        ahead = _ahead(job.name, snapshot.standing)
+        if ahead:
+            found.append(ahead)
+        elif not in_the_way and not isinstance(workers, NoWorker):
+            found.append(Next())
+    return found
+
+
+def _closed(snapshot: Snapshot, constraints: Mapping[str, Constraint]) -> list[ByConstraint]:
+    closed = [
+        ByConstraint(constraint, gate, gate.kinds[0], snapshot.now_ms)
+        for gate in snapshot.gates
+        if gate.kinds and not gate.is_shadow and (constraint := constraint_of(gate, constraints))
+    ]
+    order = list(Kind)
+    return sorted(closed, key=lambda one: (order.index(one.kind), one.constraint.name, one.gate.value))
+
+
+def _ahead(name: str, standing: Standing) -> Ahead | None:
+    count = sum(standing.by_name.values())
+    if count == 0 and standing.bound is Bound.EXACT:
+        return None
+    others = {other: jobs for other, jobs in standing.by_name.items() if other != name}
+    return Ahead(name, count, standing.bound, others)
+
+
+def _workers(name: str, now_ms: int, fleet: FleetFacts) -> NoWorker | WorkersUnavailable | None:
+    """None where one of them takes a job now."""
+    known = [worker for worker in fleet.workers if name in worker.spec.names]
+    detached = [worker for worker in known if worker.is_detached]
+    live = [worker for worker in known if not worker.is_detached and worker.is_fresh(now_ms, fleet.stale_ms)]
+    if not live:
+        last_seen_ms = max((worker.last_seen_ms for worker in known), default=None)
+        return NoWorker(name, len(known) - len(detached), len(detached), last_seen_ms, now_ms)
+    counts = dict.fromkeys(("draining", "full", "broken", "paused", "refusing", "pulling"), 0)
+    for worker in live:
+        reach = (fleet.reach or {}).get(worker.id, Reach())
+        if worker.is_draining:
+            counts["draining"] += 1
+        elif name in reach.refused_names:
+            counts["refusing"] += 1
+        elif reach.breaker == "open":
+            counts["broken"] += 1
+        elif worker.busy >= worker.spec.max_jobs:
+            counts["full"] += 1
+        elif reach.paused_ms > 0:
+            counts["paused"] += 1
+        elif worker.spec.url is None:
+            counts["pulling"] += 1
+        else:
+            return None
+    is_known = fleet.reach is not None
+    return WorkersUnavailable(
+        name=name,
+        workers=len(live),
+        full=counts["full"],
+        draining=counts["draining"],
+        pulling=counts["pulling"],
+        broken=counts["broken"] if is_known else None,
+        paused=counts["paused"] if is_known else None,
+        refusing=counts["refusing"] if is_known else None,
+        busy=sum(worker.busy for worker in live),
+        max_jobs=sum(worker.spec.max_jobs for worker in live),
+    )
+
+
+def _running(snapshot: Snapshot, fleet: FleetFacts) -> Running:
+    job = snapshot.job
+    return Running(
+        worker_id=job.worker_id,
+        attempt=job.attempt,
+        since_ms=job.started_at_ms,
+        deadline_ms=job.started_at_ms + job.timeout_ms + fleet.deadline_extra_ms,
+        lease_until_ms=snapshot.lease_until_ms,
+        is_confirmed=job.is_confirmed,
+        worker_last_seen_ms=next((w.last_seen_ms for w in fleet.workers if w.id == job.worker_id), None),
+        now_ms=snapshot.now_ms,
+    )
+
+
+def rival_names(name: str, now_ms: int, fleet: FleetFacts) -> list[str]:
+    """The other names whose jobs compete with those of `name` for the same live workers."""
+    live = [
+        worker.spec.names
+        for worker in fleet.workers
+        if name in worker.spec.names
+        and not (worker.is_detached or worker.is_draining)
+        and worker.is_fresh(now_ms, fleet.stale_ms)
+    ]
+    return sorted({other for names in live for other in names} - {name})
+
+
+def constraint_of(gate: GateUse, constraints: Mapping[str, Constraint]) -> Constraint | None:
+    """None where it was removed meanwhile: then its gate is open."""
+    return constraints.get(gate.gate_id[:8])
+
+
+def named(constraint: Constraint, gate: GateUse) -> str:
+    """`mail-per-host (argument.host = example.org)`."""
+    return constraint.name if constraint.key is None else f"{constraint.name} ({constraint.key} = {gate.value})"
+
+
+def span(ms: int) -> str:
+    """A length of time for people: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 1 h`."""
+    if ms < 10_000:
+        return f"{max(ms, 0) / 1000:.1f} s".replace(".0 s", " s")
+    seconds = ms // 1000
+    for size, unit, smaller_size, smaller in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if seconds >= size:
+            rest = seconds % size // smaller_size
+            return f"{seconds // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{seconds} s"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,0 +1,68 @@
+"""Why a job is not running."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from jqmaster.domain.constraint import Constraint
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.job import JobState
+from jqmaster.domain.verdict import FleetFacts, GateUse, Reach, Verdict, constraint_of, rival_names, verdicts
+from jqmaster.errors import NotFoundError
+from jqmaster.service.rules import RuleCache
+from jqmaster.store.why import WhyStore
+from jqmaster.store.workers import WorkerStore
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`constraints`: every one that applies to the unfinished job, shadow ones too, with the gate that it has to pass."""
+
+    state: JobState
+    as_of_ms: int
+    verdicts: list[Verdict]
+    constraints: list[tuple[Constraint, GateUse]]
+
+
+class WhyService:
+    """`reach` gives what only a leader knows of its workers, None where this master does not lead."""
+
+    def __init__(
+        self,
+        store: WhyStore,
+        workers: WorkerStore,
+        rules: RuleCache,
+        *,
+        stale_ms: int,
+        deadline_extra_ms: int,
+        reach: Callable[[], Mapping[str, Reach] | None],
+    ) -> None:
+        self._store = store
+        self._workers = workers
+        self._rules = rules
+        self._stale_ms = stale_ms
+        self._deadline_extra_ms = deadline_extra_ms
+        self._reach = reach
+
+    async def why(self, job_id: str) -> Answer:
+        """Raises NotFoundError."""
+        snapshot = await self._store.snapshot(job_id) if is_id(job_id) else None
+        workers = await self._workers.all() if snapshot else []
+        fleet = FleetFacts(workers, self._stale_ms, self._deadline_extra_ms, self._reach())
+        if snapshot and snapshot.standing:
+            # Its name has told which others the same workers take.
+            rivals = rival_names(snapshot.job.name, snapshot.now_ms, fleet)
+            snapshot = await self._store.snapshot(job_id, rivals) if rivals else snapshot
+        if snapshot is None:
+            raise NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
+        # Read after the gates: whoever made one of them is known by now.
+        rules = await self._rules.reload()
+        constraints = {one.cid: one for one in rules.ruleset.constraints}
+        return Answer(
+            snapshot.job.state,
+            snapshot.now_ms,
+            verdicts(snapshot, constraints, fleet),
+            sorted(
+                ((found, gate) for gate in snapshot.gates if (found := constraint_of(gate, constraints))),
+                key=lambda pair: pair[0].name,
+            ),
+        )

@@ -1,0 +1,80 @@
+"""The audit log: who changed what. Entries are written by the scripts that make the changes."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.errors import DamagedError, InvalidError
+from jqmaster.store import codec
+from jqmaster.store.shard import Shard
+
+# A target that seldom changes is looked for among so many entries for one page; the cursor then goes on from there.
+MAX_LOOKED_AT: Final = 2_000
+ENTRIES_PER_READ: Final = 200
+_POSITION: Final = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One change. `before` None: there was nothing; `after` None: nothing is left."""
+
+    id: str
+    at_ms: int
+    who: str
+    action: str
+    target: str
+    before: Any
+    after: Any
+
+
+def encode_entry(
+    *, who: str, action: str, target: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+) -> bytes:
+    """What a script writes down together with the change."""
+    return codec.pack({"who": who, "action": action, "target": target, "before": before, "after": after})
+
+
+class AuditStore:
+    """The audit log of one shard. Raises what `JobStore` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._client = shard.client
+        self._key = shard.keys.audit
+
+    async def page(
+        self, *, limit: int, cursor: str | None, target: str | None
+    ) -> tuple[list[AuditEntry], str | None]:
+        """Up to `limit` entries, the newest first, and where to go on (None: that was all).
+
+        A page may be short, even empty, while a cursor says that there is more. Raises InvalidError for a cursor that
+        no page gave.
+        """
+        if cursor is not None and not _POSITION.fullmatch(cursor):
+            raise InvalidError("cursor is not one that a page gave", code="invalid_cursor")
+        found: list[AuditEntry] = []
+        looked_at = 0
+        while looked_at < MAX_LOOKED_AT:
+            end = "+" if cursor is None else f"({cursor}"
+            entries = await self._client.command("XREVRANGE", self._key, end, "-", "COUNT", ENTRIES_PER_READ)
+            for position, fields in entries:
+                cursor = position.decode()
+                looked_at += 1
+                entry = _decode(cursor, fields)
+                if target is None or entry.target == target:
+                    found.append(entry)
+                if len(found) == limit:
+                    return found, cursor
+            if len(entries) < ENTRIES_PER_READ:
+                return found, None
+        return found, cursor
+
+
+def _decode(position: str, flat: list[bytes]) -> AuditEntry:
+    try:
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+        return AuditEntry(position, int(fields[b"at_ms"]), **msgpack.unpackb(fields[b"entry"], timestamp=3))
+    except (KeyError, ValueError, TypeError, msgpack.UnpackException) as exc:
+        raise DamagedError(f"entry {position} of the audit log cannot be read") from exc

@@ -1,0 +1,29 @@
+#!lua flags=no-writes
+-- What gates count and let through now, all at one instant.
+-- KEYS
+-- ARGV now_ms tag [+ gate]
+-- REPLY ok:now_ms,[waiting,running(-1: not counted),starts within the period(-1: not counted),when it opens by time alone(0: not closed, or not by time),held until(0: not held),is_open,text of its key value]
+-- CHECKS FIRST nothing; it writes nothing
+-- include lib/time.lua
+-- include lib/record.lua
+-- include lib/lanes.lua
+local now_ms = time_ms(ARGV[1])
+tag = ARGV[2]
+local FIRST = 3
+
+local found = {}
+for i = FIRST, #ARGV do
+  local id = ARGV[i]
+  local gate = gate_of(id, now_ms)
+  local is_open = gate.room > 0
+  found[#found + 1] = {
+    tonumber(redis.call('ZSCORE', tag .. 'gates:' .. gate.cid, id) or 0),
+    gate.tracks_slots and redis.call('HLEN', tag .. 'slots:' .. id) or -1,
+    gate.starts or -1,
+    not is_open and gate.due_ms or 0,
+    gate.held_until_ms or 0,
+    is_open and 1 or 0,
+    redis.call('HGET', tag .. 'key_values:' .. gate.cid, id) or '',
+  }
+end
+return {'ok', now_ms, found}

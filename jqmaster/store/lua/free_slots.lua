@@ -1,0 +1,23 @@
+#!lua flags=allow-oom
+-- Frees at these gates the slots of claims that were set aside without anything telling their lane.
+-- KEYS epoch:string running:zset
+-- ARGV tag epoch ids(MessagePack: [id, …]) [+ gate]
+-- REPLY ok:1 if jobs may start that could not before | stale_epoch
+-- CHECKS FIRST epoch, then that none runs again
+-- include lib/record.lua
+-- include lib/epoch.lua
+-- include lib/lanes.lua
+local epoch_key, running_key = KEYS[1], KEYS[2]
+local epoch, ids = ARGV[2], cmsgpack.unpack(ARGV[3])
+tag = ARGV[1]
+local FIRST = 4
+
+if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+local lost = {}
+for _, id in ipairs(ids) do
+  if not redis.call('ZSCORE', running_key, id) then lost[#lost + 1] = id end
+end
+for i = FIRST, #ARGV do
+  if #lost > 0 and redis.call('HDEL', tag .. 'slots:' .. ARGV[i], unpack(lost)) > 0 then open_gate(ARGV[i]) end
+end
+return {'ok', has_opened and 1 or 0}

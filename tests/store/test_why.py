@@ -1,0 +1,295 @@
+"""lua/why.lua: the gates, holders and jobs ahead that it tells are those that the next claim meets."""
+
+import pytest
+
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.job import JobState
+from jqmaster.domain.verdict import Bound, GateUse, Kind, Snapshot, Standing
+from jqmaster.errors import DamagedError, StoreUnavailableError
+from jqmaster.store import why as why_module
+from jqmaster.store.jobs import Accepted, Claim, Hold
+from jqmaster.store.why import WhyStore
+from tests.support.limits import make_constraint, open_gates, put_in_force
+from tests.support.store import StoreWorld
+
+pytestmark = pytest.mark.req("J13")
+
+
+async def look(world: StoreWorld, job_id: str, *rivals: str) -> Snapshot:
+    snapshot = await WhyStore(world.shard, world.jobs).snapshot(job_id, rivals)
+    assert snapshot
+    return snapshot
+
+
+async def standing(world: StoreWorld, job_id: str, *rivals: str) -> Standing:
+    found = (await look(world, job_id, *rivals)).standing
+    assert found
+    return found
+
+
+async def only_gate(world: StoreWorld, job_id: str) -> GateUse:
+    (gate,) = (await look(world, job_id)).gates
+    return gate
+
+
+async def put(world: StoreWorld, name: str = "work", argument: object = None, **fields: object) -> str:
+    """Enqueues under the present constraints."""
+    spec = world.spec(name, argument, **fields)
+    assert await world.rules.under(lambda rules: world.jobs.enqueue([spec], rules)) == [Accepted.NEW]
+    return spec.id
+
+
+async def take(world: StoreWorld, worker_id: str, *names: str, limit: int = 100) -> list[str]:
+    """What a claim takes now, in its order."""
+    edition = (await world.rules.reload()).ruleset.edition
+    claim = await world.jobs.claim(world.epoch, worker_id, names or ("work",), limit, edition)
+    assert isinstance(claim, Claim), claim
+    return [job.job_id for job in claim.jobs]
+
+
+async def test_an_unknown_job_has_no_snapshot(world: StoreWorld) -> None:
+    assert await WhyStore(world.shard, world.jobs).snapshot(new_id()) is None
+
+
+async def test_it_writes_nothing(world: StoreWorld) -> None:
+    await make_constraint(world, "c", key="argument.k", concurrency=1, rate=(5, 1000))
+    worker = await world.worker()
+    first, second = await put(world, argument={"k": 1}), await put(world, argument={"k": 1})
+    assert await take(world, worker) == [first]
+    async with world.unchanged():
+        await look(world, second, "other")
+        await look(world, first)
+
+
+async def test_without_constraints_the_older_and_the_more_urgent_come_before(world: StoreWorld) -> None:
+    jobs = await world.enqueue_many(5)
+    urgent = await world.enqueue(priority=-1)
+    await world.enqueue(priority=1)
+    assert await standing(world, urgent) == Standing({}, Bound.EXACT)
+    assert [(await standing(world, job)).by_name.get("work", 0) for job in jobs] == [1, 2, 3, 4, 5]
+    snapshot = await look(world, jobs[0])
+    assert (snapshot.has_leader, snapshot.gates, snapshot.lease_until_ms) == (True, (), None)
+    assert snapshot.now_ms == world.now_ms
+    assert snapshot.edition == snapshot.settled_edition == snapshot.lane_edition == 0
+
+
+async def test_other_names_of_the_same_workers_count_by_name(world: StoreWorld) -> None:
+    await world.enqueue_many(3, "mail")
+    await world.enqueue_many(2, "feed")
+    await world.enqueue_many(4, "later", priority=7)
+    await world.enqueue_many(2, "foreign")
+    job = await world.enqueue("work")
+    assert await standing(world, job, "mail", "feed", "later") == Standing({"mail": 3, "feed": 2}, Bound.EXACT)
+    assert await standing(world, job) == Standing({}, Bound.EXACT)
+
+
+async def test_a_full_gate_names_its_holders_the_longest_running_first(world: StoreWorld) -> None:
+    made = await make_constraint(world, "per-host", key="argument.host", concurrency=2)
+    worker = await world.worker(max_jobs=50)
+    holders = []
+    for _ in range(2):
+        holders.append(await put(world, argument={"host": "a"}))
+        assert await take(world, worker) == holders[-1:]
+        world.pass_ms(7_000)
+    blocked = await put(world, argument={"host": "a"})
+    free = await put(world, argument={"host": "b"})
+    gate = await only_gate(world, blocked)
+    assert gate.gate_id.startswith(made.cid)
+    assert (gate.value, gate.is_closed, gate.kinds) == ("a", True, (Kind.CONCURRENCY,))
+    assert (gate.concurrency, gate.running, gate.waiting, gate.opens_at_ms) == (2, 2, 1, None)
+    assert [(h.job_id, h.worker_id) for h in gate.holders] == [(job, worker) for job in holders]
+    assert [world.now_ms - h.since_ms for h in gate.holders] == [14_000, 7_000]
+    other = await only_gate(world, free)
+    assert (other.value, other.is_closed, other.running, other.holders) == ("b", False, 0, ())
+    assert await standing(world, free) == Standing({}, Bound.EXACT)
+    assert await take(world, worker) == [free]
+
+
+@pytest.mark.parametrize("slots", [12, 150])
+async def test_of_many_holders_ten_are_told(world: StoreWorld, slots: int) -> None:
+    await make_constraint(world, "c", concurrency=slots)
+    worker = await world.worker(max_jobs=500)
+    jobs = [await put(world) for _ in range(slots)]
+    assert await take(world, worker) == jobs
+    gate = await only_gate(world, await put(world))
+    assert gate.running == slots
+    assert len({h.job_id for h in gate.holders} & set(jobs)) == why_module.MAX_HOLDERS
+
+
+async def test_a_spent_rate_opens_when_its_oldest_start_leaves_the_window(world: StoreWorld) -> None:
+    await make_constraint(world, "c", rate=(2, 10_000))
+    worker = await world.worker()
+    first, second, third = [await put(world) for _ in range(3)]
+    began_ms = world.now_ms
+    assert await take(world, worker, limit=1) == [first]
+    world.pass_ms(3_000)
+    assert await take(world, worker, limit=5) == [second]
+    gate = await only_gate(world, third)
+    assert (gate.kinds, gate.starts) == ((Kind.RATE,), 2)
+    assert gate.opens_at_ms is not None
+    assert gate.opens_at_ms == began_ms + 10_001
+    world.pass_ms(gate.opens_at_ms - world.now_ms - 1)
+    await open_gates(world)
+    assert await take(world, worker) == []
+    assert (await only_gate(world, third)).is_closed
+    world.pass_ms(1)
+    await open_gates(world)
+    assert not (await only_gate(world, third)).is_closed
+    assert await take(world, worker) == [third]
+
+
+async def test_a_pause_a_hold_and_an_override_are_told_apart(world: StoreWorld) -> None:
+    from jqmaster.domain.constraint import Limits, Override, gate_id, key_value
+    from jqmaster.domain.outcome import Decision
+
+    made = await make_constraint(
+        world, "c", key="argument.k", concurrency=5,
+        overrides=(Override("paused", Limits(paused=True)), Override("one", Limits(concurrency=1))),
+    )  # fmt: skip
+    worker = await world.worker()
+    paused, one, plain = [await put(world, argument={"k": k}) for k in ("paused", "one", "plain")]
+    gate = await only_gate(world, paused)
+    assert (gate.kinds, gate.is_paused, gate.is_override, gate.opens_at_ms) == ((Kind.PAUSED,), True, True, None)
+    gate = await only_gate(world, one)
+    assert (gate.kinds, gate.concurrency, gate.is_override) == ((), 1, True)
+    held = gate_id(made.cid, key_value("plain"))
+    edition = (await world.rules.reload()).ruleset.edition
+    claim = await world.jobs.claim(world.epoch, worker, ("work",), 5, edition)
+    assert isinstance(claim, Claim)
+    assert {job.job_id for job in claim.jobs} == {one, plain}
+    (job,) = [job for job in claim.jobs if job.job_id == plain]
+    settlement = world.settlement(
+        await world.get(plain), job.token, Decision(JobState.READY, "deferred"), b""
+    )
+    settlement = type(settlement)(plain, job.token, settlement.decision, settlement.entry, b"", Hold(held, 30_000))
+    assert await world.jobs.settle(worker, [settlement]) == [True]
+    gate = await only_gate(world, plain)
+    assert (gate.kinds, gate.is_override) == ((Kind.HOLD,), False)
+    assert gate.held_until_ms == gate.opens_at_ms == world.now_ms + 30_000
+    assert await take(world, worker) == []
+
+
+async def test_a_shadow_gate_tells_what_it_would_close_and_closes_nothing(world: StoreWorld) -> None:
+    from jqmaster.domain.constraint import Mode
+
+    await make_constraint(world, "c", concurrency=1, mode=Mode.SHADOW)
+    worker = await world.worker()
+    first, second = await put(world), await put(world)
+    assert await take(world, worker, limit=1) == [first]
+    gate = await only_gate(world, second)
+    assert (gate.is_shadow, gate.is_closed, gate.running, gate.concurrency) == (True, True, 1, 1)
+    assert await standing(world, second) == Standing({}, Bound.EXACT)
+    assert await take(world, worker) == [second]
+
+
+async def test_blocked_jobs_of_others_do_not_count_and_open_ones_count_up_to_their_room(world: StoreWorld) -> None:
+    await make_constraint(world, "per-host", key="argument.host", concurrency=2)
+    worker = await world.worker(max_jobs=50)
+    for _ in range(10):
+        await put(world, argument={"host": "a"})
+    assert len(await take(world, worker)) == 2
+    for _ in range(5):
+        await put(world, argument={"host": "b"})
+    own = [await put(world, argument={"host": "c"}) for _ in range(4)]
+    assert [(await standing(world, job)).by_name.get("work", 0) for job in own] == [2, 3, 4, 5]
+    assert (await standing(world, own[0])).bound is Bound.EXACT
+    assert (await take(world, worker))[2:] == own[:2]
+
+
+async def test_behind_a_closed_gate_those_that_wait_at_it_come_first_of_whatever_name(world: StoreWorld) -> None:
+    await make_constraint(world, "all", concurrency=1)
+    await make_constraint(world, "per-host", key="argument.host", concurrency=1)
+    worker = await world.worker("work", "mail")
+    holder = await put(world, argument={"host": "a"})
+    assert await take(world, worker, "work", "mail") == [holder]
+    for name, host in (("work", "a"), ("mail", "a"), ("mail", "b"), ("work", "b"), ("other", "a")):
+        await put(world, name, {"host": host})
+    assert await take(world, worker, "work", "mail") == []
+    job = await put(world, argument={"host": "a"})
+    snapshot = await look(world, job, "mail")
+    assert [gate.is_closed for gate in snapshot.gates] == [True, True]
+    # Of the two for host b one may start at a time.
+    assert snapshot.standing == Standing({"work": 2, "mail": 1}, Bound.EXACT)
+
+
+async def test_under_a_fair_constraint_the_key_served_last_waits_its_turn(world: StoreWorld) -> None:
+    await make_constraint(world, "fair", key="argument.t", fair=True, max_backlog=1000)
+    worker = await world.worker(max_jobs=100)
+    many = [await put(world, argument={"t": "a"}) for _ in range(6)]
+    few = [await put(world, argument={"t": "b"}) for _ in range(2)]
+    world.pass_ms(1)
+    expected = {job: await standing(world, job) for job in [*many, *few]}
+    order = await take(world, worker)
+    # Of two keys the count is exact, however it is called.
+    assert {job: order.index(job) for job in order} == {
+        job: found.by_name.get("work", 0) for job, found in expected.items()
+    }
+    assert expected[many[0]].bound is Bound.EXACT
+    assert expected[many[3]].bound is Bound.ABOUT
+
+
+async def test_while_constraints_change_the_job_is_in_no_lane_of_theirs(world: StoreWorld) -> None:
+    job = await world.enqueue()
+    await make_constraint(world, "c", concurrency=1, follow_up=False)
+    snapshot = await look(world, job)
+    assert (snapshot.edition, snapshot.settled_edition, snapshot.lane_edition) == (1, 0, 0)
+    assert (snapshot.gates, snapshot.standing) == ((), None)
+    await put_in_force(world)
+    snapshot = await look(world, job)
+    assert (snapshot.edition, snapshot.settled_edition, snapshot.lane_edition) == (1, 1, 1)
+    assert (len(snapshot.gates), snapshot.standing) == (1, Standing({}, Bound.EXACT))
+
+
+async def test_of_too_many_lanes_it_counts_what_is_certain(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(why_module, "MAX_LANES", 5)
+    await make_constraint(world, "c", key="argument.k", concurrency=1)
+    for k in range(8):
+        await put(world, argument={"k": k})
+    job = await put(world, argument={"k": "mine"})
+    assert await standing(world, job) == Standing({"work": 5}, Bound.AT_LEAST)
+    monkeypatch.setattr(why_module, "MAX_NAMES", 1)
+    first = await put(world, "work", {"k": 9}, priority=-5)
+    assert await standing(world, first, "a", "b") == Standing({}, Bound.AT_LEAST)
+
+
+async def test_without_a_leader_it_says_so(world: StoreWorld) -> None:
+    job = await world.enqueue()
+    await world.shard.client.redis.delete(world.shard.keys.leader)
+    assert (await look(world, job)).has_leader is False
+
+
+async def test_a_running_job_shows_its_lease(world: StoreWorld) -> None:
+    _, job = await world.running()
+    snapshot = await look(world, job.job_id)
+    assert (snapshot.job.state, snapshot.standing) == (JobState.RUNNING, None)
+    assert snapshot.lease_until_ms == world.now_ms + 15_000
+
+
+async def test_a_job_that_waits_for_a_time_or_is_over_stands_nowhere(world: StoreWorld) -> None:
+    later = await world.enqueue(delay_ms=5000)
+    assert (await look(world, later)).standing is None
+    await world.jobs.cancel(later)
+    snapshot = await look(world, later)
+    assert (snapshot.job.state, snapshot.gates, snapshot.standing) == (JobState.CANCELED, (), None)
+
+
+async def test_what_is_damaged_is_said_to_be_so(world: StoreWorld) -> None:
+    job = await world.enqueue()
+    redis, k = world.shard.client.redis, world.shard.keys
+    record = await redis.get(k.job(job))
+    await redis.set(k.job(job), record[:50])
+    with pytest.raises(DamagedError):
+        await look(world, job)
+    await redis.set(k.job(job), record)
+    await redis.zrem(world.ready(), job)
+    with pytest.raises(DamagedError, match="fsck"):
+        await look(world, job)
+    await redis.zadd(world.ready(), {job: 0})
+    await redis.delete(k.job(job))
+    await redis.hset(k.job(job), "a", "b")
+    with pytest.raises((DamagedError, StoreUnavailableError)):
+        await look(world, job)
+    await redis.delete(k.job(job))
+    await redis.set(k.job(job), record)

@@ -1,0 +1,209 @@
+"""Constraints under test: made, changed and followed up as a leader does it, and read back without the code under test."""
+
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgpack
+
+from jqmaster.domain.constraint import Constraint, Limits, Override, Rate, needs_rematch, new_cid
+from jqmaster.domain.job import JobSpec
+from jqmaster.domain.matcher import parse_matcher, parse_path
+from jqmaster.runtime.relocation import Relocation
+from jqmaster.service.rules import RuleCache
+from jqmaster.store.jobs import Accepted, BacklogFull, Claim, ClaimedJob
+from jqmaster.store.rules import Change, RuleStore, StoredConstraint
+from tests.support.store import StoreWorld
+
+EVERY_JOB: Mapping[str, Any] = {"field": "name", "op": "exists"}
+EMPTY_MAP = b"\x80"
+
+
+def constraint(
+    name: str = "limit",
+    matcher: Mapping[str, Any] = EVERY_JOB,
+    *,
+    key: str | None = None,
+    rate: tuple[int, int] | None = None,
+    overrides: Iterable[Override] = (),
+    **fields: Any,
+) -> Constraint:
+    """`rate` is (limit, period_ms); everything else as in `Constraint`."""
+    return Constraint(
+        name=name,
+        cid=fields.pop("cid", None) or new_cid(),
+        matcher=parse_matcher(matcher),
+        key=None if key is None else parse_path(key),
+        rate=None if rate is None else Rate(*rate),
+        overrides=tuple(overrides),
+        **fields,
+    )
+
+
+def override(
+    value: object, *, concurrency: int | None = None, rate: tuple[int, int] | None = None, paused: bool = False
+) -> Override:
+    return Override(value, Limits(concurrency, Rate(*rate) if rate else None, paused))
+
+
+@dataclass(frozen=True, slots=True)
+class Structures:
+    """What the shard holds of lanes and gates, by gate and lane."""
+
+    slots: dict[str, dict[str, str]]
+    starts: dict[str, dict[str, int]]
+    waiting: dict[str, int]
+    lane_jobs: dict[str, int]
+    gates_of_lane: dict[str, tuple[str, ...]]
+
+
+class ConstrainedWorld:
+    """`world` with constraints. The steps of the leader are taken when the test says so."""
+
+    def __init__(self, world: StoreWorld, store: RuleStore | None = None) -> None:
+        self.world = world
+        self.store = store or world.rule_store
+        self.rules = RuleCache(self.store) if store else world.rules
+        self._changes = 0
+
+    async def change(self, name: str, new: Constraint | None) -> bool:
+        """Makes, changes or removes a constraint; nothing follows it up yet. Keeps the cid where the counts stay."""
+        rules = await self.store.load()
+        old = rules.named(name)
+        self._changes += 1
+        stored = new and StoredConstraint(new, os.urandom(8).hex(), self.world.now_ms, self.world.now_ms)
+        before = old.constraint if old else None
+        return await self.store.change(
+            Change(name, old.etag if old else "", stored, before, needs_rematch(before, new), EMPTY_MAP)
+        )
+
+    async def put(self, *constraints: Constraint) -> None:
+        """Made or changed, and in force for every job."""
+        for one in constraints:
+            assert await self.change(one.name, one)
+        await self.follow_up()
+
+    async def limit(self, name: str = "limit", matcher: Mapping[str, Any] = EVERY_JOB, **fields: Any) -> Constraint:
+        one = constraint(name, matcher, **fields)
+        await self.put(one)
+        return one
+
+    async def edit(self, one: Constraint, **fields: Any) -> Constraint:
+        """The same constraint with other limits or another matcher, in force."""
+        changed = replace(one, **fields)
+        await self.put(changed)
+        return changed
+
+    async def remove(self, name: str = "limit") -> None:
+        assert await self.change(name, None)
+        await self.follow_up()
+
+    async def settle(self) -> bool:
+        return bool(await self.store.settle(self.world.epoch, await self.rules.reload()))
+
+    async def open_gates(self) -> bool:
+        """Gates whose time has come, and those whose constraint changed, as the leader opens them."""
+        has_opened = False
+        for cid, version in await self.store.reopened():
+            has_opened = bool(await self.store.reopen(self.world.epoch, cid, version)) or has_opened
+        opened = await self.store.open_gates(self.world.epoch)
+        assert opened is not None
+        return opened[1] or has_opened
+
+    async def relocate(self) -> int:
+        """How many waiting jobs moved; none is left in a lane of older rules."""
+        relocation = Relocation(self.store, self.world.epoch, await self.rules.reload())
+        moved = 0
+        while not relocation.is_over:
+            moved += await relocation.step()
+        return moved
+
+    async def follow_up(self) -> None:
+        assert await self.settle()
+        await self.open_gates()
+        await self.relocate()
+        await self.rules.reload()
+        assert await self.store.older_lanes(self.rules.current.ruleset.edition) == []
+
+    # --- jobs
+
+    async def enqueue(self, name: str = "work", argument: Any = None, **fields: Any) -> str:
+        spec = self.world.spec(name, argument, **fields)
+        assert await self.push([spec]) == [Accepted.NEW]
+        return spec.id
+
+    async def enqueue_many(self, arguments: Iterable[Any], name: str = "work", **fields: Any) -> list[str]:
+        """IDs in order of age."""
+        specs = [self.world.spec(name, argument, **fields) for argument in arguments]
+        for start in range(0, len(specs), 5000):
+            assert set(await self.push(specs[start : start + 5000])) == {Accepted.NEW}
+        return [spec.id for spec in specs]
+
+    async def push(self, specs: list[JobSpec], *, is_whole: bool = False) -> list[Accepted | BacklogFull]:
+        return await self.rules.under(
+            lambda rules: self.world.jobs.enqueue(specs, rules, is_whole=is_whole)
+        )
+
+    async def claim_once(self, worker_id: str, *names: str, limit: int = 100) -> Claim:
+        await self.rules.reload()
+        edition = self.rules.current.ruleset.edition
+        claim = await self.world.jobs.claim(self.world.epoch, worker_id, names or ("work",), limit, edition)
+        assert isinstance(claim, Claim), claim
+        return claim
+
+    async def claim(self, worker_id: str, *names: str, limit: int = 100) -> list[ClaimedJob]:
+        """As often as a dispatcher would ask: until it has enough, or is told that there is no more."""
+        jobs: list[ClaimedJob] = []
+        for _ in range(1000):
+            claim = await self.claim_once(worker_id, *names, limit=limit - len(jobs))
+            jobs += claim.jobs
+            if claim.is_exhausted or len(jobs) >= limit:
+                return jobs
+        raise AssertionError("claims go on for ever without a result")
+
+    async def take(self, worker_id: str, *names: str, limit: int = 100) -> list[str]:
+        """IDs of the claimed jobs, in their order."""
+        return [job.job_id for job in await self.claim(worker_id, *names, limit=limit)]
+
+    async def succeed(self, worker_id: str, *jobs: ClaimedJob) -> None:
+        ended = [(job.job_id, job.token, b"") for job in jobs]
+        assert await self.world.jobs.settle_success(worker_id, ended) == [True] * len(jobs)
+
+    # --- reading the shard itself
+
+    async def _scan(self, prefix: str) -> AsyncIterator[tuple[str, str]]:
+        redis = self.world.shard.client.redis
+        async for raw in redis.scan_iter(match=f"{prefix}*", count=1000):
+            yield raw.decode(), raw.decode().removeprefix(prefix)
+
+    async def structures(self) -> Structures:
+        redis, k = self.world.shard.client.redis, self.world.shard.keys
+        slots, starts, waiting, lane_jobs, gates_of_lane = {}, {}, {}, {}, {}
+        keys = sorted([raw async for raw in redis.scan_iter(match=f"{k.tag}*", count=5000)])
+        for raw in keys:
+            key = raw.decode()
+            if key.startswith(k.slots_prefix):
+                found = await redis.hgetall(key)
+                slots[key.removeprefix(k.slots_prefix)] = {i.decode(): t.hex() for i, t in found.items()}
+            elif key.startswith(k.starts_prefix):
+                pairs = await redis.zrange(key, 0, -1, withscores=True)
+                starts[key.removeprefix(k.starts_prefix)] = {t.hex(): int(at) for t, at in pairs}
+            elif key.startswith(k.gates("")):
+                for gate, count in await redis.zrange(key, 0, -1, withscores=True):
+                    waiting[gate.decode()] = int(count)
+            elif key.startswith(k.lane_prefix):
+                shared, keyed, jobs = await redis.hmget(key, "shared", "keyed", "jobs")
+                lane, text = key.removeprefix(k.lane_prefix), ((shared or b"") + (keyed or b"")).decode()
+                lane_jobs[lane] = int(jobs or 0)
+                gates_of_lane[lane] = tuple(text[at : at + 24] for at in range(0, len(text), 24))
+        return Structures(slots, starts, waiting, lane_jobs, gates_of_lane)
+
+    async def slots(self, one: Constraint) -> dict[str, set[str]]:
+        """Job IDs by gate; gates without any are left out."""
+        found = (await self.structures()).slots
+        return {gate: set(jobs) for gate, jobs in found.items() if gate.startswith(one.cid)}
+
+
+def unpacked(argument: bytes) -> Any:
+    return msgpack.unpackb(argument)
