@@ -13,6 +13,7 @@ from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.runtime.relocation import Relocation
 from jqmaster.service.rules import RuleCache
 from jqmaster.store.jobs import Accepted, BacklogFull, Claim, ClaimedJob
+from jqmaster.store.placement import StoredLane
 from jqmaster.store.rules import Change, RuleStore, StoredConstraint
 from tests.support.store import StoreWorld
 
@@ -193,9 +194,9 @@ class ConstrainedWorld:
                 for gate, count in await redis.zrange(key, 0, -1, withscores=True):
                     waiting[gate.decode()] = int(count)
             elif key.startswith(k.lane_prefix):
-                shared, keyed, jobs = await redis.hmget(key, "shared", "keyed", "jobs")
-                lane, text = key.removeprefix(k.lane_prefix), ((shared or b"") + (keyed or b"")).decode()
-                lane_jobs[lane] = int(jobs or 0)
+                stored = StoredLane.read(await redis.get(key))
+                lane, text = key.removeprefix(k.lane_prefix), stored.shared + stored.keyed
+                lane_jobs[lane] = stored.jobs
                 gates_of_lane[lane] = tuple(text[at : at + 24] for at in range(0, len(text), 24))
         return Structures(slots, starts, waiting, lane_jobs, gates_of_lane)
 
