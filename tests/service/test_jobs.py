@@ -24,6 +24,7 @@ from jqmaster.service import jobs as module
 from jqmaster.service.jobs import JobService
 from jqmaster.service.waiters import FinishWaiters
 from jqmaster.store.events import EventListener
+from jqmaster.store.jobs import Changes
 from tests.support.fake_worker import FakeWorker
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
@@ -406,12 +407,11 @@ async def test_the_order_reaches_the_endpoint_of_the_worker(served: Served) -> N
 async def test_what_does_not_apply_is_a_conflict_that_names_the_state(served: Served) -> None:
     world = served.world
     worker, job = await world.running()
-    changes = {"priority": 1, "run_at_ms": None, "max_retry": None, "timeout_ms": None}
     for act in (
         served.service.retry(job.job_id),
         served.service.run_now(job.job_id),
         served.service.delete(job.job_id),
-        served.service.patch(job.job_id, **changes),
+        served.service.patch(job.job_id, Changes(priority=1)),
     ):
         with pytest.raises(ConflictError) as conflict:
             await act
@@ -450,3 +450,19 @@ async def test_a_view_lists_every_attempt_and_the_present_one_last(served: Serve
     detail = await served.service.view(job.job_id)
     assert [(a.attempt, a.outcome) for a in detail.attempts] == [(1, "failure"), (2, "success")]
     assert detail.attempts[-1].finished_at_ms
+
+
+@pytest.mark.req("M4", "M9")
+async def test_a_success_that_was_retried_by_hand_stays_in_the_view(served: Served) -> None:
+    world = served.world
+    worker, job = await world.running()
+    await succeed(served, worker, job)
+    (success,) = (await served.service.view(job.job_id)).attempts
+    await served.service.retry(job.job_id)
+    assert (await served.service.view(job.job_id)).attempts == [success]
+    (again,) = await world.claim(worker)
+    world.pass_ms(5)
+    await succeed(served, worker, again)
+    first, second = (await served.service.view(job.job_id)).attempts
+    assert first == success
+    assert (second.attempt, second.outcome, second.finished_at_ms) == (2, "success", world.now_ms)

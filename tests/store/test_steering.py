@@ -3,10 +3,12 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+import msgpack
 import pytest
 
 from jqmaster.domain.job import Attempt, Cause, Job, JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.store import codec
 from jqmaster.store.jobs import Changes, StateConflict
 from tests.store.test_settle import RETRYING
 from tests.support.store import StoreWorld
@@ -76,6 +78,31 @@ async def test_cancel_ends_a_running_job_and_tells_who_holds_it(world: StoreWorl
     assert await world.jobs.history(job.id) == [
         Attempt(1, job.worker_id, job.started_at_ms, world.now_ms, "canceled", None, None)
     ]
+
+
+async def test_cancel_writes_the_entry_of_an_attempt_as_python_does(world: StoreWorld) -> None:
+    for attempt in (1, 200, 70_000, 2**32 - 1):
+        job = await job_in(world, JobState.RUNNING)
+        key, history = world.shard.keys.job(job.id), world.shard.keys.history(job.id)
+        await world.shard.client.redis.setrange(key, 4, attempt.to_bytes(4, "big"))
+        await world.jobs.cancel(job.id)
+        (written,) = await world.shard.client.redis.lrange(history, 0, -1)
+        entry = codec.encode_attempt(replace(job, attempt=attempt), "canceled", "", None)
+        assert written[:8] == world.now_ms.to_bytes(8, "big")
+        # Numbers may be stored wider than they need to be.
+        assert msgpack.unpackb(written[8:]) == msgpack.unpackb(entry)
+        assert codec.decode_attempt(written) == codec.decode_attempt(written[:8] + entry)
+
+
+@pytest.mark.req("M4")
+async def test_the_last_hundred_canceled_attempts_are_kept(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    for _ in range(102):
+        await world.jobs.cancel(job.job_id)
+        await world.jobs.retry(await world.get(job.job_id))
+        (job,) = await world.claim(worker)
+    attempts = [a.attempt for a in await world.jobs.history(job.job_id)]
+    assert attempts == list(range(3, 103))
 
 
 async def test_a_repeated_cancel_changes_nothing(world: StoreWorld) -> None:
