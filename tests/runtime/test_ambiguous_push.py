@@ -41,11 +41,13 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
         Leadership(world.epoch, "master-1"),
         jobs=world.jobs,
         workers=world.workers,
+        rules=world.rules,
         fleet=Fleet(clock, stale_ms=5_000),
         client=client,  # type: ignore[arg-type]
         clock=clock,
         max_push_jobs=10,
         on_stale=lambda: None,
+        on_gates=lambda _: None,
     )
     member = Member(worker, busy=1, breaker=Breaker())
     # The offer is nearly over: two tries fit into what is left of it.
