@@ -7,13 +7,15 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.errors import DamagedError, InvalidError
+from jqmaster.errors import InvalidError
 from jqmaster.store import codec
 from jqmaster.store.shard import Shard
 
 # A target that seldom changes is looked for among so many entries for one page; the cursor then goes on from there.
 MAX_LOOKED_AT: Final = 2_000
 ENTRIES_PER_READ: Final = 200
+# The action of an entry that cannot be read.
+DAMAGED: Final = "damaged"
 _POSITION: Final = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 
 
@@ -76,5 +78,6 @@ def _decode(position: str, flat: list[bytes]) -> AuditEntry:
     try:
         fields = dict(zip(flat[::2], flat[1::2], strict=True))
         return AuditEntry(position, int(fields[b"at_ms"]), **msgpack.unpackb(fields[b"entry"], timestamp=3))
-    except (KeyError, ValueError, TypeError, msgpack.UnpackException) as exc:
-        raise DamagedError(f"entry {position} of the audit log cannot be read") from exc
+    except (KeyError, ValueError, TypeError, msgpack.UnpackException):
+        # One that cannot be read must not hide the others, nor be hidden.
+        return AuditEntry(position, int(position.partition("-")[0]), "", DAMAGED, "", None, None)

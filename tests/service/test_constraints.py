@@ -1,0 +1,168 @@
+"""Changes of constraints at the level of the service: incarnations, editions, and what happens in between."""
+
+from typing import Any
+
+import pytest
+
+from jqmaster.clock import SystemClock
+from jqmaster.domain.constraint import Constraint, Limits
+from jqmaster.errors import InvalidError, NotFoundError, PreconditionFailedError, StoreUnavailableError
+from jqmaster.service.constraints import (
+    ANYHOW,
+    MAX_REPEATS,
+    AskedValue,
+    ConstraintService,
+    Precondition,
+    draft_of,
+)
+from jqmaster.store.rules import Change, Rules
+from jqmaster.store.usage import UsageStore
+from tests.support.store import StoreWorld
+
+pytestmark = pytest.mark.req("J13")
+
+WORK = {"field": "name", "op": "eq", "value": "work"}
+NOTHING: dict[str, Any] = {
+    "enabled": True, "mode": "enforce", "key": None, "concurrency": None, "rate": None, "paused": None, "max_backlog": None,
+    "fair": False, "overrides": [],
+}  # fmt: skip
+
+
+def draft(name: str = "c1", **fields: Any) -> Constraint:
+    return draft_of(name, {**NOTHING, "matcher": WORK, **fields})
+
+
+@pytest.fixture
+def service(world: StoreWorld) -> ConstraintService:
+    async def now_ms() -> int:
+        return world.now_ms
+
+    usage = UsageStore(world.shard, world.jobs)
+    return ConstraintService(world.rule_store, world.rules, usage, SystemClock(), now_ms)
+
+
+async def put(service: ConstraintService, **fields: Any) -> Constraint:
+    stored, _ = await service.put("c1", draft(**fields), "me")
+    return stored.constraint
+
+
+async def test_counts_are_kept_for_as_long_as_the_gates_are_the_same(
+    service: ConstraintService, world: StoreWorld
+) -> None:
+    first = await put(service, concurrency=1)
+    assert (await world.rule_store.versions())[:2] == (1, 1)
+    # Another limit of a kind that is counted already: at once, and no job is matched again.
+    second = await put(service, concurrency=2)
+    assert (second.cid, (await world.rule_store.versions())[:2]) == (first.cid, (2, 1))
+    third = await put(service, concurrency=2, rate={"limit": 1, "period_s": 1})
+    assert (third.cid, (await world.rule_store.versions())[:2]) == (first.cid, (3, 2))
+    # Another key has other gates: what was counted at the old ones says nothing of them.
+    fourth = await put(service, concurrency=2, key="argument.host")
+    assert fourth.cid != first.cid
+    assert (await world.rule_store.versions())[:2] == (4, 3)
+    off = await put(service, concurrency=2, key="argument.host", enabled=False)
+    assert (await world.rule_store.versions())[:2] == (5, 3)
+    assert off.cid != fourth.cid
+    await service.delete("c1", "me")
+    assert (await world.rule_store.versions())[:2] == (6, 3)
+
+
+async def test_what_changes_nothing_writes_nothing(service: ConstraintService, world: StoreWorld) -> None:
+    await put(service, concurrency=1)
+    async with world.unchanged():
+        stored, is_new = await service.put("c1", draft(concurrency=1), "other")
+    assert not is_new
+    assert stored.constraint.concurrency == 1
+
+
+class Interrupted:
+    """Somebody else changes the constraint between the look and the write, `times` times."""
+
+    def __init__(self, service: ConstraintService, world: StoreWorld, times: int, limit: int = 5) -> None:
+        self._limit = limit
+        self._times = times
+        self._world = world
+        self._change = world.rule_store.change
+        self._service = service
+
+    async def __call__(self, change: Change) -> bool:
+        if self._times > 0:
+            self._times -= 1
+            self._world.rule_store.change = self._change  # type: ignore[method-assign]
+            await self._service.put_value("c1", self._times, Limits(concurrency=self._limit), "other")
+            self._world.rule_store.change = self  # type: ignore[method-assign,assignment]
+        return await self._change(change)
+
+
+async def test_a_change_in_between_is_not_lost(service: ConstraintService, world: StoreWorld) -> None:
+    await put(service, concurrency=1, key="argument.host")
+    world.rule_store.change = Interrupted(service, world, 3)  # type: ignore[method-assign,assignment]
+    stored = await service.put_value("c1", "mine", Limits(concurrency=4), "me")
+    assert {o.value for o in stored.constraint.overrides} == {0, 1, 2, "mine"}
+
+
+async def test_a_change_in_between_breaks_what_was_demanded(
+    service: ConstraintService, world: StoreWorld
+) -> None:
+    stored, _ = await service.put("c1", draft(concurrency=1, key="argument.host"), "me")
+    world.rule_store.change = Interrupted(service, world, 1)  # type: ignore[method-assign,assignment]
+    demands = Precondition(match=frozenset({stored.etag}))
+    with pytest.raises(PreconditionFailedError):
+        await service.put("c1", draft(concurrency=9, key="argument.host"), "me", demands)
+    found = (await service.get("c1")).stored.constraint
+    assert (found.concurrency, [o.value for o in found.overrides]) == (1, [0])
+
+
+async def test_changes_without_end_are_given_up(service: ConstraintService, world: StoreWorld) -> None:
+    await put(service, concurrency=1, key="argument.host")
+    world.rule_store.change = Interrupted(service, world, MAX_REPEATS)  # type: ignore[method-assign,assignment]
+    with pytest.raises(StoreUnavailableError):
+        await service.put("c1", draft(concurrency=9), "me")
+    world.rule_store.change = Interrupted(service, world, MAX_REPEATS, limit=6)  # type: ignore[method-assign,assignment]
+    with pytest.raises(StoreUnavailableError):
+        await service.delete("c1", "me")
+
+
+async def test_it_is_in_force_when_every_job_has_been_matched(
+    service: ConstraintService, world: StoreWorld
+) -> None:
+    job_id = await world.enqueue()
+    await put(service, concurrency=1)
+    assert not (await service.get("c1")).usage.is_in_force
+    rules: Rules = await world.rules.reload()
+    assert await world.rule_store.settle(world.epoch, rules)
+    assert not (await service.get("c1")).usage.is_in_force
+    (lane,) = await world.rule_store.older_lanes(rules.ruleset.edition)
+    assert await world.rule_store.move(world.epoch, rules, [job_id], {job_id: lane})
+    await world.rule_store.prune(world.epoch, [lane.id])
+    usage = (await service.get("c1")).usage
+    assert not usage.is_in_force  # its gates have not been looked at since
+    assert usage.waiting == 1
+    for cid, version in await world.rule_store.reopened():
+        await world.rule_store.reopen(world.epoch, cid, version)
+    assert (await service.get("c1")).usage.is_in_force
+    ((_, listed),) = await service.all()
+    assert listed.is_in_force
+
+
+async def test_unknown_names_and_values(service: ConstraintService) -> None:
+    for call in (
+        service.get("none"), service.delete("none", "me"), service.put_value("none", 1, Limits(paused=True), "me"),
+    ):  # fmt: skip
+        with pytest.raises(NotFoundError):
+            await call
+    await put(service, concurrency=1)
+    with pytest.raises(InvalidError):
+        await service.get("c1", AskedValue(None))
+    with pytest.raises(InvalidError):
+        await service.put_value("c1", 1, Limits(paused=True), "me", ANYHOW)
+
+
+async def test_the_last_override_gone_leaves_a_constraint_that_is_open(service: ConstraintService) -> None:
+    await put(
+        service,
+        key="argument.host",
+        overrides=[{"value": "a", "concurrency": None, "rate": None, "paused": True}],
+    )
+    stored = await service.put_value("c1", "a", Limits(), "me")
+    assert (stored.constraint.overrides, stored.constraint.paused) == ((), False)

@@ -1,0 +1,299 @@
+"""`jqmaster constraints` and `jqmaster audit` as operators use them: real processes against a real master."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.master import Api
+
+pytestmark = [pytest.mark.system, pytest.mark.req("J13")]
+
+FILE = """
+[[constraint]]
+name = "api.example.org"
+key = "argument.tenant"
+concurrency = 4
+rate = {limit = 100, period_s = 60}
+matcher = {field = "argument.host", op = "eq", value = "api.example.org"}
+overrides = [{value = "acme", concurrency = 8}]
+
+[[constraint]]
+name = "reports"
+paused = true
+
+[constraint.matcher]
+all = [{field = "name", op = "glob", value = "report.*"}, {field = "argument.night", op = "exists"}]
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Cli:
+    """The commands, in a directory of their own."""
+
+    def __init__(self, url: str, directory: Path) -> None:
+        self._url = url
+        self.directory = directory
+
+    async def __call__(self, *arguments: object, stdin: str = "") -> Outcome:
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "jqmaster", *map(str, arguments)],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={
+                **{n: v for n, v in os.environ.items() if not n.startswith("JQMASTER_")},
+                "JQMASTER_URL": self._url,
+            },
+            check=False,
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    def file(self, name: str, text: str) -> Path:
+        path = self.directory / name
+        path.write_text(text)
+        return path
+
+
+@pytest.fixture
+def cli(api: Api, tmp_path: Path) -> Cli:
+    return Cli(str(api.http.base_url), tmp_path)
+
+
+async def names(api: Api) -> list[str]:
+    return [c["name"] for c in (await api.call("GET", "/api/constraints"))[1]["constraints"]]
+
+
+async def test_a_file_is_planned_applied_changed_and_pruned(api: Api, cli: Cli) -> None:
+    file = cli.file("limits.toml", FILE)
+    planned = await cli("constraints", "plan", file)
+    assert planned.code == 2
+    assert "+ api.example.org" in planned.out
+    assert "concurrency: 4" in planned.out
+    assert await names(api) == []
+
+    applied = await cli("constraints", "apply", file, "--json")
+    assert (applied.code, applied.err) == (0, "")
+    assert [(step["action"], step["name"]) for step in applied.lines()] == [
+        ("create", "api.example.org"),
+        ("create", "reports"),
+    ]
+    again = await cli("constraints", "plan", file)
+    assert (again.code, again.out) == (0, "")
+    assert "nothing to change" in (await cli("constraints", "apply", file)).out
+
+    await api.call("POST", "/api/constraints/reports/values", {"value": 1})  # has no key: refused, no change
+    await api.call(
+        "PUT", "/api/constraints/other", {"matcher": {"field": "name", "op": "exists"}, "paused": True}
+    )
+    file.write_text(FILE.replace("concurrency = 4", "concurrency = 5"))
+    planned = await cli("constraints", "plan", file, "--json")
+    assert planned.code == 2
+    (step,) = planned.lines()
+    assert (step["action"], step["before"]["concurrency"], step["after"]["concurrency"]) == ("change", 4, 5)
+    pruned = await cli("constraints", "plan", file, "--prune")
+    assert "- other" in pruned.out
+    assert "concurrency: 4 -> 5" in pruned.out
+    assert (await cli("constraints", "apply", file)).code == 0
+    assert await names(api) == ["api.example.org", "other", "reports"]
+    assert (await cli("constraints", "apply", file, "--prune")).code == 0
+    assert await names(api) == ["api.example.org", "reports"]
+
+
+async def test_an_edit_in_between_stops_an_apply_and_says_so(
+    api: Api, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The edit must fall between the look and the write, so the command runs in this process."""
+    import typer
+
+    from jqmaster.cli import constraints
+
+    await cli("constraints", "apply", cli.file("limits.toml", FILE))
+    file = cli.file(
+        "limits.toml",
+        FILE.replace("concurrency = 4", "concurrency = 5").replace("paused = true", "max_backlog = 1"),
+    )
+    look = constraints._all
+    loop = asyncio.get_running_loop()
+
+    def look_and_be_overtaken(http: Any) -> list[dict[str, Any]]:
+        found = look(http)
+        change = api.call("POST", "/api/constraints/api.example.org/values", {"value": "x", "paused": True})
+        asyncio.run_coroutine_threadsafe(change, loop).result(timeout=30)
+        return found
+
+    monkeypatch.setattr(constraints, "_all", look_and_be_overtaken)
+    said: list[str] = []
+    monkeypatch.setattr(typer, "echo", lambda text, err=False: said.append(text))
+    with pytest.raises(typer.Exit) as ended:
+        await asyncio.to_thread(
+            constraints.apply,
+            str(file),
+            prune=False,
+            master=str(api.http.base_url),
+            token=None,
+            as_json=False,
+        )
+    assert ended.value.exit_code == 4
+    assert any("precondition_failed" in text for text in said)
+    assert any("Stopped at api.example.org: 0 of 2 changes are made" in text for text in said)
+    _, reports = await api.call("GET", "/api/constraints/reports")
+    assert reports["paused"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.toml", "[[constraint", "neither TOML"),
+        ("a.json", "{", "neither TOML"),
+        ("a.json", "[1]", "no list of constraints"),
+        ("a.toml", "[[constraint]]\nmatcher = {}", "has no name"),
+        ("a.toml", FILE + FILE.replace("api.example.org", "x"), "that of another"),
+        ("a.toml", FILE.replace("concurrency = 4", "concurrency = 0"), "concurrency: takes 1 or more"),
+        ("a.toml", FILE.replace('op = "eq"', 'op = "like"'), "matcher.op: unknown op"),
+        ("a.toml", FILE.replace("concurrency = 4", "concurency = 4"), "concurency: Extra inputs"),
+        ("a.toml", FILE.replace("concurrency = 4", "concurrency = 2026-01-01"), "constraint api.example.org"),
+    ],
+)  # fmt: skip
+async def test_a_file_with_a_fault_changes_nothing(
+    api: Api, cli: Cli, name: str, text: str, said: str
+) -> None:
+    file = cli.file(name, text)
+    for command in ("plan", "apply"):
+        done = await cli("constraints", command, file)
+        assert done.code == 4, done
+        assert said in done.err
+        assert "Traceback" not in done.err
+    assert await names(api) == []
+
+
+async def test_one_is_put_shown_paused_resumed_and_deleted(api: Api, cli: Cli) -> None:
+    done = await cli(
+        "constraints",
+        "put",
+        "c1",
+        "--job-name",
+        "work",
+        "--key",
+        "argument.host",
+        "--rate",
+        "10/1.5",
+        "--fair",
+        "--new",
+    )
+    assert (done.code, "c1  created" in done.out) == (0, True)
+    assert (
+        await cli("constraints", "put", "c1", "--job-name", "work", "--concurrency", "1", "--new")
+    ).code == 4
+    await api.call("POST", "/api/constraints/c1/values", {"value": "a", "concurrency": 2})
+    await api.enqueue("work", {"host": "a"})
+
+    assert (await cli("constraints", "pause", "c1", "--value", "a")).code == 0
+    assert (await cli("constraints", "pause", "c1", "--value", "7")).code == 0
+    assert (await cli("constraints", "pause", "c1")).code == 0
+    (found,) = (await cli("constraints", "show", "c1", "--json")).lines()
+    assert found["paused"]
+    assert found["fair"]
+    assert found["rate"] == {"limit": 10, "period_s": 1.5}
+    assert found["overrides"] == [
+        {"value": "a", "concurrency": 2, "rate": None, "paused": True},
+        {"value": 7, "concurrency": None, "rate": None, "paused": True},
+    ]
+    shown = await cli("constraints", "show", "c1")
+    assert shown.code == 0
+    for text in ("paused", "10 in 1.5 s", "fair", '"glob"', "2 at once"):
+        assert text in shown.out
+    assert (await cli("constraints", "resume", "c1", "--value", "a")).code == 0
+    assert (await cli("constraints", "resume", "c1", "--value", "7")).code == 0
+    assert (await cli("constraints", "resume", "c1")).code == 0
+    (found,) = (await cli("constraints", "show", "c1", "--value", "a", "--json")).lines()
+    assert found["overrides"] == [{"value": "a", "concurrency": 2, "rate": None, "paused": False}]
+    assert found["value"]["limits"]["concurrency"] == 2
+    listed = await cli("constraints", "list")
+    assert "c1" in listed.out
+    assert [c["name"] for c in (await cli("constraints", "list", "--json")).lines()] == ["c1"]
+
+    assert (await cli("constraints", "delete", "c1", "--if-match", "old")).code == 4
+    assert (await cli("constraints", "delete", "c1")).code == 0
+    for command in ("show", "delete", "pause"):
+        assert (await cli("constraints", command, "c1")).code == 3
+    log = (await cli("audit", "--target", "c1", "--json")).lines()
+    assert [entry["action"].partition(".")[2] for entry in reversed(log)] == [
+        "put", "value", "value", "value", "put", "value", "value", "put", "delete",
+    ]  # fmt: skip
+    table = await cli("audit", "--limit", "2")
+    assert (table.code, table.out.count("constraint.")) == (0, 2)
+
+
+async def test_a_file_with_one_constraint_is_put_and_previewed(api: Api, cli: Cli) -> None:
+    await api.enqueue("work", {"host": "a"})
+    one = {
+        "matcher": {"field": "name", "op": "eq", "value": "work"},
+        "key": "argument.host",
+        "concurrency": 1,
+    }
+    file = cli.file("one.json", json.dumps(one))
+    previewed = await cli("constraints", "preview", file)
+    assert previewed.code == 0
+    assert "count" in previewed.out
+    (found,) = (await cli("constraints", "preview", "-", "--json", stdin=json.dumps([one]))).lines()
+    assert (found["count"], found["keys"]) == (1, [{"value": "a", "count": 1}])
+    assert await names(api) == []
+    assert (await cli("constraints", "put", "c1", file)).code == 0
+    assert await names(api) == ["c1"]
+    assert (
+        await cli("constraints", "put", "c1", cli.file("n.json", json.dumps({**one, "name": "c2"})))
+    ).code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("put", "c1"), 2),
+        (("put", "c1", "--match", "{"), 2),
+        (("put", "c1", "--match", "{}"), 4),
+        (("put", "c1", "--match", "{}", "--job-name", "x"), 2),
+        (("put", "c1", "--job-name", "x"), 4),
+        (("put", "c1", "--job-name", "x", "--rate", "5"), 2),
+        (("put", "c1", "--job-name", "x", "--rate", "a/b"), 2),
+        (("put", "c1", "--job-name", "x", "--concurrency", "0"), 4),
+        (("put", "c1", "missing.toml"), 4),
+        (("put", "c1", "missing.toml", "--paused"), 2),
+        (("plan", "missing.toml"), 4),
+        (("show", "c1/../c2"), 3),
+        (("nothing",), 2),
+    ],
+)
+async def test_mistakes_have_their_exit_codes(cli: Cli, arguments: tuple[str, ...], code: int) -> None:
+    done = await cli("constraints", *arguments)
+    assert done.code == code, done
+    assert "Traceback" not in done.err
+
+
+async def test_what_others_wrote_does_not_drive_the_terminal(api: Api, cli: Cli) -> None:
+    matcher = {"field": "name", "op": "eq", "value": "\x1b[31mwork"}
+    await api.call(
+        "PUT", "/api/constraints/c1", {"matcher": matcher, "key": "argument.host", "concurrency": 1}
+    )
+    await api.call("POST", "/api/constraints/c1/values", {"value": "\x1b]0;x\x07", "paused": True})
+    for arguments in (("constraints", "show", "c1"), ("constraints", "list"), ("audit",)):
+        done = await cli(*arguments)
+        assert done.code == 0
+        assert "\x1b" not in done.out
