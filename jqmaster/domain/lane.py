@@ -1,6 +1,7 @@
 """Lanes: jobs of one name with the same gates. What blocks one of them blocks them all, and no job of another lane."""
 
-from hashlib import blake2b
+from collections.abc import Sequence
+from hashlib import blake2b, sha1
 from typing import NamedTuple
 
 from jqmaster.domain.constraint import MAX_KNOWN_LANES, Gate, Ruleset
@@ -11,6 +12,7 @@ class Lane(NamedTuple):
     """`group` (16 hexadecimal digits) is the same for all lanes that differ in their keyed gates only.
 
     Gates are sorted by ID. `id` has 8 bytes. Both are of one edition: after a change of constraints all lanes are new.
+    `base_id` is the lane of the group in which its jobs wait while their keyed gates are open.
     """
 
     id: bytes
@@ -19,6 +21,7 @@ class Lane(NamedTuple):
     group: str
     shared: tuple[Gate, ...]
     keyed: tuple[Gate, ...]
+    base_id: bytes
 
 
 def lane_of_name(ruleset: Ruleset, name: str) -> Lane | None:
@@ -44,16 +47,21 @@ def lane_of(ruleset: Ruleset, fields: JobFields) -> Lane:
         lane = ruleset.lanes[name, shared] = _unkeyed_lane(ruleset, name, shared)
     if not keyed:
         return lane
-    lane_id = _digest(lane.group, *[gate.id for gate in keyed])
-    return Lane(lane_id, name, lane.edition, lane.group, lane.shared, tuple(keyed))
+    return Lane(
+        _lane_id(lane.group, keyed), name, lane.edition, lane.group, lane.shared, tuple(keyed), lane.base_id
+    )
 
 
 def _unkeyed_lane(ruleset: Ruleset, name: str, shared: int) -> Lane:
     gates = ruleset.shared_gates(shared)
-    group = _digest(str(ruleset.edition), name, *[gate.id for gate in gates]).hex()
-    return Lane(_digest(group), name, ruleset.edition, group, gates, ())
-
-
-def _digest(*texts: str) -> bytes:
     # No part has a NUL, so that no two lists of parts are joined alike.
-    return blake2b("\0".join(texts).encode(), digest_size=8).digest()
+    parts = (str(ruleset.edition), name, *[gate.id for gate in gates])
+    group = blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
+    base_id = _lane_id(group, ())
+    return Lane(base_id, name, ruleset.edition, group, gates, (), base_id)
+
+
+def _lane_id(group: str, keyed: Sequence[Gate]) -> bytes:
+    # SHA-1, because scripts of the store make it too, and know no other.
+    text = group + "".join([gate.id for gate in keyed])
+    return sha1(text.encode(), usedforsecurity=False).digest()[:8]

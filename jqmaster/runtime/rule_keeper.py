@@ -10,6 +10,7 @@ from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.relocation import Relocation, StaleLeadership, unless_stale
 from jqmaster.service.rules import RuleCache
+from jqmaster.store.jobs import MAX_PER_CALL
 from jqmaster.store.leadership import Leadership
 from jqmaster.store.rules import RuleStore
 
@@ -97,6 +98,8 @@ class RuleKeeper:
         if not self._relocation.is_over:
             if await self._relocation.step():
                 self._on_ready()
+            return 0
+        if unless_stale(await self._store.prune_gates(self._epoch)) >= MAX_PER_CALL:
             return 0
         if self._clock.monotonic_s() - self._pruned_at_s >= PRUNE_EVERY_S:
             self._pruned_at_s = self._clock.monotonic_s()

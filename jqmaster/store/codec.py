@@ -17,7 +17,8 @@ same offsets, and a test compares the two.
     96  i64     timeout_ms          104 i64     created_at_ms
     112 i64     expires_at_ms       120 8 B     digest of the request
     128 8 B     lane (domain/lane.py)
-    136 u8      length of the name, then the name, then u32 length of the extras, the extras, the argument
+    136 u8      length of the name, then the name, then u8 number of keyed gates (255: only the lane knows them) and the
+                12 bytes of each, then u32 length of the extras, the extras, the argument
 
 The extras are a MessagePack array `[tags, headers, retry]`, or nothing where all have their defaults.
 """
@@ -56,6 +57,13 @@ STATE_CODES: Final[dict[JobState, int]] = {
 _STATES: Final = {code: state for state, code in STATE_CODES.items()}
 
 _NO_ID: Final = bytes(16)
+_NO_LANE: Final = bytes(8)
+
+# How many keyed gates a record has room for, and what it says when there are more.
+MAX_GATES: Final = 16
+GATE_BYTES: Final = 12
+GATES_IN_LANE: Final = b"\xff"
+NO_GATES: Final = b"\0"
 
 # What hostile bytes make of the readers below.
 _UNREADABLE: Final = (
@@ -80,7 +88,7 @@ _REASON_KEY, _SHOULD_RETRY_KEY, _MESSAGE_KEY, _ERROR_KEY = map(
 )
 
 
-def encode_new(spec: JobSpec, lane_id: bytes) -> tuple[int, bytes, bytes]:
+def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[int, bytes, bytes]:
     """Flags, digest of the request, and the record from offset 88 on.
 
     The enqueue script, which knows the time, writes what stands before. Equal requests have equal digests, whenever
@@ -99,14 +107,16 @@ def encode_new(spec: JobSpec, lane_id: bytes) -> tuple[int, bytes, bytes]:
             ]
         )
     editable = _EDITABLE.pack(spec.priority, spec.max_retry, spec.timeout_ms, 0, spec.expires_at_ms or 0)
-    rest = b"".join((bytes((len(name),)), name, _U32.pack(len(extras)), extras, spec.argument))
+    rest = b"".join((name, _U32.pack(len(extras)), extras, spec.argument))
     due = _DUE.pack(
         flags,
         -1 if spec.run_at_ms is None else spec.run_at_ms,
         -1 if spec.delay_ms is None else spec.delay_ms,
     )
     digest = hashlib.blake2b(editable + due + rest, digest_size=8).digest()
-    return flags, digest, b"".join((editable, digest, lane_id, rest))
+    return flags, digest, b"".join(
+        (editable, digest, _NO_LANE, bytes((len(name),)), name, gates, rest[len(name) :])
+    )
 
 
 def decode_job(job_id: str, record: bytes) -> Job:
@@ -122,8 +132,9 @@ def decode_job(job_id: str, record: bytes) -> Job:
         if version != VERSION:
             raise DamagedError(f"job {job_id}: record version {version} is not known")
         name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
-        extras_at = name_end + 4
-        extras_end = extras_at + _U32.unpack_from(record, name_end)[0]
+        gates_end = _gates_end(record, name_end)
+        extras_at = gates_end + 4
+        extras_end = extras_at + _U32.unpack_from(record, gates_end)[0]
         tags: tuple[str, ...] = ()
         headers: dict[str, str] = {}
         retry = DEFAULT_RETRY
@@ -215,8 +226,9 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
     """Of a record as it was before its claim. Raises DamagedError."""
     try:
         name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
-        extras_at = name_end + 4
-        (extras_length,) = _U32.unpack_from(record, name_end)
+        gates_end = _gates_end(record, name_end)
+        extras_at = gates_end + 4
+        (extras_length,) = _U32.unpack_from(record, gates_end)
         extras = record[extras_at : extras_at + extras_length]
         return ClaimedRecord(
             attempt=_U32.unpack_from(record, 4)[0] + 1,
@@ -233,9 +245,15 @@ def head_length(job_id: str, record: bytes) -> int:
     """Length of a record without its argument, from a beginning that reaches past the name. Raises DamagedError."""
     try:
         name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
-        return name_end + 4 + int(_U32.unpack_from(record, name_end)[0])
+        gates_end = _gates_end(record, name_end)
+        return gates_end + 4 + int(_U32.unpack_from(record, gates_end)[0])
     except _UNREADABLE as exc:
         raise DamagedError(f"job {job_id}: its record cannot be read") from exc
+
+
+def _gates_end(record: bytes, name_end: int) -> int:
+    count = record[name_end]
+    return name_end + 1 if count == GATES_IN_LANE[0] else name_end + 1 + count * GATE_BYTES
 
 
 def _decode_extras(extras: bytes) -> tuple[tuple[str, ...], dict[str, str], RetryPolicy]:

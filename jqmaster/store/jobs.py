@@ -15,7 +15,7 @@ from jqmaster.domain.outcome import Decision
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.client import Call
-from jqmaster.store.placement import LaneTable, lane_of_job, lane_of_spec
+from jqmaster.store.placement import LaneTable, lane_of_job, lane_of_spec, packed_gates
 from jqmaster.store.scripts import Arg, load
 from jqmaster.store.shard import Shard
 
@@ -207,7 +207,7 @@ class JobStore:
             jobs: list[Arg] = []
             for spec in chunk:
                 lane = lane_of_spec(rules, spec)
-                flags, digest, rest = codec.encode_new(spec, lane.id)
+                flags, digest, rest = codec.encode_new(spec, packed_gates(lane))
                 jobs += (
                     spec.id, table.number(lane), flags, _due(spec), spec.priority, spec.expires_at_ms or 0, digest, rest,
                 )  # fmt: skip
@@ -229,7 +229,7 @@ class JobStore:
         for chunk in _chunks(specs):
             args: list[Arg] = [self._keys.job_prefix]
             for spec in chunk:
-                args += (spec.id, codec.encode_new(spec, b"")[1])
+                args += (spec.id, codec.encode_new(spec)[1])
             calls.append(Call(load("find_taken"), (), args))
         replies = await self._client.run_all(calls)
         return [n * MAX_PER_CALL + index for n, (_, data) in enumerate(replies) for index in data[0]]
@@ -239,7 +239,7 @@ class JobStore:
         word, data = await self._client.run(
             "reserve_id",
             (self._keys.idempotency(key_digest),),
-            (spec.id, codec.encode_new(spec, b"")[1], life_ms),
+            (spec.id, codec.encode_new(spec)[1], life_ms),
         )
         return (data[0].decode(), bool(data[1])) if word == "ok" else None
 
@@ -524,9 +524,7 @@ class JobStore:
                 k.tag,
                 job.id,
                 self._shard.wake_channel,
-                rules.edition,
-                lane.id,
-                LaneTable(lane).packed(),
+                rules.edition, LaneTable(lane).packed(),
                 entry,
             ),
         )
@@ -548,8 +546,7 @@ class JobStore:
         await self._steer(
             "patch",
             (k.job(job.id), k.scheduled, k.retrying, k.rules),
-            (self._shard.now_arg, k.tag, job.id, self._shard.wake_channel, rules.edition, lane.id,
-             LaneTable(lane).packed(), *("" if value is None else value for value in given)),
+            (self._shard.now_arg, k.tag, job.id, self._shard.wake_channel, rules.edition, LaneTable(lane).packed(), *("" if value is None else value for value in given)),
         )  # fmt: skip
 
     async def delete(self, job_id: str) -> None:

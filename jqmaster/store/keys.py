@@ -40,6 +40,8 @@ class Keys:
         self.rules = f"{t}rules"
         self.constraints = f"{t}constraints"
         self.reopened = f"{t}reopened"
+        self.closed = f"{t}closed"
+        self.counted = f"{t}counted"
         self.gates_due = f"{t}gates_due"
         self.holds = f"{t}holds"
         self.shadowed = f"{t}shadowed"
@@ -209,6 +211,8 @@ KEYS: tuple[KeyInfo, ...] = (
     KeyInfo(
         "starts:{gate}", "sorted set", "expires", "tokens of the claims within the period; score: when, ms"
     ),
+    KeyInfo("closed", "set", "while not empty", "gates at which something lies"),
+    KeyInfo("counted", "set", "while not empty", "constraints of which gates may be known"),
     KeyInfo("gates_due", "sorted set", "while not empty", "gates that open by time; score: when, ms"),
     KeyInfo("holds", "hash", "while not empty", "gates that a worker asked to hold, and until when, ms"),
     KeyInfo(

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import msgpack
 import msgspec
 
 from jqmaster.domain.constraint import Ruleset
@@ -12,6 +13,8 @@ from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 
 _decoder = msgspec.msgpack.Decoder()
+# The Lua library knows no binary, only raw strings.
+_PACKER = msgpack.Packer(autoreset=True, use_bin_type=False)
 
 
 def _decode(argument: bytes) -> Any:
@@ -67,6 +70,15 @@ class StoredLane(NamedTuple):
             raise DamagedError("a lane cannot be read") from exc
 
 
+def packed_gates(lane: Lane) -> bytes:
+    """The keyed gates of a job, as its record has them."""
+    if not lane.keyed:
+        return codec.NO_GATES
+    if len(lane.keyed) > codec.MAX_GATES:
+        return codec.GATES_IN_LANE
+    return bytes((len(lane.keyed),)) + bytes.fromhex("".join([gate.id for gate in lane.keyed]))
+
+
 class LaneTable:
     """The lanes of one call: jobs name them by number."""
 
@@ -85,8 +97,9 @@ class LaneTable:
         return number
 
     def packed(self) -> bytes:
-        """`[[id, name, group, shared gates, keyed gates, [texts of key values]]]`, as enqueue.lua takes it."""
-        return codec.pack(
+        """`[[id, name, group, shared gates, keyed gates, [texts of key values], base lane, keyed gates in bytes]]`, as
+        enqueue.lua takes it."""
+        packed: bytes = _PACKER.pack(
             [
                 [
                     lane.id.hex(),
@@ -95,7 +108,10 @@ class LaneTable:
                     "".join([gate.id for gate in lane.shared]),
                     "".join([gate.id for gate in lane.keyed]),
                     [gate.text for gate in lane.keyed],
+                    lane.base_id.hex(),
+                    packed_gates(lane),
                 ]
                 for lane in self._lanes
             ]
         )
+        return packed

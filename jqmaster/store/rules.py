@@ -132,7 +132,7 @@ class RuleStore:
         word, _ = await self._client.run(
             "put_constraint",
             (k.rules, k.constraints, k.limits(cid), k.limits(old_cid), k.overrides(cid), k.overrides(old_cid), k.reopened,
-             k.audit),
+             k.counted, k.audit),
             (self._shard.now_arg, change.name, change.expected_etag, _encode(new) if new else b"", cid, old_cid,
              int(change.is_rematched), change.audit_entry, MAX_AUDIT_ENTRIES, MAX_CONSTRAINTS, k.wake_channel,
              codec.pack(limits), codec.pack(overrides)),
@@ -168,9 +168,9 @@ class RuleStore:
         args: list[Arg] = []
         async for job_id, old_lane, lane in self._placed(rules.ruleset, job_ids, lanes):
             if lane is None:
-                args += (job_id, old_lane, 0, b"")
-            elif lane.id != old_lane:
-                args += (job_id, old_lane, table.number(lane), lane.id)
+                args += (job_id, old_lane, 0)
+            elif old_lane not in (lane.id, lane.base_id):
+                args += (job_id, old_lane, table.number(lane))
         if not args:
             return Moved(0)
         word, data = await self._client.run(
@@ -256,6 +256,14 @@ class RuleStore:
                 return False
         return True
 
+    async def prune_gates(self, epoch: str) -> int | None:
+        """Removes what was kept of gates that nothing needs any more; how many. None under a stale epoch."""
+        k = self._keys
+        word, data = await self._client.run(
+            "prune_gates", (k.epoch, k.counted, k.shadowed), (k.tag, epoch, MAX_PER_CALL)
+        )
+        return int(data[0]) if word == "ok" else None
+
     async def lane_pages(self) -> AsyncIterator[list[str]]:
         """All lanes of all names, in pages."""
         for name in await self._client.command("SMEMBERS", self._keys.names):
@@ -279,9 +287,9 @@ class RuleStore:
         cursor, has_opened = b"0", False
         while True:
             cursor, flat = await self._client.command(
-                "ZSCAN", self._keys.gates(cid), cursor, "COUNT", GATES_PER_CALL
+                "SSCAN", self._keys.closed, cursor, "MATCH", f"{cid}*", "COUNT", MAX_PER_CALL
             )
-            gates = [raw.decode() for raw in flat[::2]]
+            gates = [raw.decode() for raw in flat]
             for start in range(0, len(gates), GATES_PER_CALL):
                 opened = await self.open_gates(epoch, gates[start : start + GATES_PER_CALL])
                 if opened is None:

@@ -25,17 +25,31 @@ class WhyStore:
         self._shard = shard
         self._jobs = jobs
 
-    async def snapshot(self, job_id: str, rivals: Sequence[str] = ()) -> Snapshot | None:
-        """None: there is no such job. `rivals`: other names whose jobs may come before it."""
+    async def snapshot(
+        self, job_id: str, rivals: Sequence[str] = (), *, is_keyed: bool = True
+    ) -> Snapshot | None:
+        """None: there is no such job. `rivals`: other names whose jobs may come before it. `is_keyed` False: no
+        constraint has a key, and jobs need not be looked at one by one."""
         k = self._shard.keys
         word, data = await self._shard.client.run(
             "why",
             (k.rules, k.leader, k.running),
-            (self._shard.now_arg, k.tag, job_id, HEAD_READ, MAX_HOLDERS, MAX_LANES, *rivals[:MAX_NAMES]),
+            (
+                self._shard.now_arg,
+                k.tag,
+                job_id,
+                HEAD_READ,
+                MAX_HOLDERS,
+                MAX_LANES,
+                int(is_keyed),
+                *rivals[:MAX_NAMES],
+            ),
         )
         if word == "unknown":
             return None
-        now_ms, head, has_leader, edition, settled, lane_edition, lease_ms, gates, is_ready, ahead, bound = data
+        now_ms, head, has_leader, edition, settled, lane_edition, lease_ms, gates, is_ready, ahead, bound = (
+            data
+        )
         job = await self._jobs.decode_head(job_id, head)
         standing = None
         if job.state is JobState.READY and lane_edition == edition:

@@ -19,14 +19,14 @@ if state == STATE.canceled then
   return {'ok', '', '', 0}
 end
 local was_running = state == STATE.running
-local lane = lane_of(head)
+local lane, own = home_of(head)
 if state == STATE.scheduled then redis.call('ZREM', scheduled_key, id)
 elseif state == STATE.retrying then redis.call('ZREM', retrying_key, id)
 elseif state == STATE.ready then lane_remove(lane, id)
 elseif was_running then
   redis.call('ZREM', running_key, id)
   redis.call('SREM', tag .. 'claims:' .. uuid_text(string.sub(head, 73, 88)), id)
-  lane_free(lane, id)
+  lane_free(lane, own, id)
   -- [attempt, worker_id, started_at_ms, ending, message, error], as jqmaster/store/codec.py writes it.
   local worker_id = uuid_text(string.sub(head, 73, 88))
   local entry = '\150' .. struct.pack('>BI4', 206, (struct.unpack('>I4', head, 5))) .. '\217' .. string.char(#worker_id) .. worker_id
@@ -34,7 +34,7 @@ elseif was_running then
   redis.pcall('RPUSH', history_key, struct.pack('>i8', now_ms) .. entry)
   redis.pcall('LTRIM', history_key, -100, -1)
 else return {'state', state} end
-lane_counts(lane, -1, was_running and 0 or -1)
+lane_counts(lane, own, -1, was_running and 0 or -1)
 redis.call('SETRANGE', job_key, 1, string.char(STATE.canceled, flags, 5))
 redis.call('SETRANGE', job_key, 32, struct.pack('>i8', now_ms))
 redis.call('ZADD', canceled_key, now_ms, id)

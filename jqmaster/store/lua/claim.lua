@@ -9,8 +9,8 @@
 -- include lib/record.lua
 -- include lib/lanes.lua
 local epoch_key, worker_key, claims_key, running_key, fence_key, skipped_key, damaged_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
--- Bounds of one call: jobs and lanes looked at, and bytes of records given out (after the first).
-local MAX_READ, MAX_LANES, MAX_BYTES = 5000, 1000, 8 * 1024 * 1024
+-- Bounds of one call: jobs and lanes looked at, jobs put aside, and bytes of records given out (after the first).
+local MAX_READ, MAX_LANES, MAX_MOVES, MAX_BYTES = 5000, 1000, 1000, 8 * 1024 * 1024
 local now_ms, epoch, edition, worker_id_bytes, limit = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local lease_ms, offer_ms, grace_ms = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 tag = ARGV[9]
@@ -93,11 +93,12 @@ end
 -- Cut short anywhere before its argument, which is one byte at least.
 local function is_whole(record)
   if type(record) ~= 'string' or #record < NAME_AT then return false end
-  local extras_at = NAME_AT + string.byte(record, NAME_LENGTH_AT)
+  if #record < NAME_AT + string.byte(record, NAME_LENGTH_AT) then return false end
+  local _, extras_at = gates_span(record)
   return #record > extras_at + 3 and #record > extras_at + 3 + struct.unpack('>I4', record, extras_at)
 end
 
-local claimed, expired, damaged, watched, bytes, count = {}, {}, {}, {}, 0, 0
+local claimed, expired, damaged, watched, bytes, count, moves = {}, {}, {}, {}, 0, 0, 0
 local served, shadowed, served_stamp = {}, {}, nil
 -- Of what was taken: by lane for its keyed gates, by group for the shared ones.
 local passing = {}
@@ -144,6 +145,7 @@ local function mark_served(lane)
   return stamp ~= nil
 end
 
+-- `owner`: a lane for its keyed gates, a group for the shared ones, or the list of a job's own gates.
 local function passes(gate_ids, owner, id, token_bytes)
   if #gate_ids == 0 then return end
   local list = passing[owner]
@@ -156,34 +158,60 @@ local function passes(gate_ids, owner, id, token_bytes)
   list.begun[n + 1], list.begun[n + 2] = now_ms, token_bytes
 end
 
--- Takes a job from its lane. Returns whether it is claimed: what expired or is damaged is passed over.
-local function take(lane, group, id)
+-- From the base lane to one of its own kind, which lies at the gate that closes it.
+local function put_aside(base, own, closed_by, score, id)
+  local lane_id = string.sub(redis.sha1hex(base.group .. table.concat(own)), 1, ID_LENGTH)
+  local lane = lane_by_id(lane_id)
+  if lane.is_lost then
+    lane_made(lane_id, base.name, base.edition, base.group, base.shared, own)
+    lane.at = closed_by.id
+    closes(closed_by, 'L' .. base.group .. base.name)
+  end
+  redis.call('SETRANGE', job_prefix .. id, LANE_AT - 1, lane_bytes(lane))
+  lane_counts(base, own, -1, -1)
+  lane_counts(lane, nil, 1, 1)
+  lane_add(lane, score, id)
+  moves = moves + 1
+end
+
+-- Takes a job from its lane. Returns whether it is claimed: what expired, is damaged or has to wait is passed over.
+local function take(lane, group, score, id)
   local record = redis.pcall('GET', job_prefix .. id)
   lane_remove(lane, id)
   if not is_whole(record) or string.byte(record, 1) ~= VERSION or string.byte(record, 2) ~= STATE.ready then
     damaged[#damaged + 1] = id
-    lane_counts(lane, -1, -1)
+    local _, own = home_of_damaged(job_prefix .. id)
+    lane_counts(lane, own, -1, -1)
     return false
   end
+  local own = #lane.keyed == 0 and own_gates(record) or nil
   local expires_at_ms = int64(record, 113)
   if expires_at_ms > 0 and expires_at_ms <= now_ms then
     expired[#expired + 1] = id
-    lane_counts(lane, -1, -1)
+    lane_counts(lane, own, -1, -1)
     if has_flag(string.byte(record, 3), FLAG_WATCHED) then watched[#watched + 1] = id end
     return false
+  end
+  if own then
+    local closed_by = closed_gate(own, now_ms)
+    if closed_by then
+      put_aside(lane, own, closed_by, score, id)
+      return false
+    end
+    use_room(own, 1)
   end
   claimed[#claimed + 1] = id
   claimed[#claimed + 1] = record
   bytes, count = bytes + #record, count + 1
-  lane_counts(lane, 0, -1)
+  lane_counts(lane, own, 0, -1)
   local token_bytes = string.sub(tokens, (count - 1) * 16 + 1, count * 16)
   passes(group.shared, group, id, token_bytes)
-  passes(lane.keyed, lane, id, token_bytes)
+  if own then passes(own, own, id, token_bytes) else passes(lane.keyed, lane, id, token_bytes) end
   return true
 end
 
 local function has_time_left()
-  return count < limit and bytes <= MAX_BYTES and jobs_read < MAX_READ
+  return count < limit and bytes <= MAX_BYTES and jobs_read < MAX_READ and moves < MAX_MOVES
 end
 
 local function serve(item)
@@ -214,7 +242,7 @@ local function serve(item)
   local taken, moved = 0, false
   while id and taken < room and not moved and has_time_left() and (not next_item or comes_before(score, order, next_item)) do
     lane.at_job = lane.at_job + 2
-    if take(lane, group, id) then
+    if take(lane, group, score, id) then
       taken = taken + 1
       moved = mark_served(lane)
     end
@@ -224,7 +252,7 @@ local function serve(item)
   use_room(group.shared, taken)
   use_room(lane.keyed, taken)
   lane.first = id and {score, id} or false
-  for _, gate_id in ipairs(lane.keyed) do
+  for _, gate_id in ipairs(closed_among(lane.keyed)) do
     if gate_of(gate_id, now_ms).room > 0 then
       for _, other in ipairs(open_gate(gate_id)) do put_lane_in(other) end
     end

@@ -20,12 +20,12 @@ if not was_set_aside then
 end
 if was_set_aside then
   -- Its lane has counted it out already, and may be gone with it.
-  local lane = lane_of_damaged(job_key)
+  local lane = home_of_damaged(job_key)
   if lane and redis.call('ZSCORE', tag .. 'ready:' .. lane.id, id) then lane_remove(lane, id) end
 elseif state == STATE.ready or state == STATE.scheduled or state == STATE.retrying then
-  local lane = lane_of(head)
+  local lane, own = home_of(head)
   if state == STATE.ready then lane_remove(lane, id) end
-  lane_counts(lane, -1, -1)
+  lane_counts(lane, own, -1, -1)
 end
 for i = FIRST_INDEX, #KEYS do redis.call('ZREM', KEYS[i], id) end
 redis.call('SREM', damaged_key, id)

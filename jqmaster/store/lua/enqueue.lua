@@ -1,7 +1,7 @@
 #!lua
 -- Accepts new jobs, each by itself: a repeat of an accepted one changes nothing that anyone can see.
 -- KEYS scheduled:zset expiring:zset rules:hash
--- ARGV now_ms tag wake_channel(empty: nobody to wake) edition is_whole(1: a backlog that is full refuses all) extra(jobs of the same push that follow in further calls) lanes(MessagePack: [[id,name,group,shared gates,keyed gates,[texts of their key values]]]) [+ id lane(its number, from 1) flags due(empty: now, +ms: after that, ms: at that) priority expires_at_ms(0: never) digest rest_of_record]
+-- ARGV now_ms tag wake_channel(empty: nobody to wake) edition is_whole(1: a backlog that is full refuses all) extra(jobs of the same push that follow in further calls) lanes(MessagePack: [[id,name,group,shared gates,keyed gates,[texts of their key values],base lane,keyed gates in bytes]]) [+ id lane(its number, from 1) flags due(empty: now, +ms: after that, ms: at that) priority expires_at_ms(0: never) digest rest_of_record]
 -- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full],gate whose backlog is full(empty: none) | stale_rules
 -- CHECKS FIRST the edition of the rules; whether each ID is taken, and by what; how much waits behind each gate
 -- include lib/time.lua
@@ -88,10 +88,10 @@ for i = 1, count do
       if due_at_ms > now_ms then state = STATE.scheduled end
     end
     local rest = ARGV[at + 7]
+    local lane, own = home_defined(definitions[tonumber(ARGV[at + 1])], tonumber(edition))
+    lane_counts(lane, own, 1, 1)
     redis.call('SET', keys[i], struct.pack('>BBBBI4I4I2I2i8', VERSION, state, tonumber(ARGV[at + 2]), 0, 0, 0, 0, 0, due_at_ms)
-      .. string.rep('\0', 64) .. string.sub(rest, 1, 16) .. struct.pack('>i8', now_ms) .. string.sub(rest, 25))
-    local lane = lane_defined(definitions[tonumber(ARGV[at + 1])], tonumber(edition))
-    lane_counts(lane, 1, 1)
+      .. string.rep('\0', 64) .. string.sub(rest, 1, 16) .. struct.pack('>i8', now_ms) .. string.sub(rest, 25, 40) .. lane_bytes(lane) .. string.sub(rest, 49))
     if state == STATE.scheduled then
       scheduled[#scheduled + 1] = due_at_ms
       scheduled[#scheduled + 1] = id

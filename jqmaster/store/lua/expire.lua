@@ -21,9 +21,9 @@ for _, id in ipairs(due) do
   local head = head_of(key)
   local state = string.byte(head, 2)
   if state == STATE.scheduled or state == STATE.ready or state == STATE.retrying then
-    local lane = lane_of(head)
+    local lane, own = home_of(head)
     if state == STATE.ready then lane_remove(lane, id) else redis.call('ZREM', state == STATE.scheduled and scheduled_key or retrying_key, id) end
-    lane_counts(lane, -1, -1)
+    lane_counts(lane, own, -1, -1)
     redis.call('SETRANGE', key, 1, string.char(STATE.skipped, string.byte(head, 3), 4))
     redis.call('SETRANGE', key, 32, struct.pack('>i8', now_ms))
     redis.call('ZADD', skipped_key, now_ms, id)

@@ -31,7 +31,8 @@ for i = FIRST, #ARGV do
   if #head >= HEAD_LENGTH then
     lane = lane_by_id(hex(string.sub(head, LANE_AT, LANE_AT + 7)))
     indexes[tag .. 'ready:' .. lane.id] = true
-    for _, list in ipairs({lane.shared, lane.keyed}) do
+    local whole = head_of(tag .. 'job:' .. id)
+    for _, list in ipairs({lane.shared, lane.keyed, #lane.keyed == 0 and whole ~= '' and own_gates(whole) or {}}) do
       for _, gate_id in ipairs(list) do gates[gate_id] = true end
     end
   end

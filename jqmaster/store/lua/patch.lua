@@ -1,15 +1,15 @@
 #!lua
 -- Changes priority, time, retries or timeout of a job that waits; its lane may be another one after that.
 -- KEYS job:string scheduled:zset retrying:zset rules:hash
--- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lane_bytes lanes(MessagePack, as in enqueue.lua) priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty)
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(MessagePack, as in enqueue.lua) priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty)
 -- REPLY ok | stale_rules | unknown | state:state
 -- CHECKS FIRST the edition of the rules, the state
 -- include lib/time.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
 local job_key, scheduled_key, retrying_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now_ms, id, wake_channel, edition, lane_bytes, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], ARGV[6], cmsgpack.unpack(ARGV[7])
-local priority, run_at_ms, max_retry, timeout_ms = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
+local now_ms, id, wake_channel, edition, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], cmsgpack.unpack(ARGV[6])
+local priority, run_at_ms, max_retry, timeout_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 tag = ARGV[2]
 
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
@@ -27,14 +27,13 @@ if run_at_ms then
 end
 redis.call('SETRANGE', job_key, 1, string.char(target))
 redis.call('SETRANGE', job_key, 16, struct.pack('>i8', due_at_ms))
-local old_lane, lane = lane_of(head), lane_defined(definitions[1], tonumber(edition))
+local old_lane, old_own = home_of(head)
+local lane, own = home_defined(definitions[1], tonumber(edition))
 if state == STATE.ready and (target ~= state or lane.id ~= old_lane.id) then lane_remove(old_lane, id)
 elseif target ~= state then redis.call('ZREM', state == STATE.scheduled and scheduled_key or retrying_key, id) end
-if lane.id ~= old_lane.id then
-  redis.call('SETRANGE', job_key, LANE_AT - 1, lane_bytes)
-  lane_counts(old_lane, -1, -1)
-  lane_counts(lane, 1, 1)
-end
+write_home(job_key, head, lane, definitions[1][8])
+lane_counts(old_lane, old_own, -1, -1)
+lane_counts(lane, own, 1, 1)
 if target == STATE.ready then
   -- A changed priority moves it in its lane, and with it maybe the lane.
   touched(lane).has_moved = true

@@ -20,8 +20,8 @@ for _, id in ipairs(due) do
   local head = head_of(key)
   if string.byte(head, 2) ~= from_state then
     damaged[#damaged + 1] = id
-    local lane = lane_of_damaged(key)
-    if lane then lane_counts(lane, -1, -1) end
+    local lane, own = home_of_damaged(key)
+    if lane then lane_counts(lane, own, -1, -1) end
   else
     redis.call('SETRANGE', key, 1, string.char(STATE.ready))
     lane_add(lane_of(head), struct.unpack('>i4', head, 89), id)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Puts unfinished jobs into the lanes that the rules of this edition give them. One that runs holds its slots from now on where the new lane says, whether there is room or not.
 -- KEYS epoch:string rules:hash damaged:set
--- ARGV now_ms tag epoch edition lanes(MessagePack, as in enqueue.lua) [+ id old_lane_bytes lane(its number, from 1; 0: its record cannot be read) new_lane_bytes]
+-- ARGV now_ms tag epoch edition lanes(MessagePack, as in enqueue.lua) [+ id old_lane_bytes lane(its number, from 1; 0: its record cannot be read)]
 -- REPLY ok:moved | stale_epoch | stale_rules
 -- CHECKS FIRST epoch, the edition of the rules, then state and lane of each
 -- include lib/time.lua
@@ -11,7 +11,7 @@
 local epoch_key, rules_key, damaged_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, edition, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], cmsgpack.unpack(ARGV[5])
 tag = ARGV[2]
-local FIRST, WIDTH = 6, 4
+local FIRST, WIDTH = 6, 3
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
@@ -26,22 +26,23 @@ for i = FIRST, #ARGV, WIDTH do
   if is_ready and (number == 0 or not is_there or state ~= STATE.ready) then
     local old = lane_by_id(hex(old_bytes))
     lane_remove(old, id)
-    if not old.is_lost then lane_counts(old, -1, -1) end
+    if not old.is_lost then lane_counts(old, is_there and #old.keyed == 0 and own_gates(head) or nil, -1, -1) end
     redis.call('SADD', damaged_key, id)
     moved = moved + 1
   elseif number > 0 and is_there then
-    local old, lane = lane_of(head), lane_defined(definitions[number], tonumber(edition))
+    local old, old_own = home_of(head)
+    local lane, own = home_defined(definitions[number], tonumber(edition))
     if old.id ~= lane.id then
-      redis.call('SETRANGE', key, LANE_AT - 1, ARGV[i + 3])
+      write_home(key, head, lane, definitions[number][8])
       local waiting = state == STATE.running and 0 or 1
-      lane_counts(old, -1, -waiting)
-      lane_counts(lane, 1, waiting)
+      lane_counts(old, old_own, -1, -waiting)
+      lane_counts(lane, own, 1, waiting)
       if state == STATE.ready then
         lane_remove(old, id)
         lane_add(lane, struct.unpack('>i4', head, 89), id)
       elseif state == STATE.running then
-        lane_free(old, id)
-        running[#running + 1] = {lane, {id, string.sub(head, 57, 72)}, {int64(head, 25), string.sub(head, 57, 72)}}
+        lane_free(old, old_own, id)
+        running[#running + 1] = {{lane.shared, own or lane.keyed}, {id, string.sub(head, 57, 72)}, {int64(head, 25), string.sub(head, 57, 72)}}
       end
       moved = moved + 1
     end
@@ -50,8 +51,6 @@ end
 write_lanes(nil)
 -- After the old slots were freed: a gate may be in both lanes.
 for _, claim in ipairs(running) do
-  local lane, holder, began = claim[1], claim[2], claim[3]
-  pass_gates(lane.shared, holder, began, now_ms)
-  pass_gates(lane.keyed, holder, began, now_ms)
+  for _, gate_ids in ipairs(claim[1]) do pass_gates(gate_ids, claim[2], claim[3], now_ms) end
 end
 return {'ok', moved}

@@ -1,13 +1,13 @@
 #!lua
 -- Makes a finished job ready again by hand, with all its retries; its history stays.
 -- KEYS job:string succeeded:zset failed:zset canceled:zset skipped:zset result:string results:zset expiring:zset rules:hash history:list
--- ARGV tag job_id wake_channel(empty: nobody to wake) edition lane_bytes lanes(MessagePack, as in enqueue.lua) history_entry(of an attempt that succeeded; empty: none)
+-- ARGV tag job_id wake_channel(empty: nobody to wake) edition lanes(MessagePack, as in enqueue.lua) history_entry(of an attempt that succeeded; empty: none)
 -- REPLY ok | stale_rules | unknown | state:state
 -- CHECKS FIRST the edition of the rules, the state
 -- include lib/record.lua
 -- include lib/lanes.lua
 local job_key, result_key, results_key, expiring_key, rules_key, history_key = KEYS[1], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local id, wake_channel, edition, lane_bytes, definitions, entry = ARGV[2], ARGV[3], ARGV[4], ARGV[5], cmsgpack.unpack(ARGV[6]), ARGV[7]
+local id, wake_channel, edition, definitions, entry = ARGV[2], ARGV[3], ARGV[4], cmsgpack.unpack(ARGV[5]), ARGV[6]
 tag = ARGV[1]
 local index_of_state = {[STATE.succeeded] = KEYS[2], [STATE.failed] = KEYS[3], [STATE.canceled] = KEYS[4], [STATE.skipped] = KEYS[5]}
 
@@ -28,12 +28,12 @@ redis.call('SETRANGE', job_key, 1, string.char(STATE.ready, string.byte(head, 3)
 -- No token and no expiry outlive the end: an old holder is stale, and the operator wants it to run.
 redis.call('SETRANGE', job_key, 56, NO_ID)
 redis.call('SETRANGE', job_key, 112, struct.pack('>i8', 0))
-redis.call('SETRANGE', job_key, LANE_AT - 1, lane_bytes)
 redis.call('UNLINK', result_key)
 redis.call('ZREM', results_key, id)
 redis.call('ZREM', expiring_key, id)
-local lane = lane_defined(definitions[1], tonumber(edition))
-lane_counts(lane, 1, 1)
+local lane, own = home_defined(definitions[1], tonumber(edition))
+write_home(job_key, head, lane, definitions[1][8])
+lane_counts(lane, own, 1, 1)
 lane_add(lane, struct.unpack('>i4', head, 89), id)
 write_lanes(nil)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end

@@ -25,10 +25,10 @@ for i = FIRST, #ARGV, WIDTH do
       .. struct.pack('>I4I4I2I2i8i8', attempt - 1, failures, losses, math.min(offers + 1, 65535), 0, 0))
     -- The token dies with the offer.
     redis.call('SETRANGE', key, 56, NO_ID .. NO_ID)
-    local lane = lane_of(head)
-    lane_free(lane, id)
+    local lane, own = home_of(head)
+    lane_free(lane, own, id)
     lane_add(lane, struct.unpack('>i4', head, 89), id)
-    lane_counts(lane, 0, 1)
+    lane_counts(lane, own, 0, 1)
     ids[#ids + 1] = id
     tokens[#tokens + 1] = ARGV[i + 1]
     returned[#returned + 1] = 1

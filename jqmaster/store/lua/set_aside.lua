@@ -21,10 +21,10 @@ for i = FIRST, #ARGV do
     redis.call('SADD', damaged_key, id)
     -- Who holds it stood in the record.
     for _, worker_id in ipairs(workers) do redis.call('SREM', tag .. 'claims:' .. worker_id, id) end
-    local lane = lane_of_damaged(tag .. 'job:' .. id)
+    local lane, own = home_of_damaged(tag .. 'job:' .. id)
     if lane then
-      lane_free(lane, id)
-      lane_counts(lane, -1, 0)
+      lane_free(lane, own, id)
+      lane_counts(lane, own, -1, 0)
     else
       without_lane[#without_lane + 1] = id
     end

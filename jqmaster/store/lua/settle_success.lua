@@ -28,9 +28,9 @@ for i = FIRST, #ARGV, WIDTH do
     ended[#ended + 1] = id
     finished_at[#finished_at + 1] = now_ms
     finished_at[#finished_at + 1] = id
-    local lane = lane_of(head)
-    lane_free(lane, id)
-    lane_counts(lane, -1, 0)
+    local lane, own = home_of(head)
+    lane_free(lane, own, id)
+    lane_counts(lane, own, -1, 0)
     if flags % 2 == 1 then
       redis.call('SET', tag .. 'result:' .. id, ARGV[i + 2])
       results[#results + 1] = now_ms + result_ttl_ms

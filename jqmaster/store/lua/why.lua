@@ -1,29 +1,29 @@
 #!lua flags=no-writes
 -- Where a job stands, all at one instant: the gates that it has to pass as a claim would see them, and how many jobs come before it.
 -- KEYS rules:hash leader:string running:zset
--- ARGV now_ms tag job_id head_bytes max_holders(of each closed gate) max_lanes(looked at) [+ name(that may come before it)]
+-- ARGV now_ms tag job_id head_bytes max_holders(of each closed gate) max_lanes(looked at) is_keyed(1: jobs of one lane may bring gates of their own along) [+ name(that may come before it)]
 -- REPLY ok:now_ms,record_beginning,1 if a master leads,edition,edition in force,edition of its lane(-1: unknown),lease or deadline ms(-1: none),[[gate, key value, waiting, 1 if closed, concurrency, running, rate limit, period_ms, starts, held_until_ms, is_paused, is_shadow, is_fair, is_override, opens_at_ms(-1: unknown), [job, since_ms, worker_id_bytes]] numbers -1: none],1 if ready,[name, jobs before it],bound(0: exact, 1: at least, 2: about) | unknown
 -- CHECKS FIRST that the job exists; it writes nothing
 -- include lib/time.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
 local rules_key, leader_key, running_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, job_id, head_bytes, max_holders, max_lanes = time_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local now_ms, job_id, head_bytes, max_holders, max_lanes, is_keyed = time_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
 tag = ARGV[2]
-local FIRST = 7
--- Holders looked at in one call and at one gate, and groups of lanes looked at for one gate or name.
-local MAX_HEADS, MAX_HELD, MAX_GROUPS = 1000, 100, 200
+local FIRST = 8
+-- Holders looked at in one call and at one gate, groups of lanes looked at for one gate or name, and waiting jobs.
+local MAX_HEADS, MAX_HELD, MAX_GROUPS, MAX_JOBS = 1000, 100, 200, 2000
 -- After every ID and every instant at which a lane was served.
 local LAST = '~'
 
 local head = beginning(tag .. 'job:' .. job_id, head_bytes - 1)
-if #head == 0 then return {'unknown'} end
+if #head == 0 and redis.call('EXISTS', tag .. 'job:' .. job_id) == 0 then return {'unknown'} end
 local state = string.byte(head, 2)
 local is_waiting = state == STATE.ready or state == STATE.scheduled or state == STATE.retrying
-local is_readable = #head >= NAME_AT and #head >= NAME_LENGTH_AT + string.byte(head, NAME_LENGTH_AT)
+local whole = head_of(tag .. 'job:' .. job_id)
 local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
 local edition = tonumber(rules[1] or 0)
-local lane = is_readable and lane_by_id(hex(string.sub(head, LANE_AT, LANE_AT + 7)))
+local lane = whole ~= '' and lane_by_id(hex(string.sub(whole, LANE_AT, LANE_AT + 7)))
 
 -- --- gates
 
@@ -52,12 +52,12 @@ local function holders_of(gate_id)
   return flat
 end
 
-local own_gates, gates = {}, {}
+local passed, gates = {}, {}
 if lane and lane.edition == edition and (is_waiting or state == STATE.running) then
-  for _, list in ipairs({lane.shared, lane.keyed}) do
+  for _, list in ipairs({lane.shared, #lane.keyed == 0 and own_gates(whole) or lane.keyed}) do
     for _, id in ipairs(list) do
       local gate = gate_of(id, now_ms)
-      own_gates[#own_gates + 1], own_gates[id] = id, true
+      passed[#passed + 1], passed[id] = id, true
       local room = gate.shadow_room or gate.room
       local is_full = gate.concurrency and gate.running >= gate.concurrency
       gates[#gates + 1] = {id, redis.call('HGET', tag .. 'key_values:' .. gate.cid, id) or '',
@@ -82,6 +82,14 @@ local function is_fair(other)
   return false
 end
 
+-- Whether both wait their turn at the same gate: then what serves one serves the other.
+local function shares_turn(other)
+  for _, gate_id in ipairs(other.keyed) do
+    if passed[gate_id] and gate_of(gate_id, now_ms).is_fair then return true end
+  end
+  return false
+end
+
 -- Of an ordered set with members of one length: how many have a smaller score, and how many the same and a smaller member.
 local function count_before(key, score, member)
   local smaller = redis.call('ZCOUNT', key, '-inf', '(' .. score)
@@ -94,21 +102,55 @@ local function count_before(key, score, member)
 end
 
 local is_ready, ahead, names = 0, {}, {}
+local jobs_left = MAX_JOBS
 local lanes_left, seen_lanes, seen_groups, taken = max_lanes, {}, {}, {}
 local own_score, own_before, own_turns, own_is_fair, own_order, own_first
 
--- How many jobs of another lane start before this one: all that come earlier where both wait at the same gate, else
--- those that its gates let through now.
-local function jobs_before(other)
-  local room, others_gates = NO_ROOM_LIMIT, {}
-  for _, list in ipairs({other.shared, other.keyed}) do
+-- For how many jobs there is room at the gates of a lane or job that this one does not have to pass as well: where both
+-- wait at the same gate, all that come earlier start earlier.
+local function room_before(...)
+  local room, others = NO_ROOM_LIMIT, {}
+  for _, list in ipairs({...}) do
     for _, gate_id in ipairs(list) do
-      if not own_gates[gate_id] then
-        others_gates[#others_gates + 1] = gate_id
+      if not passed[gate_id] then
+        others[#others + 1] = gate_id
         room = math.min(room, gate_of(gate_id, now_ms).room - (taken[gate_id] or 0))
       end
     end
   end
+  return room, others
+end
+
+local function take_room(gate_ids, count)
+  for _, gate_id in ipairs(gate_ids) do taken[gate_id] = (taken[gate_id] or 0) + count end
+end
+
+-- Of the first jobs of a lane so many as have room at the gates that each brings along.
+local function admissible(other, jobs)
+  local count, start = 0, 0
+  while start < jobs do
+    if jobs_left <= 0 then
+      bound = math.max(bound, AT_LEAST)
+      return count
+    end
+    local page = redis.call('ZRANGE', tag .. 'ready:' .. other.id, start, math.min(start + 100, start + jobs_left, jobs) - 1)
+    for _, id in ipairs(page) do
+      local its_head = head_of(tag .. 'job:' .. id)
+      local room, others = room_before(other.shared, its_head ~= '' and own_gates(its_head) or {})
+      if room > 0 then
+        count = count + 1
+        take_room(others, 1)
+      end
+    end
+    start, jobs_left = start + #page, jobs_left - #page
+    if #page == 0 then return count end
+  end
+  return count
+end
+
+-- How many jobs of another lane start before this one.
+local function jobs_before(other)
+  local room, others = room_before(other.shared, other.keyed)
   if room <= 0 then return 0 end
   local key = tag .. 'ready:' .. other.id
   local smaller, same
@@ -118,22 +160,17 @@ local function jobs_before(other)
     local first = redis.call('ZRANGE', key, 0, 0)[1]
     local turns = own_is_fair and own_turns or 0
     -- Whoever was served goes to the end of its priority.
-    if smaller == 0 and first and order_of(other, first) < own_first then turns = turns + 1 end
-    if own_is_fair and own_before > 0 then bound = math.max(bound, ABOUT) end
+    if smaller == 0 and first and order_of(other, first) .. other.id < own_first then turns = turns + 1 end
     same = math.min(same, turns)
+    -- Turns that are still to come go by more than this look can tell.
+    if own_is_fair and smaller + same > 0 and (own_before > 0 or shares_turn(other)) then bound = math.max(bound, ABOUT) end
   else
     smaller, same = count_before(key, own_score, own_order)
+    if is_keyed and #other.keyed == 0 then return admissible(other, smaller + same) end
   end
   local count = math.min(smaller + same, room)
-  for _, gate_id in ipairs(others_gates) do taken[gate_id] = (taken[gate_id] or 0) + count end
+  take_room(others, count)
   return count
-end
-
-local function has_closed_gate(list)
-  for _, gate_id in ipairs(list) do
-    if not own_gates[gate_id] and gate_of(gate_id, now_ms).room <= 0 then return true end
-  end
-  return false
 end
 
 -- The lanes of an order (`open` or `parked`) up to where this job stands.
@@ -151,9 +188,9 @@ local function walk(order_key, name)
       lanes_left = lanes_left - 1
       local other = lane_by_id(string.sub(member, -ID_LENGTH))
       -- What closes one lane of a group without a key closes all of them.
-      if is_first and (other.edition ~= edition or has_closed_gate(other.shared)) then return end
+      if is_first and (other.edition ~= edition or room_before(other.shared) <= 0) then return end
       is_first = false
-      if other.id ~= lane.id and not seen_lanes[other.id] then
+      if not seen_lanes[other.id] then
         seen_lanes[other.id] = true
         ahead[name] = (ahead[name] or 0) + jobs_before(other)
       end
@@ -175,18 +212,19 @@ local function count_ahead()
   if not score then return end
   is_ready, own_score = 1, tonumber(score)
   local smaller, same = count_before(ready_key, own_score, job_id)
-  local own_name = name_of(head)
+  local own_name = name_of(whole)
   own_before, own_turns, own_is_fair = smaller + same, same, is_fair(lane)
-  own_first = own_is_fair and order_of(lane, redis.call('ZRANGE', ready_key, 0, 0)[1]) or job_id
+  own_first = (own_is_fair and order_of(lane, redis.call('ZRANGE', ready_key, 0, 0)[1]) or job_id) .. lane.id
   own_order = (own_is_fair and own_before > 0) and LAST or own_first
-  ahead[own_name] = own_before
+  seen_lanes[lane.id] = true
+  ahead[own_name] = (is_keyed and #lane.keyed == 0) and admissible(lane, own_before) or own_before
   local is_asked = {[own_name] = true}
   for i = FIRST, #ARGV do is_asked[ARGV[i]] = true end
   for name in pairs(is_asked) do names[#names + 1] = name end
   table.sort(names, function(a, b) return a == own_name or (b ~= own_name and a < b) end)
   walk_group(lane.group, own_name)
   -- Who lies aside at the same gates starts before it as well, when they open.
-  for _, gate_id in ipairs(own_gates) do
+  for _, gate_id in ipairs(passed) do
     local waiters_key = tag .. 'waiters:' .. gate_id
     if redis.call('SCARD', waiters_key) > MAX_GROUPS then
       bound = math.max(bound, AT_LEAST)

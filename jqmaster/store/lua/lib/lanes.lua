@@ -1,13 +1,17 @@
--- Lanes: the ready jobs of one name under the same gates. Needs record.lua; docs/redis_keys.md tells the whole structure.
+-- Lanes: where ready jobs wait. Needs record.lua; docs/redis_keys.md tells the whole structure.
 --
 -- A gate is one limit for one key value; its first 8 characters name the constraint. Gates without a key are shared by
--- a whole group of lanes, keyed ones close single lanes. What a gate closes lies aside at that gate, out of the way of
--- every claim, and comes back when the gate opens. Of the lanes of one group that lie at an open gate, the first is
--- never there: it is open, and the next follows when it has been served. So neither the closed nor their number cost.
+-- a whole group of lanes: the jobs of one name under the same of them. A group has a base lane, and in it each job
+-- brings its keyed gates along in its record: as long as they are open that is all there is, however many key values
+-- there are. A job that a claim finds behind a closed gate goes to a lane of its own kind, and those like it that come
+-- later go there at once. Such a lane lies aside at the gate that closed it, out of the way of every claim, and comes
+-- back when the gate opens. Of the lanes of one group that lie at an open gate, the first is never there: it is open,
+-- and the next follows when it has been served. So neither the closed nor their number cost.
 local tag
 local loaded_lanes, changed_lanes, known_limits, known_gates, has_holds = {}, {}, {}, {}, nil
 local has_opened = false  -- whether anything came back: the leader must hear of it
 local next_opening_ms = nil
+local waiting_more, freed_own, key_texts = {}, {}, {}
 local NO_ROOM_LIMIT = 2 ^ 53
 local LANE_AT, CID_LENGTH, ID_LENGTH, GATE_LENGTH = 129, 8, 16, 24
 
@@ -54,29 +58,47 @@ local function lane_of(head)
   return lane
 end
 
--- The lane of a record that may be readable no further than to its lane; nil where not even that is, or the lane is gone.
-local function lane_of_damaged(key)
+local function gathered(lists, key)
+  local list = lists[key]
+  if not list then
+    list = {}
+    lists[key] = list
+  end
+  return list
+end
+
+-- The keyed gates that a job of the base lane brings along; nil where its lane knows them.
+local function own_gates(head)
+  local at, behind = gates_span(head)
+  if behind == at + 1 then return nil end
+  local list = {}
+  for i = at + 1, behind - 1, GATE_BYTES do list[#list + 1] = hex(string.sub(head, i, i + GATE_BYTES - 1)) end
+  return list
+end
+
+-- Where a job waits, runs or waited: its lane, and the keyed gates that it brings along (nil: those of the lane).
+local function home_of(head)
+  local lane = lane_of(head)
+  return lane, #lane.keyed == 0 and own_gates(head) or nil
+end
+
+-- As `home_of`, of a record that may be readable no further than to its lane; nil where not even that is, or the lane is gone.
+local function home_of_damaged(key)
   local head = beginning(key, HEAD_LENGTH - 1)
   if #head < HEAD_LENGTH then return nil end
   local lane = lane_by_id(hex(string.sub(head, LANE_AT, LANE_AT + 7)))
-  return not lane.is_lost and lane or nil
-end
-
--- The lane that is defined as {id, name, group, shared gates, keyed gates, key values' texts}; made if it is not there.
-local function lane_defined(definition, edition)
-  local lane = loaded_lanes[definition[1]] or lane_by_id(definition[1])
-  if lane.is_lost then
-    lane.is_lost, touched(lane).is_new = false, true
-    lane.name, lane.edition, lane.group, lane.key_texts = definition[2], edition, definition[3], definition[6]
-    lane.shared, lane.keyed = gates_in(definition[4]), gates_in(definition[5])
-  end
-  return lane
+  if lane.is_lost then return nil end
+  local whole = head_of(key)
+  return lane, #lane.keyed == 0 and whole ~= '' and own_gates(whole) or nil
 end
 
 -- `jobs` counts the unfinished of a lane, `waiting` those of them that do not run.
-local function lane_counts(lane, jobs, waiting)
+local function lane_counts(lane, own, jobs, waiting)
   touched(lane)
   lane.jobs_more, lane.waiting_more = lane.jobs_more + jobs, lane.waiting_more + waiting
+  if own and waiting ~= 0 then
+    for _, gate_id in ipairs(own) do waiting_more[gate_id] = (waiting_more[gate_id] or 0) + waiting end
+  end
 end
 
 local function lane_add(lane, priority, id)
@@ -91,10 +113,12 @@ local function lane_remove(lane, id)
 end
 
 -- The claim of `id` ends: its slots are free when the lanes are written.
-local function lane_free(lane, id)
+local function lane_free(lane, own, id)
   touched(lane)
-  lane.freed = lane.freed or {}
-  lane.freed[#lane.freed + 1] = id
+  table.insert(gathered(lane, 'freed'), id)
+  if own then
+    for _, gate_id in ipairs(own) do table.insert(gathered(freed_own, gate_id), id) end
+  end
 end
 
 local function limits_of(cid)
@@ -108,6 +132,54 @@ local function limits_of(cid)
     known_limits[cid] = limits
   end
   return limits
+end
+
+local function lane_made(id, name, edition, group, shared, keyed)
+  local lane = lane_by_id(id)
+  if lane.is_lost then
+    lane.is_lost, touched(lane).is_new = false, true
+    lane.name, lane.edition, lane.group, lane.shared, lane.keyed = name, edition, group, shared, keyed
+  end
+  return lane
+end
+
+-- Where a new job waits that is defined as {lane, name, group, shared gates, keyed gates, texts of their values, base
+-- lane, the keyed gates as its record has them}: lane and own gates, as `home_of`.
+local function home_defined(definition, edition)
+  if definition.home then return definition.home, definition.own end
+  local id, name, group, base_id = definition[1], definition[2], definition[3], definition[7]
+  local shared, keyed = gates_in(definition[4]), gates_in(definition[5])
+  local waits_in_lane = string.byte(definition[8]) == IN_LANE
+  for i, gate_id in ipairs(keyed) do
+    local cid = string.sub(gate_id, 1, CID_LENGTH)
+    local texts, limits = gathered(key_texts, cid), limits_of(cid)
+    texts[#texts + 1] = gate_id
+    texts[#texts + 1] = definition[6][i]
+    -- Whose turn it is shows only between lanes.
+    waits_in_lane = waits_in_lane or (limits and limits.is_fair)
+  end
+  if id == base_id or waits_in_lane or not lane_by_id(id).is_lost then
+    definition.home = lane_made(id, name, edition, group, shared, keyed)
+  else
+    definition.home, definition.own = lane_made(base_id, name, edition, group, shared, {}), keyed
+  end
+  return definition.home, definition.own
+end
+
+local function lane_bytes(lane)
+  lane.bytes = lane.bytes or string.gsub(lane.id, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end)
+  return lane.bytes
+end
+
+-- Writes into a record where its job waits now.
+local function write_home(key, head, lane, gates_bytes)
+  local at, behind = gates_span(head)
+  if string.sub(head, at, behind - 1) == gates_bytes then
+    redis.call('SETRANGE', key, LANE_AT - 1, lane_bytes(lane))
+  else
+    local record = redis.call('GET', key)
+    redis.call('SET', key, string.sub(record, 1, LANE_AT - 1) .. lane_bytes(lane) .. string.sub(record, LANE_AT + 8, at - 1) .. gates_bytes .. string.sub(record, behind))
+  end
 end
 
 -- What a gate lets through now: `room` for so many starts, and `due_ms`, when it may open by time alone.
@@ -168,11 +240,29 @@ local function closed_gate(ids, now_ms)
   return nil
 end
 
-local function opens_later(gate)
+local function closes(gate, waiter)
+  redis.call('SADD', tag .. 'waiters:' .. gate.id, waiter)
+  redis.call('SADD', tag .. 'closed', gate.id)
   if gate.due_ms then
     redis.call('ZADD', tag .. 'gates_due', gate.due_ms, gate.id)
     next_opening_ms = math.min(next_opening_ms or gate.due_ms, gate.due_ms)
   end
+end
+
+-- Nothing lies at this gate any more.
+local function waits_no_more(gate_id, waiter)
+  redis.call('SREM', tag .. 'waiters:' .. gate_id, waiter)
+  if redis.call('EXISTS', tag .. 'waiters:' .. gate_id) == 0 then redis.call('SREM', tag .. 'closed', gate_id) end
+end
+
+-- Those of the gates at which something lies.
+local function closed_among(gate_ids)
+  local closed = {}
+  if #gate_ids == 0 or redis.call('EXISTS', tag .. 'closed') == 0 then return closed end
+  for i, is_closed in ipairs(redis.call('SMISMEMBER', tag .. 'closed', unpack(gate_ids))) do
+    if is_closed == 1 then closed[#closed + 1] = gate_ids[i] end
+  end
+  return closed
 end
 
 -- The first lane of a group that lies at a gate comes back.
@@ -180,7 +270,7 @@ local function unpark_first(gate_id, group, name)
   local parked_key = tag .. 'parked:' .. gate_id .. ':' .. group
   local first = redis.call('ZRANGE', parked_key, 0, 1, 'WITHSCORES')
   if not first[1] then return nil end
-  if #first < 4 then redis.call('SREM', tag .. 'waiters:' .. gate_id, 'L' .. group .. name) end
+  if #first < 4 then waits_no_more(gate_id, 'L' .. group .. name) end
   local lane = lane_by_id(string.sub(first[1], -ID_LENGTH))
   redis.call('ZREM', parked_key, first[1])
   redis.call('ZADD', tag .. 'open:' .. group, first[2], first[1])
@@ -198,11 +288,11 @@ local function open_gate(gate_id)
     local group, name = string.sub(waiter, 2, ID_LENGTH + 1), string.sub(waiter, ID_LENGTH + 2)
     if string.sub(waiter, 1, 1) == 'G' then
       redis.call('SADD', tag .. 'open_groups:' .. name, group)
-      redis.call('SREM', waiters_key, waiter)
+      waits_no_more(gate_id, waiter)
       has_opened = true
     else
       local lane = unpark_first(gate_id, group, name)
-      if lane then came_back[#came_back + 1] = lane else redis.call('SREM', waiters_key, waiter) end
+      if lane then came_back[#came_back + 1] = lane else waits_no_more(gate_id, waiter) end
     end
   end
   return came_back
@@ -211,7 +301,7 @@ end
 -- A lane that was open is so no more: whom it stood for at its other gates comes next.
 local function succeeded_by(lane, except_gate_id)
   local came_back = {}
-  for _, gate_id in ipairs(lane.keyed) do
+  for _, gate_id in ipairs(closed_among(lane.keyed)) do
     if gate_id ~= except_gate_id then came_back[#came_back + 1] = unpark_first(gate_id, lane.group, lane.name) end
   end
   return came_back
@@ -220,17 +310,15 @@ end
 local function park(lane, gate)
   redis.call('ZREM', tag .. 'open:' .. lane.group, lane.member)
   redis.call('ZADD', tag .. 'parked:' .. gate.id .. ':' .. lane.group, lane.score, lane.member)
-  redis.call('SADD', tag .. 'waiters:' .. gate.id, 'L' .. lane.group .. lane.name)
   lane.at = gate.id
   save_lane(lane)
-  opens_later(gate)
+  closes(gate, 'L' .. lane.group .. lane.name)
   return succeeded_by(lane, gate.id)
 end
 
 local function close_group(group, name, gate)
   redis.call('SREM', tag .. 'open_groups:' .. name, group)
-  redis.call('SADD', tag .. 'waiters:' .. gate.id, 'G' .. group .. name)
-  opens_later(gate)
+  closes(gate, 'G' .. group .. name)
 end
 
 -- Where a lane stands within its priority: by the age of its first job; under a fair constraint not before the
@@ -275,15 +363,6 @@ local function may_come_first(lane)
   return false
 end
 
-local function gathered(lists, key)
-  local list = lists[key]
-  if not list then
-    list = {}
-    lists[key] = list
-  end
-  return list
-end
-
 -- Puts changed lanes where their first jobs belong.
 local function place_lanes()
   local leaving, coming, opening, emptied, left = {}, {}, {}, {}, {}
@@ -320,90 +399,66 @@ local function place_lanes()
   for _, lane in ipairs(emptied) do succeeded_by(lane, nil) end
 end
 
--- Removes what nothing refers to any more of the gates of lanes that go.
-local function drop_gates(gate_ids)
-  local gone = {}
-  for gate_id in pairs(gate_ids) do
-    local cid = string.sub(gate_id, 1, CID_LENGTH)
-    local waiting = redis.call('ZSCORE', tag .. 'gates:' .. cid, gate_id)
-    if tonumber(waiting or 0) <= 0 and redis.call('EXISTS', tag .. 'slots:' .. gate_id) == 0 then
-      table.insert(gathered(gone, cid), gate_id)
-    end
-  end
-  for cid, list in pairs(gone) do
-    redis.call('ZREM', tag .. 'gates:' .. cid, unpack(list))
-    redis.call('HDEL', tag .. 'key_values:' .. cid, unpack(list))
-  end
-end
-
 -- Lanes with keys come in any number and go with their last job; the others are few, and the leader removes them.
 local function drop_lanes(lanes)
-  local keys, names, gate_ids = {}, {}, {}
+  local keys, names = {}, {}
   for _, lane in ipairs(lanes) do
     keys[#keys + 1] = tag .. 'lane:' .. lane.id
     table.insert(gathered(names, lane.name), lane.id)
-    for _, list in ipairs({lane.shared, lane.keyed}) do
-      for _, gate_id in ipairs(list) do gate_ids[gate_id] = true end
-    end
   end
   redis.call('UNLINK', unpack(keys))
   for name, ids in pairs(names) do
     redis.call('ZREM', tag .. 'lanes:' .. name, unpack(ids))
     if redis.call('EXISTS', tag .. 'lanes:' .. name) == 0 then redis.call('SREM', tag .. 'names', name) end
   end
-  for _, lane in ipairs(lanes) do
-    if redis.call('EXISTS', tag .. 'open:' .. lane.group) == 0 then
-      redis.call('SREM', tag .. 'open_groups:' .. lane.name, lane.group)
-      for _, gate_id in ipairs(lane.shared) do redis.call('SREM', tag .. 'waiters:' .. gate_id, 'G' .. lane.group .. lane.name) end
-    end
-  end
-  drop_gates(gate_ids)
 end
 
 local function write_new_lanes()
-  local names, texts = {}, {}
+  local names = {}
   for _, lane in ipairs(changed_lanes) do
     if lane.is_new then
       local list = gathered(names, lane.name)
       list[#list + 1] = lane.edition
       list[#list + 1] = lane.id
-      for i, gate_id in ipairs(lane.keyed) do
-        local values = gathered(texts, string.sub(gate_id, 1, CID_LENGTH))
-        values[#values + 1] = gate_id
-        values[#values + 1] = lane.key_texts[i]
-      end
     end
   end
   for name, list in pairs(names) do
     add_all(tag .. 'lanes:' .. name, list)
     redis.call('SADD', tag .. 'names', name)
   end
-  for cid, list in pairs(texts) do redis.call('HSET', tag .. 'key_values:' .. cid, unpack(list)) end
+end
+
+local function free_slots(freed, unstarted_tokens)
+  local gate_ids = {}
+  for gate_id, lists in pairs(freed) do
+    gate_ids[#gate_ids + 1] = gate_id
+    for _, ids in ipairs(lists) do redis.call('HDEL', tag .. 'slots:' .. gate_id, unpack(ids)) end
+    if unstarted_tokens then each('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) end
+  end
+  for _, gate_id in ipairs(closed_among(gate_ids)) do open_gate(gate_id) end
 end
 
 -- Writes what was gathered; call it once, after the records. `unstarted_tokens` are of starts that never were.
 local function write_lanes(unstarted_tokens)
-  local freed, waiting = {}, {}
+  local freed = {}
   write_new_lanes()
   for _, lane in ipairs(changed_lanes) do
     each('ZREM', tag .. 'ready:' .. lane.id, lane.removed)
     add_all(tag .. 'ready:' .. lane.id, lane.added)
     for _, list in ipairs({lane.shared, lane.keyed}) do
       for _, gate_id in ipairs(list) do
-        if lane.waiting_more ~= 0 then waiting[gate_id] = (waiting[gate_id] or 0) + lane.waiting_more end
+        if lane.waiting_more ~= 0 then waiting_more[gate_id] = (waiting_more[gate_id] or 0) + lane.waiting_more end
         if lane.freed then table.insert(gathered(freed, gate_id), lane.freed) end
       end
     end
   end
-  for gate_id, more in pairs(waiting) do
+  for gate_id, ids in pairs(freed_own) do table.insert(gathered(freed, gate_id), ids) end
+  for gate_id, more in pairs(waiting_more) do
     if more ~= 0 then redis.call('ZINCRBY', tag .. 'gates:' .. string.sub(gate_id, 1, CID_LENGTH), more, gate_id) end
   end
+  for cid, texts in pairs(key_texts) do redis.call('HSET', tag .. 'key_values:' .. cid, unpack(texts)) end
   place_lanes()
-  for gate_id, lists in pairs(freed) do
-    for _, ids in ipairs(lists) do redis.call('HDEL', tag .. 'slots:' .. gate_id, unpack(ids)) end
-    if unstarted_tokens then each('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) end
-    open_gate(gate_id)
-  end
+  free_slots(freed, unstarted_tokens)
   local dropped = {}
   for _, lane in ipairs(changed_lanes) do
     lane.jobs = lane.jobs + lane.jobs_more

@@ -4,6 +4,8 @@ local STATE = {scheduled = 1, ready = 2, retrying = 3, running = 4, succeeded = 
 local FLAG_CONFIRMED, FLAG_WATCHED = 4, 8
 local HEAD_LENGTH, NAME_LENGTH_AT, NAME_AT = 136, 137, 138
 local NO_ID = string.rep('\0', 16)
+-- After the name: how many keyed gates, and each as the 12 bytes of its ID; or that only its lane knows them.
+local GATE_BYTES, MAX_GATES, IN_LANE = 12, 16, 255
 
 local function has_flag(flags, flag)
   return math.floor(flags / flag) % 2 == 1
@@ -13,8 +15,9 @@ local function int64(s, at)
   return (struct.unpack('>i8', s, at))
 end
 
+local HEX = {[8] = string.rep('%02x', 8), [12] = string.rep('%02x', 12), [16] = string.rep('%02x', 16)}
 local function hex(bytes)
-  return (string.gsub(bytes, '.', function(c) return string.format('%02x', string.byte(c)) end))
+  return string.format(HEX[#bytes], string.byte(bytes, 1, -1))
 end
 
 local function uuid_text(bytes)
@@ -29,16 +32,27 @@ local function beginning(key, last)
   return type(s) == 'string' and s or ''
 end
 
--- A record's head and name; empty where it is missing or cut short.
+-- A record's beginning: its head, name and keyed gates. Empty where it is missing or cut short.
 local function head_of(key)
-  local s = beginning(key, HEAD_LENGTH + 200)
-  if #s < NAME_AT or #s < NAME_LENGTH_AT + string.byte(s, NAME_LENGTH_AT) then return '' end
+  local s = beginning(key, HEAD_LENGTH + 201 + MAX_GATES * GATE_BYTES)
+  if #s < NAME_AT then return '' end
+  local gates_at = NAME_AT + string.byte(s, NAME_LENGTH_AT)
+  if #s < gates_at then return '' end
+  local count = string.byte(s, gates_at)
+  if count ~= IN_LANE and #s < gates_at + count * GATE_BYTES then return '' end
   return s
 end
 
 -- Name of the job whose record begins with `s`, as `head_of` gives it.
 local function name_of(s)
   return string.sub(s, NAME_AT, NAME_LENGTH_AT + string.byte(s, NAME_LENGTH_AT))
+end
+
+-- Where the keyed gates of a record stand, and where what follows them.
+local function gates_span(s)
+  local at = NAME_AT + string.byte(s, NAME_LENGTH_AT)
+  local count = string.byte(s, at)
+  return at, at + 1 + (count ~= IN_LANE and count * GATE_BYTES or 0)
 end
 
 -- ZADD in one command; `list` alternates scores and members and never exceeds 1,000 elements (500 jobs a call).

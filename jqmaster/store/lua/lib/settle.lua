@@ -35,8 +35,8 @@ local function end_attempt(batch, id, head, target, index_key, due_at_ms, cause,
     redis.pcall('RPUSH', tag .. 'history:' .. id, struct.pack('>i8', batch.now_ms) .. entry)
     if attempt > 100 or returned > 0 then redis.pcall('LTRIM', tag .. 'history:' .. id, -100, -1) end
   end
-  local lane = lane_of(head)
-  lane_free(lane, id)
+  local lane, own = home_of(head)
+  lane_free(lane, own, id)
   if target == STATE.ready then
     lane_add(lane, struct.unpack('>i4', head, 89), id)
     batch.wakes = true
@@ -46,7 +46,7 @@ local function end_attempt(batch, id, head, target, index_key, due_at_ms, cause,
     list[#list + 1] = id
     batch.delays = batch.delays or not is_final
   end
-  if is_final then lane_counts(lane, -1, 0) else lane_counts(lane, 0, 1) end
+  if is_final then lane_counts(lane, own, -1, 0) else lane_counts(lane, own, 0, 1) end
   local gone = ended_of(batch, string.sub(head, 73, 88))
   gone[#gone + 1] = id
   if is_final and has_flag(flags, FLAG_WATCHED) then batch.finished[#batch.finished + 1] = id end
