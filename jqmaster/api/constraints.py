@@ -9,7 +9,7 @@ from jqmaster.api.endpoint import Call, Reply, check
 from jqmaster.api.schemas import ConstraintRequest, PreviewRequest, Request, ValueRequest
 from jqmaster.api.wire import json_to_msgpack, read_map
 from jqmaster.errors import FieldError, InvalidError, TooLargeError, UnparsableError
-from jqmaster.service.constraints import AskedValue, Precondition, draft_of
+from jqmaster.service.constraints import AskedValue, Precondition, draft_of, limits_of
 
 # Every master keeps all constraints in memory, and every change reads them anew.
 MAX_CONSTRAINT_BYTES: Final = 256 * 1024
@@ -54,8 +54,9 @@ async def put(call: Call) -> Reply:
 async def put_value(call: Call) -> Reply:
     demands = precondition(call)
     request = await _read(call, ValueRequest)
+    limits = limits_of(request.model_dump())
     stored = await call.services.constraints.put_value(
-        call.path["name"], request.value, request.to_limits(), _who(call), demands
+        call.path["name"], request.value, limits, _who(call), demands
     )
     return Reply(200, views.constraint_view(stored), _etag(stored.etag))
 

@@ -25,9 +25,7 @@ from jqmaster.domain.constraint import (
     MAX_OVERRIDES,
     MAX_PERIOD_MS,
     MAX_RATE,
-    Limits,
     Mode,
-    Rate,
 )
 from jqmaster.domain.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
 from jqmaster.domain.ids import ID_PATTERN
@@ -619,9 +617,6 @@ class RateRequest(Request):
     limit: Annotated[int, _bounded(1, MAX_RATE, "Starts.")]
     period_s: Annotated[Seconds, _bounded(0.001, MAX_PERIOD_MS / 1000, "Seconds.")]
 
-    def to_rate(self) -> Rate:
-        return Rate(self.limit, round(self.period_s * 1000))
-
 
 class OverrideRequest(Request):
     """Other limits for one value of the key; null: as the constraint has it. `paused` adds to its pause."""
@@ -664,9 +659,6 @@ class ValueRequest(Request):
     concurrency: Concurrency | None = None
     rate: RateRequest | None = None
     paused: bool | None = None
-
-    def to_limits(self) -> Limits:
-        return Limits(self.concurrency, self.rate.to_rate() if self.rate else None, bool(self.paused))
 
 
 class PreviewRequest(Request):

@@ -58,6 +58,7 @@ PREVIEW_MAX_S: Final = 2.0
 MAX_AUDITED_BYTES: Final = 16 * 1024
 
 _DRAFT_CID: Final = "0" * 8
+_ABSURD_S: Final = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,14 +454,11 @@ def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
             mode=Mode(fields["mode"]),
             key=parse_key(fields["key"]),
             concurrency=fields["concurrency"],
-            rate=rate_of(fields["rate"]),
+            rate=_rate_of(fields["rate"]),
             paused=fields["paused"],
             max_backlog=fields["max_backlog"],
             fair=fields["fair"],
-            overrides=tuple(
-                Override(o["value"], Limits(o["concurrency"], rate_of(o["rate"]), bool(o["paused"])))
-                for o in fields["overrides"]
-            ),
+            overrides=tuple(Override(o["value"], limits_of(o)) for o in fields["overrides"]),
         )
     except MatcherError as error:
         raise _refused(("matcher", *error.loc), error.msg) from None
@@ -481,9 +479,16 @@ def parse_key(text: object) -> Path | None:
     return path
 
 
-def rate_of(fields: Mapping[str, Any] | None) -> Rate | None:
-    """Of `{limit, period_s}`."""
-    return None if fields is None else Rate(fields["limit"], round(fields["period_s"] * 1000))
+def limits_of(fields: Mapping[str, Any]) -> Limits:
+    """Of `{concurrency, rate, paused}`, checked for its types only."""
+    return Limits(fields["concurrency"], _rate_of(fields["rate"]), bool(fields["paused"]))
+
+
+def _rate_of(fields: Mapping[str, Any] | None) -> Rate | None:
+    if fields is None:
+        return None
+    # What is absurd stays so, and is refused with its rule; as milliseconds it might be infinite.
+    return Rate(fields["limit"], round(max(-1.0, min(fields["period_s"], _ABSURD_S)) * 1000))
 
 
 def describe(constraint: Constraint) -> dict[str, Any]:

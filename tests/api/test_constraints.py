@@ -222,7 +222,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"rate": {"limit": 10**9, "period_s": 1}}, "rate.limit"),
     ({"rate": {"limit": 1, "period_s": 0}}, "rate.period_s"),
     ({"rate": {"limit": 1, "period_s": -1}}, "rate.period_s"),
-    ({"rate": {"limit": 1, "period_s": 1e300}}, "rate.period_s"),
+    ({"rate": {"limit": 1, "period_s": 1e308}}, "rate.period_s"),
+    ({"rate": {"limit": 1, "period_s": -1e308}}, "rate.period_s"),
     ({"rate": {"limit": 1, "period_s": float("inf")}}, "rate.period_s"),
     ({"rate": {"limit": 1, "period_s": float("nan")}}, "rate.period_s"),
     ({"rate": {"limit": 1}}, "rate.period_s"),
@@ -325,7 +326,8 @@ async def test_values_are_what_they_are(api: Api) -> None:
         assert status == 200
     overrides = (await shown(api, "c1"))["overrides"]
     assert [o["value"] for o in overrides] == [1.0, "1", True, None, b"1", 1.5, -(2**63), "x" * 1024]
-    for value in ("x" * 1025, b"x" * 1025, [1], {"a": 1}, float("nan")):
+    wrong: list[Any] = ["x" * 1025, b"x" * 1025, [1], {"a": 1}, float("nan"), float("inf")]
+    for value in wrong:
         status, problem = await api.call(
             "POST", "/api/constraints/c1/values", {"value": value, "paused": True}
         )

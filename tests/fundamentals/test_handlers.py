@@ -5,10 +5,12 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx
 import msgpack
 import pytest
 
-from worker_sdk import Context, Defer, Discard, Pusher, Retry, Worker, retry_on
+from tests.support.waiting import wait_until
+from worker_sdk import Context, Defer, Discard, Pusher, Retry, UnavailableError, Worker, retry_on
 
 
 @Worker("http://127.0.0.1:1").handler("stubborn", isolated=True)
@@ -208,3 +210,93 @@ async def test_a_handler_enqueues_more_jobs(url: str, pusher: Pusher) -> None:
         assert result
         children = [await pusher.result(job_id, wait=10) for job_id in result.result]
     assert [c.result for c in children if c] == [0, 1, 4]
+
+
+async def hold_by(url: str, *constraints: tuple[str, dict[str, Any]]) -> None:
+    """Makes constraints and waits until every job is under them."""
+    async with httpx.AsyncClient(base_url=url, trust_env=False) as http:
+        for name, body in constraints:
+            assert (await http.put(f"/api/constraints/{name}", json=body)).status_code == 201
+
+        async def in_force() -> bool:
+            answer = (await http.get("/api/constraints", headers={"Accept": "application/json"})).json()
+            return all(one["usage"]["in_force"] for one in answer["constraints"])
+
+        await wait_until(in_force, what="the constraints are in force")
+
+
+@pytest.mark.req("J13")
+async def test_a_handler_that_met_a_429_holds_all_of_its_host_and_burns_no_retry(
+    url: str, pusher: Pusher
+) -> None:
+    await hold_by(
+        url,
+        ("hosts", {"matcher": {"field": "name", "op": "eq", "value": "fetch"}, "key": "argument.host", "concurrency": 1}),
+    )  # fmt: skip
+    worker = Worker(url, max_jobs=10)
+    calls: list[tuple[str, float]] = []
+
+    @worker.handler("fetch")
+    async def fetch(argument: Any) -> None:
+        calls.append((argument["host"], time.monotonic()))
+        if argument["host"] == "busy" and sum(host == "busy" for host, _ in calls) == 1:
+            raise Defer(1.5, hold=("hosts", "busy"))
+
+    busy = [await pusher.enqueue("fetch", {"host": "busy"}, max_retry=0, keep_result=True) for _ in range(3)]
+    others = [
+        await pusher.enqueue("fetch", {"host": "idle"}, max_retry=0, keep_result=True) for _ in range(3)
+    ]
+    async with worker.running():
+        for job_id in [*others, *busy]:
+            result = await pusher.result(job_id, wait=20)
+            assert result
+            assert result.type == "success"
+    starts = {host: [at for called, at in calls if called == host] for host in ("busy", "idle")}
+    assert (len(starts["busy"]), len(starts["idle"])) == (4, 3)
+    assert starts["busy"][1] - starts["busy"][0] >= 1.4
+    assert starts["idle"][-1] < starts["busy"][1]
+
+
+@pytest.mark.req("J13")
+async def test_a_constraint_without_a_key_is_held_by_its_name(url: str, pusher: Pusher) -> None:
+    await hold_by(
+        url, ("mail", {"matcher": {"field": "name", "op": "glob", "value": "mail.*"}, "paused": False})
+    )
+    worker = Worker(url, max_jobs=1)
+    starts: list[float] = []
+
+    @worker.handler("mail.send")
+    async def send(argument: Any) -> None:
+        starts.append(time.monotonic())
+        if len(starts) == 1:
+            raise Defer(1.0, hold="mail")
+
+    ids = [await pusher.enqueue("mail.send", keep_result=True) for _ in range(2)]
+    async with worker.running():
+        for job_id in ids:
+            assert await pusher.result(job_id, wait=20)
+    assert starts[1] - starts[0] >= 0.9
+
+
+@pytest.mark.req("J13")
+async def test_a_pusher_waits_while_the_backlog_is_full(url: str, pusher: Pusher) -> None:
+    await hold_by(url, ("few", {"matcher": {"field": "name", "op": "eq", "value": "drop"}, "max_backlog": 1}))
+    worker = Worker(url)
+
+    @worker.handler("drop")
+    async def drop(argument: Any) -> int:
+        return int(argument)
+
+    await pusher.enqueue("drop", 1)
+    waiting = asyncio.create_task(pusher.enqueue("drop", 2, keep_result=True))
+    async with Pusher(url, max_wait_s=0.5) as impatient:
+        with pytest.raises(UnavailableError, match="backlog_full") as caught:
+            await impatient.enqueue("drop", 3)
+        assert caught.value.unknown_ids == []
+        with pytest.raises(UnavailableError, match="backlog_full"):
+            await impatient.enqueue_many([{"name": "drop", "argument": n} for n in range(2)])
+    assert not waiting.done()
+    async with worker.running():
+        result = await pusher.result(await waiting, wait=20)
+    assert result
+    assert result.result == 2

@@ -233,8 +233,7 @@ class FakeMaster:
             "canceled": set(),
         }
         allowed = needed[item["type"]] | {"job_id", "token", "type", "finished_at"}
-        if item["type"] == "failure":
-            allowed |= {"retry_after"}
+        allowed |= {"failure": {"retry_after"}, "deferred": {"hold"}}.get(item["type"], set())
         if not needed[item["type"]] <= set(item) <= allowed:
             self.faults.append(f"result: {sorted(item)}")
 

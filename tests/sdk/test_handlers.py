@@ -185,6 +185,29 @@ async def test_defer_gives_the_job_back_without_a_failure(
     job = await master.run("later")
     result = await wait_until(lambda: master.result(job["job_id"]))
     assert (result["type"], result["retry_after"]) == ("deferred", 12)
+    assert "hold" not in result
+
+
+@pytest.mark.req("J13")
+@pytest.mark.parametrize(
+    ("hold", "told"),
+    [
+        ("mail", {"constraint": "mail"}),
+        (("hosts", "a.example"), {"constraint": "hosts", "key": "a.example"}),
+        (("hosts", None), {"constraint": "hosts", "key": None}),
+    ],
+)
+async def test_a_deferral_may_hold_all_others(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any], hold: Any, told: dict[str, Any]
+) -> None:
+    @worker.handler("later")
+    async def later(argument: Any) -> None:
+        raise Defer(12, hold=hold)
+
+    await up()
+    job = await master.run("later")
+    result = await wait_until(lambda: master.result(job["job_id"]))
+    assert (result["type"], result["retry_after"], result["hold"]) == ("deferred", 12, told)
 
 
 @pytest.mark.parametrize(
