@@ -160,7 +160,9 @@ class Expired:
 
     @property
     def text(self) -> str:
-        return f"It still waited at {iso_ms(self.expires_at_ms)}, when it expired: it will be skipped, not run."
+        return (
+            f"It still waited at {iso_ms(self.expires_at_ms)}, when it expired: it will be skipped, not run."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,11 @@ class ByConstraint:
     def text(self) -> str:
         whys = " ".join(self._why(kind) for kind in self.gate.kinds)
         others = self.gate.waiting - 1
-        rest = f" {_count(others, 'other job')} {'waits' if others == 1 else 'wait'} for it." if others > 0 else ""
+        rest = (
+            f" {_count(others, 'other job')} {'waits' if others == 1 else 'wait'} for it."
+            if others > 0
+            else ""
+        )
         return f"Waits for constraint {named(self.constraint, self.gate)}: {whys}{rest}"
 
     def _why(self, kind: Kind) -> str:
@@ -255,9 +261,15 @@ class NoWorker:
         if not (self.stale or self.detached):
             return f"No worker is registered for jobs named {self.name}."
         known = [
-            f"{count} {what}" for count, what in ((self.stale, "silent"), (self.detached, "detached")) if count
+            f"{count} {what}"
+            for count, what in ((self.stale, "silent"), (self.detached, "detached"))
+            if count
         ]
-        seen = "" if self.last_seen_ms is None else f", last heard of {span(self.now_ms - self.last_seen_ms)} ago"
+        seen = (
+            ""
+            if self.last_seen_ms is None
+            else f", last heard of {span(self.now_ms - self.last_seen_ms)} ago"
+        )
         return f"No live worker is registered for jobs named {self.name}: {' and '.join(known)}{seen}."
 
 
@@ -353,7 +365,11 @@ class Running:
             if self.is_confirmed
             else f"It was given to worker {self.worker_id}, {since}, attempt {self.attempt}; no heartbeat has named it yet."
         )
-        lease = "" if self.lease_until_ms is None else f" Its lease ends at {iso_ms(self.lease_until_ms)} unless it is renewed."
+        lease = (
+            ""
+            if self.lease_until_ms is None
+            else f" Its lease ends at {iso_ms(self.lease_until_ms)} unless it is renewed."
+        )
         seen = (
             " The worker is not registered any more."
             if self.worker_last_seen_ms is None
@@ -502,7 +518,9 @@ def constraint_of(gate: GateUse, constraints: Mapping[str, Constraint]) -> Const
 
 def named(constraint: Constraint, gate: GateUse) -> str:
     """`mail-per-host (argument.host = example.org)`."""
-    return constraint.name if constraint.key is None else f"{constraint.name} ({constraint.key} = {gate.value})"
+    return (
+        constraint.name if constraint.key is None else f"{constraint.name} ({constraint.key} = {gate.value})"
+    )
 
 
 def span(ms: int) -> str:
@@ -510,7 +528,11 @@ def span(ms: int) -> str:
     if ms < 10_000:
         return f"{max(ms, 0) / 1000:.1f} s".replace(".0 s", " s")
     seconds = ms // 1000
-    for size, unit, smaller_size, smaller in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+    for size, unit, smaller_size, smaller in (
+        (86_400, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
         if seconds >= size:
             rest = seconds % size // smaller_size
             return f"{seconds // size} {unit}" + (f" {rest} {smaller}" if rest else "")

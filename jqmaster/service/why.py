@@ -45,16 +45,19 @@ class WhyService:
 
     async def why(self, job_id: str) -> Answer:
         """Raises NotFoundError."""
-        snapshot = await self._store.snapshot(job_id) if is_id(job_id) else None
+        rules = await self._rules.reload()
+        is_keyed = any(one.key for one in rules.ruleset.constraints)
+        snapshot = await self._store.snapshot(job_id, is_keyed=is_keyed) if is_id(job_id) else None
         workers = await self._workers.all() if snapshot else []
         fleet = FleetFacts(workers, self._stale_ms, self._deadline_extra_ms, self._reach())
         if snapshot and snapshot.standing:
             # Its name has told which others the same workers take.
             rivals = rival_names(snapshot.job.name, snapshot.now_ms, fleet)
-            snapshot = await self._store.snapshot(job_id, rivals) if rivals else snapshot
+            if rivals:
+                snapshot = await self._store.snapshot(job_id, rivals, is_keyed=is_keyed)
         if snapshot is None:
             raise NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
-        # Read after the gates: whoever made one of them is known by now.
+        # Again, after the gates: whoever made one of them meanwhile is known by now.
         rules = await self._rules.reload()
         constraints = {one.cid: one for one in rules.ruleset.constraints}
         return Answer(

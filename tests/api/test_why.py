@@ -1,0 +1,180 @@
+"""GET /api/jobs/{id}/why on a real master with real workers; each answer is held against the contract."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from jqmaster.app import Master, running_master
+from jqmaster.config import Settings
+from tests.support.master import QUICK, Api, master_on
+from tests.support.scripted_worker import ScriptedWorker, worker_at
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.req("J13")
+
+NOBODY = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
+
+
+async def why(api: Api, job_id: str) -> dict[str, Any]:
+    status, answer = await api.call("GET", f"/api/jobs/{job_id}/why")
+    assert status == 200, answer
+    return answer
+
+
+@contextlib.asynccontextmanager
+async def follower_of(store_server: StoreServer, master: Master) -> AsyncIterator[Api]:
+    """A client of a second master on the same shard, which does not lead."""
+    settings = Settings(**{**QUICK, "redis_url": store_server.url, "shard": master.settings.shard})
+    async with running_master(settings) as other:
+        api = Api(other.server.url)
+        try:
+            yield api
+        finally:
+            await api.http.aclose()
+
+
+async def until_codes(api: Api, job_id: str, *codes: str) -> dict[str, Any]:
+    async def reached() -> dict[str, Any] | None:
+        answer = await why(api, job_id)
+        return answer if [verdict["code"] for verdict in answer["verdicts"]] == list(codes) else None
+
+    return await wait_until(reached, what=f"{codes} for {job_id}")
+
+
+async def limit(api: Api, name: str, **fields: object) -> None:
+    matcher = {"field": "name", "op": "exists"}
+    status, answer = await api.call("PUT", f"/api/constraints/{name}", {"matcher": matcher, **fields})
+    assert status in (200, 201), answer
+
+
+@pytest.mark.row(68)
+@pytest.mark.parametrize("job_id", [NOBODY, "x", "0198c3f4", "%00"])
+async def test_an_unknown_job_is_404(api: Api, job_id: str) -> None:
+    status, problem = await api.call("GET", f"/api/jobs/{job_id}/why")
+    assert (status, problem["code"]) == (404, "unknown_job")
+
+
+async def test_the_query_is_empty(api: Api) -> None:
+    job = await api.enqueue("work", delay=60)
+    assert (await api.call("GET", f"/api/jobs/{job}/why?wait=1"))[0] == 422
+
+
+async def test_a_scheduled_job_without_a_worker(api: Api) -> None:
+    job = await api.enqueue("work", delay=60)
+    answer = await why(api, job)
+    assert answer["state"] == "scheduled"
+    first, second = answer["verdicts"]
+    assert (first["code"], second["code"]) == ("scheduled", "no_worker")
+    assert 50 < first["in_s"] <= 60
+    assert second["text"] == "No worker is registered for jobs named work."
+    assert (second["stale"], second["detached"], second["last_seen_at"]) == (0, 0, None)
+    await api.call("POST", f"/api/jobs/{job}/run")
+    assert [v["code"] for v in (await why(api, job))["verdicts"]] == ["no_worker"]
+    await api.call("POST", f"/api/jobs/{job}/cancel")
+    (over,) = (await why(api, job))["verdicts"]
+    assert (over["code"], over["state"], over["cause"]) == ("finished", "canceled", "canceled")
+
+
+async def test_a_full_constraint_names_its_holder_until_it_ends(api: Api) -> None:
+    await limit(api, "per-host", key="argument.host", concurrency=1)
+    async with worker_at(api) as worker:
+        holder = await api.enqueue("work", {"host": "example.org"})
+        await api.until_state(holder, "running")
+        (running,) = (await until_codes(api, holder, "running"))["verdicts"]
+        assert (running["worker_id"], running["attempt"]) == (worker.id, 1)
+        blocked = await api.enqueue("work", {"host": "example.org"})
+        answer = await until_codes(api, blocked, "constraint")
+        (verdict,) = answer["verdicts"]
+        assert (verdict["name"], verdict["kind"], verdict["kinds"]) == (
+            "per-host", "concurrency", ["concurrency"]
+        )  # fmt: skip
+        assert (verdict["key"], verdict["key_value"]) == ("argument.host", "example.org")
+        assert (verdict["limit"], verdict["usage"], verdict["opens_at"]) == (1, 1, None)
+        ((held),) = verdict["holders"]
+        assert (held["job_id"], held["worker_id"]) == (holder, worker.id)
+        (use,) = answer["constraints"]
+        assert (use["passes"], use["running"], use["concurrency"], use["mode"]) == (False, 1, 1, "enforce")
+        await api.call("POST", f"/api/jobs/{holder}/cancel")
+        await api.until_state(blocked, "running")
+
+
+async def test_a_rate_tells_when_it_opens_and_a_pause_does_not(api: Api) -> None:
+    await limit(api, "rate", rate={"limit": 1, "period_s": 600})
+    async with worker_at(api):
+        first = await api.enqueue("work")
+        await api.until_state(first, "running")
+        job = await api.enqueue("work")
+        (verdict,) = (await until_codes(api, job, "constraint"))["verdicts"]
+        assert (verdict["kind"], verdict["limit"], verdict["usage"], verdict["period_s"]) == (
+            "rate",
+            1,
+            1,
+            600.0,
+        )
+        assert verdict["opens_at"]
+        await limit(api, "pause", paused=True)
+        pause, rate = (await until_codes(api, job, "constraint", "constraint"))["verdicts"]
+        assert (pause["name"], pause["kind"], pause["limit"], pause["opens_at"]) == (
+            "pause",
+            "paused",
+            None,
+            None,
+        )
+        assert rate["name"] == "rate"
+        uses = {use["name"]: use for use in (await why(api, job))["constraints"]}
+        assert uses["rate"]["rate"] == {"limit": 1, "period_s": 600.0}
+        assert (uses["rate"]["starts"], uses["pause"]["paused"]) == (1, True)
+
+
+async def test_a_shadow_constraint_is_shown_and_lets_pass(api: Api) -> None:
+    await limit(api, "shadow", paused=True, mode="shadow")
+    job = await api.enqueue("work")
+    answer = await until_codes(api, job, "no_worker")
+    (use,) = answer["constraints"]
+    assert (use["mode"], use["passes"], use["kinds"]) == ("shadow", False, ["paused"])
+
+
+async def test_full_workers_and_jobs_ahead(api: Api) -> None:
+    async with ScriptedWorker(api, ("work", "mail"), 1).serving() as worker:
+        status, _ = await worker.register()
+        assert status == 201
+        running = await api.enqueue("work")
+        await api.until_state(running, "running")
+        mail = await api.enqueue("mail", priority=-1)
+        (full, following) = (await until_codes(api, mail, "workers_unavailable", "next"))["verdicts"]
+        assert (full["workers"], full["full"], full["busy"], full["max_jobs"]) == (1, 1, 1, 1)
+        assert following["text"].startswith("It is the next")
+        job = await api.enqueue("work")
+        (_, ahead) = (await until_codes(api, job, "workers_unavailable", "ahead"))["verdicts"]
+        assert (ahead["count"], ahead["bound"], ahead["others"]) == (1, "exact", {"mail": 1})
+
+
+async def test_breakers_are_told_by_the_leader_alone(
+    store_server: StoreServer, master: Master, api: Api
+) -> None:
+    async with ScriptedWorker(api, ("work",), 1).serving() as worker:
+        await worker.register()
+        running = await api.enqueue("work")
+        await api.until_state(running, "running")
+        job = await api.enqueue("work")
+        (full, _) = (await until_codes(api, job, "workers_unavailable", "next"))["verdicts"]
+        assert (full["broken"], full["paused"], full["refusing"]) == (0, 0, 0)
+        async with follower_of(store_server, master) as other:
+            (full, _) = (await until_codes(other, job, "workers_unavailable", "next"))["verdicts"]
+            assert (full["full"], full["broken"], full["paused"], full["refusing"]) == (1, None, None, None)
+
+
+@pytest.mark.row(67)
+async def test_it_takes_scope_read(store_server: StoreServer) -> None:
+    async with master_on(store_server.url, tokens=["push:" + "p" * 32, "read:" + "r" * 32]) as (master, _):
+        pusher, reader = Api(master.server.url, "p" * 32), Api(master.server.url, "r" * 32)
+        try:
+            job = await pusher.enqueue("work", delay=60)
+            assert (await pusher.call("GET", f"/api/jobs/{job}/why"))[0] == 403
+            assert (await reader.call("GET", f"/api/jobs/{job}/why"))[0] == 200
+        finally:
+            await pusher.http.aclose()
+            await reader.http.aclose()

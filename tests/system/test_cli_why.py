@@ -1,0 +1,96 @@
+"""`jqmaster why` as the person on call uses it: real processes against a real master."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from jqmaster.domain.ids import new_id
+from tests.support.master import Api
+from tests.support.scripted_worker import worker_at
+
+pytestmark = [pytest.mark.system, pytest.mark.req("J13")]
+
+
+async def why(api: Api, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, output and errors."""
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("JQMASTER_")}
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "jqmaster", "why", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**outside, "JQMASTER_URL": str(api.http.base_url)},
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+async def test_each_verdict_is_a_line_and_the_constraints_a_table(api: Api) -> None:
+    matcher = {"field": "name", "op": "eq", "value": "work"}
+    for name, limits in (
+        ("per-host", {"key": "argument.host", "concurrency": 1}),
+        ("steady", {"rate": {"limit": 50, "period_s": 60}}),
+        ("tried-out", {"paused": True, "mode": "shadow"}),
+    ):
+        status, _ = await api.call("PUT", f"/api/constraints/{name}", {"matcher": matcher, **limits})
+        assert status == 201
+    async with worker_at(api) as worker:
+        holder = await api.enqueue("work", {"host": "example.org"})
+        await api.until_state(holder, "running")
+        blocked = await api.enqueue("work", {"host": "example.org"})
+        code, out, err = await why(api, blocked)
+        assert (code, err) == (0, "")
+        first, verdict, empty, head, *rows = out.splitlines()
+        assert first.startswith(f"{blocked} is ready (as of 20")
+        assert verdict.startswith(
+            f"- Waits for constraint per-host (argument.host = example.org): 1 of 1 runs: job {holder} on worker "
+            f"{worker.id} since "
+        )
+        assert empty == ""
+        columns = ["CONSTRAINT", "KEY", "VALUE", "NOW", "RUNNING", "STARTS", "WAITING", "OPENS"]
+        assert head.split() == columns
+        assert [row.split() for row in rows] == [
+            ["per-host", "argument.host", "example.org", "concurrency", "1", "of", "1", "1"],
+            ["steady", "passes", "1", "of", "50", "in", "60", "s", "1"],
+            ["tried-out", "paused", "(shadow)", "1"],
+        ]
+        code, out, err = await why(api, blocked, "--json")
+        assert (code, err) == (0, "")
+        (line,) = out.splitlines()
+        assert [v["code"] for v in json.loads(line)["verdicts"]] == ["constraint"]
+
+
+async def test_a_finished_job_is_over_and_has_no_table(api: Api) -> None:
+    job = await api.enqueue("work", delay=60)
+    await api.call("POST", f"/api/jobs/{job}/cancel")
+    code, out, _ = await why(api, job)
+    assert code == 0
+    assert out.splitlines()[1:] == [out.splitlines()[1]]
+    assert out.splitlines()[1].startswith("- It is over: canceled (cause: canceled) at ")
+
+
+async def test_a_key_value_of_others_does_not_drive_the_terminal(api: Api) -> None:
+    status, _ = await api.call(
+        "PUT",
+        "/api/constraints/c",
+        {"matcher": {"field": "name", "op": "exists"}, "key": "argument", "paused": True},
+    )
+    assert status == 201
+    job = await api.enqueue("work", "a\x1b[2Jb\u202e")
+    code, out, _ = await why(api, job)
+    assert code == 0
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    assert "(argument = a\\x1b[2Jb\\u202e): it is paused until somebody resumes it." in out
+
+
+async def test_an_unknown_job_has_its_exit_code(api: Api) -> None:
+    unknown = new_id()
+    code, out, err = await why(api, unknown)
+    assert (code, out) == (3, "")
+    assert f"no job {unknown}" in err
