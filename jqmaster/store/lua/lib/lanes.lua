@@ -82,14 +82,16 @@ local function home_of(head)
   return lane, #lane.keyed == 0 and own_gates(head) or nil
 end
 
--- As `home_of`, of a record that may be readable no further than to its lane; nil where not even that is, or the lane is gone.
+-- As `home_of`, of a record that may be readable no further than to its lane; nil where not even that is, or the lane is
+-- gone. Third, whether that is all of its gates.
 local function home_of_damaged(key)
   local head = beginning(key, HEAD_LENGTH - 1)
   if #head < HEAD_LENGTH then return nil end
   local lane = lane_by_id(hex(string.sub(head, LANE_AT, LANE_AT + 7)))
   if lane.is_lost then return nil end
   local whole = head_of(key)
-  return lane, #lane.keyed == 0 and whole ~= '' and own_gates(whole) or nil
+  if #lane.keyed > 0 then return lane, nil, true end
+  return lane, whole ~= '' and own_gates(whole) or nil, whole ~= ''
 end
 
 -- `jobs` counts the unfinished of a lane, `waiting` those of them that do not run.
@@ -339,7 +341,7 @@ end
 
 -- The first job of a lane as {score, id}, nil where it is empty.
 local function first_job(lane)
-  if lane.first ~= nil then return lane.first or nil end
+  if lane.first ~= nil and #lane.added == 0 then return lane.first or nil end
   if lane.member == '' and #lane.removed == 0 then
     -- It was empty: what was added is all there is.
     local score, id = nil, nil
@@ -394,7 +396,7 @@ local function place_lanes()
   end
   for _, item in ipairs(left) do
     local lane, index_key, gate_id = item[1], item[2], item[3]
-    if redis.call('EXISTS', index_key) == 0 then redis.call('SREM', tag .. 'waiters:' .. gate_id, 'L' .. lane.group .. lane.name) end
+    if redis.call('EXISTS', index_key) == 0 then waits_no_more(gate_id, 'L' .. lane.group .. lane.name) end
   end
   for _, lane in ipairs(emptied) do succeeded_by(lane, nil) end
 end
@@ -410,6 +412,12 @@ local function drop_lanes(lanes)
   for name, ids in pairs(names) do
     redis.call('ZREM', tag .. 'lanes:' .. name, unpack(ids))
     if redis.call('EXISTS', tag .. 'lanes:' .. name) == 0 then redis.call('SREM', tag .. 'names', name) end
+  end
+  for _, lane in ipairs(lanes) do
+    if redis.call('EXISTS', tag .. 'open:' .. lane.group) == 0 then
+      redis.call('SREM', tag .. 'open_groups:' .. lane.name, lane.group)
+      for _, gate_id in ipairs(lane.shared) do waits_no_more(gate_id, 'G' .. lane.group .. lane.name) end
+    end
   end
 end
 
