@@ -1,6 +1,8 @@
 from dataclasses import replace
 
+from jqmaster.domain.breaker import FAILURES_TO_OPEN
 from jqmaster.domain.ids import new_id
+from jqmaster.domain.verdict import Reach
 from jqmaster.domain.worker import Worker, WorkerSpec
 from jqmaster.runtime.fleet import SHORTEST_PAUSE_S, Fleet
 from tests.support.clock import ManualClock
@@ -112,3 +114,17 @@ def test_names_without_ready_jobs_are_passed_by() -> None:
     other = replace(worker(), spec=replace(one.spec, names=("c",)))
     fleet, _ = fleet_of(one, other)
     assert {c.worker_id for c in fleet.candidates({("a", "b")})} == {other.id}
+
+
+def test_what_the_leader_knows_of_each_worker_can_be_asked() -> None:
+    plain, troubled = worker(), worker()
+    fleet, clock = fleet_of(plain, troubled)
+    member = fleet.get(troubled.id)
+    assert member
+    member.pause(clock.monotonic_s(), 2.5)
+    member.unknown_names = frozenset({"b"})
+    for _ in range(FAILURES_TO_OPEN):
+        member.breaker.failed(clock.monotonic_s())
+    assert fleet.reach() == {plain.id: Reach(), troubled.id: Reach("open", 2500, frozenset({"b"}))}
+    clock.jump(2.5)
+    assert fleet.reach()[troubled.id] == Reach("half_open", 0, frozenset({"b"}))
