@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
-from jqmaster.store.codec import HEAD_SIZE
+from jqmaster.store.codec import GATE_BYTES, HEAD_SIZE
 from jqmaster.store.jobs import Claim, NotClaimed
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
 
@@ -228,6 +228,8 @@ DAMAGES = (
 async def damage(world: StoreWorld, job_id: str, how: str) -> None:
     redis, key = world.shard.client.redis, world.shard.keys.job(job_id)
     record = await redis.get(key)
+    gates_at = HEAD_SIZE + 1 + record[HEAD_SIZE]
+    extras_at = gates_at + 1 + GATE_BYTES * record[gates_at]
     match how:
         case "gone":
             await redis.delete(key)
@@ -239,7 +241,12 @@ async def damage(world: StoreWorld, job_id: str, how: str) -> None:
         case "version":
             await redis.setrange(key, 0, b"\x63")
         case _:
-            cut = {"no name": 136, "half a name": 139, "no extras length": 142, "no argument": 145}[how]
+            cut = {
+                "no name": HEAD_SIZE,
+                "half a name": HEAD_SIZE + 3,
+                "no extras length": extras_at + 1,
+                "no argument": extras_at + 4,
+            }[how]
             await redis.set(key, record[:cut])
 
 
@@ -263,7 +270,7 @@ async def test_a_damaged_record_hurts_only_itself(world: StoreWorld, how: str) -
 async def test_extras_that_cannot_be_read_hurt_only_their_job(world: StoreWorld) -> None:
     bad, good = await world.enqueue(tags=("t",)), await world.enqueue()
     redis, k = world.shard.client.redis, world.shard.keys
-    await redis.setrange(k.job(bad), HEAD_SIZE + 1 + len("work") + 4, b"\xc1")
+    await redis.setrange(k.job(bad), HEAD_SIZE + 1 + len("work") + 1 + 4, b"\xc1")
     worker = await world.worker()
     claim = await world.jobs.claim(world.epoch, worker, ["work"], 10)
     assert isinstance(claim, Claim)

@@ -12,6 +12,8 @@ from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 
 LANE = bytes(range(8))
+# As scripts write them: none, in the lane, two.
+GATES = (codec.NO_GATES, codec.GATES_IN_LANE, b"\x02" + bytes(range(2 * codec.GATE_BYTES)))
 INT64 = st.integers(-(2**63), 2**63 - 1)
 NAMES = st.text("abcXYZ019_.:/-", min_size=1, max_size=200)
 TEXT = st.text(max_size=20)
@@ -31,18 +33,24 @@ HEADS = st.tuples(
 )  # fmt: skip
 
 
-def record_of(spec: JobSpec, head: tuple[object, ...], state: JobState, cause: Cause) -> bytes:
-    flags, _, rest = codec.encode_new(spec, LANE)
-    whole = codec.HEAD.pack(codec.VERSION, codec.STATE_CODES[state], flags, cause, *head, 0, 0, 0, 0, 0, b"", b"")
-    return whole[:88] + rest
+def record_of(
+    spec: JobSpec, head: tuple[object, ...], state: JobState, cause: Cause, gates: bytes = codec.NO_GATES
+) -> bytes:
+    flags, _, rest = codec.encode_new(spec, gates)
+    whole = codec.HEAD.pack(
+        codec.VERSION, codec.STATE_CODES[state], flags, cause, *head, 0, 0, 0, 0, 0, b"", b""
+    )
+    return whole[:88] + rest[:40] + LANE + rest[48:]
 
 
 @pytest.mark.req("J2", "J3", "J4", "J5", "J6", "J7")
-@given(spec=SPECS, head=HEADS, state=st.sampled_from(JobState), cause=st.sampled_from(Cause))
+@given(
+    spec=SPECS, head=HEADS, state=st.sampled_from(JobState), cause=st.sampled_from(Cause), gates=st.sampled_from(GATES)
+)  # fmt: skip
 def test_what_is_encoded_is_decoded(
-    spec: JobSpec, head: tuple[object, ...], state: JobState, cause: Cause
+    spec: JobSpec, head: tuple[object, ...], state: JobState, cause: Cause, gates: bytes
 ) -> None:
-    record = record_of(spec, head, state, cause)
+    record = record_of(spec, head, state, cause, gates)
     job = codec.decode_job(spec.id, record)
     for name in ("name", "argument", "priority", "max_retry", "keep_result", "timeout_ms", "retry", "rerun_lost",
                  "tags", "headers"):  # fmt: skip
@@ -66,7 +74,7 @@ def test_what_is_encoded_is_decoded(
 @given(one=SPECS, other=SPECS)
 def test_digests_are_equal_where_requests_are(one: JobSpec, other: JobSpec) -> None:
     same = all(getattr(one, f.name) == getattr(other, f.name) for f in fields(JobSpec))
-    assert (codec.encode_new(one, LANE)[1] == codec.encode_new(other, LANE)[1]) is same
+    assert (codec.encode_new(one)[1] == codec.encode_new(other, GATES[2])[1]) is same
 
 
 @given(spec=SPECS, cut=st.integers(0, 400))
@@ -86,7 +94,9 @@ def test_a_record_that_was_cut_short_is_damaged_or_lacks_argument_alone(spec: Jo
     garbage=st.binary(max_size=400), head=st.binary(min_size=134, max_size=134), extras=st.binary(max_size=60)
 )
 def test_hostile_bytes_are_damaged_and_nothing_worse(garbage: bytes, head: bytes, extras: bytes) -> None:
-    plausible = bytes((codec.VERSION, 2)) + head + b"\x01n" + struct.pack(">I", len(extras)) + extras + b"\xc0"
+    plausible = (
+        bytes((codec.VERSION, 2)) + head + b"\x01n\x00" + struct.pack(">I", len(extras)) + extras + b"\xc0"
+    )
     for record in (garbage, bytes((codec.VERSION,)) + garbage, plausible, plausible[:138] + garbage):
         for read in (
             lambda r: codec.decode_job("j", r), codec.decode_claimed, lambda r: codec.head_length("j", r),
@@ -110,7 +120,9 @@ def test_hostile_bytes_are_damaged_and_nothing_worse(garbage: bytes, head: bytes
 def test_extras_of_the_wrong_shape_are_damaged(extras: object) -> None:
     packed = msgpack.packb(extras)
     record = (
-        codec.HEAD.pack(codec.VERSION, 2, *[0] * 11, b"", b"", *[0] * 5, b"", b"") + b"\x01n" + struct.pack(">I", len(packed))
+        codec.HEAD.pack(codec.VERSION, 2, *[0] * 11, b"", b"", *[0] * 5, b"", b"")
+        + b"\x01n"
+        + struct.pack(">I", len(packed))
     )
     for read in (lambda r: codec.decode_job("j", r), codec.decode_claimed):
         with pytest.raises(DamagedError):

@@ -103,7 +103,7 @@ async def test_a_lane_that_went_with_a_damaged_job_does_not_come_back(
     limited: ConstrainedWorld, how: str
 ) -> None:
     world = limited.world
-    await limited.limit(key="name", max_backlog=1)
+    await limited.limit(key="name", max_backlog=1, fair=True)
     bad = await limited.enqueue(delay_ms=1)
     await damage(world, bad, how)
     world.pass_ms(1)

@@ -43,7 +43,11 @@ def constraint(
 
 
 def override(
-    value: object, *, concurrency: int | None = None, rate: tuple[int, int] | None = None, paused: bool = False
+    value: object,
+    *,
+    concurrency: int | None = None,
+    rate: tuple[int, int] | None = None,
+    paused: bool = False,
 ) -> Override:
     return Override(value, Limits(concurrency, Rate(*rate) if rate else None, paused))
 
@@ -85,7 +89,9 @@ class ConstrainedWorld:
             assert await self.change(one.name, one)
         await self.follow_up()
 
-    async def limit(self, name: str = "limit", matcher: Mapping[str, Any] = EVERY_JOB, **fields: Any) -> Constraint:
+    async def limit(
+        self, name: str = "limit", matcher: Mapping[str, Any] = EVERY_JOB, **fields: Any
+    ) -> Constraint:
         one = constraint(name, matcher, **fields)
         await self.put(one)
         return one
@@ -142,9 +148,7 @@ class ConstrainedWorld:
         return [spec.id for spec in specs]
 
     async def push(self, specs: list[JobSpec], *, is_whole: bool = False) -> list[Accepted | BacklogFull]:
-        return await self.rules.under(
-            lambda rules: self.world.jobs.enqueue(specs, rules, is_whole=is_whole)
-        )
+        return await self.rules.under(lambda rules: self.world.jobs.enqueue(specs, rules, is_whole=is_whole))
 
     async def claim_once(self, worker_id: str, *names: str, limit: int = 100) -> Claim:
         await self.rules.reload()

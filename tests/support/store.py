@@ -1,7 +1,7 @@
 """A shard under test: seeding and reading it in terms of jobs, not of keys."""
 
 import contextlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
@@ -131,6 +131,7 @@ class StoreWorld:
         """What the leader does once a minute."""
         async for lanes in self.rule_store.lane_pages():
             assert await self.rule_store.prune(self.epoch, lanes)
+        assert await self.rule_store.prune_gates(self.epoch) is not None
 
     async def score(self, key: str, member: str) -> float | None:
         return await self.shard.client.redis.zscore(key, member)
@@ -194,7 +195,7 @@ class StoreWorld:
 
     async def _assert_counts(self) -> None:
         """Each lane counts its unfinished jobs, each gate those that wait behind it, and nothing stays of a lane or gate
-        that no job is of. Lanes without keys may stay until they are pruned."""
+        that no job is of. Lanes without keys, and gates without jobs, may stay until they are pruned."""
         redis, k = self.shard.client.redis, self.shard.keys
         found = [key async for key in redis.scan_iter(match=f"{k.tag}*", count=1000)]
         names = [key.decode().removeprefix(k.tag) for key in found]
@@ -202,6 +203,7 @@ class StoreWorld:
         unfinished: Counter[str] = Counter()
         waiting: Counter[str] = Counter()
         running: set[str] = set()
+        waiting_in: defaultdict[str, list[bytes]] = defaultdict(list)
         for job_id in [name.removeprefix("job:") for name in names if name.startswith("job:")]:
             job = await self._readable(job_id)
             if job and job_id not in damaged and job.state not in FINISHED:
@@ -209,37 +211,43 @@ class StoreWorld:
                 waiting[job.lane_id.hex()] += job.state is not JobState.RUNNING
                 if job.state is JobState.RUNNING:
                     running.add(job_id)
+                else:
+                    waiting_in[job.lane_id.hex()].append(await redis.get(k.job(job_id)))
         behind: Counter[str] = Counter()
         gates: set[str] = set()
         groups: set[str] = set()
+        surplus: Counter[str] = Counter()
         lanes = {name.removeprefix("lane:") for name in names if name.startswith("lane:")}
         assert set(unfinished) <= lanes
         for lane in lanes:
             stored = StoredLane.read(await redis.get(k.lane(lane)))
-            uncounted = self.never_counted_out[stored.name]
-            assert stored.jobs - uncounted == unfinished[lane], f"lane {lane}: {stored}"
-            assert unfinished[lane] or uncounted or not stored.keyed, (
-                f"nothing is in lane {lane} any more: {stored}"
-            )
+            if stored.name in self.never_counted_out:
+                surplus[stored.name] += stored.jobs - unfinished[lane]
+            else:
+                assert stored.jobs == unfinished[lane], f"lane {lane}: {stored}"
+                assert unfinished[lane] or not stored.keyed, f"nothing is in lane {lane} any more: {stored}"
             own = {
                 text[at : at + 24] for text in (stored.shared, stored.keyed) for at in range(0, len(text), 24)
             }
             for gate in own:
                 behind[gate] += waiting[lane]
+            # In a lane without keys each job brings its own gates along.
+            for record in [] if stored.keyed else waiting_in[lane]:
+                behind.update(own_gates(record))
             gates |= own
             groups.add(stored.group)
+        assert surplus == self.never_counted_out
         for name in names:
             kind, _, rest = name.partition(":")
             match kind:
                 case "gates":
                     scored = await redis.zrange(k.gates(rest), 0, -1, withscores=True)
                     counted = {gate.decode(): score for gate, score in scored}
-                    assert counted.keys() <= gates, f"{name} has gates of no lane"
                     assert {gate: score for gate, score in counted.items() if score} == {
-                        gate: behind[gate] for gate in gates if gate.startswith(rest) and behind[gate]
+                        gate: count for gate, count in behind.items() if gate.startswith(rest) and count
                     }
-                case "key_values":
-                    assert {gate.decode() for gate in await redis.hkeys(k.key_values(rest))} <= gates
+                    told = {gate.decode() for gate in await redis.hkeys(k.key_values(rest))}
+                    assert told <= counted.keys(), f"values of gates that {name} does not know"
                 case "slots":
                     assert {raw.decode() for raw in await redis.hkeys(k.slots(rest))} <= running
                 case "waiters":
@@ -254,6 +262,13 @@ class StoreWorld:
             return await self.jobs.get(job_id)
         except DamagedError:
             return None
+
+
+def own_gates(record: bytes) -> list[str]:
+    """The keyed gates that the job of a record brings along."""
+    at = codec.HEAD_SIZE + 1 + record[codec.HEAD_SIZE]
+    count = 0 if record[at : at + 1] == codec.GATES_IN_LANE else record[at]
+    return [record[at + 1 + 12 * n :][:12].hex() for n in range(count)]
 
 
 def unconstrained(name: str) -> Lane:
