@@ -36,6 +36,7 @@ from jqmaster.errors import (
     FieldError,
     InvalidError,
     NotFoundError,
+    OverloadedError,
     PreconditionFailedError,
     StoreUnavailableError,
 )
@@ -54,6 +55,10 @@ MAX_EXAMPLES: Final = 20
 # A preview reads no more jobs than this, and no longer.
 PREVIEW_MAX_JOBS: Final = 100_000
 PREVIEW_MAX_S: Final = 2.0
+# Whoever may look at constraints may ask for previews; they shall not keep the store from its work.
+MAX_PREVIEWS: Final = 2
+# They have a meaning of their own in a path.
+RESERVED_NAMES: Final = frozenset({".", "..", "preview"})
 # A larger document is not kept in the audit log, only how large it was.
 MAX_AUDITED_BYTES: Final = 16 * 1024
 
@@ -151,6 +156,7 @@ class ConstraintService:
         self._usage = usage
         self._clock = clock
         self._store_time_ms = store_time_ms
+        self._previews = 0
 
     # --- reading
 
@@ -240,12 +246,19 @@ class ConstraintService:
         return [constraint.name for constraint in rules.ruleset.matching(fields_of(job))]
 
     async def preview(self, matcher: object, key: object, limit: int) -> Preview:
-        """Which of the waiting jobs a constraint would apply to. Raises InvalidError."""
+        """Which of the waiting jobs a constraint would apply to. Raises InvalidError, OverloadedError."""
         try:
             parsed = parse_matcher(matcher)
         except MatcherError as error:
             raise _refused(("matcher", *error.loc), error.msg) from None
-        return await _Scan(self._store, self._usage, self._clock, limit).run(parsed, parse_key(key))
+        path = parse_key(key)
+        if self._previews >= MAX_PREVIEWS:
+            raise OverloadedError("other previews are under way", retry_after_s=PREVIEW_MAX_S)
+        self._previews += 1
+        try:
+            return await _Scan(self._store, self._usage, self._clock, limit).run(parsed, path)
+        finally:
+            self._previews -= 1
 
     # --- changing
 
@@ -445,6 +458,8 @@ class _Scan:
 
 def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
     """A constraint of a checked request: `fields` are those of the document. Raises InvalidError naming the rule."""
+    if name in RESERVED_NAMES:
+        raise _refused(("name",), "is a path of its own, and so no name")
     try:
         return Constraint(
             name=name,

@@ -1,15 +1,24 @@
 """Changes of constraints at the level of the service: incarnations, editions, and what happens in between."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from jqmaster.clock import SystemClock
 from jqmaster.domain.constraint import Constraint, Limits
-from jqmaster.errors import InvalidError, NotFoundError, PreconditionFailedError, StoreUnavailableError
+from jqmaster.errors import (
+    InvalidError,
+    NotFoundError,
+    OverloadedError,
+    PreconditionFailedError,
+    StoreUnavailableError,
+)
 from jqmaster.service.constraints import (
     ANYHOW,
+    MAX_PREVIEWS,
     MAX_REPEATS,
+    RESERVED_NAMES,
     AskedValue,
     ConstraintService,
     Precondition,
@@ -166,3 +175,18 @@ async def test_the_last_override_gone_leaves_a_constraint_that_is_open(service: 
     )
     stored = await service.put_value("c1", "a", Limits(), "me")
     assert (stored.constraint.overrides, stored.constraint.paused) == ((), False)
+
+
+async def test_there_are_few_previews_at_a_time(service: ConstraintService) -> None:
+    outcomes = await asyncio.gather(
+        *(service.preview(WORK, None, 1) for _ in range(MAX_PREVIEWS + 1)), return_exceptions=True
+    )
+    assert [type(outcome) for outcome in outcomes].count(OverloadedError) == 1
+    assert (await service.preview(WORK, None, 1)).is_exact
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
+def test_a_name_with_a_meaning_in_paths_is_refused(name: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        draft(name, concurrency=1)
+    assert caught.value.errors[0].loc == ("name",)
