@@ -342,7 +342,7 @@ class JobStore:
         """Takes claims whose records cannot be read out of the way; how many. None under a stale epoch."""
         k = self._keys
         count, has_opened = 0, False
-        without_lane: list[bytes] = []
+        untold: list[bytes] = []
         for start in range(0, len(job_ids), SET_ASIDE_PER_CALL):
             word, data = await self._client.run(
                 "set_aside",
@@ -352,10 +352,10 @@ class JobStore:
             if word != "ok":
                 return None
             count += data[0]
-            without_lane += data[1]
+            untold += data[1]
             has_opened = has_opened or bool(data[2])
-        for start in range(0, len(without_lane), MAX_PER_CALL):
-            opened = await self._free_slots(epoch, without_lane[start : start + MAX_PER_CALL])
+        for start in range(0, len(untold), MAX_PER_CALL):
+            opened = await self._free_slots(epoch, untold[start : start + MAX_PER_CALL])
             if opened is None:
                 return None
             has_opened = has_opened or opened

@@ -2,7 +2,7 @@
 -- Takes claims out of the way whose record cannot be read, so that they hold up neither the leader nor a worker's slot, nor what waits for theirs.
 -- KEYS epoch:string running:zset damaged:set workers:zset
 -- ARGV tag epoch [+ id]
--- REPLY ok:set aside,[id of each whose lane cannot be told: its slots are not freed],1 if jobs may start that could not before | stale_epoch
+-- REPLY ok:set aside,[id of each whose gates cannot be told: it may hold slots still],1 if jobs may start that could not before | stale_epoch
 -- CHECKS FIRST epoch, then that each is still claimed
 -- include lib/record.lua
 -- include lib/epoch.lua
@@ -13,7 +13,7 @@ tag = ARGV[1]
 local FIRST = 3
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
-local count, without_lane = 0, {}
+local count, untold = 0, {}
 local workers = redis.call('ZRANGE', workers_key, 0, -1)
 for i = FIRST, #ARGV do
   local id = ARGV[i]
@@ -21,15 +21,14 @@ for i = FIRST, #ARGV do
     redis.call('SADD', damaged_key, id)
     -- Who holds it stood in the record.
     for _, worker_id in ipairs(workers) do redis.call('SREM', tag .. 'claims:' .. worker_id, id) end
-    local lane, own = home_of_damaged(tag .. 'job:' .. id)
+    local lane, own, is_all = home_of_damaged(tag .. 'job:' .. id)
     if lane then
       lane_free(lane, own, id)
       lane_counts(lane, own, -1, 0)
-    else
-      without_lane[#without_lane + 1] = id
     end
+    if not is_all then untold[#untold + 1] = id end
     count = count + 1
   end
 end
 write_lanes(nil)
-return {'ok', count, without_lane, has_opened and 1 or 0}
+return {'ok', count, untold, has_opened and 1 or 0}
