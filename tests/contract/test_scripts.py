@@ -131,7 +131,7 @@ def test_states_and_flags_are_the_same_in_lua_and_python() -> None:
     heads = re.search(r"local HEAD_LENGTH, NAME_LENGTH_AT, NAME_AT = (\d+), (\d+), (\d+)", record)
     assert heads
     assert [int(n) for n in heads.groups()] == [codec.HEAD_SIZE, codec.HEAD_SIZE + 1, codec.HEAD_SIZE + 2]
-    assert codec.HEAD_SIZE == codec.HEAD.size
+    assert codec.HEAD.size == codec.HEAD_SIZE
     assert f"local VERSION = {codec.VERSION}\n" in record
     lanes = (STORE / "lua" / "lib" / "lanes.lua").read_text()
     # The last of the head's fields; its offset is counted from 1.

@@ -92,3 +92,21 @@ async def test_store_time_comes_with_the_fleet_in_production(world: StoreWorld) 
     assert one.id == worker
     assert 0 <= seconds - now_ms // 1000 <= 2
     assert 0 <= now_ms - one.last_seen_ms <= 2_000
+
+
+async def test_a_worker_that_fell_silent_is_forgotten_unless_it_holds_something(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    world.pass_ms(9_999)
+    forget = world.workers.forget_silent
+    async with world.unchanged():
+        assert await forget(world.epoch, worker, silent_ms=10_000) is False
+    world.pass_ms(1)
+    old = await world.reelect()
+    async with world.unchanged():
+        assert await forget(world.epoch, worker, silent_ms=10_000) is False
+        assert await forget(old, worker, silent_ms=10_000) is None
+    await world.jobs.settle_success(worker, [(job.job_id, job.token, b"")])
+    assert await forget(world.epoch, worker, silent_ms=10_000) is True
+    assert await world.workers.get(worker) is None
+    redis, k = world.shard.client.redis, world.shard.keys
+    assert not await redis.exists(k.worker(worker), k.workers, k.worker_urls)
