@@ -337,7 +337,6 @@ async def test_what_it_says_is_what_the_next_claims_do(
         {"key": "argument.b", "concurrency": rng.randint(1, 2)},
         {"concurrency": rng.randint(2, 6)},
         {"key": "argument.a", "rate": (rng.randint(1, 3), 60_000)},
-        {"key": "argument.b", "fair": True, "max_backlog": 1000},
         {"matcher": {"field": "name", "op": "eq", "value": "mail"}, "concurrency": rng.randint(1, 3)},
     ]
     chosen = rng.sample(range(len(kinds)), rng.randint(0, 3))
@@ -373,7 +372,12 @@ async def test_what_it_says_is_what_the_next_claims_do(
     while True:
         now = {job: {v.code: v for v in (await service.why(job)).verdicts} for job in waiting}
         taken = await limited.take(worker, *names, limit=1)
-        assert [job for job in waiting if "next" in now[job]] == taken, (chosen, now)
+        following = [job for job in waiting if "next" in now[job]]
+        if not following and taken and "ahead" in now[taken[0]]:
+            # It lay aside at a gate that is open again, behind another: who of the two goes first is not foretold.
+            assert getattr(now[taken[0]]["ahead"], "bound", None) is Bound.AT_LEAST, (chosen, now)
+        else:
+            assert following == taken, (chosen, now)
         for job in waiting:
             assert len({"next", "ahead", "constraint"} & now[job].keys()) >= 1
         if not taken:
