@@ -12,7 +12,7 @@ local now_ms, job_id, head_bytes, max_holders, max_lanes, is_keyed = time_ms(ARG
 tag = ARGV[2]
 local FIRST = 8
 -- Holders looked at in one call and at one gate, groups of lanes looked at for one gate or name, and waiting jobs.
-local MAX_HEADS, MAX_HELD, MAX_GROUPS, MAX_JOBS = 1000, 100, 200, 2000
+local MAX_HEADS, MAX_HELD, MAX_GROUPS, MAX_JOBS = 500, 100, 200, 500
 -- After every ID and every instant at which a lane was served.
 local LAST = '~'
 
