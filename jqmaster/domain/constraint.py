@@ -292,12 +292,21 @@ def keeps_counts(old: Constraint, new: Constraint) -> bool:
 
 
 def needs_rematch(old: Constraint | None, new: Constraint | None) -> bool:
-    """Whether jobs that were matched before `new` have to be matched again. What no longer limits needs not."""
+    """Whether jobs that were matched before `new` have to be matched again. What no longer limits needs not, unless
+    jobs stand in another order because of it."""
+    if _orders(old) != _orders(new):
+        return True
     if new is None or not new.enabled:
         return False
     if old is None or not keeps_counts(old, new) or old.matcher != new.matcher:
         return True
     return any(now and not before for before, now in zip(old.counted, new.counted, strict=True))
+
+
+def _orders(constraint: Constraint | None) -> bool:
+    return (
+        constraint is not None and constraint.enabled and constraint.fair and constraint.mode is Mode.ENFORCE
+    )
 
 
 # --- gates

@@ -3,6 +3,7 @@
 All methods raise StoreUnavailableError (nothing happened), OutcomeUnknownError (it may have) and DamagedError.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -31,8 +32,6 @@ GATES_PER_CALL: Final = 100
 # Enough of a record for all but its argument, in almost every case; longer headers cost one more read.
 HEAD_READ: Final = 1024
 
-# More than any backlog may be.
-UNBOUNDED: Final = 10**9
 FULL: Final = -2
 
 _T = TypeVar("_T")
@@ -211,9 +210,13 @@ class JobStore:
                 jobs += (
                     spec.id, table.number(lane), flags, _due(spec), spec.priority, spec.expires_at_ms or 0, digest, rest,
                 )  # fmt: skip
-            extra = 0 if not is_whole else len(specs) - len(chunk) if start == 0 else -UNBOUNDED
+            following = Counter[int]()
+            if is_whole and start == 0:
+                following.update(table.number(lane_of_spec(rules, spec)) for spec in specs[MAX_PER_CALL:])
+            push = "each" if not is_whole else "rest" if start else "whole"
             head: tuple[Arg, ...] = (
-                self._shard.now_arg, k.tag, self._shard.wake_channel, rules.edition, int(is_whole), extra, table.packed(),
+                self._shard.now_arg, k.tag, self._shard.wake_channel, rules.edition, push,
+                codec.pack(list(following.items())), table.packed(),
             )  # fmt: skip
             calls.append(Call(load("enqueue"), (k.scheduled, k.expiring, k.rules), (*head, *jobs)))
         return calls

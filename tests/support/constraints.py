@@ -1,7 +1,7 @@
 """Constraints under test: made, changed and followed up as a leader does it, and read back without the code under test."""
 
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,8 +59,9 @@ class Structures:
     slots: dict[str, dict[str, str]]
     starts: dict[str, dict[str, int]]
     waiting: dict[str, int]
+    lanes: dict[str, StoredLane]
+    # Unfinished jobs of each lane that has any.
     lane_jobs: dict[str, int]
-    gates_of_lane: dict[str, tuple[str, ...]]
 
 
 class ConstrainedWorld:
@@ -177,14 +178,9 @@ class ConstrainedWorld:
 
     # --- reading the shard itself
 
-    async def _scan(self, prefix: str) -> AsyncIterator[tuple[str, str]]:
-        redis = self.world.shard.client.redis
-        async for raw in redis.scan_iter(match=f"{prefix}*", count=1000):
-            yield raw.decode(), raw.decode().removeprefix(prefix)
-
     async def structures(self) -> Structures:
         redis, k = self.world.shard.client.redis, self.world.shard.keys
-        slots, starts, waiting, lane_jobs, gates_of_lane = {}, {}, {}, {}, {}
+        slots, starts, waiting, lanes = {}, {}, {}, {}
         keys = sorted([raw async for raw in redis.scan_iter(match=f"{k.tag}*", count=5000)])
         for raw in keys:
             key = raw.decode()
@@ -198,11 +194,19 @@ class ConstrainedWorld:
                 for gate, count in await redis.zrange(key, 0, -1, withscores=True):
                     waiting[gate.decode()] = int(count)
             elif key.startswith(k.lane_prefix):
-                stored = StoredLane.read(await redis.get(key))
-                lane, text = key.removeprefix(k.lane_prefix), stored.shared + stored.keyed
-                lane_jobs[lane] = stored.jobs
-                gates_of_lane[lane] = tuple(text[at : at + 24] for at in range(0, len(text), 24))
-        return Structures(slots, starts, waiting, lane_jobs, gates_of_lane)
+                lanes[key.removeprefix(k.lane_prefix)] = StoredLane.read(await redis.get(key))
+        lane_jobs = {lane: stored.jobs for lane, stored in lanes.items() if stored.jobs}
+        return Structures(slots, starts, waiting, lanes, lane_jobs)
+
+    async def gates_of(self, job_id: str, lanes: Mapping[str, StoredLane]) -> list[str]:
+        """The gates that the store will have this job pass: those of its lane, and those that its record brings along."""
+        record = await self.world.shard.client.redis.get(self.world.shard.keys.job(job_id))
+        lane = lanes[record[128:136].hex()]
+        text = lane.shared + lane.keyed
+        at = 137 + record[136]
+        if not lane.keyed and record[at] != 255:
+            text += record[at + 1 : at + 1 + record[at] * 12].hex()
+        return [text[n : n + 24] for n in range(0, len(text), 24)]
 
     async def slots(self, one: Constraint) -> dict[str, set[str]]:
         """Job IDs by gate; gates without any are left out."""

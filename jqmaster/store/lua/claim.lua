@@ -42,16 +42,22 @@ local function put_in(item)
   table.insert(queue, low, item)
 end
 
-local groups = {}
-local function put_lane_in(lane)
-  local group = groups[lane.group]
-  if group then put_in({score = lane.score, order = lane.member, lane_id = lane.id, group = group}) end
-end
-
+local groups, closed_groups, is_asked_for = {}, {}, {}
 local lanes_per_group = math.min(limit, MAX_LANES) + 1
 local lanes_read, is_cut_short = 0, false
+local function put_lane_in(lane)
+  local group = groups[lane.group]
+  if group then
+    put_in({score = lane.score, order = lane.member, lane_id = lane.id, group = group})
+  elseif is_asked_for[lane.name] and lane.edition == tonumber(edition) and not closed_groups[lane.group] then
+    -- Nothing of its group was open when the groups were read: the next call finds it.
+    is_cut_short = true
+  end
+end
+
 for i = FIRST, #ARGV do
   local name = ARGV[i]
+  is_asked_for[name] = true
   for _, group_id in ipairs(redis.call('SMEMBERS', tag .. 'open_groups:' .. name)) do
     local open = redis.call('ZRANGE', tag .. 'open:' .. group_id, 0, math.max(1, math.min(lanes_per_group, MAX_LANES - lanes_read)) - 1, 'WITHSCORES')
     lanes_read = lanes_read + #open / 2
@@ -63,12 +69,16 @@ for i = FIRST, #ARGV do
       local closed_by = closed_gate(first.shared, now_ms)
       if closed_by then
         close_group(group_id, name, closed_by)
+        closed_groups[group_id] = true
       else
-        local group = {id = group_id, name = name, shared = first.shared, left = #open / 2,
-          is_cut = #open / 2 < redis.call('ZCARD', tag .. 'open:' .. group_id)}
+        local group = {id = group_id, name = name, shared = first.shared}
         groups[group_id] = group
         for at = 1, #open, 2 do
-          queue[#queue + 1] = {score = tonumber(open[at + 1]), order = open[at], lane_id = string.sub(open[at], -ID_LENGTH), group = group, is_listed = true}
+          queue[#queue + 1] = {score = tonumber(open[at + 1]), order = open[at], lane_id = string.sub(open[at], -ID_LENGTH), group = group}
+        end
+        if #open / 2 < redis.call('ZCARD', tag .. 'open:' .. group_id) then
+          -- What follows was not read, and may come before anything that follows here.
+          queue[#queue + 1] = {score = tonumber(open[#open]), order = open[#open - 1] .. '~', group = group, is_end = true}
         end
       end
     end
@@ -124,7 +134,7 @@ local function use_room(gate_ids, taken)
       gate.shadow_room = math.max(0, gate.shadow_room - taken)
       if delayed > 0 then shadowed[gate.cid] = (shadowed[gate.cid] or 0) + delayed end
     else
-      gate.room = gate.room - taken
+      gate.room, gate.taken = gate.room - taken, (gate.taken or 0) + taken
     end
   end
 end
@@ -165,7 +175,13 @@ local function put_aside(base, own, closed_by, score, id)
   if lane.is_lost then
     lane_made(lane_id, base.name, base.edition, base.group, base.shared, own)
     lane.at = closed_by.id
-    closes(closed_by, 'L' .. base.group .. base.name)
+  end
+  if lane.at ~= '' and not lane.stays then
+    local lies_at = gate_of(lane.at, now_ms)
+    if lies_at.room <= 0 then
+      closes(lies_at, 'L' .. base.group .. base.name)
+      lane.stays = true
+    end
   end
   redis.call('SETRANGE', job_prefix .. id, LANE_AT - 1, lane_bytes(lane))
   lane_counts(base, own, -1, -1)
@@ -262,12 +278,12 @@ end
 
 while #queue > 0 and has_time_left() do
   local item = table.remove(queue)
-  if not item.group.is_closed then serve(item) end
-  if item.is_listed then item.group.left = item.group.left - 1 end
-  if item.group.is_cut and item.group.left == 0 and not item.group.is_closed then
-    -- What follows in this group was not read, and may come before the others' next.
-    is_cut_short = true
-    break
+  if not item.group.is_closed then
+    if item.is_end then
+      is_cut_short = true
+      break
+    end
+    serve(item)
   end
 end
 local is_exhausted = 0
@@ -308,5 +324,8 @@ for _, list in pairs(passing) do pass_gates(list.gate_ids, list.holders, list.be
 for cid, list in pairs(served) do redis.call('HSET', tag .. 'served:' .. cid, unpack(list)) end
 if served_stamp then redis.call('SET', tag .. 'served_stamp', string.format('%.0f', served_stamp)) end
 for cid, delayed in pairs(shadowed) do redis.call('HINCRBY', tag .. 'shadowed', cid, delayed) end
+has_opened = false
 write_lanes(nil)
+-- What came back only now was not looked at.
+if has_opened then is_exhausted = 0 end
 return {'ok', now_ms, busy + count, first_fence, passed_over, is_exhausted, next_opening_ms and math.max(0, next_opening_ms - now_ms) or -1, claimed}

@@ -1,7 +1,7 @@
 #!lua
 -- Accepts new jobs, each by itself: a repeat of an accepted one changes nothing that anyone can see.
 -- KEYS scheduled:zset expiring:zset rules:hash
--- ARGV now_ms tag wake_channel(empty: nobody to wake) edition is_whole(1: a backlog that is full refuses all) extra(jobs of the same push that follow in further calls) lanes(MessagePack: [[id,name,group,shared gates,keyed gates,[texts of their key values],base lane,keyed gates in bytes]]) [+ id lane(its number, from 1) flags due(empty: now, +ms: after that, ms: at that) priority expires_at_ms(0: never) digest rest_of_record]
+-- ARGV now_ms tag wake_channel(empty: nobody to wake) edition push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in) following(MessagePack: [[lane, jobs of the same push that follow in further calls]]) lanes(MessagePack: [[id,name,group,shared gates,keyed gates,[texts of their key values],base lane,keyed gates in bytes]]) [+ id lane(its number, from 1) flags due(empty: now, +ms: after that, ms: at that) priority expires_at_ms(0: never) digest rest_of_record]
 -- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full],gate whose backlog is full(empty: none) | stale_rules
 -- CHECKS FIRST the edition of the rules; whether each ID is taken, and by what; how much waits behind each gate
 -- include lib/time.lua
@@ -10,7 +10,7 @@
 local scheduled_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, wake_channel, edition = time_ms(ARGV[1]), ARGV[3], ARGV[4]
 tag = ARGV[2]
-local is_whole, extra, definitions = ARGV[5] == '1', tonumber(ARGV[6]), cmsgpack.unpack(ARGV[7])
+local push, following, definitions = ARGV[5], cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
 local job_prefix = tag .. 'job:'
 local FIRST, WIDTH = 8, 8
 
@@ -38,7 +38,7 @@ local backlogs = {}  -- of each lane, the gates that bound it
 local function bounding_gates(number)
   if not backlogs[number] then
     local list = {}
-    for at = 4, 5 do
+    for at = 4, push == 'rest' and 3 or 5 do
       for _, gate_id in ipairs(gates_in(definitions[number][at])) do
         local limits = limits_of(string.sub(gate_id, 1, CID_LENGTH))
         if backlog_room(gate_id) and not limits.is_shadow then list[#list + 1] = gate_id end
@@ -49,7 +49,10 @@ local function bounding_gates(number)
   return backlogs[number]
 end
 
-local status, seen = {}, {}
+for _, item in ipairs(following) do
+  for _, gate_id in ipairs(bounding_gates(item[1])) do rooms[gate_id] = rooms[gate_id] - item[2] end
+end
+local status, seen, is_new = {}, {}, false
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   status[i] = 1
@@ -61,8 +64,9 @@ for i = 1, count do
     status[i] = digest == ARGV[at + 6] and 0 or -1
   else
     local gates = bounding_gates(tonumber(ARGV[at + 1]))
+    is_new = true
     for _, gate_id in ipairs(gates) do
-      if rooms[gate_id] - extra <= 0 then
+      if rooms[gate_id] <= 0 then
         status[i], full_gate = -2, gate_id
       end
     end
@@ -72,7 +76,15 @@ for i = 1, count do
     end
   end
 end
-if is_whole and full_gate ~= '' then
+-- Where all of these are known, the push was let in before.
+if push == 'whole' and is_new then
+  for _, item in ipairs(following) do
+    for _, gate_id in ipairs(bounding_gates(item[1])) do
+      if rooms[gate_id] < 0 then full_gate = gate_id end
+    end
+  end
+end
+if push == 'whole' and full_gate ~= '' then
   for i = 1, count do status[i] = -2 end
   return {'ok', now_ms, status, full_gate}
 end

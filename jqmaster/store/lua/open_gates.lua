@@ -21,5 +21,7 @@ for _, gate_id in ipairs(due) do
   open_gate(gate_id)
 end
 for i = FIRST, #ARGV do open_gate(ARGV[i]) end
+-- Whatever lay there may have come back already, by the claim of another name.
+if #due > 0 then has_opened = true end
 local next_due = redis.call('ZRANGE', gates_due_key, 0, 0, 'WITHSCORES')
 return {'ok', #due, next_due[2] and math.max(0, tonumber(next_due[2]) - now_ms) or -1, has_opened and 1 or 0}

@@ -189,7 +189,7 @@ end
 local function gate_of(id, now_ms)
   local gate = known_gates[id]
   if gate then return gate end
-  gate = {id = id, cid = string.sub(id, 1, CID_LENGTH), room = NO_ROOM_LIMIT}
+  gate = {id = id, cid = string.sub(id, 1, CID_LENGTH), room = NO_ROOM_LIMIT, now_ms = now_ms}
   known_gates[id] = gate
   local limits = limits_of(gate.cid)
   if not limits then return gate end
@@ -242,13 +242,29 @@ local function closed_gate(ids, now_ms)
   return nil
 end
 
-local function closes(gate, waiter)
-  redis.call('SADD', tag .. 'waiters:' .. gate.id, waiter)
-  redis.call('SADD', tag .. 'closed', gate.id)
+-- What this script let through took the room: by time, it comes back when the start ends its period that is too many.
+local function reckon_due(gate)
+  local starts = gate.starts + gate.taken
+  if gate.is_paused or starts < gate.rate_limit then return end
+  local oldest_ms = gate.now_ms
+  if starts - gate.rate_limit < gate.starts then
+    oldest_ms = tonumber(redis.call('ZRANGEBYSCORE', tag .. 'starts:' .. gate.id, gate.now_ms - gate.period_ms, '+inf', 'WITHSCORES', 'LIMIT', starts - gate.rate_limit, 1)[2])
+  end
+  gate.due_ms = math.max(gate.held_until_ms or 0, oldest_ms + gate.period_ms + 1)
+end
+
+local function opens_later(gate)
+  if gate.taken and gate.rate_limit then reckon_due(gate) end
   if gate.due_ms then
     redis.call('ZADD', tag .. 'gates_due', gate.due_ms, gate.id)
     next_opening_ms = math.min(next_opening_ms or gate.due_ms, gate.due_ms)
   end
+end
+
+local function closes(gate, waiter)
+  redis.call('SADD', tag .. 'waiters:' .. gate.id, waiter)
+  redis.call('SADD', tag .. 'closed', gate.id)
+  opens_later(gate)
 end
 
 -- Nothing lies at this gate any more.
@@ -300,11 +316,17 @@ local function open_gate(gate_id)
   return came_back
 end
 
--- A lane that was open is so no more: whom it stood for at its other gates comes next.
+-- A lane that was open is so no more, or comes later: whom it stood for at its other gates comes next. At a gate that is
+-- known to be closed they stay until it opens.
 local function succeeded_by(lane, except_gate_id)
   local came_back = {}
   for _, gate_id in ipairs(closed_among(lane.keyed)) do
-    if gate_id ~= except_gate_id then came_back[#came_back + 1] = unpark_first(gate_id, lane.group, lane.name) end
+    local gate = known_gates[gate_id]
+    if gate and gate.room <= 0 then
+      if gate_id ~= except_gate_id then opens_later(gate) end
+    else
+      came_back[#came_back + 1] = unpark_first(gate_id, lane.group, lane.name)
+    end
   end
   return came_back
 end
@@ -365,9 +387,11 @@ local function may_come_first(lane)
   return false
 end
 
--- Puts changed lanes where their first jobs belong.
+-- Puts changed lanes where their first jobs belong. A lane that lies at a gate and now comes before where it lay may
+-- come before the one that is open for it: it is open as well, and the next claim looks at it. Where an open one falls
+-- behind, those that it is open for may come before it.
 local function place_lanes()
-  local leaving, coming, opening, emptied, left = {}, {}, {}, {}, {}
+  local leaving, coming, opening, fallen, left = {}, {}, {}, {}, {}
   for _, lane in ipairs(changed_lanes) do
     if may_come_first(lane) then
       local first = first_job(lane)
@@ -375,15 +399,22 @@ local function place_lanes()
       local score, member = lane.score, ''
       if first then score, member = first[1], order_of(lane, first[2]) .. lane.id end
       if score ~= lane.score or member ~= lane.member then
-        if lane.member ~= '' then table.insert(gathered(leaving, index_key), lane.member) end
+        local comes_sooner = first and (score < lane.score or (score == lane.score and member < lane.member))
+        if lane.member ~= '' then
+          table.insert(gathered(leaving, index_key), lane.member)
+          if lane.at == '' then
+            if not comes_sooner then fallen[#fallen + 1] = lane end
+          elseif not first or (comes_sooner and not lane.stays) then
+            left[#left + 1] = {lane, index_key, lane.at}
+            lane.at, index_key = '', tag .. 'open:' .. lane.group
+            has_opened = has_opened or first ~= nil
+          end
+        end
         if first then
           local list = gathered(coming, index_key)
           list[#list + 1] = score
           list[#list + 1] = member
           if lane.at == '' then gathered(opening, lane.name)[lane.group] = true end
-        else
-          if lane.at == '' then emptied[#emptied + 1] = lane else left[#left + 1] = {lane, index_key, lane.at} end
-          lane.at = ''
         end
         lane.score, lane.member, lane.is_placed = score, member, true
       end
@@ -398,7 +429,7 @@ local function place_lanes()
     local lane, index_key, gate_id = item[1], item[2], item[3]
     if redis.call('EXISTS', index_key) == 0 then waits_no_more(gate_id, 'L' .. lane.group .. lane.name) end
   end
-  for _, lane in ipairs(emptied) do succeeded_by(lane, nil) end
+  for _, lane in ipairs(fallen) do succeeded_by(lane, nil) end
 end
 
 -- Lanes with keys come in any number and go with their last job; the others are few, and the leader removes them.
