@@ -92,7 +92,7 @@ class Master:
             result_grace_ms=round(settings.result_grace_s * 1000),
         )
         self._workers = WorkerStore(shard, **lease)
-        self._rule_store = RuleStore(shard, self._jobs)
+        self._rule_store = RuleStore(shard)
         self._rules = RuleCache(self._rule_store)
         self._fleet = Fleet(clock, stale_ms=round(settings.worker_stale_s * 1000))
         self._dispatcher: Dispatcher | None = None

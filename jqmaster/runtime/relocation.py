@@ -3,7 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from jqmaster.store.jobs import MAX_PER_CALL
 from jqmaster.store.rules import LANES_PER_READ, OldLane, Rules, RuleStore
@@ -11,6 +11,9 @@ from jqmaster.store.rules import LANES_PER_READ, OldLane, Rules, RuleStore
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+
+# Enough to match some while the store moves others.
+JOBS_PER_STEP: Final = 4 * MAX_PER_CALL
 
 
 class StaleLeadership(Exception):  # noqa: N818 - an everyday outcome
@@ -51,7 +54,7 @@ class Relocation:
 
     async def _empty_some(self) -> int:
         lanes = [self._left.popleft() for _ in range(min(LANES_PER_READ, len(self._left)))]
-        count = MAX_PER_CALL // len(lanes)
+        count = max(1, JOBS_PER_STEP // len(lanes))
         found: dict[str, OldLane] = {}
         unfinished = []
         for lane, ids in zip(lanes, await self._store.ready_in(lanes, count), strict=True):

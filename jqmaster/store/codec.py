@@ -26,8 +26,9 @@ The extras are a MessagePack array `[tags, headers, retry]`, or nothing where al
 import hashlib
 import struct
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgpack
 
@@ -71,6 +72,7 @@ _UNREADABLE: Final = (
 )  # fmt: skip
 _EDITABLE: Final = struct.Struct(">iIqqq")
 _DUE: Final = struct.Struct(">Bqq")
+_MATCHED: Final = struct.Struct(">iIq")
 _U32: Final = struct.Struct(">I")
 _I64: Final = struct.Struct(">q")
 _PACKER: Final = msgpack.Packer(autoreset=True)
@@ -114,8 +116,10 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[int, bytes, byte
         -1 if spec.delay_ms is None else spec.delay_ms,
     )
     digest = hashlib.blake2b(editable + due + rest, digest_size=8).digest()
-    return flags, digest, b"".join(
-        (editable, digest, _NO_LANE, bytes((len(name),)), name, gates, rest[len(name) :])
+    return (
+        flags,
+        digest,
+        b"".join((editable, digest, _NO_LANE, bytes((len(name),)), name, gates, rest[len(name) :])),
     )
 
 
@@ -239,6 +243,44 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
         )
     except _UNREADABLE as exc:
         raise DamagedError("the record of a claimed job cannot be read") from exc
+
+
+class MatchedRecord(NamedTuple):
+    """What matching again needs of a record."""
+
+    lane_id: bytes
+    name: str
+    priority: int
+    max_retry: int
+    timeout_ms: int
+    keep_result: bool
+    tags: tuple[str, ...]
+    headers: Mapping[str, str]
+    argument: bytes
+
+
+def decode_matched(record: bytes) -> MatchedRecord:
+    """Of a whole record; of a beginning the argument may be cut off. Raises DamagedError."""
+    try:
+        name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
+        gates_end = _gates_end(record, name_end)
+        extras_end = gates_end + 4 + _U32.unpack_from(record, gates_end)[0]
+        extras = record[gates_end + 4 : extras_end]
+        tags, headers, _ = _decode_extras(extras) if extras else ((), {}, None)
+        priority, max_retry, timeout_ms = _MATCHED.unpack_from(record, 88)
+        return MatchedRecord(
+            record[128:136],
+            record[HEAD_SIZE + 1 : name_end].decode(),
+            priority,
+            max_retry,
+            timeout_ms,
+            bool(record[2] & FLAG_KEEP_RESULT),
+            tags,
+            headers,
+            record[extras_end:],
+        )
+    except _UNREADABLE as exc:
+        raise DamagedError("the record of a job cannot be read") from exc
 
 
 def head_length(job_id: str, record: bytes) -> int:

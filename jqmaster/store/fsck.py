@@ -13,6 +13,7 @@ from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
+from jqmaster.store.rules import decode_constraint
 
 PAGE: Final = 200
 _HEAD_BYTES: Final = 64 * 1024
@@ -40,6 +41,8 @@ async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
         for job_id in job_ids:
             if job_id not in told:
                 yield Finding("damaged", keys.job(job_id), "was set aside as damaged; delete it")
+    async for finding in checker.check_constraints():
+        yield finding
     async for finding in checker.check_lanes():
         yield finding
 
@@ -152,6 +155,14 @@ class _Checker:
             if job.state is JobState.READY
             else self._keys.index(job.state)
         )
+
+    async def check_constraints(self) -> AsyncIterator[Finding]:
+        flat = await self._client.command("HGETALL", self._keys.constraints)
+        for n in range(0, len(flat), 2):
+            try:
+                decode_constraint(flat[n].decode(), flat[n + 1])
+            except DamagedError as exc:
+                yield Finding("constraint", self._keys.constraints, exc.detail)
 
     async def check_lanes(self) -> AsyncIterator[Finding]:
         k = self._keys

@@ -68,16 +68,15 @@ class Inspector:
 
     async def counts(self) -> dict[JobState, int]:
         """Jobs by state."""
-        lanes = await self._lanes(await self._names())
         plain = [state for state in JobState if state is not JobState.READY]
         replies = await self._client.pipeline(
             [
                 *(("ZCARD", self._keys.index(state)) for state in plain),
-                *(("ZCARD", self._keys.ready(lane)) for lane in lanes),
+                ("HVALS", self._keys.ready_counts),
             ]
         )
         counts = dict(zip(plain, replies, strict=False))
-        return {state: counts.get(state, sum(replies[len(plain) :])) for state in JobState}
+        return {state: counts.get(state, sum(map(int, replies[-1]))) for state in JobState}
 
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None

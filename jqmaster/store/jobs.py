@@ -527,7 +527,8 @@ class JobStore:
                 k.tag,
                 job.id,
                 self._shard.wake_channel,
-                rules.edition, LaneTable(lane).packed(),
+                rules.edition,
+                LaneTable(lane).packed(),
                 entry,
             ),
         )

@@ -37,6 +37,7 @@ class Keys:
         self.slots_prefix = f"{t}slots:"
         self.starts_prefix = f"{t}starts:"
         self.names = f"{t}names"
+        self.ready_counts = f"{t}ready_counts"
         self.rules = f"{t}rules"
         self.constraints = f"{t}constraints"
         self.reopened = f"{t}reopened"
@@ -167,6 +168,7 @@ KEYS: tuple[KeyInfo, ...] = (
         "ready jobs of a lane; score: priority; oldest ID first within",
     ),
     KeyInfo("names", "set", "while not empty", "names that have lanes"),
+    KeyInfo("ready_counts", "hash", "while not empty", "by name: how many jobs are ready"),
     KeyInfo(
         "lane:{lane}",
         "string",

@@ -21,7 +21,7 @@ def _decode(argument: bytes) -> Any:
     return _decoder.decode(argument)
 
 
-def fields_of(job: JobSpec | Job) -> JobFields:
+def fields_of(job: JobSpec | Job | codec.MatchedRecord) -> JobFields:
     """What matchers may read of a job; its argument is decoded when one does."""
     return JobFields(
         name=job.name,
@@ -41,7 +41,7 @@ def lane_of_spec(rules: Ruleset, spec: JobSpec) -> Lane:
     return lane_of_name(rules, spec.name) or lane_of(rules, fields_of(spec))
 
 
-def lane_of_job(rules: Ruleset, job: Job) -> Lane:
+def lane_of_job(rules: Ruleset, job: Job | codec.MatchedRecord) -> Lane:
     """The lane of a job that exists; it must have been read with its argument."""
     return lane_of_name(rules, job.name) or lane_of(rules, fields_of(job))
 

@@ -3,6 +3,8 @@
 All methods raise what `JobStore` raises.
 """
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -10,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgpack
 
 from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, Rate, Ruleset, gate_id, key_value
-from jqmaster.domain.lane import Lane, lane_of_name
+from jqmaster.domain.lane import lane_of_name
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store import codec
@@ -18,6 +20,8 @@ from jqmaster.store.jobs import GATES_PER_CALL, HEAD_READ, MAX_PER_CALL, JobStor
 from jqmaster.store.placement import LaneTable, StoredLane, lane_of_job
 from jqmaster.store.scripts import Arg
 from jqmaster.store.shard import Shard
+
+logger = logging.getLogger(__name__)
 
 ETAG_LENGTH: Final = 16
 MAX_AUDIT_ENTRIES: Final = 100_000
@@ -71,6 +75,10 @@ class Change:
     audit_entry: bytes
 
 
+async def _nothing() -> None:
+    return None
+
+
 class OldLane(NamedTuple):
     """A lane of an older edition."""
 
@@ -90,11 +98,10 @@ class Moved(NamedTuple):
 class RuleStore:
     """Constraints of one shard."""
 
-    def __init__(self, shard: Shard, jobs: JobStore) -> None:
+    def __init__(self, shard: Shard) -> None:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
-        self._jobs = jobs
 
     # --- reading
 
@@ -106,11 +113,17 @@ class RuleStore:
         return int(version or 0), int(edition or 0), int(settled or 0)
 
     async def load(self) -> Rules:
-        """The constraints as they are; one whose document cannot be read raises DamagedError."""
+        """The constraints as they are. One whose document cannot be read is left out, and told of by fsck: what was
+        matched before stays behind its gates."""
         _, (version, edition, settled, flat) = await self._client.run(
             "load_rules", (self._keys.rules, self._keys.constraints), ()
         )
-        stored = [_decode(flat[n].decode(), flat[n + 1]) for n in range(0, len(flat), 2)]
+        stored = []
+        for n in range(0, len(flat), 2):
+            try:
+                stored.append(decode_constraint(flat[n].decode(), flat[n + 1]))
+            except DamagedError as exc:
+                logger.error("%s; it applies to no new job", exc.detail)
         stored.sort(key=lambda s: s.constraint.name)
         return Rules(version, settled, tuple(stored), Ruleset(edition, [s.constraint for s in stored]))
 
@@ -151,9 +164,8 @@ class RuleStore:
         meanwhile."""
         # Nothing is claimed until then, so that no other job can begin to run.
         running = [raw.decode() for raw in await self._client.command("ZRANGE", self._keys.running, 0, -1)]
-        for start in range(0, len(running), MAX_PER_CALL):
-            if not (done := await self.move(epoch, rules, running[start : start + MAX_PER_CALL])):
-                return None if done is None else False
+        if not (done := await self.move(epoch, rules, running)):
+            return None if done is None else False
         word, _ = await self._client.run(
             "settle_rules", (self._keys.epoch, self._keys.rules), (epoch, rules.ruleset.edition)
         )
@@ -162,17 +174,28 @@ class RuleStore:
     async def move(
         self, epoch: str, rules: Rules, job_ids: Sequence[str], lanes: Mapping[str, "OldLane"] = NO_LANES
     ) -> "Moved | None":
-        """Puts up to MAX_PER_CALL unfinished jobs into the lanes that the rules give them; `lanes` tells where those
-        were found that are ready."""
-        k, table = self._keys, LaneTable()
-        args: list[Arg] = []
-        async for job_id, old_lane, lane in self._placed(rules.ruleset, job_ids, lanes):
-            if lane is None:
-                args += (job_id, old_lane, 0)
-            elif old_lane not in (lane.id, lane.base_id):
-                args += (job_id, old_lane, table.number(lane))
+        """Puts unfinished jobs into the lanes that the rules give them; `lanes` tells where those were found that are
+        ready. While the store moves some, the next are matched."""
+        pages = [job_ids[start : start + MAX_PER_CALL] for start in range(0, len(job_ids), MAX_PER_CALL)]
+        count, ready = 0, await self._placed(rules.ruleset, pages[0], lanes) if pages else None
+        for following in [*pages[1:], None]:
+            if ready is None:
+                break
+            moved, ready = await asyncio.gather(
+                self._relane(epoch, rules, *ready),
+                self._placed(rules.ruleset, following, lanes) if following else _nothing(),
+            )
+            if not moved:
+                return moved
+            count += moved.jobs
+        return Moved(count)
+
+    async def _relane(
+        self, epoch: str, rules: Rules, table: LaneTable, args: Sequence[Arg]
+    ) -> "Moved | None":
         if not args:
             return Moved(0)
+        k = self._keys
         word, data = await self._client.run(
             "relane",
             (k.epoch, k.rules, k.damaged),
@@ -182,14 +205,15 @@ class RuleStore:
 
     async def _placed(
         self, ruleset: Ruleset, job_ids: Sequence[str], lanes: Mapping[str, "OldLane"]
-    ) -> AsyncIterator[tuple[str, bytes, Lane | None]]:
-        """Each job with its old lane and its new one, None where its record cannot be read."""
+    ) -> tuple[LaneTable, list[Arg]]:
+        """What relane.lua needs of those that have to move."""
+        table, args = LaneTable(), list[Arg]()
         unread = []
         for job_id in job_ids:
             old = lanes.get(job_id)
             lane = lane_of_name(ruleset, old.name) if old else None
             if old and lane:
-                yield job_id, bytes.fromhex(old.id), lane
+                args += (job_id, bytes.fromhex(old.id), table.number(lane))
             else:
                 unread.append(job_id)
         end = -1 if "argument" in ruleset.reads else HEAD_READ - 1
@@ -199,11 +223,22 @@ class RuleStore:
                 [("GETRANGE", self._keys.job(job_id), 0, end) for job_id in page], skip_damaged=True
             )
             for job_id, record in zip(page, records, strict=True):
-                job = await self._jobs.job_or_none(job_id, record) if record else None
+                job = await self._matched(job_id, record) if record else None
                 if job:
-                    yield job_id, job.lane_id, lane_of_job(ruleset, job)
+                    lane = lane_of_job(ruleset, job)
+                    if job.lane_id not in (lane.id, lane.base_id):
+                        args += (job_id, job.lane_id, table.number(lane))
                 elif old := lanes.get(job_id):
-                    yield job_id, bytes.fromhex(old.id), None
+                    args += (job_id, bytes.fromhex(old.id), 0)
+        return table, args
+
+    async def _matched(self, job_id: str, record: bytes) -> codec.MatchedRecord | None:
+        try:
+            if len(record) == HEAD_READ and codec.head_length(job_id, record) > HEAD_READ:
+                record = await self._client.command("GET", self._keys.job(job_id))
+            return codec.decode_matched(record)
+        except DamagedError:
+            return None
 
     async def older_lanes(self, edition: int) -> list["OldLane"]:
         """Lanes of older editions, those first whose jobs would be the next to start."""
@@ -371,7 +406,8 @@ def _encode(stored: StoredConstraint) -> bytes:
     return stored.etag.encode() + codec.pack(document)
 
 
-def _decode(name: str, raw: bytes) -> StoredConstraint:
+def decode_constraint(name: str, raw: bytes) -> StoredConstraint:
+    """Raises DamagedError."""
     try:
         document: dict[str, Any] = msgpack.unpackb(raw[ETAG_LENGTH:])
         key = document["key"]

@@ -50,3 +50,17 @@ async def test_a_constraint_that_changed_again_is_looked_at_again(world: StoreWo
     assert (cid, newer) == (one.cid, version + 1)
     await store.reopen(world.epoch, one.cid, newer)
     assert await store.reopened() == []
+
+
+async def test_a_damaged_constraint_hurts_no_other(world: StoreWorld) -> None:
+    limited = ConstrainedWorld(world)
+    await limited.change("good", constraint("good", concurrency=1))
+    await limited.change("bad", constraint("bad", concurrency=1))
+    await world.shard.client.redis.hset(world.shard.keys.constraints, "bad", b"0" * 16 + b"\xc1")
+    rules = await world.rule_store.load()
+    assert [stored.constraint.name for stored in rules.stored] == ["good"]
+    assert [finding.detail for finding in await world.findings() if finding.rule == "constraint"] == [
+        "constraint bad: its document cannot be read"
+    ]
+    await world.shard.client.redis.hdel(world.shard.keys.constraints, "bad")
+    await limited.follow_up()

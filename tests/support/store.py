@@ -48,7 +48,7 @@ class StoreWorld:
         self.workers = WorkerStore(shard, lease_ms=LEASE_MS, offer_ms=OFFER_MS, grace_ms=GRACE_MS)
         self.leadership = LeadershipStore(shard)
         self.inspector = Inspector(shard, self.jobs)
-        self.rule_store = RuleStore(shard, self.jobs)
+        self.rule_store = RuleStore(shard)
         self.rules = RuleCache(self.rule_store)
         self.epoch = ""
         # By name: jobs whose lane can no more be told from what is left of their records, so that it counts them still.
@@ -237,6 +237,11 @@ class StoreWorld:
             gates |= own
             groups.add(stored.group)
         assert surplus == self.never_counted_out
+        ready: Counter[str] = Counter()
+        for lane in lanes:
+            ready[StoredLane.read(await redis.get(k.lane(lane))).name] += await redis.zcard(k.ready(lane))
+        kept = {name.decode(): int(count) for name, count in (await redis.hgetall(k.ready_counts)).items()}
+        assert {name: count for name, count in kept.items() if count} == dict(+ready)
         for name in names:
             kind, _, rest = name.partition(":")
             match kind:

@@ -1,5 +1,5 @@
-#!lua
--- Makes, changes or removes a constraint, and writes down who did it. What waits or runs already is the leader's to follow up.
+#!lua flags=allow-oom
+-- Makes, changes or removes a constraint, also while the store is full (a pause may be what saves it), and writes down who did it. What waits or runs already is the leader's to follow up.
 -- KEYS rules:hash constraints:hash limits:hash old_limits:hash overrides:hash old_overrides:hash reopened:zset counted:set audit:stream
 -- ARGV now_ms name expected_etag(empty: there must be none) document(empty: remove it) cid(8 characters; of the one that is made or changed) old_cid(empty: none) is_rematched(1: what it selects or counts has changed) audit_entry audit_max max_constraints wake_channel limits(MessagePack: [field, value, …]) overrides(MessagePack: [gate, text, …])
 -- REPLY ok:edition | changed:document(empty: there is none) | full

@@ -442,7 +442,10 @@ local function drop_lanes(lanes)
   redis.call('UNLINK', unpack(keys))
   for name, ids in pairs(names) do
     redis.call('ZREM', tag .. 'lanes:' .. name, unpack(ids))
-    if redis.call('EXISTS', tag .. 'lanes:' .. name) == 0 then redis.call('SREM', tag .. 'names', name) end
+    if redis.call('EXISTS', tag .. 'lanes:' .. name) == 0 then
+      redis.call('SREM', tag .. 'names', name)
+      redis.call('HDEL', tag .. 'ready_counts', name)
+    end
   end
   for _, lane in ipairs(lanes) do
     if redis.call('EXISTS', tag .. 'open:' .. lane.group) == 0 then
@@ -479,11 +482,11 @@ end
 
 -- Writes what was gathered; call it once, after the records. `unstarted_tokens` are of starts that never were.
 local function write_lanes(unstarted_tokens)
-  local freed = {}
+  local freed, ready_more = {}, {}
   write_new_lanes()
   for _, lane in ipairs(changed_lanes) do
-    each('ZREM', tag .. 'ready:' .. lane.id, lane.removed)
-    add_all(tag .. 'ready:' .. lane.id, lane.added)
+    local more = add_all(tag .. 'ready:' .. lane.id, lane.added) - each('ZREM', tag .. 'ready:' .. lane.id, lane.removed)
+    if more ~= 0 and lane.name then ready_more[lane.name] = (ready_more[lane.name] or 0) + more end
     for _, list in ipairs({lane.shared, lane.keyed}) do
       for _, gate_id in ipairs(list) do
         if lane.waiting_more ~= 0 then waiting_more[gate_id] = (waiting_more[gate_id] or 0) + lane.waiting_more end
@@ -494,6 +497,9 @@ local function write_lanes(unstarted_tokens)
   for gate_id, ids in pairs(freed_own) do table.insert(gathered(freed, gate_id), ids) end
   for gate_id, more in pairs(waiting_more) do
     if more ~= 0 then redis.call('ZINCRBY', tag .. 'gates:' .. string.sub(gate_id, 1, CID_LENGTH), more, gate_id) end
+  end
+  for name, more in pairs(ready_more) do
+    if more ~= 0 then redis.call('HINCRBY', tag .. 'ready_counts', name, more) end
   end
   for cid, texts in pairs(key_texts) do redis.call('HSET', tag .. 'key_values:' .. cid, unpack(texts)) end
   place_lanes()

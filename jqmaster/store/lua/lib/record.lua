@@ -57,10 +57,10 @@ end
 
 -- ZADD in one command; `list` alternates scores and members and never exceeds 1,000 elements (500 jobs a call).
 local function add_all(key, list)
-  if #list > 0 then redis.call('ZADD', key, unpack(list)) end
+  return #list > 0 and redis.call('ZADD', key, unpack(list)) or 0
 end
 
--- One command over many members, such as ZREM or SADD.
+-- One command over many members, such as ZREM or SADD, and its count of them.
 local function each(command, key, list)
-  if #list > 0 then redis.call(command, key, unpack(list)) end
+  return #list > 0 and redis.call(command, key, unpack(list)) or 0
 end
