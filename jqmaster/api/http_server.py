@@ -187,9 +187,9 @@ class EdgeProtocol(HttpToolsProtocol):
         self._stalled_since_s = 0.0
         # The request that is arriving:
         self._arriving = False
-        self._in_head = False
         self._began_s = 0.0  # 0: within the chunk that is being parsed
         self._received = 0
+        self._unused = 0  # of these, since the parser gave the last field or piece of the body on
         self._completed = False  # a request ended within the chunk that is being parsed
         # The end of the connection:
         self._close_after = False
@@ -206,6 +206,7 @@ class EdgeProtocol(HttpToolsProtocol):
         if self._deaf:
             return
         self._completed = False
+        self._unused += len(data)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -228,18 +229,18 @@ class EdgeProtocol(HttpToolsProtocol):
         if not self._completed:
             self._received += len(data)
         self._deadline_s = self._began_s + self._limits.receipt_s + self._received / _BODY_BYTES_PER_S
-        # The parser holds back an unfinished header, so its size shows only here. After the head it is trailers that
-        # gather.
-        if self._in_head and self._received > self._limits.head_bytes:
+        # The parser holds back an unfinished field, of the head or a trailer, so its size shows only here. After the
+        # head it is trailers that gather.
+        if self._unused > self._limits.head_bytes:
             self._refuse_in_turn(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
         elif len(self.headers) > self._limits.header_count:
             self._refuse_in_turn(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._arriving = self._in_head = True
+        self._arriving = True
         self._began_s = 0.0
-        self._received = 0
+        self._received = self._unused = 0
 
     def on_url(self, url: bytes) -> None:
         self.url += url
@@ -270,12 +271,16 @@ class EdgeProtocol(HttpToolsProtocol):
             self.transport.abort()
             raise _ParsingEndsError
         super().on_headers_complete()
-        self._in_head = False
+        self._unused = 0
         if not self.cycle.keep_alive:
             # Until the body is here uvicorn must not close by itself: see _LINGER_S.
             self._close_after = self.cycle.keep_alive = True
         # The scope keeps its list; trailers must not slip fields into a request that is already being judged.
         self.headers = []
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        self._unused = 0
 
     def on_message_complete(self) -> None:
         super().on_message_complete()

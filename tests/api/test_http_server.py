@@ -284,16 +284,28 @@ async def test_a_body_that_ends_early_stores_nothing(edge: Edge) -> None:
     assert edge.app.calls == []
 
 
+POST_CHUNKED = (
+    b"POST / HTTP/1.1\r\n" + HOST + b"Content-Type: application/msgpack\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+
+
 async def test_trailers_do_not_reach_the_headers(edge: Edge) -> None:
-    head = (
-        b"POST / HTTP/1.1\r\n"
-        + HOST
-        + b"Content-Type: application/msgpack\r\nTransfer-Encoding: chunked\r\n\r\n"
-    )
+    head = POST_CHUNKED
     async with edge.connection() as (reader, writer):
         writer.write(head + b"1\r\n\x01\r\n0\r\nAuthorization: Bearer x\r\n\r\n")
         assert await read_answer(reader) == (200, b"\x03")
     assert statuses(await edge.exchange(head + b"1\r\n\x01\r\n0\r\n" + b"T: x\r\n" * 100))[-1] == 431
+
+
+async def test_a_trailer_that_never_ends_is_not_gathered(edge: Edge) -> None:
+    head = POST_CHUNKED + b"1\r\n\x01\r\n0\r\nT: "
+    async with edge.connection() as (reader, writer):
+        writer.write(head)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(64):
+                writer.write(b"x" * 4096)
+                await writer.drain()
+        assert (await read_answer(reader))[0] == 431
 
 
 @pytest.mark.row(1)
