@@ -5,10 +5,13 @@ One sweep over all connections, a few times a second, enforces every deadline; a
 
 import asyncio
 import contextlib
+import fcntl
 import functools
 import logging
 import math
 import socket
+import sys
+import termios
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -183,8 +186,8 @@ class EdgeProtocol(HttpToolsProtocol):
         super().__init__(config, state, {})
         self._limits = limits
         self._deadline_s = math.inf
-        self._unsent = 0  # bytes of the answer that the client had not taken at the last look
-        self._stalled_since_s = 0.0
+        self._untaken = 0  # bytes of the answer that the client had not taken at the last look
+        self._stalled_since_s = 0.0  # of use while there are such bytes
         # The request that is arriving:
         self._arriving = False
         self._began_s = 0.0  # 0: within the chunk that is being parsed
@@ -310,15 +313,15 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def check_deadlines(self, now_s: float) -> None:
         """Called by the sweep: end what takes too long to arrive, to be read or to come."""
-        unsent = self.transport.get_write_buffer_size()
-        if not unsent or unsent < self._unsent:
+        untaken = self._untaken_bytes()
+        if not self._untaken or untaken < self._untaken:
             self._stalled_since_s = now_s
-        self._unsent = unsent
-        if unsent and now_s - self._stalled_since_s > self._limits.write_s:
+        self._untaken = untaken
+        if untaken and now_s - self._stalled_since_s > self._limits.write_s:
             self.transport.abort()
         elif now_s > self._deadline_s:
             if self._deaf:
-                if not unsent:
+                if not untaken:
                     self.transport.abort()
             elif self.flow.read_paused:
                 self._deadline_s = now_s + self._limits.receipt_s  # we do not read: not the client's fault
@@ -326,6 +329,22 @@ class EdgeProtocol(HttpToolsProtocol):
                 self._refuse_in_turn(HTTPStatus.REQUEST_TIMEOUT, "receipt_deadline")
             else:
                 self.transport.close()
+
+    def _untaken_bytes(self) -> int:
+        """Of the answer. Without TLS 0 as soon as the kernel has the rest of it."""
+        unsent = self.transport.get_write_buffer_size()
+        # With TLS the transport does not count what it has encrypted.
+        if not unsent and self.scheme == "http":
+            return 0
+        endpoint = self.transport.get_extra_info("socket")
+        if endpoint is None:
+            return unsent  # closed, we are about to be told
+        # The kernel takes more of us only when a good part of its own buffer, of megabytes, has gone. Between two such
+        # steps a slow reader shows in that buffer alone.
+        with contextlib.suppress(OSError, ValueError):  # a system that does not tell, or closed
+            queue = fcntl.ioctl(endpoint.fileno(), termios.TIOCOUTQ, bytes(4))
+            unsent += int.from_bytes(queue, sys.byteorder)
+        return unsent
 
     def _stop_parsing(self, status: HTTPStatus, code: str) -> None:
         self._refusal = (status, code)
