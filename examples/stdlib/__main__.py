@@ -40,6 +40,8 @@ def main() -> None:
         "--port", type=int, default=8080, help="port of the master; a free one if it is taken"
     )
     options = parser.parse_args()
+    # A shell starts what runs in the background with SIGINT ignored. Master and worker heed it even so.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         status = asyncio.run(show(options.port, once=options.once))
     except KeyboardInterrupt:
@@ -54,7 +56,9 @@ async def show(port: int, *, once: bool) -> int:
     console = Console()
     if task := asyncio.current_task():
         for number in (signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+            # nohup has SIGHUP ignored.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with tempfile.TemporaryDirectory(prefix="jqmaster-example-", ignore_cleanup_errors=True) as directory:
         async with running_system(Path(directory), free_port(port)) as system:
             faults = await work(system, console)

@@ -5,10 +5,13 @@ One sweep over all connections, a few times a second, enforces every deadline; a
 
 import asyncio
 import contextlib
+import fcntl
 import functools
 import logging
 import math
 import socket
+import sys
+import termios
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -183,13 +186,13 @@ class EdgeProtocol(HttpToolsProtocol):
         super().__init__(config, state, {})
         self._limits = limits
         self._deadline_s = math.inf
-        self._unsent = 0  # bytes of the answer that the client had not taken at the last look
-        self._stalled_since_s = 0.0
+        self._untaken = 0  # bytes of the answer that the client had not taken at the last look
+        self._stalled_since_s = 0.0  # of use while there are such bytes
         # The request that is arriving:
         self._arriving = False
-        self._in_head = False
         self._began_s = 0.0  # 0: within the chunk that is being parsed
         self._received = 0
+        self._unused = 0  # of these, since the parser gave the last field or piece of the body on
         self._completed = False  # a request ended within the chunk that is being parsed
         # The end of the connection:
         self._close_after = False
@@ -206,6 +209,7 @@ class EdgeProtocol(HttpToolsProtocol):
         if self._deaf:
             return
         self._completed = False
+        self._unused += len(data)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -228,18 +232,18 @@ class EdgeProtocol(HttpToolsProtocol):
         if not self._completed:
             self._received += len(data)
         self._deadline_s = self._began_s + self._limits.receipt_s + self._received / _BODY_BYTES_PER_S
-        # The parser holds back an unfinished header, so its size shows only here. After the head it is trailers that
-        # gather.
-        if self._in_head and self._received > self._limits.head_bytes:
+        # The parser holds back an unfinished field, of the head or a trailer, so its size shows only here. After the
+        # head it is trailers that gather.
+        if self._unused > self._limits.head_bytes:
             self._refuse_in_turn(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
         elif len(self.headers) > self._limits.header_count:
             self._refuse_in_turn(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._arriving = self._in_head = True
+        self._arriving = True
         self._began_s = 0.0
-        self._received = 0
+        self._received = self._unused = 0
 
     def on_url(self, url: bytes) -> None:
         self.url += url
@@ -270,12 +274,16 @@ class EdgeProtocol(HttpToolsProtocol):
             self.transport.abort()
             raise _ParsingEndsError
         super().on_headers_complete()
-        self._in_head = False
+        self._unused = 0
         if not self.cycle.keep_alive:
             # Until the body is here uvicorn must not close by itself: see _LINGER_S.
             self._close_after = self.cycle.keep_alive = True
         # The scope keeps its list; trailers must not slip fields into a request that is already being judged.
         self.headers = []
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        self._unused = 0
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -305,15 +313,15 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def check_deadlines(self, now_s: float) -> None:
         """Called by the sweep: end what takes too long to arrive, to be read or to come."""
-        unsent = self.transport.get_write_buffer_size()
-        if not unsent or unsent < self._unsent:
+        untaken = self._untaken_bytes()
+        if not self._untaken or untaken < self._untaken:
             self._stalled_since_s = now_s
-        self._unsent = unsent
-        if unsent and now_s - self._stalled_since_s > self._limits.write_s:
+        self._untaken = untaken
+        if untaken and now_s - self._stalled_since_s > self._limits.write_s:
             self.transport.abort()
         elif now_s > self._deadline_s:
             if self._deaf:
-                if not unsent:
+                if not untaken:
                     self.transport.abort()
             elif self.flow.read_paused:
                 self._deadline_s = now_s + self._limits.receipt_s  # we do not read: not the client's fault
@@ -321,6 +329,22 @@ class EdgeProtocol(HttpToolsProtocol):
                 self._refuse_in_turn(HTTPStatus.REQUEST_TIMEOUT, "receipt_deadline")
             else:
                 self.transport.close()
+
+    def _untaken_bytes(self) -> int:
+        """Of the answer. Without TLS 0 as soon as the kernel has the rest of it."""
+        unsent = self.transport.get_write_buffer_size()
+        # With TLS the transport does not count what it has encrypted.
+        if not unsent and self.scheme == "http":
+            return 0
+        endpoint = self.transport.get_extra_info("socket")
+        if endpoint is None:
+            return unsent  # closed, we are about to be told
+        # The kernel takes more of us only when a good part of its own buffer, of megabytes, has gone. Between two such
+        # steps a slow reader shows in that buffer alone.
+        with contextlib.suppress(OSError, ValueError):  # a system that does not tell, or closed
+            queue = fcntl.ioctl(endpoint.fileno(), termios.TIOCOUTQ, bytes(4))
+            unsent += int.from_bytes(queue, sys.byteorder)
+        return unsent
 
     def _stop_parsing(self, status: HTTPStatus, code: str) -> None:
         self._refusal = (status, code)

@@ -5,6 +5,7 @@ import contextlib
 import gc
 import logging
 import shutil
+import socket
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,7 +15,7 @@ from typing import Any, cast
 import msgpack
 import pytest
 
-from jqmaster.api.http_server import MasterServer
+from jqmaster.api.http_server import EdgeProtocol, MasterServer
 from jqmaster.api.problems import problem_response
 from jqmaster.api.wire import Encoding, join_fields, read_body
 from jqmaster.config import Settings
@@ -22,6 +23,7 @@ from jqmaster.errors import JqmasterError
 
 HOST = b"Host: localhost\r\n"
 GET = b"GET / HTTP/1.1\r\n" + HOST + b"\r\n"
+LARGE_BYTES = 8_000_000
 
 
 class App:
@@ -42,7 +44,7 @@ class App:
             self.calls.append((method, path, b""))
             await self.release.wait()
         elif path == "/large":
-            await self._answer(send, 200, b"x" * 8_000_000)
+            await self._answer(send, 200, b"x" * LARGE_BYTES)
             return
         elif method == "POST":
             try:
@@ -284,16 +286,28 @@ async def test_a_body_that_ends_early_stores_nothing(edge: Edge) -> None:
     assert edge.app.calls == []
 
 
+POST_CHUNKED = (
+    b"POST / HTTP/1.1\r\n" + HOST + b"Content-Type: application/msgpack\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+
+
 async def test_trailers_do_not_reach_the_headers(edge: Edge) -> None:
-    head = (
-        b"POST / HTTP/1.1\r\n"
-        + HOST
-        + b"Content-Type: application/msgpack\r\nTransfer-Encoding: chunked\r\n\r\n"
-    )
+    head = POST_CHUNKED
     async with edge.connection() as (reader, writer):
         writer.write(head + b"1\r\n\x01\r\n0\r\nAuthorization: Bearer x\r\n\r\n")
         assert await read_answer(reader) == (200, b"\x03")
     assert statuses(await edge.exchange(head + b"1\r\n\x01\r\n0\r\n" + b"T: x\r\n" * 100))[-1] == 431
+
+
+async def test_a_trailer_that_never_ends_is_not_gathered(edge: Edge) -> None:
+    head = POST_CHUNKED + b"1\r\n\x01\r\n0\r\nT: "
+    async with edge.connection() as (reader, writer):
+        writer.write(head)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(64):
+                writer.write(b"x" * 4096)
+                await writer.drain()
+        assert (await read_answer(reader))[0] == 431
 
 
 @pytest.mark.row(1)
@@ -370,14 +384,56 @@ async def test_a_client_that_reads_nothing_is_cut_off(start: Start) -> None:
         await wait_until(lambda: edge.server.connections == 0)
 
 
-async def test_a_slow_reader_that_goes_on_reading_gets_all(start: Start) -> None:
-    edge = await start(write_deadline_s=0.3)
-    async with edge.connection() as (reader, writer):
-        writer.write(b"GET /large HTTP/1.1\r\n" + HOST + b"\r\n")
+@contextlib.asynccontextmanager
+async def large_answer(edge: Edge) -> AsyncIterator[tuple[socket.socket, EdgeProtocol]]:
+    """A new connection whose answer waits to be read, and the server's side of it. The sweep leaves it alone."""
+    assert edge.server._sweeper is not None
+    edge.server._sweeper.cancel()
+    loop = asyncio.get_running_loop()
+    with socket.socket() as client:
+        client.setblocking(False)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 100_000)
+        await loop.sock_connect(client, ("127.0.0.1", edge.server.port))
+        await loop.sock_sendall(client, GET.replace(b"/", b"/large", 1))
+        await wait_until(lambda: edge.server.connections == 1)
+        (connection,) = edge.server._state.connections
+        assert isinstance(connection, EdgeProtocol)
+        await wait_until(lambda: connection.transport.get_write_buffer_size() > 0)
+        yield client, connection
+
+
+async def read_some(client: socket.socket) -> bytes:
+    async with asyncio.timeout(5):
+        return await asyncio.get_running_loop().sock_recv(client, 250_000)
+
+
+async def test_a_new_connection_has_the_whole_deadline_for_its_first_answer(start: Start) -> None:
+    edge = await start(write_deadline_s=30)
+    async with large_answer(edge) as (client, connection):
+        connection.check_deadlines(asyncio.get_running_loop().time())
         received = 0
-        while received < 8_000_000:
-            received += len(await reader.read(1 << 20))
-            await asyncio.sleep(0.05)
+        while received < LARGE_BYTES:
+            piece = await read_some(client)
+            assert piece, f"cut off after {received} bytes"
+            received += len(piece)
+
+
+async def test_a_slow_reader_that_goes_on_reading_gets_all(start: Start) -> None:
+    edge = await start(write_deadline_s=30)
+    async with large_answer(edge) as (client, connection):
+        now_s = asyncio.get_running_loop().time()
+
+        def is_seen_to_read() -> bool:
+            connection.check_deadlines(now_s)
+            return connection._stalled_since_s == now_s
+
+        received = 0
+        while received < LARGE_BYTES:
+            piece = await read_some(client)
+            assert piece, f"cut off after {received} bytes"
+            received += len(piece)
+            now_s += 29
+            await wait_until(is_seen_to_read)
 
 
 @pytest.mark.parametrize(
@@ -480,8 +536,11 @@ async def test_stop_answers_what_is_under_way_and_then_closes(
         assert await read_to_end(idle) == b""
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
-async def test_tls_is_served_and_plain_text_on_its_port_is_not(start: Start, tmp_path: Path) -> None:
+@pytest.fixture
+async def certified(tmp_path: Path) -> dict[str, Path]:
+    """The settings of a server with TLS."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     await asyncio.to_thread(
         subprocess.run,
@@ -489,9 +548,58 @@ async def test_tls_is_served_and_plain_text_on_its_port_is_not(start: Start, tmp
          "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate],
         check=True, capture_output=True,
     )  # fmt: skip
-    edge = await start(tls_certfile=certificate, tls_keyfile=key)
+    return {"tls_certfile": certificate, "tls_keyfile": key}
+
+
+@pytest.mark.row(25)
+async def test_a_client_that_reads_nothing_is_cut_off_with_tls_too(
+    start: Start, certified: dict[str, Path]
+) -> None:
+    edge = await start(write_deadline_s=0.3, **certified)
+    context = ssl.create_default_context(cafile=str(certified["tls_certfile"]))
+    _, writer = await asyncio.open_connection(
+        "127.0.0.1", edge.server.port, ssl=context, server_hostname="localhost"
+    )
+    cast(asyncio.Transport, writer.transport).pause_reading()
+    writer.write(GET.replace(b"/", b"/large", 1))
+    await wait_until(lambda: edge.server.connections == 1)
+    await wait_until(lambda: edge.server.connections == 0)
+    writer.transport.abort()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_the_sweep_comes_upon_a_connection_that_is_being_closed(
+    start: Start, certified: dict[str, Path], tls: bool
+) -> None:
+    edge = await start(**certified if tls else {})
+    context = ssl.create_default_context(cafile=str(certified["tls_certfile"])) if tls else None
+    _, writer = await asyncio.open_connection(
+        "127.0.0.1", edge.server.port, ssl=context, server_hostname="localhost" if tls else None, limit=1
+    )
+    writer.write(GET.replace(b"/", b"/large", 1))
+    await wait_until(lambda: any(map(_has_unread_answer, edge.server._state.connections)))
+    (connection,) = edge.server._state.connections
+    assert isinstance(connection, EdgeProtocol)
+    connection.transport.abort()
+    turns = 0
+    while connection in edge.server._state.connections:
+        connection.check_deadlines(asyncio.get_running_loop().time())
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns
+    writer.transport.abort()
+
+
+def _has_unread_answer(connection: object) -> bool:
+    return isinstance(connection, EdgeProtocol) and connection._untaken_bytes() > 0
+
+
+async def test_tls_is_served_and_plain_text_on_its_port_is_not(
+    start: Start, certified: dict[str, Path]
+) -> None:
+    edge = await start(**certified)
     assert edge.server.url.startswith("https://")
-    context = ssl.create_default_context(cafile=str(certificate))
+    context = ssl.create_default_context(cafile=str(certified["tls_certfile"]))
     head = (
         b"POST / HTTP/1.1\r\n"
         + HOST

@@ -4,6 +4,8 @@ import contextlib
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -34,37 +36,80 @@ def test_the_example_ends_well_and_shows_its_summary() -> None:
     assert "longest files" in done.stdout, done.stdout[-3000:]
 
 
+@dataclass(frozen=True)
+class Example:
+    """A running one and the processes that it has started."""
+
+    process: "subprocess.Popen[bytes]"
+    family: list[psutil.Process]
+    out: Path
+
+    def ends(self) -> int:
+        """Its exit status. Nothing of it is there any more."""
+        status = self.process.wait(60)
+        _, alive = psutil.wait_procs(self.family, 60)
+        assert alive == [], self.out.read_text()
+        return status
+
+
+@contextlib.asynccontextmanager
+async def running_example(directory: Path, *, ignored: bool = False) -> AsyncIterator[Example]:
+    """`ignored`: started with SIGINT and SIGHUP ignored, as by nohup and in the background of a shell. Else they are
+    not, even where the tests themselves were started so."""
+    out = directory / "out"
+    inherited = signal.SIG_IGN if ignored else signal.SIG_DFL
+    before = {number: signal.signal(number, inherited) for number in (signal.SIGINT, signal.SIGHUP)}
+    try:
+        with out.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "examples.stdlib", "--port", str(free_port())],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                cwd=ROOT,
+                start_new_session=True,
+            )
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    family: list[psutil.Process] = []
+
+    def all_three_are_there() -> bool:
+        assert process.poll() is None, out.read_text()
+        family[:] = psutil.Process(process.pid).children(recursive=True)
+        return len(family) >= 3
+
+    try:
+        await wait_until(all_three_are_there, timeout_s=60, what="master, Valkey and worker run")
+        yield Example(process, family, out)
+    finally:
+        process.kill()
+        process.wait()
+        for member in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                member.kill()
+
+
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize(
     ("number", "status"),
     [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGKILL, -9)],
 )
 async def test_nothing_outlives_the_example(number: signal.Signals, status: int, tmp_path: Path) -> None:
-    with (tmp_path / "out").open("wb") as out:
-        example = subprocess.Popen(
-            [sys.executable, "-m", "examples.stdlib", "--port", str(free_port())],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            cwd=ROOT,
-            start_new_session=True,
-        )
-    family: list[psutil.Process] = []
+    async with running_example(tmp_path) as example:
+        example.process.send_signal(number)
+        assert example.ends() == status, example.out.read_text()
 
-    def all_three_are_there() -> bool:
-        assert example.poll() is None, (tmp_path / "out").read_text()
-        family[:] = psutil.Process(example.pid).children(recursive=True)
-        return len(family) >= 3
 
-    try:
-        await wait_until(all_three_are_there, timeout_s=30, what="master, Valkey and worker run")
-        example.send_signal(number)
-        assert example.wait(60) == status, (tmp_path / "out").read_text()
-        _, alive = psutil.wait_procs(family, 60)
-        assert alive == []
-    finally:
-        for process in [example, *family]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+@pytest.mark.timeout(200)
+async def test_an_example_in_the_background_outlives_its_terminal_and_still_ends_on_an_interrupt(
+    tmp_path: Path,
+) -> None:
+    async with running_example(tmp_path, ignored=True) as example:
+        example.process.send_signal(signal.SIGHUP)
+        example.process.send_signal(signal.SIGINT)
+        # Had it heeded the first, it were 143.
+        assert example.ends() == 0, example.out.read_text()
 
 
 async def test_a_worker_that_does_not_start_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
