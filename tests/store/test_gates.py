@@ -1,6 +1,6 @@
 """What each kind of constraint does to the jobs that wait, one idea per test, on the real server."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -21,8 +21,8 @@ OF_B = {"field": "name", "op": "eq", "value": "b"}
 
 
 @pytest.fixture
-async def rules(world: StoreWorld) -> AsyncIterator[ConstrainedWorld]:
-    yield ConstrainedWorld(world)
+def rules(world: StoreWorld) -> ConstrainedWorld:
+    return ConstrainedWorld(world)
 
 
 def ids(jobs: Sequence[ClaimedJob]) -> list[str]:

@@ -248,12 +248,17 @@ local function serve(item)
   local room = math.min(room_of(group.shared), room_of(lane.keyed))
   local score, id = first_of(lane, room)
   local order = id and order_of(lane, id) .. lane.id
-  local next_item = queue[#queue]
-  if id and next_item and (order ~= item.order or score ~= item.score) and not comes_before(score, order, next_item) then
-    put_in({score = score, order = order, lane_id = lane.id, group = group})
-    touched(lane).has_moved = true
-    return
+  if id and comes_before(item.score, item.order, {score = score, order = order}) then
+    -- Later than it was listed: whom it stands for may come before it.
+    for _, other in ipairs(succeeded_by(lane, nil)) do put_lane_in(other) end
+    local next_item = queue[#queue]
+    if next_item and not comes_before(score, order, next_item) then
+      put_in({score = score, order = order, lane_id = lane.id, group = group})
+      touched(lane).has_moved = true
+      return
+    end
   end
+  local next_item = queue[#queue]
   touched(lane).has_moved = true
   local taken, moved = 0, false
   while id and taken < room and not moved and has_time_left() and (not next_item or comes_before(score, order, next_item)) do
