@@ -145,6 +145,13 @@ local function lane_made(id, name, edition, group, shared, keyed)
   return lane
 end
 
+-- Whether jobs of a name may lie in lanes of their own kind: the one lane that most names have is the base.
+local lanes_of_name = {}
+local function may_have_lanes(name)
+  if lanes_of_name[name] == nil then lanes_of_name[name] = redis.call('ZCARD', tag .. 'lanes:' .. name) > 1 end
+  return lanes_of_name[name]
+end
+
 -- Where a new job waits that is defined as {lane, name, group, shared gates, keyed gates, texts of their values, base
 -- lane, the keyed gates as its record has them}: lane and own gates, as `home_of`.
 local function home_defined(definition, edition)
@@ -160,7 +167,7 @@ local function home_defined(definition, edition)
     -- Whose turn it is shows only between lanes.
     waits_in_lane = waits_in_lane or (limits and limits.is_fair)
   end
-  if id == base_id or waits_in_lane or not lane_by_id(id).is_lost then
+  if id == base_id or waits_in_lane or (may_have_lanes(name) and not lane_by_id(id).is_lost) then
     definition.home = lane_made(id, name, edition, group, shared, keyed)
   else
     definition.home, definition.own = lane_made(base_id, name, edition, group, shared, {}), keyed
