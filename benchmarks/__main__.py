@@ -13,6 +13,7 @@ import msgpack
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import constraints
 from benchmarks.load import System, running_system
 from worker_sdk import Pusher
 
@@ -151,6 +152,12 @@ BENCHMARKS: dict[str, Callable[[], Awaitable[Figures]]] = {
     "enqueue_bulk": enqueue_bulk,
     "latency_100": latency,
     "memory_100k": memory,
+    "five_constraints": constraints.five_constraints,
+    "distinct_keys": constraints.distinct_keys,
+    "blocked_in_front": constraints.blocked_in_front,
+    "blocked_keys_in_front": constraints.blocked_keys_in_front,
+    "change_under_load": constraints.change_under_load,
+    "key_memory": constraints.key_memory,
 }
 
 
@@ -167,7 +174,7 @@ def main() -> None:
     for name in options.only or BENCHMARKS:
         runs = [asyncio.run(_figures(name)) for _ in range(options.runs)]
         median: dict[str, Any] = {
-            key: round(statistics.median(run[key] for run in runs), 1) for key in runs[0]
+            key: round(statistics.median(run[key] for run in runs), 3) for key in runs[0]
         }
         print(json.dumps({"benchmark": name, "runs": options.runs, **median}), flush=True)
         table.add_row(name, "  ".join(f"{key} {value:g}" for key, value in median.items()))
