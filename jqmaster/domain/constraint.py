@@ -143,6 +143,8 @@ def _text(value: object) -> str:
             text = "null"
         case bool():
             text = "true" if value else "false"
+        case int() if -(2**64) < value < 2**64:
+            text = str(value)
         case bytes():
             text = f"0x{value[:MAX_KEY_TEXT].hex()}"
         case float() if value.is_integer() and abs(value) < 2**64:

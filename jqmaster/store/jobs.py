@@ -16,7 +16,7 @@ from jqmaster.domain.outcome import Decision
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.client import Call
-from jqmaster.store.placement import LaneTable, lane_of_job, lane_of_spec, packed_gates
+from jqmaster.store.placement import LaneTable, lane_of_job, lane_of_spec
 from jqmaster.store.scripts import Arg, load
 from jqmaster.store.shard import Shard
 
@@ -205,10 +205,10 @@ class JobStore:
             table = LaneTable()
             jobs: list[Arg] = []
             for spec in chunk:
-                lane = lane_of_spec(rules, spec)
-                flags, digest, rest = codec.encode_new(spec, packed_gates(lane))
+                lane = table.number(lane_of_spec(rules, spec))
+                flags, digest, rest = codec.encode_new(spec, table.gates(lane))
                 jobs += (
-                    spec.id, table.number(lane), flags, _due(spec), spec.priority, spec.expires_at_ms or 0, digest, rest,
+                    spec.id, lane, flags, _due(spec), spec.priority, spec.expires_at_ms or 0, digest, rest,
                 )  # fmt: skip
             following = Counter[int]()
             if is_whole and start == 0:

@@ -84,7 +84,7 @@ class LaneTable:
 
     def __init__(self, *lanes: Lane) -> None:
         self._numbers: dict[bytes, int] = {}
-        self._lanes: list[Lane] = []
+        self._lanes: list[tuple[Lane, bytes]] = []
         for lane in lanes:
             self.number(lane)
 
@@ -92,9 +92,13 @@ class LaneTable:
         """From 1, as Lua counts."""
         number = self._numbers.get(lane.id)
         if number is None:
-            self._lanes.append(lane)
+            self._lanes.append((lane, packed_gates(lane)))
             number = self._numbers[lane.id] = len(self._lanes)
         return number
+
+    def gates(self, number: int) -> bytes:
+        """The keyed gates of a job of that lane, as its record has them."""
+        return self._lanes[number - 1][1]
 
     def packed(self) -> bytes:
         """`[[id, name, group, shared gates, keyed gates, [texts of key values], base lane, keyed gates in bytes]]`, as
@@ -109,9 +113,9 @@ class LaneTable:
                     "".join([gate.id for gate in lane.keyed]),
                     [gate.text for gate in lane.keyed],
                     lane.base_id.hex(),
-                    packed_gates(lane),
+                    gates,
                 ]
-                for lane in self._lanes
+                for lane, gates in self._lanes
             ]
         )
         return packed
