@@ -16,7 +16,7 @@ from jqmaster.domain.lane import lane_of_name
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store import codec
-from jqmaster.store.jobs import GATES_PER_CALL, HEAD_READ, MAX_PER_CALL, JobStore
+from jqmaster.store.jobs import GATES_PER_CALL, HEAD_READ, MAX_PER_CALL
 from jqmaster.store.placement import LaneTable, StoredLane, lane_of_job
 from jqmaster.store.scripts import Arg
 from jqmaster.store.shard import Shard

@@ -181,6 +181,7 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
     k = world.shard.keys
     await world.shard.client.redis.zadd(k.running, {spec.id: world.now_ms + 1})
     await world.shard.client.redis.zrem(world.ready(spec.name), spec.id)
+    await world.shard.client.redis.hdel(k.ready_counts, spec.name)
     await world.shard.client.redis.sadd(k.claims(before.worker_id), spec.id)
     assert await world.jobs.confirm_start(before.worker_id, [(spec.id, before.token)]) == [True]
     assert await world.get(spec.id) == replace(before, is_confirmed=True)

@@ -166,7 +166,7 @@ def test_an_override_changes_only_what_it_names() -> None:
         ({"rate": Rate(1, 1000)}, {}, False),
         ({"paused": False}, {"paused": False, "concurrency": None}, False),
         ({}, {"key": HOST}, True),
-        ({"key": HOST}, {"key": HOST, "fair": True}, False),
+        ({"key": HOST}, {"key": HOST, "fair": True}, True),
         ({"key": HOST}, {"key": parse_path("argument.tenant")}, True),
         ({"key": HOST}, {"key": parse_path('argument["host"]')}, False),
         ({"key": HOST}, {"key": HOST, "overrides": (override("a", concurrency=1),)}, False),

@@ -26,7 +26,8 @@ async def test_a_new_job_is_stored_whole_and_ready(world: StoreWorld) -> None:
     assert await world.score(k.expiring, spec.id) == world.now_ms + 9
     lane = unconstrained("mail.send")
     assert set(await world.dump()) == {
-        k.leader, k.epoch, k.job(spec.id), world.ready("mail.send"), k.names, k.expiring, k.lane(lane.id.hex()),
+        k.leader, k.epoch, k.job(spec.id), world.ready("mail.send"), k.names, k.ready_counts, k.expiring,
+        k.lane(lane.id.hex()),
         k.lanes("mail.send"), k.open_groups("mail.send"), k.open_lanes(lane.group),
     }  # fmt: skip
 
