@@ -14,6 +14,8 @@ _T = TypeVar("_T")
 
 # Enough to match some while the store moves others.
 JOBS_PER_STEP: Final = 4 * MAX_PER_CALL
+# A job that becomes ready between the two halves of a pass is seen by neither; the next pass sees it.
+MAX_IDLE_PASSES: Final = 3
 
 
 class StaleLeadership(Exception):  # noqa: N818 - an everyday outcome
@@ -34,6 +36,7 @@ class Relocation:
         self._left: deque[OldLane] = deque()
         self._walk: AsyncIterator[list[str]] | None = None
         self._moved: int | None = None
+        self._idle_passes = 0
 
     async def step(self) -> int:
         """How many jobs were moved. Raises StaleLeadership."""
@@ -42,7 +45,8 @@ class Relocation:
         if self._left:
             return await self._empty_some()
         self._all = await self._store.older_lanes(self.edition)
-        if not self._all or self._moved == 0:
+        self._idle_passes = self._idle_passes + 1 if self._moved == 0 else 0
+        if not self._all or self._idle_passes == MAX_IDLE_PASSES:
             if self._all:
                 logger.error(
                     "%d lanes of older constraints cannot be emptied; see `jqmaster fsck`", len(self._all)

@@ -103,7 +103,10 @@ class RuleKeeper:
             return 0
         if self._clock.monotonic_s() - self._pruned_at_s >= PRUNE_EVERY_S:
             self._pruned_at_s = self._clock.monotonic_s()
+            # Looks again for what a relocation could not move, or what came back to an older lane since.
+            self._relocation = None
             async for lanes in self._store.lane_pages():
                 if not await self._store.prune(self._epoch, lanes):
                     raise StaleLeadership
+            return 0
         return POLL_MS if next_ms < 0 else min(POLL_MS, next_ms)

@@ -5,6 +5,7 @@ All methods raise what `JobStore` raises.
 
 import asyncio
 import logging
+import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -294,8 +295,9 @@ class RuleStore:
     async def prune_gates(self, epoch: str) -> int | None:
         """Removes what was kept of gates that nothing needs any more; how many. None under a stale epoch."""
         k = self._keys
+        place = random.random()  # noqa: S311 - no secret
         word, data = await self._client.run(
-            "prune_gates", (k.epoch, k.counted, k.shadowed), (k.tag, epoch, MAX_PER_CALL)
+            "prune_gates", (k.epoch, k.counted, k.shadowed), (k.tag, epoch, MAX_PER_CALL, place)
         )
         return int(data[0]) if word == "ok" else None
 

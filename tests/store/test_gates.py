@@ -659,6 +659,36 @@ async def test_with_the_last_job_goes_all_that_was_kept_of_its_lane_and_gates(
     assert kinds & (of_lanes | {"slots", "gates", "key_values", "served"}) == set()
 
 
+async def test_gates_that_nothing_needs_go_however_many_others_are_in_use(rules: ConstrainedWorld) -> None:
+    world = rules.world
+    one = await rules.limit(key="argument", concurrency=1)
+    worker = await world.worker(max_jobs=2000)
+    await rules.enqueue_many(range(700))
+    claimed = await rules.claim(worker, limit=700)
+    await rules.succeed(worker, *claimed[:40])
+    for _ in range(500):
+        await rules.store.prune_gates(world.epoch)
+        kept = await world.shard.client.redis.zcard(world.shard.keys.gates(one.cid))
+        if kept == 660:
+            break
+    assert kept == 660
+
+
+async def test_a_gate_that_only_running_jobs_have_passed_is_listed_with_its_value(
+    rules: ConstrainedWorld,
+) -> None:
+    world = rules.world
+    await rules.enqueue(argument="x")
+    worker = await world.worker()
+    await rules.take(worker)
+    one = await rules.limit(key="argument", concurrency=1)
+    await rules.store.prune_gates(world.epoch)
+    redis, k = world.shard.client.redis, world.shard.keys
+    gate = gate_id(one.cid, key_value("x"))
+    assert await redis.zrange(k.gates(one.cid), 0, -1) == [gate.encode()]
+    assert await redis.hgetall(k.key_values(one.cid)) == {gate.encode(): b"x"}
+
+
 # --- what it costs
 
 

@@ -78,7 +78,8 @@ class ConstrainedWorld:
         rules = await self.store.load()
         old = rules.named(name)
         self._changes += 1
-        stored = new and StoredConstraint(new, os.urandom(8).hex(), self.world.now_ms, self.world.now_ms)
+        now_ms, etag = self.world.now_ms, os.urandom(8).hex()
+        stored = StoredConstraint(new, etag, now_ms, now_ms) if new else None
         before = old.constraint if old else None
         return await self.store.change(
             Change(name, old.etag if old else "", stored, before, needs_rematch(before, new), EMPTY_MAP)
@@ -179,8 +180,12 @@ class ConstrainedWorld:
     # --- reading the shard itself
 
     async def structures(self) -> Structures:
-        redis, k = self.world.shard.client.redis, self.world.shard.keys
-        slots, starts, waiting, lanes = {}, {}, {}, {}
+        redis: Any = self.world.shard.client.redis
+        k = self.world.shard.keys
+        slots: dict[str, dict[str, str]] = {}
+        starts: dict[str, dict[str, int]] = {}
+        waiting: dict[str, int] = {}
+        lanes: dict[str, StoredLane] = {}
         keys = sorted([raw async for raw in redis.scan_iter(match=f"{k.tag}*", count=5000)])
         for raw in keys:
             key = raw.decode()
@@ -200,7 +205,8 @@ class ConstrainedWorld:
 
     async def gates_of(self, job_id: str, lanes: Mapping[str, StoredLane]) -> list[str]:
         """The gates that the store will have this job pass: those of its lane, and those that its record brings along."""
-        record = await self.world.shard.client.redis.get(self.world.shard.keys.job(job_id))
+        redis: Any = self.world.shard.client.redis
+        record: bytes = await redis.get(self.world.shard.keys.job(job_id))
         lane = lanes[record[128:136].hex()]
         text = lane.shared + lane.keyed
         at = 137 + record[136]

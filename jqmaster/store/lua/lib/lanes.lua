@@ -508,7 +508,13 @@ local function write_lanes(unstarted_tokens)
   for name, more in pairs(ready_more) do
     if more ~= 0 then redis.call('HINCRBY', tag .. 'ready_counts', name, more) end
   end
-  for cid, texts in pairs(key_texts) do redis.call('HSET', tag .. 'key_values:' .. cid, unpack(texts)) end
+  for cid, texts in pairs(key_texts) do
+    redis.call('HSET', tag .. 'key_values:' .. cid, unpack(texts))
+    -- Also a gate that only running jobs have passed is listed, and goes with the last of them.
+    for i = 1, #texts, 2 do
+      if (waiting_more[texts[i]] or 0) == 0 then redis.call('ZADD', tag .. 'gates:' .. cid, 'NX', 0, texts[i]) end
+    end
+  end
   place_lanes()
   free_slots(freed, unstarted_tokens)
   local dropped = {}
