@@ -12,7 +12,8 @@ Mode = Literal["enforce", "shadow"]
 
 
 class AheadVerdict(TypedDict):
-    """Jobs that may start come before it."""
+    """Jobs come before it: those that may start and, behind a closed gate, those that wait for the
+    same."""
 
     code: Literal["ahead"]
     # A sentence for the person on call.

@@ -152,7 +152,7 @@ EXAMPLES: Final[dict[str, Any]] = {
             },
             {
                 "code": "ahead",
-                "text": "3 jobs that may start come before it, 1 named mail.read among them.",
+                "text": "3 jobs that may start or wait for the same come before it, 1 named mail.read among them.",
                 "count": 3,
                 "bound": "exact",
                 "others": {"mail.read": 1},

@@ -134,7 +134,7 @@ class WorkersUnavailableVerdict(Answer):
 
 
 class AheadVerdict(Answer):
-    """Jobs that may start come before it."""
+    """Jobs come before it: those that may start and, behind a closed gate, those that wait for the same."""
 
     code: Literal["ahead"]
     text: Text

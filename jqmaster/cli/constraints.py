@@ -12,7 +12,7 @@ from urllib.parse import quote
 import typer
 
 from jqmaster.cli import exits, output
-from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, rule_line
 
 FIELDS = (
     "enabled", "mode", "matcher", "key", "concurrency", "rate", "paused", "max_backlog", "fair", "overrides",
@@ -27,7 +27,9 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the c
 FileArgument = Annotated[
     str,
     typer.Argument(
-        metavar="FILE", help="TOML or JSON with [[constraint]] tables; - for JSON on standard input."
+        metavar="FILE",
+        # Square brackets would be markup to the help.
+        help="TOML or JSON with tables named constraint, or one constraint; - for JSON on standard input.",
     ),
 ]
 ValueOption = Annotated[
@@ -237,8 +239,17 @@ def plan(
     """Show what `apply` would do; exit code 2 when that is not nothing."""
     wanted = _wanted(file)
     with Master(master, token) as http:
-        steps = _steps(wanted, _all(http), prune=prune)
+        present = _all(http)
+    steps = _steps(wanted, present, prune=prune)
     _show_steps(steps, as_json)
+    if (
+        not prune
+        and not as_json
+        and (others := [one["name"] for one in present if one["name"] not in wanted])
+    ):
+        output.say(f"not in {file}, left as they are without --prune: {', '.join(others)}")
+    if not steps and not as_json:
+        output.say("nothing to change")
     raise typer.Exit(exits.USAGE if steps else exits.OK)
 
 
@@ -368,8 +379,10 @@ def _wanted(file: str) -> dict[str, dict[str, Any]]:
     wanted: dict[str, dict[str, Any]] = {}
     for number, table in enumerate(_read(file), 1):
         name = table.get("name")
-        if not isinstance(name, str) or name in wanted:
-            exits.fail(exits.REFUSED, f"{file}: constraint {number} has no name, or that of another")
+        if not isinstance(name, str):
+            exits.fail(exits.REFUSED, f"{file}: constraint {number} has no name")
+        if name in wanted:
+            exits.fail(exits.REFUSED, f"{file}: constraint {number} is named {name}, as one before it")
         try:
             fields = read_map(json_to_msgpack(json.dumps(table).encode()), limits=limits)
             try:
@@ -380,7 +393,7 @@ def _wanted(file: str) -> dict[str, dict[str, Any]]:
         except TypeError as error:
             exits.fail(exits.REFUSED, f"{file}: constraint {name}: {error}")
         except JqmasterError as error:
-            rules = [f"  {'.'.join(map(str, rule.loc))}: {rule.msg}" for rule in error.errors]
+            rules = [rule_line(rule.loc, rule.msg) for rule in error.errors]
             exits.fail(exits.REFUSED, "\n".join([f"{file}: constraint {name}: {error.detail}", *rules]))
         wanted[name] = json.loads(encode(document, Encoding.JSON))
     return wanted
@@ -396,6 +409,9 @@ def _read(file: str) -> list[dict[str, Any]]:
     except (ValueError, RecursionError) as error:
         exits.fail(exits.REFUSED, f"{file} is neither TOML (by its name *.toml) nor JSON: {error}")
     tables = data
+    if data == {}:
+        # A file that was cut off must not free everything; `{"constraint": []}` says so on purpose.
+        exits.fail(exits.REFUSED, f"{file} has no constraints")
     if isinstance(data, dict):
         tables = data["constraint"] if set(data) == {"constraint"} else [data]
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -493,6 +509,8 @@ def _if_match(etag: str | None) -> dict[str, str]:
 
 
 def _path(name: str, *rest: str) -> str:
+    if "/" in name:
+        exits.fail(exits.NOT_FOUND, f"no constraint {name}: a name has A-Z a-z 0-9 _ . : -")
     return "/".join(["/api/constraints", quote(name, safe=""), *rest])
 
 

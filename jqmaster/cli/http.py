@@ -1,7 +1,7 @@
 """Calls to a master, with every way they can fail turned into words and an exit code."""
 
 import ipaddress
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
 from urllib.parse import quote, urlsplit
@@ -116,10 +116,16 @@ def _problem_text(response: "httpx.Response", problem: Any) -> str:
     text = problem.get("detail") or problem.get("title") or f"the master answered {response.status_code}"
     lines = [f"{text} ({response.status_code} {problem.get('code', '')})"]
     broken = problem.get("errors") or []
-    lines += [f"  {'.'.join(map(str, rule.get('loc', [])))}: {rule.get('msg')}" for rule in broken]
+    lines += [rule_line(rule.get("loc", []), rule.get("msg")) for rule in broken]
     if wait_s := response.headers.get("retry-after"):
         lines.append(f"  Try again in {wait_s} s.")
     return "\n".join(lines)
+
+
+def rule_line(loc: Iterable[str | int], msg: object) -> str:
+    """A broken rule, below what is refused; one without a place is about the whole."""
+    where = ".".join(map(str, loc))
+    return f"  {where}: {msg}" if where else f"  {msg}"
 
 
 def _is_loopback(host: str) -> bool:

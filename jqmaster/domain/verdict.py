@@ -198,13 +198,15 @@ class RulesChanging:
 
 @dataclass(frozen=True, slots=True)
 class ByConstraint:
-    """A closed gate. `kind` is the most lasting of `gate.kinds`."""
+    """A closed gate. `kind` is the most lasting of `gate.kinds`. `silent_ms`: for how long those workers that no longer
+    count as alive were not heard of."""
 
     code: ClassVar = "constraint"
     constraint: Constraint
     gate: GateUse
     kind: Kind
     now_ms: int
+    silent_ms: Mapping[str, int]
 
     @property
     def text(self) -> str:
@@ -235,14 +237,18 @@ class ByConstraint:
                 return f"{gate.starts} of {gate.rate.limit} starts in the last {span(gate.rate.period_ms)} are used{opens}."
 
     def _holders(self) -> str:
-        shown = [
-            f"job {holder.job_id} on worker {holder.worker_id or '?'} since {span(self.now_ms - holder.since_ms)}"
-            for holder in self.gate.holders[:MAX_NAMED_HOLDERS]
-        ]
+        shown = [self._holder(holder) for holder in self.gate.holders[:MAX_NAMED_HOLDERS]]
         if not shown:
             return ""
         more = (self.gate.running or 0) - len(shown)
         return f": {', '.join(shown)}{f', and {more} more' if more > 0 else ''}"
+
+    def _holder(self, holder: Holder) -> str:
+        # Its slot is free when its lease ends: whoever reads this need not look for a leak.
+        silent_ms = self.silent_ms.get(holder.worker_id)
+        silent = "" if silent_ms is None else f" (silent for {span(silent_ms)})"
+        since = span(self.now_ms - holder.since_ms)
+        return f"job {holder.job_id} on worker {holder.worker_id or '?'}{silent} since {since}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,13 +318,15 @@ class WorkersUnavailable:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """So many jobs that may start come before it; `others` by name, of names that the same workers take."""
+    """So many jobs come before it: those that may start and, where constraints hold it back, those that wait for the
+    same (`is_held_back`). `others` by name, of names that the same workers take."""
 
     code: ClassVar = "ahead"
     name: str
     count: int
     bound: Bound
     others: Mapping[str, int]
+    is_held_back: bool = False
 
     @property
     def text(self) -> str:
@@ -326,7 +334,9 @@ class Ahead:
             return "Jobs may come before it; there are more lanes than this look could count."
         least = {Bound.EXACT: "", Bound.AT_LEAST: "at least ", Bound.ABOUT: "about "}[self.bound]
         come = "comes" if self.count == 1 else "come"
-        text = f"{least}{_count(self.count, 'job')} that may start {come} before it"
+        waits = "waits" if self.count == 1 else "wait"
+        which = f"that may start or {waits} for the same" if self.is_held_back else "that may start"
+        text = f"{least}{_count(self.count, 'job')} {which} {come} before it"
         if self.others:
             shown = [f"{count} named {name}" for name, count in list(self.others.items())[:MAX_NAMED_NAMES]]
             more = len(self.others) - len(shown)
@@ -413,13 +423,14 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
         found.append(Due(str(job.state), job.due_at_ms, job.due_at_ms - now_ms, job.failures))
     if not snapshot.edition == snapshot.settled_edition == snapshot.lane_edition:
         found.append(RulesChanging(snapshot.edition, snapshot.settled_edition, snapshot.lane_edition))
-    found += _closed(snapshot, constraints)
+    closed = _closed(snapshot, constraints, fleet)
+    found += closed
     in_the_way = len(found)
     workers = _workers(job.name, now_ms, fleet)
     if workers:
         found.append(workers)
     if snapshot.standing:
-        ahead = _ahead(job.name, snapshot.standing)
+        ahead = _ahead(job.name, snapshot.standing, is_held_back=bool(closed))
         if ahead:
             found.append(ahead)
         elif not in_the_way and not isinstance(workers, NoWorker):
@@ -427,9 +438,15 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
     return found
 
 
-def _closed(snapshot: Snapshot, constraints: Mapping[str, Constraint]) -> list[ByConstraint]:
+def _closed(
+    snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: FleetFacts
+) -> list[ByConstraint]:
+    now_ms = snapshot.now_ms
+    silent_ms = {
+        w.id: now_ms - w.last_seen_ms for w in fleet.workers if not w.is_fresh(now_ms, fleet.stale_ms)
+    }
     closed = [
-        ByConstraint(constraint, gate, gate.kinds[0], snapshot.now_ms)
+        ByConstraint(constraint, gate, gate.kinds[0], now_ms, silent_ms)
         for gate in snapshot.gates
         if gate.kinds and not gate.is_shadow and (constraint := constraint_of(gate, constraints))
     ]
@@ -437,12 +454,12 @@ def _closed(snapshot: Snapshot, constraints: Mapping[str, Constraint]) -> list[B
     return sorted(closed, key=lambda one: (order.index(one.kind), one.constraint.name, one.gate.value))
 
 
-def _ahead(name: str, standing: Standing) -> Ahead | None:
+def _ahead(name: str, standing: Standing, *, is_held_back: bool) -> Ahead | None:
     count = sum(standing.by_name.values())
     if count == 0 and standing.bound is Bound.EXACT:
         return None
     others = {other: jobs for other, jobs in standing.by_name.items() if other != name}
-    return Ahead(name, count, standing.bound, others)
+    return Ahead(name, count, standing.bound, others, is_held_back)
 
 
 def _workers(name: str, now_ms: int, fleet: FleetFacts) -> NoWorker | WorkersUnavailable | None:

@@ -132,6 +132,18 @@ def test_jobs_ahead_are_counted(standing: Standing, text: str) -> None:
     assert (code, said) == ("ahead", text)
 
 
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1, "1 job that may start or waits for the same comes before it."),
+        (3, "3 jobs that may start or wait for the same come before it."),
+    ],
+)
+def test_behind_a_closed_gate_those_are_ahead_that_wait_for_it_too(count: int, text: str) -> None:
+    one = snapshot(gates=(closed(is_paused=True),), standing=Standing({"mail": count}, Bound.EXACT))
+    assert told(one)[1] == ("ahead", text)
+
+
 def test_those_ahead_of_other_names_are_told_by_name() -> None:
     (verdict,) = verdicts(
         snapshot(standing=Standing({"mail": 2, "feed": 3}, Bound.EXACT)), {}, fleet(worker())
@@ -140,6 +152,14 @@ def test_those_ahead_of_other_names_are_told_by_name() -> None:
 
 
 # --- constraints
+
+
+def test_a_holder_whose_worker_is_silent_is_told() -> None:
+    gate = closed(concurrency=1, running=1, holders=(Holder("job-9", "worker-9", NOW_MS - 17_000),))
+    workers = fleet(worker(), worker(9, age_ms=14_000))
+    assert "job job-9 on worker worker-9 (silent for 14 s) since 17 s" in only(
+        snapshot(gates=(gate,)), workers
+    )
 
 
 def test_a_full_gate_names_its_holders() -> None:

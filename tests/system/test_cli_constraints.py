@@ -96,7 +96,7 @@ async def test_a_file_is_planned_applied_changed_and_pruned(api: Api, cli: Cli) 
         ("create", "reports"),
     ]
     again = await cli("constraints", "plan", file)
-    assert (again.code, again.out) == (0, "")
+    assert (again.code, again.out) == (0, "nothing to change\n")
     assert "nothing to change" in (await cli("constraints", "apply", file)).out
 
     await api.call("POST", "/api/constraints/reports/values", {"value": 1})  # has no key: refused, no change
@@ -111,6 +111,8 @@ async def test_a_file_is_planned_applied_changed_and_pruned(api: Api, cli: Cli) 
     pruned = await cli("constraints", "plan", file, "--prune")
     assert "- other" in pruned.out
     assert "concurrency: 4 -> 5" in pruned.out
+    planned = await cli("constraints", "plan", file)
+    assert f"not in {file}, left as they are without --prune: other\n" in planned.out
     assert (await cli("constraints", "apply", file)).code == 0
     assert await names(api) == ["api.example.org", "other", "reports"]
     assert (await cli("constraints", "apply", file, "--prune")).code == 0
@@ -165,7 +167,9 @@ async def test_an_edit_in_between_stops_an_apply_and_says_so(
         ("a.json", "{", "neither TOML"),
         ("a.json", "[1]", "no list of constraints"),
         ("a.toml", "[[constraint]]\nmatcher = {}", "has no name"),
-        ("a.toml", FILE + FILE.replace("api.example.org", "x"), "that of another"),
+        ("a.toml", FILE + FILE.replace("api.example.org", "x"), "is named reports, as one before it"),
+        ("a.toml", "", "has no constraints"),
+        ("a.toml", FILE.replace("paused = true", ""), "\n  limits nothing"),
         ("a.toml", FILE.replace("concurrency = 4", "concurrency = 0"), "concurrency: takes 1 or more"),
         ("a.toml", FILE.replace('op = "eq"', 'op = "like"'), "matcher.op: unknown op"),
         ("a.toml", FILE.replace("concurrency = 4", "concurency = 4"), "concurency: Extra inputs"),
