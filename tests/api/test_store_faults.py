@@ -209,6 +209,34 @@ async def test_a_store_that_is_loading(store: StoreServer) -> None:
         assert (await api.counts())["ready"] == 0
 
 
+@pytest.mark.req("J13")
+@pytest.mark.timeout(90)
+async def test_gates_that_were_closed_are_closed_when_the_store_is_back(store: StoreServer) -> None:
+    matcher = {"field": "name", "op": "eq", "value": "work"}
+    limits = {
+        "full": {"concurrency": 1},
+        "paused": {"key": "argument.host", "overrides": [{"value": "a", "paused": True}]},
+    }
+    async with master_on(store.url, store_timeout_s=1) as (_, api):
+        for name, fields in limits.items():
+            status, answer = await api.call("PUT", f"/api/constraints/{name}", {"matcher": matcher, **fields})
+            assert status == 201, answer
+        paused, first, second = [await api.enqueue("work", {"host": host}) for host in "abc"]
+        async with worker_at(api, "work") as worker:
+            running = await worker.next_job()
+            assert running["job_id"] == first
+            store.kill()
+            await asyncio.to_thread(store.start)
+            # Another job gets a worker: the dispatcher has looked at all that waits.
+            await serves_again(api)
+            assert worker.offers.empty()
+            _, full = await api.call("GET", "/api/constraints/full")
+            assert [holder["job_id"] for holder in full["holders"]] == [first]
+            await worker.end(running)
+            assert (await worker.next_job())["job_id"] == second
+            assert await api.state(paused) == "ready"
+
+
 async def wait_for_answer(call: Callable[[], Awaitable[tuple[int, Any]]]) -> tuple[int, Any]:
     """The first answer that is no 503."""
 
