@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Final, TypeVar
 
 from jqmaster.store.jobs import MAX_PER_CALL
-from jqmaster.store.rules import LANES_PER_READ, OldLane, Rules, RuleStore
+from jqmaster.store.rules import OldLane, Rules, RuleStore
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Relocation:
         return 0
 
     async def _empty_some(self) -> int:
-        lanes = [self._left.popleft() for _ in range(min(LANES_PER_READ, len(self._left)))]
+        lanes = [self._left.popleft() for _ in range(min(MAX_PER_CALL, len(self._left)))]
         count = max(1, JOBS_PER_STEP // len(lanes))
         found: dict[str, OldLane] = {}
         unfinished = []

@@ -48,7 +48,8 @@ class RuleKeeper:
         self._wake = asyncio.Event()
         self._loops = BackgroundLoops("rule keeper")
         self._relocation: Relocation | None = None
-        self._pruned_at_s = clock.monotonic_s()
+        self._pruned_at_s = self._prune_gates_at_s = clock.monotonic_s()
+        self._known_edition = -1
 
     async def start(self) -> None:
         self._loops.spawn("rounds", self._run)
@@ -86,6 +87,10 @@ class RuleKeeper:
                 return 0
             rules = await self._rules.reload()
             logger.info("constraints of edition %d are in force", rules.ruleset.edition)
+            self._known_edition = -1
+        if rules.ruleset.edition != self._known_edition:
+            # Also where another leader has settled it: the dispatcher may have asked with an older one.
+            self._known_edition = rules.ruleset.edition
             self._on_ready()
         for cid, version in await self._store.reopened():
             if unless_stale(await self._store.reopen(self._epoch, cid, version)):
@@ -99,14 +104,20 @@ class RuleKeeper:
             if await self._relocation.step():
                 self._on_ready()
             return 0
-        if unless_stale(await self._store.prune_gates(self._epoch)) >= MAX_PER_CALL:
-            return 0
-        if self._clock.monotonic_s() - self._pruned_at_s >= PRUNE_EVERY_S:
-            self._pruned_at_s = self._clock.monotonic_s()
+        await self._prune()
+        return POLL_MS if next_ms < 0 else min(POLL_MS, next_ms)
+
+    async def _prune(self) -> None:
+        """Removes what nothing needs any more, every now and then."""
+        now_s = self._clock.monotonic_s()
+        if now_s >= self._prune_gates_at_s:
+            has_more = unless_stale(await self._store.prune_gates(self._epoch)) >= MAX_PER_CALL
+            self._prune_gates_at_s = now_s + (0.0 if has_more else POLL_MS / 1000)
+        if now_s - self._pruned_at_s >= PRUNE_EVERY_S:
+            self._pruned_at_s = now_s
             # Looks again for what a relocation could not move, or what came back to an older lane since.
             self._relocation = None
             async for lanes in self._store.lane_pages():
                 if not await self._store.prune(self._epoch, lanes):
                     raise StaleLeadership
-            return 0
-        return POLL_MS if next_ms < 0 else min(POLL_MS, next_ms)
+            self._wake.set()

@@ -572,7 +572,7 @@ class JobStore:
                 k.expiring,
                 *finished,
             ),
-            (k.tag, job_id),
+            (k.tag, job_id, self._shard.wake_channel),
         )
 
     async def _steer(self, script: str, keys: Sequence[str], args: Sequence[Arg]) -> None:

@@ -4,6 +4,7 @@ All methods raise what `JobStore` raises.
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -253,12 +254,11 @@ class RuleStore:
             page = lanes[start : start + MAX_PER_CALL]
             replies = await self._client.pipeline([("GET", self._keys.lane(lane.id)) for lane in page])
             for lane, raw in zip(page, replies, strict=True):
-                found_lane = StoredLane.read(raw) if raw else None
-                order[lane] = (
-                    (bool(found_lane.at) or not found_lane.member, found_lane.score, found_lane.member)
-                    if found_lane
-                    else (True, 0, "")
-                )
+                order[lane] = (True, 0, "")
+                # One that is gone or cannot be read comes last; scripts make it anew.
+                with contextlib.suppress(DamagedError):
+                    stored = StoredLane.read(raw or b"")
+                    order[lane] = (bool(stored.at) or not stored.member, stored.score, stored.member)
         return sorted(lanes, key=order.__getitem__)
 
     async def ready_in(self, lanes: Sequence["OldLane"], count: int) -> list[list[str]]:

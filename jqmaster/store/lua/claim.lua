@@ -9,7 +9,7 @@
 -- include lib/record.lua
 -- include lib/lanes.lua
 local epoch_key, worker_key, claims_key, running_key, fence_key, skipped_key, damaged_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
--- Bounds of one call: jobs and lanes looked at, jobs put aside, and bytes of records given out (after the first).
+-- Bounds of one call: jobs and lanes looked at, jobs and lanes put aside, and bytes of records given out (after the first).
 local MAX_READ, MAX_LANES, MAX_MOVES, MAX_BYTES = 5000, 1000, 1000, 8 * 1024 * 1024
 local now_ms, epoch, edition, worker_id_bytes, limit = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local lease_ms, offer_ms, grace_ms = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -45,6 +45,21 @@ end
 local groups, closed_groups, is_asked_for = {}, {}, {}
 local lanes_per_group = math.min(limit, MAX_LANES) + 1
 local lanes_read, is_cut_short = 0, false
+-- Where a fair key was served, all its lanes stand later than they were found: so many more are worth a look.
+local MORE_LANES_IF_FAIR = 200
+local function has_turns(lane)
+  for _, gate_id in ipairs(lane.keyed) do
+    local limits = limits_of(string.sub(gate_id, 1, CID_LENGTH))
+    if limits and limits.is_fair and not limits.is_shadow then return true end
+  end
+  return false
+end
+
+local function open_lanes(group_id, more)
+  local count = math.max(1, math.min(lanes_per_group + more, MAX_LANES - lanes_read))
+  return redis.call('ZRANGE', tag .. 'open:' .. group_id, 0, count - 1, 'WITHSCORES')
+end
+
 local function put_lane_in(lane)
   local group = groups[lane.group]
   if group then
@@ -59,9 +74,10 @@ for i = FIRST, #ARGV do
   local name = ARGV[i]
   is_asked_for[name] = true
   for _, group_id in ipairs(redis.call('SMEMBERS', tag .. 'open_groups:' .. name)) do
-    local open = redis.call('ZRANGE', tag .. 'open:' .. group_id, 0, math.max(1, math.min(lanes_per_group, MAX_LANES - lanes_read)) - 1, 'WITHSCORES')
-    lanes_read = lanes_read + #open / 2
+    local open = open_lanes(group_id, 0)
     local first = open[1] and lane_by_id(string.sub(open[1], -ID_LENGTH))
+    if first and #open > lanes_per_group and has_turns(first) then open = open_lanes(group_id, MORE_LANES_IF_FAIR) end
+    lanes_read = lanes_read + #open / 2
     if not first or first.edition ~= tonumber(edition) then
       -- Empty, or of older rules: the leader moves its jobs to lanes of these.
       redis.call('SREM', tag .. 'open_groups:' .. name, group_id)
@@ -243,6 +259,7 @@ local function serve(item)
   if closed_by then
     -- What it has given up before counts when it is placed again.
     for _, other in ipairs(park(lane, closed_by)) do put_lane_in(other) end
+    moves = moves + 1
     return
   end
   local room = math.min(room_of(group.shared), room_of(lane.keyed))

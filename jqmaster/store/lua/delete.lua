@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Removes a job that does not run, with everything that belongs to it; also one that was set aside as damaged.
 -- KEYS job:string history:list result:string damaged:set results:zset scheduled:zset retrying:zset expiring:zset succeeded:zset failed:zset canceled:zset skipped:zset
--- ARGV tag job_id
+-- ARGV tag job_id wake_channel(empty: nobody to wake)
 -- REPLY ok | unknown | state:state
 -- CHECKS FIRST the state, unless it was set aside
 -- include lib/record.lua
@@ -31,4 +31,5 @@ for i = FIRST_INDEX, #KEYS do redis.call('ZREM', KEYS[i], id) end
 redis.call('SREM', damaged_key, id)
 redis.call('UNLINK', job_key, history_key, result_key)
 write_lanes(nil)
+if has_opened and ARGV[3] ~= '' then redis.call('PUBLISH', ARGV[3], 'ready') end
 return {'ok'}

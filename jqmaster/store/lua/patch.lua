@@ -42,5 +42,8 @@ else
   redis.call('ZADD', target == STATE.scheduled and scheduled_key or retrying_key, due_at_ms, id)
 end
 write_lanes(nil)
-if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, target == STATE.ready and 'ready' or 'due') end
+if wake_channel ~= '' then
+  if target == STATE.ready or has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
+  if target ~= STATE.ready then redis.call('PUBLISH', wake_channel, 'due') end
+end
 return {'ok'}

@@ -15,8 +15,14 @@ local present = redis.call('HGET', constraints_key, name) or ''
 if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag then return {'changed', present} end
 if present == '' and document ~= '' and redis.call('HLEN', constraints_key) >= max_constraints then return {'full'} end
 -- Every change is a new version, which caches ask for; a new edition has every unfinished job matched again.
-local version = redis.call('HINCRBY', rules_key, 'version', 1)
-local edition = is_rematched and redis.call('HINCRBY', rules_key, 'edition', 1) or tonumber(redis.call('HGET', rules_key, 'edition') or '0')
+-- As high as the clock at least: a store that fell back to an older state must not give a number to other rules again.
+local function raised(field)
+  local number = string.format('%.0f', math.max(tonumber(redis.call('HGET', rules_key, field) or 0) + 1, now_ms))
+  redis.call('HSET', rules_key, field, number)
+  return tonumber(number)
+end
+local version = raised('version')
+local edition = is_rematched and raised('edition') or tonumber(redis.call('HGET', rules_key, 'edition') or '0')
 if old_cid ~= '' then
   redis.call('UNLINK', old_limits_key, old_overrides_key)
   redis.call('ZADD', reopened_key, version, old_cid)

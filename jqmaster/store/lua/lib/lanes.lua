@@ -284,8 +284,11 @@ end
 local function closed_among(gate_ids)
   local closed = {}
   if #gate_ids == 0 or redis.call('EXISTS', tag .. 'closed') == 0 then return closed end
-  for i, is_closed in ipairs(redis.call('SMISMEMBER', tag .. 'closed', unpack(gate_ids))) do
-    if is_closed == 1 then closed[#closed + 1] = gate_ids[i] end
+  -- In pieces: a batch may have thousands of gates, more than one command takes.
+  for at = 1, #gate_ids, 1000 do
+    for i, is_closed in ipairs(redis.call('SMISMEMBER', tag .. 'closed', unpack(gate_ids, at, math.min(at + 999, #gate_ids)))) do
+      if is_closed == 1 then closed[#closed + 1] = gate_ids[at + i - 1] end
+    end
   end
   return closed
 end
@@ -480,9 +483,10 @@ end
 local function free_slots(freed, unstarted_tokens)
   local gate_ids = {}
   for gate_id, lists in pairs(freed) do
-    gate_ids[#gate_ids + 1] = gate_id
-    for _, ids in ipairs(lists) do redis.call('HDEL', tag .. 'slots:' .. gate_id, unpack(ids)) end
-    if unstarted_tokens then each('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) end
+    local count = unstarted_tokens and each('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) or 0
+    for _, ids in ipairs(lists) do count = count + redis.call('HDEL', tag .. 'slots:' .. gate_id, unpack(ids)) end
+    -- Where nothing was held, there is no more room than before.
+    if count > 0 then gate_ids[#gate_ids + 1] = gate_id end
   end
   for _, gate_id in ipairs(closed_among(gate_ids)) do open_gate(gate_id) end
 end
