@@ -1,6 +1,6 @@
 """relane.lua, settle_rules.lua, end_reopening.lua, open_gates.lua, prune_lanes.lua, prune_gates.lua: whom they refuse."""
 
-from jqmaster.store.rules import Moved
+from jqmaster.store.rules import Moved, RuleStore
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import StoreWorld
 
@@ -64,3 +64,52 @@ async def test_a_damaged_constraint_hurts_no_other(world: StoreWorld) -> None:
     ]
     await world.shard.client.redis.hdel(world.shard.keys.constraints, "bad")
     await limited.follow_up()
+
+
+async def test_a_batch_may_free_thousands_of_gates_at_which_others_wait(world: StoreWorld) -> None:
+    limited = ConstrainedWorld(world)
+    await limited.put(*[constraint(f"c{i:02}", key=f"argument.k{i}", concurrency=1) for i in range(16)])
+    worker = await world.worker("work", max_jobs=1000)
+    arguments = [{f"k{i}": str(n) for i in range(16)} for n in range(500)]
+    await limited.enqueue_many(arguments)
+    jobs = await limited.claim(worker, limit=500)
+    await limited.enqueue_many(arguments)
+    assert await limited.claim(worker, limit=500) == []
+    await limited.succeed(worker, *jobs)
+    assert len(await limited.claim(worker, limit=500)) == 500
+
+
+async def test_rules_made_anew_on_a_store_that_fell_back_are_not_taken_for_the_old_ones(
+    world: StoreWorld,
+) -> None:
+    redis, k = world.shard.client.redis, world.shard.keys
+    limited, other = ConstrainedWorld(world), ConstrainedWorld(world, RuleStore(world.shard))
+    saved = {key: await redis.dump(key) for key in (k.rules, k.constraints)}
+    lost = constraint("b", concurrency=1)
+    await other.change("b", lost)
+    await limited.rules.reload()
+    for key, value in saved.items():
+        await redis.delete(key) if value is None else await redis.restore(key, 0, value, replace=True)
+    await redis.delete(k.limits(lost.cid), k.reopened)
+    world.pass_ms(1)
+    await other.rules.reload()
+    await other.change("b", constraint("b", concurrency=1))
+    await other.follow_up()
+    await limited.enqueue_many([None] * 5)
+    assert len(await other.take(await world.worker("work", max_jobs=100))) == 1
+
+
+async def test_a_lane_that_cannot_be_read_keeps_no_other_from_moving(world: StoreWorld) -> None:
+    redis, k = world.shard.client.redis, world.shard.keys
+    limited = ConstrainedWorld(world)
+    await limited.enqueue_many([None] * 3, name="a")
+    await limited.enqueue_many([None] * 3, name="b")
+    (lane,) = await redis.zrange(k.lanes("a"), 0, -1)
+    await redis.set(k.lane(lane.decode()), "garbage")
+    await limited.change("b", constraint("b", concurrency=100))
+    await limited.follow_up()
+    worker = await world.worker("a", "b", max_jobs=100)
+    assert len(await limited.claim(worker, "b")) == 3
+    assert len(await limited.claim(worker, "a")) == 3
+    # Which group it was of only the lane knew.
+    await redis.delete(*[key async for key in redis.scan_iter(match=f"{k.open_prefix}*")])

@@ -8,7 +8,7 @@
 -- include lib/lanes.lua
 local job_key, history_key, result_key, damaged_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local FIRST_INDEX = 5
-local id = ARGV[2]
+local id, wake_channel = ARGV[2], ARGV[3]
 tag = ARGV[1]
 
 local head = head_of(job_key)
@@ -31,5 +31,5 @@ for i = FIRST_INDEX, #KEYS do redis.call('ZREM', KEYS[i], id) end
 redis.call('SREM', damaged_key, id)
 redis.call('UNLINK', job_key, history_key, result_key)
 write_lanes(nil)
-if has_opened and ARGV[3] ~= '' then redis.call('PUBLISH', ARGV[3], 'ready') end
+if has_opened and wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 return {'ok'}
