@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import statistics
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import aiohttp
@@ -40,18 +40,12 @@ BLOCKING_KEYED: dict[str, Document] = {
 
 async def five_constraints() -> Figures:
     """End to end with five constraints that match every job and limit none, beside none."""
-    return await _beside_none(FIVE, lambda: range(JOBS))
+    return await _beside_none(FIVE, range(JOBS), rounds=ROUNDS)
 
 
 async def distinct_keys() -> Figures:
     """End to end with one job for each of many key values, each limited to one at a time, beside none."""
-    first = iter(range(0, ROUNDS * KEYS, JOBS))
-
-    def keys() -> range:
-        start = next(first)
-        return range(start, start + JOBS)
-
-    return await _beside_none(ONE_EACH, keys)
+    return await _beside_none(ONE_EACH, range(KEYS), rounds=1)
 
 
 async def blocked_in_front() -> Figures:
@@ -118,15 +112,15 @@ async def _until_idle(system: System) -> None:
         idle, spent = (idle + 1 if now - spent < 0.03 else 0), now
 
 
-async def _beside_none(constraints: dict[str, Document], numbers: Callable[[], range]) -> Figures:
+async def _beside_none(constraints: dict[str, Document], numbers: range, *, rounds: int) -> Figures:
     async with _system() as (system, session, pusher):
         await _drained(system, session, pusher, range(2_000))
         without: list[Figures] = []
         under: list[Figures] = []
-        for _ in range(ROUNDS):
-            without.append(await _drained(system, session, pusher, range(JOBS)))
+        for _ in range(rounds):
+            without.append(await _drained(system, session, pusher, numbers))
             await _put(session, system, constraints)
-            under.append(await _drained(system, session, pusher, numbers()))
+            under.append(await _drained(system, session, pusher, numbers))
             await _delete(session, system, constraints)
         return _compared(without, under)
 
