@@ -141,8 +141,8 @@ async def test_a_lost_token_stops_the_job_and_sends_no_result(
     lost, kept = await master.run("hold"), await master.run("hold", "kept")
     master.lost = {lost["token"]}
     await asyncio.wait_for(ended.wait(), 15)
-    await wait_until(lambda: master.beats[-1]["free"] == 3)
-    assert [c["token"] for c in master.beats[-1]["running"]] == [kept["token"]]
+    await wait_until(lambda: [c["token"] for c in master.beats[-1]["running"]] == [kept["token"]])
+    assert master.beats[-1]["free"] == 3
     assert master.result(lost["job_id"]) is None
 
 

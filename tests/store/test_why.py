@@ -243,11 +243,13 @@ async def test_while_constraints_change_the_job_is_in_no_lane_of_theirs(
     job = await world.enqueue()
     assert await limited.change("c", constraint("c", concurrency=1))
     snapshot = await look(world, job)
-    assert (snapshot.edition, snapshot.settled_edition, snapshot.lane_edition) == (1, 0, 0)
+    edition = snapshot.edition
+    assert edition > 0
+    assert (snapshot.settled_edition, snapshot.lane_edition) == (0, 0)
     assert (snapshot.gates, snapshot.standing) == ((), None)
     await limited.follow_up()
     snapshot = await look(world, job)
-    assert (snapshot.edition, snapshot.settled_edition, snapshot.lane_edition) == (1, 1, 1)
+    assert (snapshot.edition, snapshot.settled_edition, snapshot.lane_edition) == (edition,) * 3
     assert (len(snapshot.gates), snapshot.standing) == (1, Standing({}, Bound.EXACT))
 
 
