@@ -45,6 +45,8 @@ async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
         yield finding
     async for finding in checker.check_lanes():
         yield finding
+    async for finding in checker.check_slots():
+        yield finding
 
 
 class _Checker:
@@ -179,6 +181,21 @@ class _Checker:
                 )
                 if exists and not known:
                     yield Finding("lane", k.lanes(name), "its name is not in the set of names")
+
+    async def check_slots(self) -> AsyncIterator[Finding]:
+        k = self._keys
+        gates = [name async for page in self._scan_keys(k.slots_prefix) for name in page]
+        for start in range(0, max(1, len(gates)), PAGE):
+            _, (unlisted, wrong) = await self._client.run(
+                "inspect_slots", (k.slot_lists, k.slot_counts), (k.tag, *gates[start : start + PAGE])
+            )
+            for name in unlisted:
+                yield Finding("slot", k.slots(name.decode()), "is not listed: its holders are not found")
+            # The sums are looked at with each page, and told once.
+            for gate, counted, held in wrong if start == 0 else ():
+                yield Finding(
+                    "slot", k.slot_counts, f"{counted} slots counted at {gate.decode()}, {held} held"
+                )
 
     async def _scan_keys(self, prefix: str) -> AsyncIterator[list[str]]:
         cursor = b"0"

@@ -297,7 +297,9 @@ class RuleStore:
         """Removes what was kept of gates that nothing needs any more; how many. None under a stale epoch."""
         k = self._keys
         word, data = await self._client.run(
-            "prune_gates", (k.epoch, k.counted, k.shadowed), (k.tag, epoch, MAX_PER_CALL, self._rng.random())
+            "prune_gates",
+            (k.epoch, k.counted, k.shadowed, k.slot_counts),
+            (k.tag, epoch, MAX_PER_CALL, self._rng.random()),
         )
         return int(data[0]) if word == "ok" else None
 

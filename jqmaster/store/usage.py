@@ -112,13 +112,21 @@ class UsageStore:
     async def holders(self, gates: Sequence[GateUsage], limit: int) -> list[Holder]:
         """Up to `limit` running jobs that have slots at these gates, the first gates' first."""
         text_of: dict[str, str] = {}
-        for page in _pages([gate for gate in gates if gate.running], LANES_PER_READ):
+        lists = [raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.slot_lists)]
+        # Slots at gates without a key are kept under all such gates that a job passes.
+        held = [
+            (key, gate.text)
+            for gate in gates
+            if gate.running
+            for key in [name for name in lists if gate.gate_id in name] or [gate.gate_id]
+        ]
+        for page in _pages(held, LANES_PER_READ):
             replies = await self._client.pipeline(
-                [("HSCAN", self._keys.slots(gate.gate_id), 0, "COUNT", limit) for gate in page]
+                [("HSCAN", self._keys.slots(key), 0, "COUNT", limit) for key, _ in page]
             )
-            for gate, (_, flat) in zip(page, replies, strict=True):
+            for (_, text), (_, flat) in zip(page, replies, strict=True):
                 for raw in flat[::2]:
-                    text_of.setdefault(raw.decode(), gate.text)
+                    text_of.setdefault(raw.decode(), text)
             if len(text_of) >= limit:
                 break
         ids = list(text_of)[:limit]

@@ -623,6 +623,23 @@ async def test_a_constraint_that_comes_back_counts_what_started_meanwhile(rules:
     assert await rules.take(worker) == []
 
 
+async def test_jobs_under_different_limits_count_together_where_they_share_one(
+    rules: ConstrainedWorld,
+) -> None:
+    every = await rules.limit("every", concurrency=3)
+    urgent = await rules.limit("urgent", {"field": "argument", "op": "eq", "value": 1}, concurrency=1)
+    worker = await rules.world.worker()
+    jobs = await rules.enqueue_many([0, 1, 0, 1, 0, 0])
+    first, second, third = await rules.claim(worker)
+    assert [job.job_id for job in (first, second, third)] == jobs[:3]
+    assert await rules.slots(every) == {gate_id(every.cid, None): set(jobs[:3])}
+    assert await rules.slots(urgent) == {gate_id(urgent.cid, None): {jobs[1]}}
+    await rules.succeed(worker, first)
+    assert await rules.take(worker) == [jobs[4]]
+    await rules.succeed(worker, second)
+    assert await rules.take(worker) == [jobs[3]]
+
+
 async def test_a_shorter_window_opens_the_gate_sooner(rules: ConstrainedWorld) -> None:
     one = await rules.limit(rate=(1, 10 * MINUTE_MS))
     jobs = await rules.enqueue_many(range(2))

@@ -190,8 +190,10 @@ class ConstrainedWorld:
         for raw in keys:
             key = raw.decode()
             if key.startswith(k.slots_prefix):
-                found = await redis.hgetall(key)
-                slots[key.removeprefix(k.slots_prefix)] = {i.decode(): t.hex() for i, t in found.items()}
+                found = {i.decode(): t.hex() for i, t in (await redis.hgetall(key)).items()}
+                gates = key.removeprefix(k.slots_prefix)
+                for at in range(0, len(gates), 24):
+                    slots.setdefault(gates[at : at + 24], {}).update(found)
             elif key.startswith(k.starts_prefix):
                 pairs = await redis.zrange(key, 0, -1, withscores=True)
                 starts[key.removeprefix(k.starts_prefix)] = {t.hex(): int(at) for t, at in pairs}

@@ -28,6 +28,8 @@ from jqmaster.store.workers import WorkerStore
 LEASE_MS, OFFER_MS, GRACE_MS = 15_000, 5_000, 5_000
 RESULT_TTL_MS, RESULT_GRACE_MS = 86_400_000, 60_000
 START_MS = 1_800_000_000_000
+# How the ID of a gate without a key ends.
+NO_KEY = "0" * 16
 
 
 class StoreWorld:
@@ -242,6 +244,7 @@ class StoreWorld:
             ready[StoredLane.read(await redis.get(k.lane(lane))).name] += await redis.zcard(k.ready(lane))
         kept = {name.decode(): int(count) for name, count in (await redis.hgetall(k.ready_counts)).items()}
         assert {name: count for name, count in kept.items() if count} == dict(+ready)
+        slot_lists, slot_counts = set[str](), Counter[str]()
         for name in names:
             kind, _, rest = name.partition(":")
             match kind:
@@ -254,13 +257,21 @@ class StoreWorld:
                     told = {gate.decode() for gate in await redis.hkeys(k.key_values(rest))}
                     assert told <= counted.keys(), f"values of gates that {name} does not know"
                 case "slots":
-                    assert {raw.decode() for raw in await redis.hkeys(k.slots(rest))} <= running
+                    held = {raw.decode() for raw in await redis.hkeys(k.slots(rest))}
+                    assert held <= running
+                    if rest.endswith(NO_KEY):
+                        slot_lists.add(rest)
+                        for at in range(0, len(rest), 24):
+                            slot_counts[rest[at : at + 24]] += len(held)
                 case "waiters":
                     assert rest in gates, f"{name} is of no lane"
                 case "open" | "parked":
                     assert rest[-16:] in groups, f"{name} is of no lane"
                 case "ready" | "lanes":
                     assert kind == "lanes" or rest in lanes, f"{name} is of no lane"
+        assert {raw.decode() for raw in await redis.smembers(k.slot_lists)} == slot_lists
+        summed = {gate.decode(): int(count) for gate, count in (await redis.hgetall(k.slot_counts)).items()}
+        assert summed == dict(slot_counts)
 
     async def _readable(self, job_id: str) -> Job | None:
         try:

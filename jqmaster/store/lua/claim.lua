@@ -186,10 +186,10 @@ end
 
 -- From the base lane to one of its own kind, which lies at the gate that closes it.
 local function put_aside(base, own, closed_by, score, id)
-  local lane_id = string.sub(redis.sha1hex(base.group .. table.concat(own)), 1, ID_LENGTH)
-  local lane = lane_by_id(lane_id)
+  local id_of_lane = lane_id(base.group, own)
+  local lane = lane_by_id(id_of_lane)
   if lane.is_lost then
-    lane_made(lane_id, base.name, base.edition, base.group, base.shared, own)
+    lane_made(id_of_lane, base.name, base.edition, base.group, base.shared, own)
     lane.at = closed_by.id
   end
   if lane.at ~= '' and not lane.stays then

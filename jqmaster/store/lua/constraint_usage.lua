@@ -18,7 +18,7 @@ for i = FIRST, #ARGV do
   local is_open = gate.room > 0
   found[#found + 1] = {
     tonumber(redis.call('ZSCORE', tag .. 'gates:' .. gate.cid, id) or 0),
-    gate.tracks_slots and redis.call('HLEN', tag .. 'slots:' .. id) or -1,
+    gate.tracks_slots and slots_used(id) or -1,
     gate.starts or -1,
     not is_open and gate.due_ms or 0,
     gate.held_until_ms or 0,

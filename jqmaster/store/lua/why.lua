@@ -28,15 +28,20 @@ local lane = whole ~= '' and lane_by_id(hex(string.sub(whole, LANE_AT, LANE_AT +
 -- --- gates
 
 local heads_read = 0
-local function holders_of(gate_id)
-  local key = tag .. 'slots:' .. gate_id
-  local ids = {}
+local function add_holders(ids, key)
   if redis.call('HLEN', key) <= MAX_HELD then
-    ids = redis.call('HKEYS', key)
+    for _, id in ipairs(redis.call('HKEYS', key)) do ids[#ids + 1] = id end
   else
     for n, part in ipairs(redis.call('HSCAN', key, 0, 'COUNT', MAX_HELD)[2]) do
       if n % 2 == 1 then ids[#ids + 1] = part end
     end
+  end
+end
+
+local function holders_of(gate_id)
+  local ids = {}
+  for _, gates in ipairs(lists_with_slots(gate_id)) do
+    if #ids < MAX_HELD then add_holders(ids, tag .. 'slots:' .. gates) end
   end
   local found = {}
   for n = 1, math.min(#ids, MAX_HELD, MAX_HEADS - heads_read) do
