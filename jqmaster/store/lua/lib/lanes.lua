@@ -270,10 +270,17 @@ end
 local function gate_of(id, now_ms)
   local gate = known_gates[id]
   if gate then return gate end
-  gate = {id = id, cid = string.sub(id, 1, CID_LENGTH), room = NO_ROOM_LIMIT, now_ms = now_ms}
+  local cid = string.sub(id, 1, CID_LENGTH)
+  local limits = limits_of(cid)
+  if not limits then
+    gate = {id = id, cid = cid, room = NO_ROOM_LIMIT, now_ms = now_ms, taken = 0}
+    known_gates[id] = gate
+    return gate
+  end
+  -- All fields at once: a table that grows is made anew several times, for each of hundreds of gates.
+  gate = {id = id, cid = cid, room = NO_ROOM_LIMIT, now_ms = now_ms, tracks_slots = limits.tracks_slots, tracks_starts = limits.tracks_starts,
+    is_fair = limits.is_fair, is_shadow = limits.is_shadow, is_paused = false, taken = 0, running = nil, concurrency = nil, period_ms = nil}
   known_gates[id] = gate
-  local limits = limits_of(gate.cid)
-  if not limits then return gate end
   local concurrency, rate_limit, period_ms, is_paused = limits.concurrency, limits.rate_limit, limits.rate_period_ms, limits.is_paused
   if limits.has_overrides then
     local override = redis.call('HGET', tag .. 'overrides:' .. gate.cid, id)
@@ -283,7 +290,6 @@ local function gate_of(id, now_ms)
       is_paused = is_paused or z == '1'
     end
   end
-  gate.tracks_slots, gate.tracks_starts, gate.is_fair, gate.is_shadow = limits.tracks_slots, limits.tracks_starts, limits.is_fair, limits.is_shadow
   gate.period_ms = period_ms
   local room = NO_ROOM_LIMIT
   if concurrency then
@@ -335,7 +341,7 @@ local function reckon_due(gate)
 end
 
 local function opens_later(gate)
-  if gate.taken and gate.rate_limit then reckon_due(gate) end
+  if gate.taken > 0 and gate.rate_limit then reckon_due(gate) end
   if gate.due_ms then
     redis.call('ZADD', tag .. 'gates_due', gate.due_ms, gate.id)
     next_opening_ms = math.min(next_opening_ms or gate.due_ms, gate.due_ms)
@@ -556,14 +562,19 @@ end
 
 local function free_slots(freed, unstarted_tokens)
   local gate_ids = {}
+  local function never_started(gate_id)
+    return unstarted_tokens and each('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) or 0
+  end
+  -- Where nothing was held, there is no more room than before.
   for gates, lists in pairs(freed) do
     local count = 0
     for _, ids in ipairs(lists) do count = count + give_slots_back(gates, ids) end
     for _, gate_id in ipairs(gates_in(gates)) do
-      local unstarted = unstarted_tokens and each('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) or 0
-      -- Where nothing was held, there is no more room than before.
-      if count + unstarted > 0 then gate_ids[#gate_ids + 1] = gate_id end
+      if count + never_started(gate_id) > 0 then gate_ids[#gate_ids + 1] = gate_id end
     end
+  end
+  for gate_id, ids in pairs(freed_own) do
+    if give_slots_back(gate_id, ids) + never_started(gate_id) > 0 then gate_ids[#gate_ids + 1] = gate_id end
   end
   for _, gate_id in ipairs(closed_among(gate_ids)) do open_gate(gate_id) end
 end
@@ -605,7 +616,6 @@ local function write_lanes(unstarted_tokens)
       for _, gate_id in ipairs(lane.keyed) do table.insert(gathered(freed, gate_id), lane.freed) end
     end
   end
-  for gate_id, ids in pairs(freed_own) do table.insert(gathered(freed, gate_id), ids) end
   write_waiting()
   for name, more in pairs(ready_more) do
     if more ~= 0 then redis.call('HINCRBY', tag .. 'ready_counts', name, more) end
@@ -632,6 +642,14 @@ local function write_lanes(unstarted_tokens)
   if #dropped > 0 then drop_lanes(dropped) end
 end
 
+local function note_starts(gate, begun, now_ms)
+  local key, period_ms = tag .. 'starts:' .. gate.id, gate.period_ms or 0
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - period_ms))
+  redis.call('ZADD', key, unpack(begun))
+  -- What is older than the period says nothing more, whoever's clock moved.
+  redis.call('PEXPIRE', key, period_ms + 1000)
+end
+
 -- Claims pass these gates, all shared or all keyed: `holders` alternates job IDs and tokens, `begun` instants and tokens,
 -- of the same claims.
 local function pass_gates(gate_ids, holders, begun, now_ms)
@@ -640,13 +658,7 @@ local function pass_gates(gate_ids, holders, begun, now_ms)
     local gate = gate_of(gate_id, now_ms)
     is_held = is_held or gate.tracks_slots
     if gate.tracks_slots and not is_shared(gate_id) then take_slots(gate_id, holders) end
-    if gate.tracks_starts then
-      local key, period_ms = tag .. 'starts:' .. gate_id, gate.period_ms or 0
-      redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - period_ms))
-      redis.call('ZADD', key, unpack(begun))
-      -- What is older than the period says nothing more, whoever's clock moved.
-      redis.call('PEXPIRE', key, period_ms + 1000)
-    end
+    if gate.tracks_starts then note_starts(gate, begun, now_ms) end
   end
   if is_held and is_shared(gate_ids[1]) then take_slots(table.concat(gate_ids), holders) end
 end
