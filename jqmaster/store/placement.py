@@ -77,7 +77,7 @@ def packed_gates(lane: Lane) -> bytes:
         return codec.NO_GATES
     if len(lane.keyed) > codec.MAX_GATES:
         return codec.GATES_IN_LANE
-    return bytes((len(lane.keyed),)) + bytes.fromhex(_joined(lane.keyed))
+    return bytes((len(lane.keyed),)) + _joined(lane.keyed).encode()
 
 
 class LaneTable:

@@ -213,7 +213,7 @@ class ConstrainedWorld:
         text = lane.shared + lane.keyed
         at = 137 + record[136]
         if not lane.keyed and record[at] != 255:
-            text += record[at + 1 : at + 1 + record[at] * 12].hex()
+            text += record[at + 1 : at + 1 + record[at] * 24].decode()
         return [text[n : n + 24] for n in range(0, len(text), 24)]
 
     async def slots(self, one: Constraint) -> dict[str, set[str]]:

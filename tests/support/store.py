@@ -284,7 +284,7 @@ def own_gates(record: bytes) -> list[str]:
     """The keyed gates that the job of a record brings along."""
     at = codec.HEAD_SIZE + 1 + record[codec.HEAD_SIZE]
     count = 0 if record[at : at + 1] == codec.GATES_IN_LANE else record[at]
-    return [record[at + 1 + 12 * n :][:12].hex() for n in range(count)]
+    return [record[at + 1 + 24 * n :][:24].decode() for n in range(count)]
 
 
 def unconstrained(name: str) -> Lane:

@@ -10,7 +10,7 @@
 local scheduled_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, wake_channel, edition = time_ms(ARGV[1]), ARGV[3], ARGV[4]
 tag = ARGV[2]
-local push, following, definitions = ARGV[5], cmsgpack.unpack(ARGV[6]), lanes_defined(ARGV[7], tonumber(ARGV[4]))
+local push, following, definitions = ARGV[5], cmsgpack.unpack(ARGV[6]), lanes_defined(ARGV[7])
 local job_prefix = tag .. 'job:'
 local FIRST, WIDTH = 8, 8
 
@@ -100,7 +100,7 @@ for i = 1, count do
       if due_at_ms > now_ms then state = STATE.scheduled end
     end
     local rest = ARGV[at + 7]
-    local lane, own = home_defined(definitions[tonumber(ARGV[at + 1])])
+    local lane, own = home_defined(definitions[tonumber(ARGV[at + 1])], tonumber(edition))
     lane_counts(lane, own, 1, 1)
     redis.call('SET', keys[i], struct.pack('>BBBBI4I4I2I2i8', VERSION, state, tonumber(ARGV[at + 2]), 0, 0, 0, 0, 0, due_at_ms)
       .. string.rep('\0', 64) .. string.sub(rest, 1, 16) .. struct.pack('>i8', now_ms) .. string.sub(rest, 25, 40) .. lane_bytes(lane) .. string.sub(rest, 49))

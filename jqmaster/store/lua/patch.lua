@@ -8,7 +8,7 @@
 -- include lib/record.lua
 -- include lib/lanes.lua
 local job_key, scheduled_key, retrying_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now_ms, id, wake_channel, edition, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], lanes_defined(ARGV[6], tonumber(ARGV[5]))
+local now_ms, id, wake_channel, edition, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], lanes_defined(ARGV[6])
 local priority, run_at_ms, max_retry, timeout_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 tag = ARGV[2]
 
@@ -28,7 +28,7 @@ end
 redis.call('SETRANGE', job_key, 1, string.char(target))
 redis.call('SETRANGE', job_key, 16, struct.pack('>i8', due_at_ms))
 local old_lane, old_own = home_of(head)
-local lane, own = home_defined(definitions[1])
+local lane, own = home_defined(definitions[1], tonumber(edition))
 if state == STATE.ready and (target ~= state or lane.id ~= old_lane.id) then lane_remove(old_lane, id)
 elseif target ~= state then redis.call('ZREM', state == STATE.scheduled and scheduled_key or retrying_key, id) end
 write_home(job_key, head, lane, definitions[1].bytes)

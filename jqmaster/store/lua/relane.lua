@@ -9,7 +9,7 @@
 -- include lib/epoch.lua
 -- include lib/lanes.lua
 local epoch_key, rules_key, damaged_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, epoch, edition, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], lanes_defined(ARGV[5], tonumber(ARGV[4]))
+local now_ms, epoch, edition, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], lanes_defined(ARGV[5])
 tag = ARGV[2]
 local FIRST, WIDTH = 6, 3
 
@@ -31,7 +31,7 @@ for i = FIRST, #ARGV, WIDTH do
     moved = moved + 1
   elseif number > 0 and is_there then
     local old, old_own = home_of(head)
-    local lane, own = home_defined(definitions[number])
+    local lane, own = home_defined(definitions[number], tonumber(edition))
     if old.id ~= lane.id then
       write_home(key, head, lane, definitions[number].bytes)
       local waiting = state == STATE.running and 0 or 1

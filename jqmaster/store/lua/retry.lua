@@ -7,7 +7,7 @@
 -- include lib/record.lua
 -- include lib/lanes.lua
 local job_key, result_key, results_key, expiring_key, rules_key, history_key = KEYS[1], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local id, wake_channel, edition, definitions, entry = ARGV[2], ARGV[3], ARGV[4], lanes_defined(ARGV[5], tonumber(ARGV[4])), ARGV[6]
+local id, wake_channel, edition, definitions, entry = ARGV[2], ARGV[3], ARGV[4], lanes_defined(ARGV[5]), ARGV[6]
 tag = ARGV[1]
 local index_of_state = {[STATE.succeeded] = KEYS[2], [STATE.failed] = KEYS[3], [STATE.canceled] = KEYS[4], [STATE.skipped] = KEYS[5]}
 
@@ -31,7 +31,7 @@ redis.call('SETRANGE', job_key, 112, struct.pack('>i8', 0))
 redis.call('UNLINK', result_key)
 redis.call('ZREM', results_key, id)
 redis.call('ZREM', expiring_key, id)
-local lane, own = home_defined(definitions[1])
+local lane, own = home_defined(definitions[1], tonumber(edition))
 write_home(job_key, head, lane, definitions[1].bytes)
 lane_counts(lane, own, 1, 1)
 lane_add(lane, struct.unpack('>i4', head, 89), id)

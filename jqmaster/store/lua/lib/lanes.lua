@@ -8,12 +8,12 @@
 -- back when the gate opens. Of the lanes of one group that lie at an open gate, the first is never there: it is open,
 -- and the next follows when it has been served. So neither the closed nor their number cost.
 local tag
-local loaded_lanes, changed_lanes, known_limits, known_gates, has_holds = {}, {}, {}, {}, nil
+local loaded_lanes, lanes_by_bytes, changed_lanes, known_limits, known_gates, has_holds = {}, {}, {}, {}, {}, nil
 local has_opened = false  -- whether anything came back: the leader must hear of it
 local next_opening_ms = nil
 local waiting_more, freed_own, key_texts = {}, {}, {}
 local NO_ROOM_LIMIT = 2 ^ 53
-local LANE_AT, CID_LENGTH, ID_LENGTH, GATE_LENGTH = 129, 8, 16, 24
+local LANE_AT, CID_LENGTH, ID_LENGTH = 129, 8, 16
 local NO_KEY = string.rep('0', 16)
 
 local function gates_in(text)
@@ -53,8 +53,13 @@ end
 -- The lane of a record's head. A lane whose own key was lost is made anew without gates: it is then of no edition and
 -- is matched again by the leader.
 local function lane_of(head)
-  local id = hex(string.sub(head, LANE_AT, LANE_AT + 7))
-  local lane = loaded_lanes[id] or lane_by_id(id, name_of(head))
+  local bytes = string.sub(head, LANE_AT, LANE_AT + 7)
+  local lane = lanes_by_bytes[bytes]
+  if not lane then
+    local id = hex(bytes)
+    lane = loaded_lanes[id] or lane_by_id(id, name_of(head))
+    lanes_by_bytes[bytes] = lane
+  end
   if lane.is_lost then lane.is_lost, touched(lane).is_new = false, true end
   return lane
 end
@@ -77,7 +82,7 @@ end
 local function keyed_gates(bytes, at)
   local list, count = {}, string.byte(bytes, at)
   if count == IN_LANE then return list end
-  for i = at + 1, at + count * GATE_BYTES, GATE_BYTES do list[#list + 1] = hex(string.sub(bytes, i, i + GATE_BYTES - 1)) end
+  for i = at + 1, at + count * GATE_LENGTH, GATE_LENGTH do list[#list + 1] = string.sub(bytes, i, i + GATE_LENGTH - 1) end
   return list
 end
 
@@ -165,7 +170,7 @@ end
 
 -- Lanes as MessagePack: [[[base lane, name, group, shared gates], …], [[base (its number, from 1), keyed gates as a record
 -- has them, keyed gates where the record leaves them to its lane, texts of their key values], …]]
-local function lanes_defined(packed, edition)
+local function lanes_defined(packed)
   local parts = cmsgpack.unpack(packed)
   local definitions, bases = {}, parts[1]
   for i, base in ipairs(bases) do bases[i] = {id = base[1], name = base[2], group = base[3], shared = gates_in(base[4])} end
@@ -173,13 +178,13 @@ local function lanes_defined(packed, edition)
     local bytes = part[2]
     local is_in_lane = string.byte(bytes) == IN_LANE
     definitions[i] = {base = bases[part[1]], bytes = bytes, keyed = is_in_lane and gates_in(part[3]) or keyed_gates(bytes, 1),
-      is_in_lane = is_in_lane, texts = part[4], edition = edition}
+      is_in_lane = is_in_lane, texts = part[4]}
   end
   return definitions
 end
 
 -- Where a new job waits: lane and own gates, as `home_of`.
-local function home_defined(definition)
+local function home_defined(definition, edition)
   if definition.home then return definition.home, definition.own end
   local base, keyed = definition.base, definition.keyed
   local waits_in_lane = definition.is_in_lane
@@ -194,11 +199,11 @@ local function home_defined(definition)
   if #keyed > 0 and (waits_in_lane or may_have_lanes(base.name)) then
     local id = lane_id(base.group, keyed)
     if waits_in_lane or not lane_by_id(id).is_lost then
-      definition.home = lane_made(id, base.name, definition.edition, base.group, base.shared, keyed)
+      definition.home = lane_made(id, base.name, edition, base.group, base.shared, keyed)
       return definition.home
     end
   end
-  base.lane = base.lane or lane_made(base.id, base.name, definition.edition, base.group, base.shared, {})
+  base.lane = base.lane or lane_made(base.id, base.name, edition, base.group, base.shared, {})
   definition.home, definition.own = base.lane, #keyed > 0 and keyed or nil
   return definition.home, definition.own
 end
