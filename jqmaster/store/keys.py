@@ -109,8 +109,8 @@ class Keys:
     def gates(self, cid: str) -> str:
         return f"{self.tag}gates:{cid}"
 
-    def key_values(self, cid: str) -> str:
-        return f"{self.tag}key_values:{cid}"
+    def crowded(self, cid: str) -> str:
+        return f"{self.tag}crowded:{cid}"
 
     def served(self, cid: str) -> str:
         return f"{self.tag}served:{cid}"
@@ -203,8 +203,18 @@ KEYS: tuple[KeyInfo, ...] = (
     KeyInfo(
         "overrides:{cid}", "hash", "with its constraint", "by gate: `concurrency,rate,period_ms,is_paused`"
     ),
-    KeyInfo("gates:{cid}", "sorted set", "while not empty", "gates of a constraint; score: waiting jobs"),
-    KeyInfo("key_values:{cid}", "hash", "with its gates", "by gate: the key's value, for people"),
+    KeyInfo(
+        "gates:{cid}",
+        "hash",
+        "while not empty",
+        "by gate: how many jobs wait behind it, and the key's value for people",
+    ),
+    KeyInfo(
+        "crowded:{cid}",
+        "sorted set",
+        "while not empty",
+        "gates behind which two jobs or more wait; score: the logarithm of their number",
+    ),
     KeyInfo(
         "served:{cid}", "hash", "with its constraint", "by gate of a fair constraint: when it was last served"
     ),

@@ -6,7 +6,6 @@ All methods raise what `JobStore` raises.
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -31,6 +30,7 @@ MAX_CONSTRAINTS: Final = 1000
 # Arguments may be large: so many whole records are read at once.
 RECORDS_PER_READ: Final = 100
 LANES_PER_READ: Final = 100
+GATES_PER_PRUNING: Final = 500
 NO_LANES: Final[Mapping[str, "OldLane"]] = {}
 
 
@@ -104,7 +104,6 @@ class RuleStore:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
-        self._rng = random.Random()  # noqa: S311 - spreads the looks, guards nothing
 
     # --- reading
 
@@ -293,15 +292,20 @@ class RuleStore:
                 return False
         return True
 
-    async def prune_gates(self, epoch: str) -> int | None:
-        """Removes what was kept of gates that nothing needs any more; how many. None under a stale epoch."""
+    async def counted(self) -> list[str]:
+        """Constraints of which something may be kept, those that are gone among them."""
+        return sorted(raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.counted))
+
+    async def prune_gates(self, epoch: str, cid: str, cursor: str) -> tuple[int, str] | None:
+        """Removes what was kept of gates that nothing needs any more, of a page of them: how many, and where the next
+        page begins ("0": that was the last). None under a stale epoch."""
         k = self._keys
         word, data = await self._client.run(
             "prune_gates",
-            (k.epoch, k.counted, k.shadowed, k.slot_counts),
-            (k.tag, epoch, MAX_PER_CALL, self._rng.random()),
-        )
-        return int(data[0]) if word == "ok" else None
+            (k.epoch, k.counted, k.shadowed, k.slot_counts, k.gates(cid), k.served(cid), k.crowded(cid), k.limits(cid)),
+            (k.tag, epoch, cid, cursor, GATES_PER_PRUNING),
+        )  # fmt: skip
+        return (int(data[0]), data[1].decode()) if word == "ok" else None
 
     async def lane_pages(self) -> AsyncIterator[list[str]]:
         """All lanes of all names, in pages."""

@@ -91,21 +91,28 @@ class UsageStore:
     async def known_gates(self, cid: str) -> tuple[list[str], int]:
         """Gates of a constraint that unfinished jobs pass, those with the most waiting jobs first, and how many there
         are in all."""
-        key = self._keys.gates(cid)
-        total, waiting, others = await self._client.pipeline(
+        total, crowded = await self._client.pipeline(
             [
-                ("ZCARD", key),
-                ("ZRANGE", key, "+inf", "(0", "BYSCORE", "REV", "LIMIT", 0, MAX_GATES),
-                ("ZRANGE", key, "-inf", 0, "BYSCORE", "LIMIT", 0, MAX_GATES),
+                ("HLEN", self._keys.gates(cid)),
+                ("ZRANGE", self._keys.crowded(cid), 0, MAX_GATES - 1, "REV"),
             ]
         )
-        return [raw.decode() for raw in [*waiting, *others]], int(total)
+        found = dict.fromkeys(raw.decode() for raw in crowded)
+        cursor = b"0"
+        while len(found) < MAX_GATES:
+            cursor, flat = await self._client.command(
+                "HSCAN", self._keys.gates(cid), cursor, "COUNT", MAX_GATES
+            )
+            found.update(dict.fromkeys(raw.decode() for raw in flat[::2]))
+            if cursor == b"0":
+                break
+        return list(found)[:MAX_GATES], int(total)
 
     async def counts(self, cids: Sequence[str]) -> list[tuple[int, int]]:
         """Of each constraint: how many gates it has, and how many starts it would have delayed as a shadow."""
         if not cids:
             return []
-        commands: list[tuple[Arg, ...]] = [("ZCARD", self._keys.gates(cid)) for cid in cids]
+        commands: list[tuple[Arg, ...]] = [("HLEN", self._keys.gates(cid)) for cid in cids]
         replies = await self._client.pipeline([*commands, ("HMGET", self._keys.shadowed, *cids)])
         return [(int(count), int(delayed or 0)) for count, delayed in zip(replies, replies[-1], strict=False)]
 

@@ -198,8 +198,8 @@ class ConstrainedWorld:
                 pairs = await redis.zrange(key, 0, -1, withscores=True)
                 starts[key.removeprefix(k.starts_prefix)] = {t.hex(): int(at) for t, at in pairs}
             elif key.startswith(k.gates("")):
-                for gate, count in await redis.zrange(key, 0, -1, withscores=True):
-                    waiting[gate.decode()] = int(count)
+                for gate, note in (await redis.hgetall(key)).items():
+                    waiting[gate.decode()] = int(note.partition(b":")[0])
             elif key.startswith(k.lane_prefix):
                 lanes[key.removeprefix(k.lane_prefix)] = StoredLane.read(await redis.get(key))
         lane_jobs = {lane: stored.jobs for lane, stored in lanes.items() if stored.jobs}

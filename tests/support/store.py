@@ -133,7 +133,16 @@ class StoreWorld:
         """What the leader does once a minute."""
         async for lanes in self.rule_store.lane_pages():
             assert await self.rule_store.prune(self.epoch, lanes)
-        assert await self.rule_store.prune_gates(self.epoch) is not None
+        await self.prune_gates()
+
+    async def prune_gates(self) -> None:
+        """What it does between times, of all gates."""
+        for cid in await self.rule_store.counted():
+            cursor = None
+            while cursor != "0":
+                done = await self.rule_store.prune_gates(self.epoch, cid, cursor or "0")
+                assert done
+                cursor = done[1]
 
     async def score(self, key: str, member: str) -> float | None:
         return await self.shard.client.redis.zscore(key, member)
@@ -249,13 +258,15 @@ class StoreWorld:
             kind, _, rest = name.partition(":")
             match kind:
                 case "gates":
-                    scored = await redis.zrange(k.gates(rest), 0, -1, withscores=True)
-                    counted = {gate.decode(): score for gate, score in scored}
-                    assert {gate: score for gate, score in counted.items() if score} == {
+                    notes = await redis.hgetall(k.gates(rest))
+                    counted = {gate.decode(): int(note.partition(b":")[0]) for gate, note in notes.items()}
+                    assert {gate: count for gate, count in counted.items() if count} == {
                         gate: count for gate, count in behind.items() if gate.startswith(rest) and count
                     }
-                    told = {gate.decode() for gate in await redis.hkeys(k.key_values(rest))}
-                    assert told <= counted.keys(), f"values of gates that {name} does not know"
+                    crowded = await redis.zrange(k.crowded(rest), 0, -1, withscores=True)
+                    assert {gate.decode(): int(level) for gate, level in crowded} == {
+                        gate: count.bit_length() - 1 for gate, count in counted.items() if count > 1
+                    }
                 case "slots":
                     held = {raw.decode() for raw in await redis.hkeys(k.slots(rest))}
                     assert held <= running

@@ -27,7 +27,7 @@ local function backlog_room(gate_id)
   if room == nil then
     local cid = string.sub(gate_id, 1, CID_LENGTH)
     local limits = limits_of(cid)
-    room = limits and limits.max_backlog and limits.max_backlog - tonumber(redis.call('ZSCORE', tag .. 'gates:' .. cid, gate_id) or 0) or false
+    room = limits and limits.max_backlog and limits.max_backlog - (note_of(gate_id)) or false
     rooms[gate_id] = room
   end
   return room

@@ -65,8 +65,8 @@ if lane and lane.edition == edition and (is_waiting or state == STATE.running) t
       passed[#passed + 1], passed[id] = id, true
       local room = gate.shadow_room or gate.room
       local is_full = gate.concurrency and gate.running >= gate.concurrency
-      gates[#gates + 1] = {id, redis.call('HGET', tag .. 'key_values:' .. gate.cid, id) or '',
-        tonumber(redis.call('ZSCORE', tag .. 'gates:' .. gate.cid, id) or 0), room <= 0 and 1 or 0, gate.concurrency or -1,
+      local waiting, text = note_of(id)
+      gates[#gates + 1] = {id, text or '', waiting, room <= 0 and 1 or 0, gate.concurrency or -1,
         gate.running or -1, gate.rate_limit or -1, gate.period_ms or -1, gate.starts or -1, gate.held_until_ms or -1,
         gate.is_paused and 1 or 0, gate.is_shadow and 1 or 0, gate.is_fair and 1 or 0,
         redis.call('HEXISTS', tag .. 'overrides:' .. gate.cid, id), gate.due_ms or -1,

@@ -11,7 +11,7 @@ local tag
 local loaded_lanes, lanes_by_bytes, changed_lanes, known_limits, known_gates, has_holds = {}, {}, {}, {}, {}, nil
 local has_opened = false  -- whether anything came back: the leader must hear of it
 local next_opening_ms = nil
-local waiting_more, freed_own, key_texts = {}, {}, {}
+local waiting_more, freed_own, text_of = {}, {}, {}
 local NO_ROOM_LIMIT = 2 ^ 53
 local LANE_AT, CID_LENGTH, ID_LENGTH = 129, 8, 16
 local NO_KEY = string.rep('0', 16)
@@ -189,10 +189,10 @@ local function home_defined(definition, edition)
   local base, keyed = definition.base, definition.keyed
   local waits_in_lane = definition.is_in_lane
   for i, gate_id in ipairs(keyed) do
-    local cid = string.sub(gate_id, 1, CID_LENGTH)
-    local texts, limits = gathered(key_texts, cid), limits_of(cid)
-    texts[#texts + 1] = gate_id
-    texts[#texts + 1] = definition.texts[i]
+    local limits = limits_of(string.sub(gate_id, 1, CID_LENGTH))
+    text_of[gate_id] = definition.texts[i]
+    -- Also a gate that only running jobs have passed is listed, and goes with the last of them.
+    waiting_more[gate_id] = waiting_more[gate_id] or 0
     -- Whose turn it is shows only between lanes.
     waits_in_lane = waits_in_lane or (limits and limits.is_fair)
   end
@@ -584,23 +584,59 @@ local function free_slots(freed, unstarted_tokens)
   for _, gate_id in ipairs(closed_among(gate_ids)) do open_gate(gate_id) end
 end
 
--- One command for many gates: one for each would cost as much as all else.
+-- What is kept of a gate: how many jobs wait behind it, and its key's value for people.
+local function split_note(note)
+  local colon = note and string.find(note, ':', 1, true)
+  if not colon then return 0, nil end
+  return tonumber(string.sub(note, 1, colon - 1)), string.sub(note, colon + 1)
+end
+
+local function note_of(gate_id)
+  return split_note(redis.call('HGET', tag .. 'gates:' .. string.sub(gate_id, 1, CID_LENGTH), gate_id))
+end
+
+-- The power of two below: to find the gates with the most waiting jobs it is enough to note when it changes.
+local function crowd(waiting)
+  local _, exponent = math.frexp(waiting)
+  return waiting >= 2 and exponent - 1 or 0
+end
+
+-- In a few commands for all gates of a constraint: some for each would cost as much as all else.
+local function write_notes(cid, gate_ids, from, last)
+  local key, noted, gone, crowded, uncrowded = tag .. 'gates:' .. cid, {}, {}, {}, {}
+  for i, note in ipairs(redis.call('HMGET', key, unpack(gate_ids, from, last))) do
+    local gate_id = gate_ids[from + i - 1]
+    local before, text = split_note(note)
+    local waiting = before + waiting_more[gate_id]
+    if waiting == 0 and is_shared(gate_id) then
+      if note then gone[#gone + 1] = gate_id end
+    elseif not note or waiting ~= before then
+      noted[#noted + 1] = gate_id
+      noted[#noted + 1] = string.format('%.0f:', waiting) .. (text or text_of[gate_id] or '')
+    end
+    local its_crowd = crowd(waiting)
+    if its_crowd ~= crowd(before) then
+      if its_crowd > 0 then
+        crowded[#crowded + 1] = its_crowd
+        crowded[#crowded + 1] = gate_id
+      else
+        uncrowded[#uncrowded + 1] = gate_id
+      end
+    end
+  end
+  each('HSET', key, noted)
+  each('HDEL', key, gone)
+  add_all(tag .. 'crowded:' .. cid, crowded)
+  each('ZREM', tag .. 'crowded:' .. cid, uncrowded)
+end
+
 local function write_waiting()
   local of_cid = {}
   for gate_id, more in pairs(waiting_more) do
-    if more ~= 0 then table.insert(gathered(of_cid, string.sub(gate_id, 1, CID_LENGTH)), gate_id) end
+    if more ~= 0 or text_of[gate_id] then table.insert(gathered(of_cid, string.sub(gate_id, 1, CID_LENGTH)), gate_id) end
   end
   for cid, gate_ids in pairs(of_cid) do
-    local key = tag .. 'gates:' .. cid
-    for at = 1, #gate_ids, 500 do
-      local last, list = math.min(at + 499, #gate_ids), {}
-      for i, waiting in ipairs(redis.call('ZMSCORE', key, unpack(gate_ids, at, last))) do
-        local gate_id = gate_ids[at + i - 1]
-        list[#list + 1] = tonumber(waiting or 0) + waiting_more[gate_id]
-        list[#list + 1] = gate_id
-      end
-      add_all(key, list)
-    end
+    for from = 1, #gate_ids, 500 do write_notes(cid, gate_ids, from, math.min(from + 499, #gate_ids)) end
   end
 end
 
@@ -624,13 +660,6 @@ local function write_lanes(unstarted_tokens)
   write_waiting()
   for name, more in pairs(ready_more) do
     if more ~= 0 then redis.call('HINCRBY', tag .. 'ready_counts', name, more) end
-  end
-  for cid, texts in pairs(key_texts) do
-    redis.call('HSET', tag .. 'key_values:' .. cid, unpack(texts))
-    -- Also a gate that only running jobs have passed is listed, and goes with the last of them.
-    for i = 1, #texts, 2 do
-      if (waiting_more[texts[i]] or 0) == 0 then redis.call('ZADD', tag .. 'gates:' .. cid, 'NX', 0, texts[i]) end
-    end
   end
   place_lanes()
   free_slots(freed, unstarted_tokens)
