@@ -86,18 +86,19 @@ class LaneTable:
     def __init__(self, *lanes: Lane) -> None:
         self._bases: dict[bytes, int] = {}
         self._base_parts: list[tuple[str, str, str, str]] = []
-        self._numbers: dict[tuple[bytes, bytes, str], int] = {}
+        self._numbers: dict[tuple[bytes, str], int] = {}
         self._parts: list[tuple[int, bytes, str, list[str]]] = []
         for lane in lanes:
             self.number(lane)
 
     def number(self, lane: Lane) -> int:
         """From 1, as Lua counts."""
-        gates = packed_gates(lane)
-        in_lane = _joined(lane.keyed) if gates == codec.GATES_IN_LANE else ""
-        identity = (lane.base_id, gates, in_lane)
+        keyed = _joined(lane.keyed)
+        identity = (lane.base_id, keyed)
         number = self._numbers.get(identity)
         if number is None:
+            gates = packed_gates(lane)
+            in_lane = keyed if gates == codec.GATES_IN_LANE else ""
             self._parts.append((self._base(lane), gates, in_lane, [gate.text for gate in lane.keyed]))
             number = self._numbers[identity] = len(self._parts)
         return number
@@ -120,4 +121,4 @@ class LaneTable:
 
 
 def _joined(gates: Sequence[Gate]) -> str:
-    return "".join([gate.id for gate in gates])
+    return gates[0].id if len(gates) == 1 else "".join([gate.id for gate in gates])

@@ -302,7 +302,7 @@ class RuleStore:
         k = self._keys
         word, data = await self._client.run(
             "prune_gates",
-            (k.epoch, k.counted, k.shadowed, k.slot_counts, k.gates(cid), k.served(cid), k.crowded(cid), k.limits(cid)),
+            (k.epoch, k.counted, k.shadowed, k.gates(cid), k.served(cid), k.crowded(cid), k.limits(cid)),
             (k.tag, epoch, cid, cursor, GATES_PER_PRUNING),
         )  # fmt: skip
         return (int(data[0]), data[1].decode()) if word == "ok" else None

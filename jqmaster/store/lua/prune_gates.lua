@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- Removes what was kept of gates of one constraint behind which nothing waits and nothing runs, and with the last of them what was kept of a constraint that is gone.
--- KEYS epoch:string counted:set shadowed:hash slot_counts:hash gates:hash served:hash crowded:zset limits:hash
+-- KEYS epoch:string counted:set shadowed:hash gates:hash served:hash crowded:zset limits:hash
 -- ARGV tag epoch cid cursor(0: from the start) limit(gates looked at, about)
 -- REPLY ok:removed,where to go on(0: that was all) | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/epoch.lua
-local epoch_key, counted_key, shadowed_key, slot_counts_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local gates_key, served_key, crowded_key, limits_key = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local epoch_key, counted_key, shadowed_key = KEYS[1], KEYS[2], KEYS[3]
+local gates_key, served_key, crowded_key, limits_key = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local tag, epoch, cid, cursor, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local MAX_NAMED = 1000  -- in one command
 
@@ -15,8 +15,8 @@ local scanned, idle = redis.call('HSCAN', gates_key, cursor, 'COUNT', limit), {}
 local found = scanned[2]
 for i = 1, #found, 2 do
   local gate_id = found[i]
-  if string.sub(found[i + 1], 1, 2) == '0:'
-    and redis.call('EXISTS', tag .. 'slots:' .. gate_id, tag .. 'starts:' .. gate_id) + redis.call('HEXISTS', slot_counts_key, gate_id) == 0 then
+  -- A gate without a key is not kept where nothing waits.
+  if string.sub(found[i + 1], 1, 2) == '0:' and redis.call('EXISTS', tag .. 'slots:' .. gate_id, tag .. 'starts:' .. gate_id) == 0 then
     idle[#idle + 1] = gate_id
   end
 end
