@@ -10,19 +10,17 @@ from jqmaster.clock import Clock
 from jqmaster.domain.constraint import (
     Constraint,
     ConstraintError,
-    KeyValue,
     Limits,
     Mode,
     Override,
     Rate,
-    canonical,
     gate_id,
     keeps_counts,
-    key_value,
     needs_rematch,
     new_cid,
 )
 from jqmaster.domain.job import Job
+from jqmaster.domain.key_value import KeyValue, canonical, key_value
 from jqmaster.domain.matcher import (
     MISSING,
     Matcher,

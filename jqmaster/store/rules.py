@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, Rate, Ruleset, gate_id, key_value
+from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, Rate, Ruleset, gate_id
+from jqmaster.domain.key_value import key_value
 from jqmaster.domain.lane import lane_of_name
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.errors import ConflictError, DamagedError

@@ -10,23 +10,20 @@ from hypothesis import strategies as st
 
 from jqmaster.domain import constraint as constraint_module
 from jqmaster.domain.constraint import (
-    MAX_KEY_TEXT,
     Constraint,
     ConstraintError,
-    KeyValue,
     Limits,
     Mode,
     Override,
     Rate,
     Ruleset,
-    canonical,
     gate_id,
     keeps_counts,
     key_of,
-    key_value,
     needs_rematch,
     new_cid,
 )
+from jqmaster.domain.key_value import MAX_KEY_TEXT, KeyValue, canonical, key_value
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from tests.domain.test_matcher import JOBS, MATCHERS, job
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.constraint import Mode, gate_id, key_value
+from jqmaster.domain.constraint import Mode, gate_id
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobState
+from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.verdict import Ahead, Bound, GateUse, Kind, Snapshot, Standing
 from jqmaster.errors import DamagedError, StoreUnavailableError
