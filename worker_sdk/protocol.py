@@ -526,7 +526,8 @@ class KeyCount(TypedDict):
 class KeyUsageView(TypedDict):
     """One value of the key."""
 
-    # For people, of at most 128 characters.
+    # For people: text as it is unless it could be read as another value, else JSON; binary as 0x…; of at most
+    # 128 characters.
     value: str
     waiting: int
     running: int | None

@@ -742,7 +742,10 @@ class LimitsView(Answer):
 class KeyUsageView(Answer):
     """One value of the key."""
 
-    value: str = Field(description="For people, of at most 128 characters.")
+    value: str = Field(
+        description="For people: text as it is unless it could be read as another value, else JSON; binary as 0x…; of at "
+        "most 128 characters."
+    )
     waiting: int
     running: int | None
     starts_in_window: int | None
