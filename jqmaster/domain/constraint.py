@@ -170,13 +170,19 @@ def _check_own(constraint: Constraint) -> None:
             raise ConstraintError(("fair",), "needs a key to be fair between its values")
         if constraint.overrides:
             raise ConstraintError(("overrides",), "need a key whose values they name")
-    elif constraint.key.root == "tags":
-        raise ConstraintError(("key",), "a job has many tags, but one value of a key")
+    else:
+        check_key(constraint.key)
     if len(constraint.overrides) > MAX_OVERRIDES:
         raise ConstraintError(("overrides",), f"more than {MAX_OVERRIDES}")
     limits = (constraint.concurrency, constraint.rate, constraint.paused, backlog)
     if all(limit is None for limit in limits) and not (constraint.fair or constraint.overrides):
         raise ConstraintError((), "limits nothing: give concurrency, rate, paused, max_backlog or fair")
+
+
+def check_key(key: Path) -> None:
+    """Raises ConstraintError unless `key` may split a constraint."""
+    if key.root == "tags":
+        raise ConstraintError(("key",), "a job has many tags, but one value of a key")
 
 
 def _check_limits(concurrency: int | None, rate: Rate | None, loc: Loc) -> None:

@@ -14,6 +14,7 @@ from jqmaster.domain.constraint import (
     Mode,
     Override,
     Rate,
+    check_key,
     gate_id,
     keeps_counts,
     needs_rematch,
@@ -485,10 +486,11 @@ def parse_key(text: object) -> Path | None:
         return None
     try:
         path = parse_path(text)
+        check_key(path)
     except MatcherError as error:
         raise _refused(("key", *error.loc), error.msg) from None
-    if path.root == "tags":
-        raise _refused(("key",), "a job has many tags, but one value of a key")
+    except ConstraintError as error:
+        raise _refused(error.loc, error.msg) from None
     return path
 
 

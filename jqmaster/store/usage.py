@@ -3,22 +3,19 @@
 All methods raise what `JobStore` raises.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from jqmaster.domain.job import Job
 from jqmaster.store.jobs import HEAD_READ, MAX_PER_CALL, JobStore
-from jqmaster.store.rules import RECORDS_PER_READ
+from jqmaster.store.pages import LANES_PER_READ, RECORDS_PER_READ, pages, scanned
 from jqmaster.store.scripts import Arg
 from jqmaster.store.shard import Shard
 
 # Of a constraint with more values than this, so many of those with waiting jobs and so many of the others are looked at.
 MAX_GATES: Final = 1_000
-LANES_PER_READ: Final = 100
 NAMES_PER_READ: Final = 500
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +64,7 @@ class UsageStore:
     async def gates(self, gate_ids: Sequence[str]) -> list[GateUsage]:
         """The usage of each of these gates."""
         found = []
-        for page in _pages(gate_ids, MAX_PER_CALL):
+        for page in pages(gate_ids, MAX_PER_CALL):
             _, (_, usages) = await self._client.run(
                 "constraint_usage", (), (self._shard.now_arg, self._keys.tag, *page)
             )
@@ -112,7 +109,7 @@ class UsageStore:
     async def holders(self, gates: Sequence[GateUsage], limit: int) -> list[Holder]:
         """Up to `limit` running jobs that have slots at these gates, the first gates' first."""
         text_of: dict[str, str] = {}
-        for page in _pages([gate for gate in gates if gate.running], LANES_PER_READ):
+        for page in pages([gate for gate in gates if gate.running], LANES_PER_READ):
             replies = await self._client.pipeline(
                 [("HSCAN", self._keys.slots(gate.gate_id), 0, "COUNT", limit) for gate in page]
             )
@@ -131,7 +128,7 @@ class UsageStore:
 
     async def has_older_lanes(self, edition: int) -> bool:
         """Whether jobs lie in lanes of older editions: they are not yet under the rules of this one."""
-        for page in _pages(await self._names(), NAMES_PER_READ):
+        for page in pages(await self._names(), NAMES_PER_READ):
             replies = await self._client.pipeline(
                 [
                     ("ZRANGE", self._keys.lanes(name), "-inf", f"({edition}", "BYSCORE", "LIMIT", 0, 1)
@@ -145,25 +142,18 @@ class UsageStore:
     async def lanes(self) -> AsyncIterator[list[WaitingLane]]:
         """Pages of the lanes that have ready jobs."""
         for name in await self._names():
-            cursor = b"0"
-            while True:
-                cursor, flat = await self._client.command(
-                    "ZSCAN", self._keys.lanes(name), cursor, "COUNT", LANES_PER_READ
-                )
-                ids = [raw.decode() for raw in flat[::2]]
-                for page in _pages(ids, LANES_PER_READ):
+            async for flat in scanned(self._client, "ZSCAN", self._keys.lanes(name), count=LANES_PER_READ):
+                for page in pages([raw.decode() for raw in flat[::2]], LANES_PER_READ):
                     counts = await self._client.pipeline([("ZCARD", self._keys.ready(lane)) for lane in page])
                     yield [
                         WaitingLane(lane, name, count)
                         for lane, count in zip(page, counts, strict=True)
                         if count
                     ]
-                if cursor == b"0":
-                    break
 
     async def ready_in(self, lanes: Sequence[WaitingLane], count: int) -> AsyncIterator[list[str]]:
         """Pages of the first `count` ready jobs of each lane."""
-        for page in _pages(lanes, LANES_PER_READ):
+        for page in pages(lanes, LANES_PER_READ):
             replies = await self._client.pipeline(
                 [("ZRANGE", self._keys.ready(lane.id), 0, min(count, RECORDS_PER_READ) - 1) for lane in page]
             )
@@ -182,7 +172,7 @@ class UsageStore:
         """Those of the jobs that can be read, in order."""
         end = -1 if with_argument else HEAD_READ - 1
         found = []
-        for page in _pages(job_ids, RECORDS_PER_READ):
+        for page in pages(job_ids, RECORDS_PER_READ):
             records = await self._client.pipeline(
                 [("GETRANGE", self._keys.job(job_id), 0, end) for job_id in page], skip_damaged=True
             )
@@ -193,8 +183,3 @@ class UsageStore:
 
     async def _names(self) -> list[str]:
         return sorted(name.decode() for name in await self._client.command("SMEMBERS", self._keys.names))
-
-
-def _pages(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
