@@ -373,7 +373,7 @@ def _wanted(file: str) -> dict[str, dict[str, Any]]:
     from jqmaster.api.schemas import ConstraintRequest
     from jqmaster.api.wire import Encoding, encode, json_to_msgpack, read_map
     from jqmaster.errors import JqmasterError
-    from jqmaster.service.constraints import describe, draft_of
+    from jqmaster.service.constraint_documents import describe, draft_of
 
     limits = ScanLimits(max_nesting=32, max_nodes=1_000_000)
     wanted: dict[str, dict[str, Any]] = {}

@@ -12,6 +12,7 @@ from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
 from jqmaster.service import constraints as service
+from jqmaster.service import preview as previews
 from jqmaster.store.rules import MAX_CONSTRAINTS
 from tests.support.master import MSGPACK, QUICK, Api, master_on
 from tests.support.scripted_worker import worker_at
@@ -433,7 +434,7 @@ async def test_two_thousand_values_are_seen_within_bounds(api: Api, monkeypatch:
     _, preview = await api.call("POST", "/api/constraints/preview", {"matcher": WORK, "key": "argument.host"})
     assert (preview["count"], preview["distinct_keys"], preview["is_exact"]) == (2005, 2000, True)
     assert preview["keys"][0] == {"value": "h7", "count": 6}
-    assert len(preview["keys"]) == service.MAX_TOP_KEYS
+    assert len(preview["keys"]) == previews.MAX_TOP_KEYS
 
 
 async def test_key_values_of_every_kind_have_a_limit_of_their_own(api: Api) -> None:
@@ -490,7 +491,7 @@ async def test_a_preview_tells_which_jobs_wait_and_changes_nothing(api: Api) -> 
 
 
 async def test_a_preview_is_bounded_and_says_so(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "PREVIEW_MAX_JOBS", 100)
+    monkeypatch.setattr(previews, "PREVIEW_MAX_JOBS", 100)
     jobs = [{"name": "work", "argument": n} for n in range(500)]
     await api.call("POST", "/api/jobs/bulk", {"jobs": jobs})
     body = {"matcher": {"field": "argument", "op": "ge", "value": 0}}
