@@ -865,8 +865,8 @@ class SuccessView(TypedDict):
 
 
 class UsageView(TypedDict):
-    """What the constraint does now. Null: nothing counts it, or in a list not summed up over the values
-    of the key."""
+    """What the constraint does now. Null: nothing counts it; or, in a list where constraints have more
+    than 1,000 values of keys together, not summed up, and `is_exact` is false."""
 
     # Unfinished jobs behind it that do not run, due or not.
     waiting: int | None

@@ -52,10 +52,12 @@ def list_constraints(
     output.show_table(
         ("NAME", "STATE", "KEY", "LIMITS", "WAITING", "RUNNING", "KEYS"),
         (
-            (c["name"], _state(c), c["key"], _limits_text(c), c["usage"]["waiting"], c["usage"]["running"], c["usage"]["keys"])
+            (c["name"], _state(c), c["key"], _limits_text(c), *_sums(c["usage"]), c["usage"]["keys"])
             for c in found
         ),
     )  # fmt: skip
+    if not all(c["usage"]["is_exact"] for c in found):
+        output.say("-: too many values to sum up in a list; see `jqmaster constraints show NAME`")
 
 
 @app.command()
@@ -529,6 +531,11 @@ def _state(constraint: Mapping[str, Any]) -> str:
         return "disabled"
     state = "paused" if constraint["paused"] else "shadow" if constraint["mode"] == "shadow" else "enforced"
     return state if constraint["usage"]["in_force"] else f"{state}, not yet everywhere"
+
+
+def _sums(usage: Mapping[str, Any]) -> tuple[object, object]:
+    """What waits and runs; nothing where that is not counted."""
+    return (usage["waiting"], usage["running"]) if usage["is_exact"] else ("-", "-")
 
 
 def _limits_text(limits: Mapping[str, Any]) -> str:

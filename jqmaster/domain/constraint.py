@@ -38,7 +38,8 @@ MAX_KNOWN_NAMES: Final = 10_000
 MAX_KNOWN_LANES: Final = 10_000
 
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
-_CID: Final = re.compile(r"[0-9a-f]{8}")
+CID_LENGTH: Final = 8
+_CID: Final = re.compile(rf"[0-9a-f]{{{CID_LENGTH}}}")
 
 
 class ConstraintError(ValueError):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
 
-from jqmaster.domain.constraint import Constraint, Rate
+from jqmaster.domain.constraint import CID_LENGTH, Constraint, Rate
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import FINISHED, Cause, Job, JobState
 from jqmaster.domain.worker import Worker
@@ -530,7 +530,7 @@ def rival_names(name: str, now_ms: int, fleet: FleetFacts) -> list[str]:
 
 def constraint_of(gate: GateUse, constraints: Mapping[str, Constraint]) -> Constraint | None:
     """None where it was removed meanwhile: then its gate is open."""
-    return constraints.get(gate.gate_id[:8])
+    return constraints.get(gate.gate_id[:CID_LENGTH])
 
 
 def named(constraint: Constraint, gate: GateUse) -> str:

@@ -1,12 +1,13 @@
 """What operators do with constraints: look at them, change them, and see what they do."""
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.constraint import (
+    CID_LENGTH,
     Constraint,
     ConstraintError,
     Limits,
@@ -40,6 +41,8 @@ from jqmaster.store.usage import GateUsage, Holder, UsageStore
 MAX_REPEATS: Final = 20
 MAX_TOP_KEYS: Final = 20
 MAX_HOLDERS: Final = 50
+# In a list, of those constraints with a key that have the fewest values.
+MAX_LISTED_GATES: Final = 1_000
 # A larger document is not kept in the audit log, only how large it was.
 MAX_AUDITED_BYTES: Final = 16 * 1024
 
@@ -77,7 +80,7 @@ class KeyUsage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a constraint does now; None: not counted, or in a list not summed up over the values of a key.
+    """What a constraint does now; None: not counted, or in a list with too many values of keys not summed up.
 
     `next_opening_ms`: the first instant at which one of its closed gates opens by time alone. `is_in_force`: every job
     has been matched with the constraint as it is. `is_exact` False: it has more values than were looked at.
@@ -125,23 +128,27 @@ class ConstraintService:
     # --- reading
 
     async def all(self) -> list[tuple[StoredConstraint, Usage]]:
-        """Every constraint by name, with what is cheap to know of its use."""
+        """Every constraint by name, with its use as far as at most MAX_LISTED_GATES values of keys tell it."""
         rules = await self._rules.reload()
         unsettled = await self._unsettled(rules)
         cids = [stored.constraint.cid for stored in rules.stored]
-        unkeyed = [gate_id(s.constraint.cid, None) for s in rules.stored if s.constraint.key is None]
-        gates = {gate.gate_id: gate for gate in await self._usage.gates(unkeyed)}
+        counts = dict(zip(cids, await self._usage.counts(cids), strict=True))
+        keyed = {s.constraint.cid: counts[s.constraint.cid][0] for s in rules.stored if s.constraint.key}
+        looked_at = _smallest(keyed, MAX_LISTED_GATES)
+        wanted = [gate_id(s.constraint.cid, None) for s in rules.stored if s.constraint.key is None]
+        wanted += await self._usage.first_gates({cid: keyed[cid] for cid in looked_at})
+        gates: dict[str, list[GateUsage]] = {}
+        for gate in await self._usage.gates(wanted):
+            gates.setdefault(gate.gate_id[:CID_LENGTH], []).append(gate)
         found = []
-        for stored, (keys, delayed) in zip(rules.stored, await self._usage.counts(cids), strict=True):
+        for stored in rules.stored:
             cid = stored.constraint.cid
-            gate = gates.get(gate_id(cid, None))
+            keys, delayed = counts[cid]
             in_force = unsettled is not None and cid not in unsettled
-            if gate is None:
+            if cid in keyed and cid not in looked_at:
                 usage = Usage(None, None, None, delayed, None, in_force, keys, is_exact=False)
             else:
-                usage = Usage(
-                    gate.waiting, gate.running, gate.starts, delayed, gate.opens_at_ms, in_force, None
-                )
+                usage = _usage(stored.constraint, gates.get(cid, []), delayed, in_force, keys)
             found.append((stored, usage))
         return found
 
@@ -168,17 +175,7 @@ class ConstraintService:
                 (gate,) = await self._usage.gates([gate_id(constraint.cid, key)])
                 asked = KeyUsage(gate, key.text, constraint.limits_of(key))
         gates.sort(key=lambda gate: (-gate.waiting, -(gate.running or 0), gate.gate_id))
-        openings = [gate.opens_at_ms for gate in gates if gate.opens_at_ms and gate.waiting]
-        usage = Usage(
-            waiting=sum(gate.waiting for gate in gates),
-            running=_sum([gate.running for gate in gates]) if constraint.counted.slots else None,
-            starts=_sum([gate.starts for gate in gates]) if constraint.counted.starts else None,
-            shadow_delayed=delayed,
-            next_opening_ms=min(openings, default=None),
-            is_in_force=in_force,
-            keys=None if constraint.key is None else keys,
-            is_exact=len(gates) >= total,
-        )
+        usage = _usage(constraint, gates, delayed, in_force, keys, is_exact=len(gates) >= total)
         return Detail(
             stored,
             usage,
@@ -362,8 +359,42 @@ def _canonical_scalar(value: object) -> bytes:
     return canonical(value)
 
 
+def _usage(
+    constraint: Constraint,
+    gates: Sequence[GateUsage],
+    delayed: int,
+    in_force: bool,
+    keys: int,
+    *,
+    is_exact: bool = True,
+) -> Usage:
+    """The sums over these gates of it."""
+    openings = [gate.opens_at_ms for gate in gates if gate.opens_at_ms and gate.waiting]
+    return Usage(
+        waiting=sum(gate.waiting for gate in gates),
+        running=_sum([gate.running for gate in gates]) if constraint.counted.slots else None,
+        starts=_sum([gate.starts for gate in gates]) if constraint.counted.starts else None,
+        shadow_delayed=delayed,
+        next_opening_ms=min(openings, default=None),
+        is_in_force=in_force,
+        keys=None if constraint.key is None else keys,
+        is_exact=is_exact,
+    )
+
+
 def _sum(counts: Sequence[int | None]) -> int:
     return sum(count or 0 for count in counts)
+
+
+def _smallest(sizes: Mapping[str, int], room: int) -> frozenset[str]:
+    """As many of these as have room together, the smallest first."""
+    found = set()
+    for cid, size in sorted(sizes.items(), key=lambda pair: pair[1]):
+        room -= size
+        if room < 0:
+            break
+        found.add(cid)
+    return frozenset(found)
 
 
 def _no_key(loc: tuple[str | int, ...]) -> InvalidError:

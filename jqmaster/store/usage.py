@@ -3,7 +3,7 @@
 All methods raise what `JobStore` raises.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -97,6 +97,14 @@ class UsageStore:
             ]
         )
         return [raw.decode() for raw in [*waiting, *others]], int(total)
+
+    async def first_gates(self, counts: Mapping[str, int]) -> list[str]:
+        """Of each constraint so many of the gates that unfinished jobs pass."""
+        cids = [cid for cid, count in counts.items() if count]
+        replies = await self._client.pipeline(
+            [("ZRANGE", self._keys.gates(cid), 0, counts[cid] - 1) for cid in cids]
+        )
+        return [raw.decode() for reply in replies for raw in reply]
 
     async def counts(self, cids: Sequence[str]) -> list[tuple[int, int]]:
         """Of each constraint: how many gates it has, and how many starts it would have delayed as a shadow."""

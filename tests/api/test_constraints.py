@@ -380,6 +380,8 @@ async def test_use_and_holders_are_seen(api: Api) -> None:
         assert sorted((h["job_id"], h["worker_id"], h["value"]) for h in found["holders"]) == sorted(
             [(ids["a"][0], worker.id, "a"), (ids["b"][0], worker.id, "b")]
         )
+        _, listed = await api.call("GET", "/api/constraints")
+        assert listed["constraints"][0]["usage"] == found["usage"]
         one = await shown(api, "c1", "b")
         assert (one["value"]["value"], one["value"]["running"]) == ("b", 1)
         assert [h["value"] for h in one["holders"]] == ["b"]
@@ -416,6 +418,29 @@ async def test_a_shadow_counts_and_delays_nothing(api: Api) -> None:
             await worker.next_job()
         usage = (await shown(api, "c1"))["usage"]
         assert (usage["running"], usage["shadow_delayed"], usage["next_opening"]) == (3, 2, None)
+
+
+async def test_a_list_sums_up_as_many_values_as_it_has_room_for(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made(api, "few", key="argument.few", concurrency=1)
+    await made(api, "many", key="argument.many", concurrency=1)
+    await made(api, "none", key="argument.none", rate={"limit": 1, "period_s": 1})
+    await made(api, "plain", concurrency=1)
+    jobs = [{"name": "work", "argument": {"few": n % 3, "many": n}} for n in range(10)]
+    assert (await api.call("POST", "/api/jobs/bulk", {"jobs": jobs}))[0] == 201
+
+    async def listed() -> dict[str, tuple[Any, ...]]:
+        _, found = await api.call("GET", "/api/constraints")
+        return {
+            one["name"]: tuple(one["usage"][of] for of in ("waiting", "running", "keys", "is_exact"))
+            for one in found["constraints"]
+        }
+
+    rest = {"few": (10, 0, 3, True), "none": (0, None, 0, True), "plain": (10, 0, None, True)}
+    assert await listed() == {**rest, "many": (10, 0, 10, True)}
+    monkeypatch.setattr(service, "MAX_LISTED_GATES", 12)
+    assert await listed() == {**rest, "many": (None, None, 10, False)}
 
 
 async def test_two_thousand_values_are_seen_within_bounds(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

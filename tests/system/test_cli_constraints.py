@@ -246,6 +246,23 @@ async def test_one_is_put_shown_paused_resumed_and_deleted(api: Api, cli: Cli) -
     assert (table.code, table.out.count("constraint.")) == (0, 2)
 
 
+async def test_a_list_has_sums_or_says_where_they_are(api: Api, cli: Cli) -> None:
+    every = {"field": "name", "op": "eq", "value": "work"}
+    await api.call("PUT", "/api/constraints/few", {"matcher": every, "key": "argument.few", "concurrency": 1})
+    await api.call(
+        "PUT", "/api/constraints/many", {"matcher": every, "key": "argument.many", "concurrency": 1}
+    )
+    jobs = [{"name": "work", "argument": {"few": n % 2, "many": n}} for n in range(1000)]
+    assert (await api.call("POST", "/api/jobs/bulk", {"jobs": jobs}))[0] == 201
+    listed = await cli("constraints", "list")
+    assert listed.code == 0
+    (few,) = (line for line in listed.out.splitlines() if line.startswith("few "))
+    (many,) = (line for line in listed.out.splitlines() if line.startswith("many "))
+    assert few.split()[-3:] == ["1000", "0", "2"]
+    assert many.split()[-3:] == ["-", "-", "1000"]
+    assert "jqmaster constraints show NAME" in listed.out
+
+
 async def test_a_file_with_one_constraint_is_put_and_previewed(api: Api, cli: Cli) -> None:
     await api.enqueue("work", {"host": "a"})
     one = {
