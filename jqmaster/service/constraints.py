@@ -35,7 +35,7 @@ from jqmaster.store import codec
 from jqmaster.store.audit import encode_entry
 from jqmaster.store.placement import fields_of
 from jqmaster.store.rules import ETAG_LENGTH, Change, Rules, RuleStore, StoredConstraint
-from jqmaster.store.usage import GateUsage, Holder, UsageStore
+from jqmaster.store.usage import GateUsage, SlotUsage, UsageStore
 
 # Each time somebody else changed the same constraint in between.
 MAX_REPEATS: Final = 20
@@ -105,7 +105,7 @@ class Detail:
     held_until_ms: int | None
     top_keys: list[KeyUsage]
     asked: KeyUsage | None
-    holders: list[Holder]
+    holders: list[SlotUsage]
 
 
 class ConstraintService:

@@ -34,7 +34,7 @@ class GateUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class SlotUsage:
     """A running job that has a slot; `text` shows its key value."""
 
     job_id: str
@@ -114,7 +114,7 @@ class UsageStore:
         replies = await self._client.pipeline([*commands, ("HMGET", self._keys.shadowed, *cids)])
         return [(int(count), int(delayed or 0)) for count, delayed in zip(replies, replies[-1], strict=False)]
 
-    async def holders(self, gates: Sequence[GateUsage], limit: int) -> list[Holder]:
+    async def holders(self, gates: Sequence[GateUsage], limit: int) -> list[SlotUsage]:
         """Up to `limit` running jobs that have slots at these gates, the first gates' first."""
         text_of: dict[str, str] = {}
         for page in pages([gate for gate in gates if gate.running], LANES_PER_READ):
@@ -129,7 +129,7 @@ class UsageStore:
         ids = list(text_of)[:limit]
         jobs = await self._jobs.get_without_argument(ids)
         return [
-            Holder(job.id, job.worker_id, job.started_at_ms, text_of[job.id])
+            SlotUsage(job.id, job.worker_id, job.started_at_ms, text_of[job.id])
             for job in (jobs.get(job_id) for job_id in ids)
             if job
         ]
