@@ -21,6 +21,8 @@ from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, 
 
 # Somebody else changed the constraint between reading and writing: more often than people do.
 _MAX_REPEATS = 5
+# What a matcher has, and a constraint has not.
+_MATCHER_KINDS = frozenset(("all", "any", "not", "field"))
 
 app = typer.Typer(help="Limits on sets of jobs, in force while they run.", no_args_is_help=True)
 
@@ -203,7 +205,13 @@ def resume(
 
 @app.command()
 def preview(
-    file: FileArgument,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="TOML or JSON with a constraint or a matcher; - for JSON on standard input; or the JSON itself.",
+        ),
+    ],
     *,
     limit: Annotated[int, typer.Option(min=0, max=20, help="Most examples.")] = 10,
     master: MasterOption = DEFAULT_MASTER,
@@ -211,7 +219,9 @@ def preview(
     as_json: JsonOption = False,
 ) -> None:
     """Tell which waiting jobs a constraint would apply to, before there is one."""
-    wanted = only_one(file)
+    wanted = _json_option("the matcher", what) if what.lstrip().startswith("{") else only_one(what)
+    if wanted.keys() & _MATCHER_KINDS:
+        wanted = {"matcher": wanted}
     body = {"matcher": wanted.get("matcher"), "key": wanted.get("key"), "limit": limit}
     with Master(master, token) as http:
         _, found = http.call("POST", "/api/constraints/preview", body=body)
@@ -353,7 +363,7 @@ def _whole(value: Any) -> Any:
 def _json_option(option: str, text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         exits.fail(exits.USAGE, f"{option} is not JSON: {error}")
 
 

@@ -284,9 +284,37 @@ async def test_a_file_with_one_constraint_is_put_and_previewed(api: Api, cli: Cl
     ).code == 2
 
 
+async def test_a_matcher_is_previewed_from_everywhere(api: Api, cli: Cli) -> None:
+    await api.enqueue("work", {"host": "a"})
+    await api.enqueue("other")
+    matcher = json.dumps({"field": "name", "op": "eq", "value": "work"})
+    constraint = json.dumps({"matcher": json.loads(matcher), "key": "argument.host", "concurrency": 1})
+    for text in (
+        matcher,
+        f" {matcher}",
+        f'{{"not": {{"not": {matcher}}}}}',
+        f'{{"all": [{matcher}]}}',
+        constraint,
+    ):
+        for what, stdin in ((text, ""), ("-", text), (cli.file("m.json", text), "")):
+            done = await cli("constraints", "preview", what, "--json", stdin=stdin)
+            assert (done.code, done.err) == (0, ""), text
+            (found,) = done.lines()
+            assert found["count"] == 1
+            assert found["keys"] == ([{"value": "a", "count": 1}] if "key" in text else None)
+    table = await cli("constraints", "preview", matcher)
+    assert "count" in table.out
+    assert await names(api) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
+        (("preview", "{"), 2),
+        (("preview", '{"not":' * 10_000), 2),
+        (("preview", "{}"), 4),
+        (("preview", '{"field": "name"}'), 4),
+        (("preview", "missing.json"), 4),
         (("put", "c1"), 2),
         (("put", "c1", "--match", "{"), 2),
         (("put", "c1", "--match", "{}"), 4),
