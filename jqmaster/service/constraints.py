@@ -29,7 +29,7 @@ from jqmaster.service.constraint_documents import (
     refusal,
     refusing,
 )
-from jqmaster.service.preview import Preview, Previews
+from jqmaster.service.preview import MAX_TOP_KEYS, Preview, Previews
 from jqmaster.service.rules import RuleCache
 from jqmaster.store import codec
 from jqmaster.store.audit import encode_entry
@@ -39,7 +39,6 @@ from jqmaster.store.usage import GateUsage, SlotUsage, UsageStore
 
 # Each time somebody else changed the same constraint in between.
 MAX_REPEATS: Final = 20
-MAX_TOP_KEYS: Final = 20
 MAX_HOLDERS: Final = 50
 # In a list, of those constraints with a key that have the fewest values.
 MAX_LISTED_GATES: Final = 1_000

@@ -20,6 +20,7 @@ PREVIEW_MAX_S: Final = 2.0
 # Whoever may look at constraints may ask for previews; they shall not keep the store from its work.
 MAX_PREVIEWS: Final = 2
 MAX_EXAMPLES: Final = 20
+# Values of a key that are shown.
 MAX_TOP_KEYS: Final = 20
 
 
