@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.constraint import Mode, Rate, gate_id, key_value
+from jqmaster.domain.constraint import Mode, Rate, gate_id
 from jqmaster.domain.job import JobState
+from jqmaster.domain.key_value import key_value
 from jqmaster.domain.matcher import parse_matcher
 from jqmaster.domain.outcome import Decision
 from jqmaster.store.jobs import Accepted, BacklogFull, Changes, ClaimedJob, Hold, NotClaimed

@@ -24,8 +24,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from jqmaster.domain.constraint import Constraint, Limits, Mode, gate_id, key_value, needs_rematch
+from jqmaster.domain.constraint import Constraint, Limits, Mode, gate_id, needs_rematch
 from jqmaster.domain.job import WAITING, Job, JobState
+from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision
 from jqmaster.runtime.relocation import Relocation, StaleLeadership
 from jqmaster.store.client import StoreClient
