@@ -11,6 +11,7 @@ import pytest
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
+from jqmaster.service import constraint_documents as documents
 from jqmaster.service import constraints as service
 from jqmaster.service import preview as previews
 from jqmaster.store.rules import MAX_CONSTRAINTS
@@ -97,7 +98,7 @@ async def test_what_a_get_shows_can_be_put_again_and_changes_nothing(api: Api) -
     fields = {"key": "argument.host", "rate": {"limit": 1, "period_s": 60}, "overrides": [{"value": 1, "paused": True}]}  # fmt: skip
     view = await made(api, "c1", **fields)
     document = {
-        field: view[field] for field in service.describe(service.draft_of("c1", {**view, "paused": None}))
+        field: view[field] for field in documents.describe(documents.draft_of("c1", {**view, "paused": None}))
     }
     status, again = await api.call("PUT", "/api/constraints/c1", document)
     assert (status, again) == (200, view)
