@@ -781,7 +781,7 @@ def test_random_constraints(store_server: StoreServer) -> None:
     run_state_machine_as_test(
         GatesMachine,
         settings=settings(
-            max_examples=1_000 if NIGHTLY else 50,
+            max_examples=1_000 if NIGHTLY else 20,
             stateful_step_count=100 if NIGHTLY else 50,
             deadline=None,
             suppress_health_check=list(HealthCheck),
