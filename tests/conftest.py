@@ -1,8 +1,10 @@
+import contextlib
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from redis.exceptions import RedisError
 
 from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
@@ -38,7 +40,16 @@ async def world(store_server: StoreServer) -> AsyncIterator[StoreWorld]:
         async with StoreWorld.on(shard) as one:
             yield one
     finally:
+        await _forget(shard)
         await client.close()
+
+
+async def _forget(shard: Shard) -> None:
+    """Later tests look at all keys of the server: what is left of large ones would make each of these slow."""
+    with contextlib.suppress(RedisError):
+        found = [key async for key in shard.client.redis.scan_iter(match=f"{shard.keys.tag}*", count=10_000)]
+        for start in range(0, len(found), 1_000):
+            await shard.client.redis.unlink(*found[start : start + 1_000])
 
 
 @pytest.fixture

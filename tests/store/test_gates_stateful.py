@@ -775,13 +775,13 @@ class GatesMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.req("J13")
-@pytest.mark.timeout(3_600 if NIGHTLY else 600)
+@pytest.mark.timeout(3_600 if NIGHTLY else 900)
 def test_random_constraints(store_server: StoreServer) -> None:
     GatesMachine.server = store_server
     run_state_machine_as_test(
         GatesMachine,
         settings=settings(
-            max_examples=1_000 if NIGHTLY else 20,
+            max_examples=1_000 if NIGHTLY else 10,
             stateful_step_count=100 if NIGHTLY else 50,
             deadline=None,
             suppress_health_check=list(HealthCheck),
