@@ -132,7 +132,9 @@ async def test_the_server_promises_fsync_and_listens_to_nobody_else(data_dir: Pa
         process = psutil.Process(embedded.status().pid)
         password = (data_dir / "password").read_text().strip()
         assert password not in " ".join(process.cmdline())
-        assert set(process.environ()) <= {"LC_ALL", "GLIBC_TUNABLES"}
+        # glibc before 2.39 cuts the tunables apart in place, so that the second looks like a name of its own.
+        named = {name for name in process.environ() if not name.startswith("glibc.malloc.")}
+        assert named <= {"LC_ALL", "GLIBC_TUNABLES"}
         assert os.getsid(process.pid) != os.getsid(0)
         anonymous: Any = Redis(
             unix_socket_path=str(data_dir / "valkey.sock"), protocol=2, retry=Retry(NoBackoff(), 0)
