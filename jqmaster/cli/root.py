@@ -2,7 +2,7 @@
 
 import typer
 
-from jqmaster.cli import constraints, contract, exits, jobs, serve, store, why, worker, workers
+from jqmaster.cli import constraints, contract, exits, jobs, masters, serve, store, why, worker, workers
 
 _EXITS = "  ·  ".join(f"{code}: {meaning}" for code, meaning in exits.TABLE)
 
@@ -25,6 +25,7 @@ app.command()(jobs.result)
 app.command()(jobs.cancel)
 app.command()(jobs.retry)
 app.command("workers")(workers.list_workers)
+app.add_typer(masters.app, name="masters")
 app.add_typer(constraints.app, name="constraints")
 app.command()(constraints.audit)
 app.command()(store.doctor)

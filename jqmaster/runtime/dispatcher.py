@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.clock import Clock
@@ -22,11 +23,19 @@ logger = logging.getLogger(__name__)
 # Wake-ups make it quick, this makes it sure.
 POLL_S: Final = 1.0
 REPEAT_PUSH_S: Final = 0.2
+# Pushes under way may end before the lead is given up; the next leader is not kept waiting for longer.
+FINISH_WITHIN_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Withheld:
+    """Not pushed, and so nobody's fault: by then the lead may have been over."""
 
 
 class Dispatcher:
-    """Component of one leadership. `on_stale` is called when the store knows a newer leader, `on_gates` with
-    "rules" when it has other constraints than those known here, and with "gates" when one closed that opens by time."""
+    """Component of one leadership. `is_trusted`: whether that still holds, asked before each push. `on_stale` is
+    called when the store knows a newer leader, `on_gates` with "rules" when it has other constraints than those known
+    here, and with "gates" when one closed that opens by time."""
 
     def __init__(
         self,
@@ -41,6 +50,7 @@ class Dispatcher:
         max_push_jobs: int,
         on_stale: Callable[[], None],
         on_gates: Callable[[str], None],
+        is_trusted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._leadership = leadership
         self._jobs = jobs
@@ -52,6 +62,7 @@ class Dispatcher:
         self._rules = rules
         self._on_stale = on_stale
         self._on_gates = on_gates
+        self._is_trusted = is_trusted
         self._wake = asyncio.Event()
         self._wants_refresh = True
         self._refreshed_at_s = 0.0
@@ -67,12 +78,13 @@ class Dispatcher:
         self._loops.spawn("rounds", self._run)
 
     async def stop(self) -> None:
-        """Claims nothing more and begins no push; those under way are finished, so that what they say is not lost."""
+        """Claims nothing more and begins no push; those under way get a moment to end, so that what they say is not
+        lost. Of the others the leases tell."""
         self._is_stopping = True
         await self._loops.stop()
         pushes = list(self._pushes)
         if pushes:
-            await asyncio.wait(pushes, timeout=self._jobs.offer_s)
+            await asyncio.wait(pushes, timeout=min(self._jobs.offer_s, FINISH_WITHIN_S))
         for push in pushes:
             push.cancel()
         await asyncio.gather(*pushes, return_exceptions=True)
@@ -190,12 +202,16 @@ class Dispatcher:
             member.breaker.is_probing = False
             self._wake.set()
 
-    async def _offer(self, member: Member, claim: Claim, claimed_at_s: float) -> PushResult:
+    async def _offer(self, member: Member, claim: Claim, claimed_at_s: float) -> PushResult | _Withheld:
         """Offers until there is an answer or the offer is over: a lost answer may hide a started job, and only the
         same token to the same worker is harmless then."""
         over_at_s = claimed_at_s + self._jobs.offer_s
         was_maybe_delivered = False
         while True:
+            # A process that stood still may wake just here. What slips through between this look and the socket is
+            # an offer that the store made: the worker judges it by its age and epoch.
+            if not self._is_trusted():
+                return MaybeDelivered("the lead is over") if was_maybe_delivered else _Withheld()
             result = await self._client.push(member.worker, self._leadership.number, claim)
             if isinstance(result, NotDelivered) and was_maybe_delivered:
                 # An earlier push of these tokens may have started them, or even have killed the worker.
@@ -211,7 +227,7 @@ class Dispatcher:
             if self._is_stopping or self._clock.monotonic_s() >= over_at_s:
                 return result
 
-    async def _conclude(self, member: Member, claim: Claim, result: PushResult) -> None:
+    async def _conclude(self, member: Member, claim: Claim, result: PushResult | _Withheld) -> None:
         now_s = self._clock.monotonic_s()
         match result:
             case Delivered(rejections=rejections):
@@ -230,6 +246,8 @@ class Dispatcher:
                 else:
                     member.breaker.failed(now_s)
                 logger.warning("push to worker %s: not delivered (%s)", member.worker.id, why)
+                returned = [(j.job_id, j.token) for j in claim.jobs]
+            case _Withheld():
                 returned = [(j.job_id, j.token) for j in claim.jobs]
             case MaybeDelivered():
                 return
