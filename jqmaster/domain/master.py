@@ -70,11 +70,21 @@ class Pace:
         return self.ttl_s / 50
 
 
-def sub_leader(masters: Sequence[SeenMaster], leader_id: str | None, *, fresh_since_ms: int) -> str | None:
+def sub_leader(
+    masters: Sequence[SeenMaster],
+    leader_id: str | None,
+    *,
+    fresh_since_ms: int,
+    demoted_id: str | None = None,
+) -> str | None:
     """ID of the master that takes over next: one on another node than the leader where there is one, and of these the
-    longest running. None without a leader to watch, or where nobody else lives."""
+    longest running, but not one that was demoted lately. None without a leader to watch, or where nobody is left."""
     leader = next((m.record for m in masters if m.record.id == leader_id), None)
-    others = [m.record for m in masters if m.record.id != leader_id and m.last_seen_ms >= fresh_since_ms]
+    others = [
+        m.record
+        for m in masters
+        if m.record.id not in (leader_id, demoted_id) and m.last_seen_ms >= fresh_since_ms
+    ]
     if leader_id is None or not others:
         return None
     # Where the leader is not registered, no node is another one.

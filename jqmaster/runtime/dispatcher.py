@@ -81,6 +81,9 @@ class Dispatcher:
         """Claims nothing more and begins no push; those under way get a moment to end, so that what they say is not
         lost. Of the others the leases tell."""
         self._is_stopping = True
+        self._wake.set()
+        # A claim that is under way is not cut off: nobody would know of its jobs until their leases end.
+        await self._loops.ended(FINISH_WITHIN_S)
         await self._loops.stop()
         pushes = list(self._pushes)
         if pushes:
@@ -107,7 +110,7 @@ class Dispatcher:
         self._exhausted.clear()
 
     async def _run(self) -> None:
-        while True:
+        while not self._is_stopping:
             self._wake.clear()
             try:
                 await self._round()
@@ -133,8 +136,10 @@ class Dispatcher:
             self._fleet.refresh(workers, now_ms)
             self._refreshed_at_s = self._clock.monotonic_s()
             self._became_ready()  # nobody may have said so: polling makes it sure
-        while assignment := next_assignment(
-            self._fleet.candidates(self._exhausted), max_jobs_per_push=self._max_push_jobs
+        while not self._is_stopping and (
+            assignment := next_assignment(
+                self._fleet.candidates(self._exhausted), max_jobs_per_push=self._max_push_jobs
+            )
         ):
             member = self._fleet.get(assignment.worker_id)
             assert member

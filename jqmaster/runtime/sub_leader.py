@@ -40,6 +40,7 @@ class SubLeader:
         self._answers = answers
         self._known: tuple[str, int] | None = None
         self._since_s = 0.0
+        self._was_free = False
         self._loops = BackgroundLoops("sub-leader")
         self.is_standby = False
 
@@ -63,13 +64,19 @@ class SubLeader:
             self._known, self.is_standby = None, False
             return
         masters = await self._store.look()
+        was_free, self._was_free = self._was_free, masters.leadership is None
         if masters.leadership is None:
             self._known = None
-            self._leader.stand()
+            # Where nobody stood by, or who did is gone too, the others come at their second look.
+            if self.is_standby or was_free:
+                self._leader.stand()
             return
-        fresh_since_ms = masters.now_ms - self._pace.fresh_ms
-        leader_id = masters.leadership.master_id
-        standby_id = sub_leader(masters.seen, leader_id, fresh_since_ms=fresh_since_ms)
+        standby_id = sub_leader(
+            masters.seen,
+            masters.leadership.master_id,
+            fresh_since_ms=masters.now_ms - self._pace.fresh_ms,
+            demoted_id=masters.demoted_id,
+        )
         self.is_standby = standby_id == self._master_id
         await self._judge(masters)
 

@@ -31,7 +31,9 @@ class MasterService:
         masters = await self._store.look()
         fresh_since_ms = masters.now_ms - self._pace.fresh_ms
         leader_id = masters.leadership.master_id if masters.leadership else None
-        next_id = sub_leader(masters.seen, leader_id, fresh_since_ms=fresh_since_ms)
+        next_id = sub_leader(
+            masters.seen, leader_id, fresh_since_ms=fresh_since_ms, demoted_id=masters.demoted_id
+        )
         listed = [
             ListedMaster(m, role_of(m.record.id, leader_id, next_id), m.last_seen_ms >= fresh_since_ms)
             for m in sorted(masters.seen, key=lambda m: (m.record.started_at_ms, m.record.id))

@@ -21,11 +21,12 @@ MAX_MASTERS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Masters:
-    """All that are registered, the longest silent first, and who leads, at one store time. `epoch` is the growing
-    part of the newest one; 0 before the first election."""
+    """All that are registered, the longest silent first, who leads, and who shall not for a while, at one store time.
+    `epoch` is the growing part of the newest one; 0 before the first election."""
 
     now_ms: int
     leadership: Leadership | None
+    demoted_id: str | None
     epoch: int
     seen: list[SeenMaster]
 
@@ -67,11 +68,12 @@ class MasterStore:
     async def look(self) -> Masters:
         """Who is there. One whose entry cannot be read is left out: it is written anew with its next beat."""
         k = self._shard.keys
-        flat, infos, holder, epoch, (seconds, microseconds) = await self._shard.client.pipeline(
+        flat, infos, holder, demoted, epoch, (seconds, microseconds) = await self._shard.client.pipeline(
             [
                 ("ZRANGE", k.masters, 0, -1, "WITHSCORES"),
                 ("HGETALL", k.master_info),
                 ("GET", k.leader),
+                ("GET", k.demoted),
                 ("GET", k.epoch),
                 ("TIME",),
             ]
@@ -86,7 +88,11 @@ class MasterStore:
                 logger.warning("master %s: its entry cannot be read", master_id)
         now_ms = self._shard.now() if self._shard.now else int(seconds) * 1000 + int(microseconds) // 1000
         return Masters(
-            now_ms, Leadership.of(holder.decode()) if holder else None, codec.epoch_number(epoch or ""), seen
+            now_ms,
+            Leadership.of(holder.decode()) if holder else None,
+            demoted.decode() if demoted else None,
+            codec.epoch_number(epoch or ""),
+            seen,
         )
 
 

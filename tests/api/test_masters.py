@@ -99,7 +99,7 @@ async def test_an_operator_has_another_master_lead(store_server: StoreServer) ->
         )  # fmt: skip
         await wait_until(lambda: second.leader.leadership, timeout_s=9)
         assert first.leader.leadership is None
-        assert await roles(api) == {first.id: "sub_leader", second.id: "leader"}
+        assert await roles(api) == {first.id: "follower", second.id: "leader"}
         status, page = await api.call("GET", f"/api/audit?target={first.id}")
         assert status == 200
         (entry,) = page["entries"]

@@ -32,6 +32,12 @@ def test_who_is_silent_does_not_stand_by() -> None:
     assert sub_leader(masters, "leader", fresh_since_ms=500) == "living"
 
 
+def test_who_was_demoted_does_not_stand_by() -> None:
+    masters = [seen("leader", "a"), seen("demoted", "b", 1), seen("young", "a", 9)]
+    assert sub_leader(masters, "leader", fresh_since_ms=0, demoted_id="demoted") == "young"
+    assert sub_leader(masters[:2], "leader", fresh_since_ms=0, demoted_id="demoted") is None
+
+
 def test_nobody_stands_by_alone_or_without_a_leader() -> None:
     assert sub_leader([seen("leader", "a")], "leader", fresh_since_ms=0) is None
     assert sub_leader([seen("m1", "a")], None, fresh_since_ms=0) is None

@@ -659,6 +659,33 @@ async def test_stop_finishes_the_pushes_under_way(dispatching: Dispatching) -> N
     assert len(worker.pushes) == 1
 
 
+@pytest.mark.req("D1")
+async def test_a_claim_under_way_when_the_lead_ends_is_given_back_and_not_left_to_its_lease(
+    dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = dispatching.world
+    worker = await dispatching.worker()
+    claimed, goes_on, claim = asyncio.Event(), asyncio.Event(), dispatching.jobs.claim
+
+    async def slow(*args: Any) -> object:
+        answer = await claim(*args)
+        claimed.set()
+        await goes_on.wait()
+        return answer
+
+    monkeypatch.setattr(dispatching.jobs, "claim", slow)
+    job_id = await world.enqueue()
+    dispatcher = await dispatching.start()
+    await asyncio.wait_for(claimed.wait(), 15)
+    # As the leader does: it counts as none before its duties stop, and gives the lock back after.
+    dispatching.is_trusted = False
+    stopping = asyncio.create_task(dispatcher.stop())
+    await asyncio.sleep(0)
+    goes_on.set()
+    await stopping
+    assert (await world.state(job_id), worker.pushes) == (JobState.READY, [])
+
+
 async def test_stop_begins_no_push_again(dispatching: Dispatching) -> None:
     """Who stops may have lost the lead: only what is under way is finished."""
     worker = await dispatching.worker(default=fake.reset_after_reading)

@@ -123,6 +123,17 @@ async def test_a_lock_that_is_free_is_stood_for_at_once(watching: Watching) -> N
     assert watching.candidate.stood
 
 
+@pytest.mark.req("D3")
+async def test_a_lock_that_is_free_is_left_to_the_sub_leader_first(watching: Watching) -> None:
+    await watching.beat("other", node_id="node-2", started_at_ms=9)
+    await watching.pass_s(1, "master-1", "me")
+    await watching.world.leadership.resign(Leadership(watching.world.epoch, "master-1"))
+    await watching.clock.pass_s(PACE.look_s)
+    assert watching.candidate.stood == 0
+    await watching.clock.pass_s(PACE.look_s)
+    assert watching.candidate.stood
+
+
 async def test_who_leads_watches_nobody(watching: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
     await watching.pass_s(1, "master-1", "me")
     watching.candidate.leadership = Leadership("1:n", "me")
