@@ -31,6 +31,7 @@ from jqmaster.runtime.master_client import MasterClient
 from jqmaster.runtime.membership import Membership
 from jqmaster.runtime.orders import CancelOrders
 from jqmaster.runtime.own_address import own_url
+from jqmaster.runtime.progress import Progress
 from jqmaster.runtime.promoter import Promoter
 from jqmaster.runtime.reaper import Reaper
 from jqmaster.runtime.rule_keeper import RuleKeeper
@@ -134,9 +135,10 @@ class Master:
         waiters = FinishWaiters()
         orders = CancelOrders(self._workers, self._leadership, self._worker_client)
         self._gauge = StoreGauge(client, clock)
+        inspector = Inspector(shard, self._jobs)
         self._job_service = JobService(
             self._jobs,
-            Inspector(shard, self._jobs),
+            inspector,
             waiters,
             clock,
             self._rules,
@@ -146,7 +148,14 @@ class Master:
         self._events = EventListener(
             shard, on_wake=self._wake, on_finished=waiters.finished, on_gap=lambda: self._on_gap(waiters)
         )
-        self._watchdog = Watchdog(shard, clock, mark=mark, stalled_s=self._stalled_s, fail=self._fail)
+        self._progress = Progress(
+            inspector,
+            self._workers,
+            self._fleet,
+            clock,
+            dispatcher=lambda: self._dispatcher if self.leader.leadership else None,
+        )
+        self._watchdog = Watchdog(shard, clock, mark=mark, stall=self._progress.stall, fail=self._fail)
         services = Services(
             settings=settings,
             jobs=self._job_service,
@@ -279,11 +288,6 @@ class Master:
         for message in ("workers", "due", "rules", "resigned"):
             self._wake(message)
 
-    def _stalled_s(self) -> float:
-        if self.leader.leadership is None or self._dispatcher is None:
-            return 0.0
-        return self._clock.monotonic_s() - self._dispatcher.last_round_s
-
     async def _store_time_ms(self) -> int:
         seconds, microseconds = await self._shard.client.command("TIME")
         return int(seconds) * 1000 + int(microseconds) // 1000
@@ -301,7 +305,7 @@ class Master:
             if self._embedded and (detail := self._embedded.status().detail):
                 store = detail  # it knows why: a full disk, a damaged file
             faults["store"] = f"store: {store}"
-        if self._stalled_s() > STALLED_S:
+        if self._progress.round_s() > STALLED_S:
             faults["dispatcher"] = "the dispatcher stands still"
         return Condition(self.leader.leadership is not None, store, faults)
 

@@ -72,7 +72,7 @@ class Dispatcher:
         self._loops = BackgroundLoops("dispatcher")
         self._pushes: set[asyncio.Task[None]] = set()
         self._is_stopping = False
-        self.last_round_s = clock.monotonic_s()
+        self.last_round_s = self.claimed_at_s = clock.monotonic_s()
 
     async def start(self) -> None:
         self._loops.spawn("rounds", self._run)
@@ -80,6 +80,7 @@ class Dispatcher:
     async def stop(self) -> None:
         """Claims nothing more and begins no push; those under way get a moment to end, so that what they say is not
         lost. Of the others the leases tell."""
+        began_s = self._clock.monotonic_s()
         self._is_stopping = True
         self._wake.set()
         # A claim that is under way is not cut off: nobody would know of its jobs until their leases end.
@@ -87,7 +88,9 @@ class Dispatcher:
         await self._loops.stop()
         pushes = list(self._pushes)
         if pushes:
-            await asyncio.wait(pushes, timeout=min(self._jobs.offer_s, FINISH_WITHIN_S))
+            await asyncio.wait(
+                pushes, timeout=max(0.0, began_s + FINISH_WITHIN_S - self._clock.monotonic_s())
+            )
         for push in pushes:
             push.cancel()
         await asyncio.gather(*pushes, return_exceptions=True)
@@ -154,10 +157,13 @@ class Dispatcher:
                     self._rules.current.ruleset.edition,
                 )
             except DamagedError as exc:
+                self.claimed_at_s = self._clock.monotonic_s()
                 # Only those who run these names are held up by it.
                 logger.error("cannot claim for worker %s: %s", assignment.worker_id, exc.detail)
                 self._exhausted.add(names)
                 continue
+            # An answer is an answer, whatever it says: the store was asked.
+            self.claimed_at_s = self._clock.monotonic_s()
             match claim:
                 case NotClaimed.STALE_EPOCH:
                     raise StaleLeadership
