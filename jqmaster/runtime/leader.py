@@ -9,7 +9,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.master import Pace
-from jqmaster.errors import JqmasterError
+from jqmaster.errors import JqmasterError, OutcomeUnknownError
 from jqmaster.lifecycle import BackgroundLoops, Component, running
 from jqmaster.store.audit import encode_entry
 from jqmaster.store.leadership import Leadership, LeadershipStore
@@ -99,7 +99,7 @@ class Leader:
             self._elect_now.clear()
             sent_at_s = self._clock.monotonic_s()
             try:
-                leadership = await self._stand()
+                leadership = await self._stand(secrets.token_hex(8))
             except JqmasterError as exc:
                 logger.warning("cannot stand for election: %s", exc.detail)
                 leadership = None
@@ -118,8 +118,16 @@ class Leader:
                 if not self._goes_first():
                     await self._clock.sleep(self._pace.head_start_s)
 
-    async def _stand(self) -> Leadership | None:
-        nonce, ttl_ms = secrets.token_hex(8), int(self._ttl_s * 1000)
+    async def _stand(self, nonce: str) -> Leadership | None:
+        try:
+            return await self._elect(nonce)
+        except OutcomeUnknownError:
+            # It may have been elected without hearing of it; then nobody would lead until the lock runs out.
+            current = await self._store.current()
+            return current if current and current.epoch.endswith(f":{nonce}") else None
+
+    async def _elect(self, nonce: str) -> Leadership | None:
+        ttl_ms = int(self._ttl_s * 1000)
         if self._silent is None:
             return await self._store.elect(self._master_id, nonce, ttl_ms=ttl_ms)
         (silent, seen_ms), self._silent = self._silent, None

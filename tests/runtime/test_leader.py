@@ -9,7 +9,7 @@ import pytest
 
 from jqmaster.clock import Clock, SystemClock
 from jqmaster.domain.master import MasterRecord
-from jqmaster.errors import StoreUnavailableError
+from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.lifecycle import Component
 from jqmaster.runtime.leader import RENEWALS_PER_TTL, TRUST, Leader
 from jqmaster.store.client import StoreClient
@@ -310,6 +310,25 @@ async def test_a_leader_that_does_not_hear_of_its_demotion_learns_of_it_when_it_
     await store.demote(first.leadership, fresh_ms=60_000, hold_ms=30_000, audit_entry=b"")
     await wait_until(lambda: second.leadership, timeout_s=9)
     assert electorate.log.most == 1
+
+
+@pytest.mark.req("D1")
+async def test_an_election_whose_answer_was_lost_counts(
+    electorate: Electorate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elect, elected = LeadershipStore.elect, []
+
+    async def unheard(store: LeadershipStore, *args: Any, **options: Any) -> Leadership | None:
+        elected.append(await elect(store, *args, **options))
+        raise OutcomeUnknownError("the answer was lost")
+
+    monkeypatch.setattr(LeadershipStore, "elect", unheard)
+    first = await electorate.leader("m1", ttl_s=60)
+    await wait_until(lambda: first.leadership)
+    assert elected == [first.leadership]
+    second = await electorate.leader("m2", ttl_s=60)
+    await wait_until(lambda: len(elected) == 2)
+    assert (elected[1], second.leadership) == (None, None)
 
 
 @pytest.mark.req("D3")
