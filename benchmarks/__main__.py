@@ -13,7 +13,7 @@ import msgpack
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import constraints
+from benchmarks import constraints, masters
 from benchmarks.load import System, running_system
 from worker_sdk import Pusher
 
@@ -158,6 +158,7 @@ BENCHMARKS: dict[str, Callable[[], Awaitable[Figures]]] = {
     "blocked_keys_in_front": constraints.blocked_keys_in_front,
     "change_under_load": constraints.change_under_load,
     "key_memory": constraints.key_memory,
+    "takeover": masters.takeover,
 }
 
 

@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 import logging
+import os
+import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from urllib.parse import urlsplit
 
+from jqmaster import __version__
 from jqmaster.api.app import build_app
 from jqmaster.api.auth import AccessPolicy
 from jqmaster.api.http_server import MasterServer
@@ -15,6 +18,7 @@ from jqmaster.api.services import Condition, Services
 from jqmaster.clock import Clock, SystemClock
 from jqmaster.config import Settings
 from jqmaster.domain.job import JobState
+from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.domain.outcome import ExpiryRules
 from jqmaster.egress import EgressGuard
 from jqmaster.embedded import EmbeddedValkey
@@ -23,16 +27,22 @@ from jqmaster.lifecycle import Component, running
 from jqmaster.runtime.dispatcher import Dispatcher
 from jqmaster.runtime.fleet import Fleet
 from jqmaster.runtime.leader import Leader
+from jqmaster.runtime.master_client import MasterClient
+from jqmaster.runtime.membership import Membership
 from jqmaster.runtime.orders import CancelOrders
+from jqmaster.runtime.own_address import own_url
+from jqmaster.runtime.progress import Progress
 from jqmaster.runtime.promoter import Promoter
 from jqmaster.runtime.reaper import Reaper
 from jqmaster.runtime.rule_keeper import RuleKeeper
 from jqmaster.runtime.store_gauge import StoreGauge
+from jqmaster.runtime.sub_leader import SubLeader
 from jqmaster.runtime.sweeper import Sweeper
 from jqmaster.runtime.watchdog import Watchdog
 from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.jobs import JobService
+from jqmaster.service.masters import MasterService
 from jqmaster.service.rules import RuleCache
 from jqmaster.service.waiters import FinishWaiters
 from jqmaster.service.why import WhyService
@@ -45,6 +55,7 @@ from jqmaster.store.inspect import Inspector
 from jqmaster.store.jobs import JobStore
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership import Leadership, LeadershipStore
+from jqmaster.store.masters import MasterStore
 from jqmaster.store.probe import probe, require
 from jqmaster.store.rules import RuleStore
 from jqmaster.store.shard import Shard
@@ -79,6 +90,7 @@ class Master:
         self.failed = asyncio.Event()
         self._clock = clock
         self._embedded = embedded
+        self._store_url = store_url
         self._shard = shard = Shard(client, Keys(settings.shard))
         lease = {
             "lease_ms": settings.lease_ms,
@@ -105,15 +117,28 @@ class Master:
             master_id=self.id,
             ttl_s=settings.leader_ttl_s,
             make_duties=self._make_duties,
+            goes_first=lambda: self._sub_leader.is_standby,
         )
+        pace, masters = Pace(settings.leader_ttl_s), MasterStore(shard)
+        self._master_client = MasterClient()
+        self._sub_leader = SubLeader(
+            masters,
+            self.leader,
+            clock,
+            master_id=self.id,
+            pace=pace,
+            answers=self._master_client.answers,
+        )
+        self._membership = Membership(masters, clock, pace=pace, describe=self._describe)
         self.guard = guard = EgressGuard(settings.allowed_worker_networks, _store_endpoint(store_url))
         self._worker_client = WorkerClient(guard.connector(), timeout_s=settings.push_timeout_s)
         waiters = FinishWaiters()
         orders = CancelOrders(self._workers, self._leadership, self._worker_client)
         self._gauge = StoreGauge(client, clock)
+        inspector = Inspector(shard, self._jobs)
         self._job_service = JobService(
             self._jobs,
-            Inspector(shard, self._jobs),
+            inspector,
             waiters,
             clock,
             self._rules,
@@ -123,7 +148,14 @@ class Master:
         self._events = EventListener(
             shard, on_wake=self._wake, on_finished=waiters.finished, on_gap=lambda: self._on_gap(waiters)
         )
-        self._watchdog = Watchdog(shard, clock, mark=mark, stalled_s=self._stalled_s, fail=self._fail)
+        self._progress = Progress(
+            inspector,
+            self._workers,
+            self._fleet,
+            clock,
+            dispatcher=lambda: self._dispatcher if self.leader.leadership else None,
+        )
+        self._watchdog = Watchdog(shard, clock, mark=mark, stall=self._progress.stall, fail=self._fail)
         services = Services(
             settings=settings,
             jobs=self._job_service,
@@ -140,6 +172,8 @@ class Master:
                 self._rule_store, self._rules, UsageStore(shard, self._jobs), clock, self._store_time_ms
             ),
             audit=AuditStore(shard),
+            masters=MasterService(masters, self._leadership, pace),
+            master_id=self.id,
             admit_url=self._admit_url,
             condition=self._condition,
             breakers=lambda: self._fleet.breaker_states() if self.leader.leadership else {},
@@ -149,17 +183,29 @@ class Master:
         self.server = MasterServer(build_app(services, AccessPolicy.from_settings(settings)), settings)
 
     def components(self) -> list[Component]:
-        """In the order of need: the server comes last, so that nobody is answered before all can work, and stops
-        first, so that everything accepted finds all still working."""
+        """In the order of need: the server comes after all that it uses, so that nobody is answered before it can
+        work, and stops before it. The lead comes last, and goes first: another master may have it while requests here
+        still come to their ends, as those of any follower."""
         return [
             self._worker_client,
+            self._master_client,
             self._events,
             self._gauge,
             self._job_service,
-            self.leader,
             self._watchdog,
             self.server,
+            self._membership,
+            self._sub_leader,
+            self.leader,
         ]
+
+    async def _describe(self, started_at_ms: int) -> MasterRecord:
+        s = self.settings
+        url = s.advertised_url
+        if url is None:
+            url = await asyncio.to_thread(own_url, self.server.url, self._store_url)
+        node_id = s.node_id or socket.gethostname()
+        return MasterRecord(self.id, node_id, os.getpid(), url, __version__, started_at_ms)
 
     def _make_duties(self, leadership: Leadership) -> Sequence[Component]:
         s, clock, stale = self.settings, self._clock, self.leader.step_down
@@ -174,6 +220,7 @@ class Master:
             max_push_jobs=s.max_push_jobs,
             on_stale=stale,
             on_gates=self._wake,
+            is_trusted=self.leader.is_trusted,
         )
         dispatcher = self._dispatcher
         self._keeper = RuleKeeper(
@@ -241,11 +288,6 @@ class Master:
         for message in ("workers", "due", "rules", "resigned"):
             self._wake(message)
 
-    def _stalled_s(self) -> float:
-        if self.leader.leadership is None or self._dispatcher is None:
-            return 0.0
-        return self._clock.monotonic_s() - self._dispatcher.last_round_s
-
     async def _store_time_ms(self) -> int:
         seconds, microseconds = await self._shard.client.command("TIME")
         return int(seconds) * 1000 + int(microseconds) // 1000
@@ -263,7 +305,7 @@ class Master:
             if self._embedded and (detail := self._embedded.status().detail):
                 store = detail  # it knows why: a full disk, a damaged file
             faults["store"] = f"store: {store}"
-        if self._stalled_s() > STALLED_S:
+        if self._progress.round_s() > STALLED_S:
             faults["dispatcher"] = "the dispatcher stands still"
         return Condition(self.leader.leadership is not None, store, faults)
 

@@ -79,6 +79,19 @@ class Settings(BaseSettings):
         32, ge=4, le=1024, description="Connections to the store per master process."
     )
 
+    # --- the other masters
+    node_id: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="Name of the machine; the host name if none. Another node than the leader's is first to take over.",
+    )
+    advertised_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^/?#@\s]+$",
+        description="Where other masters reach this one, such as `http://10.0.0.7:8080`; where it listens, if none.",
+    )
+
     # --- limits of a request
     max_body_bytes: int = Field(16 * MIB, ge=KIB, le=256 * MIB, description="Largest request body.")
     max_argument_bytes: int = Field(

@@ -43,11 +43,12 @@ class AuditEntryView(TypedDict):
 
     id: str
     at: str
-    # The first 8 digits of the SHA-256 of the token; `local` without tokens.
+    # The first 8 digits of the SHA-256 of the token; `local` without tokens; `master` and an ID where a
+    # master acted by itself.
     who: str
-    # constraint.put, constraint.delete, constraint.value; more may come.
+    # constraint.put, constraint.delete, constraint.value, master.demote, master.take_over; more may come.
     action: str
-    # What was changed, such as the name of a constraint.
+    # What was changed, such as the name of a constraint or the ID of a master.
     target: str
     before: Any
     after: Any
@@ -237,6 +238,15 @@ class DeferredItem(TypedDict):
     hold: NotRequired[HoldRequest | None]
 
 
+class DemoteAnswer(TypedDict):
+    """The leader was told; the others elect as soon as it has ended its work, in less than a second as a
+    rule."""
+
+    id: str
+    # Of the leadership that ends.
+    epoch: int
+
+
 class Dispatch(TypedDict):
     """One job that is offered to a worker."""
 
@@ -354,6 +364,8 @@ class Health(TypedDict):
     """The process answers."""
 
     status: Literal["ok"]
+    # Of this process, as in the list of masters; another one after a restart.
+    id: str
 
 
 class HeartbeatAnswer(TypedDict):
@@ -567,6 +579,34 @@ class ListedConstraint(TypedDict):
     created_at: str
     changed_at: str
     usage: UsageView
+
+
+class MasterList(TypedDict):
+    """The masters of the store; one that died is listed for a minute."""
+
+    # The longest running first.
+    masters: list[MasterView]
+    # Of the newest leadership; 0 before the first.
+    epoch: int
+
+
+class MasterView(TypedDict):
+    """A master process."""
+
+    # Made at its start.
+    id: str
+    # The leader dispatches; the sub-leader watches it and is the next; all serve the whole API.
+    role: Literal["leader", "sub_leader", "follower"]
+    # Stale: no sign of life lately.
+    state: Literal["fresh", "stale"]
+    # The machine, by the setting node_id or its host name.
+    node_id: str
+    pid: int
+    # Where other masters reach it.
+    url: str
+    version: str
+    started_at: str
+    last_seen_at: str
 
 
 class NextVerdict(TypedDict):

@@ -5,6 +5,7 @@ from typing import Any, Final
 JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
 _OTHER_JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6d"
 WORKER_ID: Final = "0198c3f4-0000-7b8c-9d0e-000000000001"
+MASTER_ID: Final = "6f1c2b9e-3d54-4c8a-9a57-2e0b8d7c1f34"
 _TOKEN: Final = "9f86d081884c7d659a2feaa0c55ad015"  # noqa: S105  an example
 _NOW_MS: Final = 1_795_238_645_000
 _EPOCH: Final = 1_795_238_640_123
@@ -287,7 +288,24 @@ EXAMPLES: Final[dict[str, Any]] = {
         ],
         "next_cursor": None,
     },
-    "Health": {"status": "ok"},
+    "MasterList": {
+        "masters": [
+            {
+                "id": MASTER_ID,
+                "role": "leader",
+                "state": "fresh",
+                "node_id": "node-1",
+                "pid": 4242,
+                "url": "http://10.0.0.1:8080",
+                "version": "0.1.0",
+                "started_at": "2026-11-21T04:00:00.000Z",
+                "last_seen_at": "2026-11-21T04:30:00.000Z",
+            }
+        ],
+        "epoch": _EPOCH,
+    },
+    "DemoteAnswer": {"id": MASTER_ID, "epoch": _EPOCH},
+    "Health": {"status": "ok", "id": MASTER_ID},
     "Readiness": {
         "status": "ready",
         "durability": "fsync",

@@ -5,8 +5,8 @@ from jqmaster.api.endpoint import Call, Reply
 
 
 async def healthz(call: Call) -> Reply:
-    """The process answers; nothing more is said."""
-    return Reply(200, {"status": "ok"})
+    """The process answers. Its ID tells it from one that took its address since."""
+    return Reply(200, {"status": "ok", "id": call.services.master_id})
 
 
 async def readyz(call: Call) -> Reply:

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from jqmaster.api import audit, constraints, health, jobs, schemas, why, why_schemas, workers
+from jqmaster.api import audit, constraints, health, jobs, masters, schemas, why, why_schemas, workers
 from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Operation
 from jqmaster.service.preview import PREVIEW_MAX_JOBS, PREVIEW_MAX_S
@@ -75,6 +75,10 @@ _PREVIEW_TEXT: Final = (
 )
 _DELETE_TEXT: Final = "Jobs that it holds back are free at once."
 _AUDIT_TEXT: Final = "Who changed what, and when: for those who may change it as well."
+_DEMOTE_TEXT: Final = (
+    "It ends what it has under way, and leaves the lead to the others. 409 `not_leader` where it does not lead, "
+    "`no_other_master` where nobody could."
+)
 _CONSTRAINT: Final = (404, 412, *_STORE)
 
 OPERATIONS: Final = [
@@ -121,6 +125,9 @@ OPERATIONS: Final = [
               {204: None}, problems=_CONSTRAINT, text=_DELETE_TEXT),
     Operation("POST", "/api/constraints/{name}/values", constraints.put_value, Scope.OPERATE, "Limit or pause one value of the key", "constraints",
               {200: schemas.ConstraintView}, schemas.ValueRequest, problems=_CONSTRAINT, text=_VALUE_TEXT),
+    Operation("GET", "/api/masters", masters.list_masters, Scope.READ, "List masters", "operations", {200: schemas.MasterList}, problems=_STORE),
+    Operation("POST", "/api/masters/{master_id}/demote", masters.demote, Scope.OPERATE, "Have another master lead", "operations",
+              {202: schemas.DemoteAnswer}, problems=(404, 409, *_STORE), text=_DEMOTE_TEXT),
     Operation("GET", "/api/audit", audit.list_entries, Scope.OPERATE, "List changes", "operations",
               {200: schemas.AuditPage}, query=_AUDIT, problems=_STORE, text=_AUDIT_TEXT),
     Operation("GET", "/healthz", health.healthz, None, "Whether the process lives", "operations", {200: schemas.Health}),

@@ -796,6 +796,39 @@ class PreviewAnswer(Answer):
     distinct_keys: int | None
 
 
+# --- masters
+
+
+class MasterView(Answer):
+    """A master process."""
+
+    id: str = Field(description="Made at its start.")
+    role: Literal["leader", "sub_leader", "follower"] = Field(
+        description="The leader dispatches; the sub-leader watches it and is the next; all serve the whole API."
+    )
+    state: Literal["fresh", "stale"] = Field(description="Stale: no sign of life lately.")
+    node_id: str = Field(description="The machine, by the setting node_id or its host name.")
+    pid: int
+    url: str = Field(description="Where other masters reach it.")
+    version: str
+    started_at: Timestamp
+    last_seen_at: Timestamp
+
+
+class MasterList(Answer):
+    """The masters of the store; one that died is listed for a minute."""
+
+    masters: list[MasterView] = Field(description="The longest running first.")
+    epoch: int = Field(description="Of the newest leadership; 0 before the first.")
+
+
+class DemoteAnswer(Answer):
+    """The leader was told; the others elect as soon as it has ended its work, in less than a second as a rule."""
+
+    id: str
+    epoch: int = Field(description="Of the leadership that ends.")
+
+
 # --- audit
 
 
@@ -804,9 +837,16 @@ class AuditEntryView(Answer):
 
     id: str
     at: Timestamp
-    who: str = Field(description="The first 8 digits of the SHA-256 of the token; `local` without tokens.")
-    action: str = Field(description="constraint.put, constraint.delete, constraint.value; more may come.")
-    target: str = Field(description="What was changed, such as the name of a constraint.")
+    who: str = Field(
+        description="The first 8 digits of the SHA-256 of the token; `local` without tokens; `master` and an ID where "
+        "a master acted by itself."
+    )
+    action: str = Field(
+        description="constraint.put, constraint.delete, constraint.value, master.demote, master.take_over; more may come."
+    )
+    target: str = Field(
+        description="What was changed, such as the name of a constraint or the ID of a master."
+    )
     before: Any
     after: Any
 
@@ -825,6 +865,7 @@ class Health(Answer):
     """The process answers."""
 
     status: Literal["ok"]
+    id: str = Field(description="Of this process, as in the list of masters; another one after a restart.")
 
 
 class Readiness(Answer):

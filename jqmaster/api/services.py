@@ -7,6 +7,7 @@ from typing import Any
 from jqmaster.config import Settings
 from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.jobs import JobService
+from jqmaster.service.masters import MasterService
 from jqmaster.service.why import WhyService
 from jqmaster.service.workers import WorkerService
 from jqmaster.store.audit import AuditStore
@@ -24,7 +25,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`admit_url` gives the normalised URL of a worker or raises AddressRefusedError; `breakers` the breaker of each
+    """`master_id` is this process's own. `admit_url` gives the normalised URL of a worker or raises AddressRefusedError; `breakers` the breaker of each
     worker where this master leads; `contract` the OpenAPI document."""
 
     settings: Settings
@@ -33,6 +34,8 @@ class Services:
     workers: WorkerService
     constraints: ConstraintService
     audit: AuditStore
+    masters: MasterService
+    master_id: str
     admit_url: Callable[[str], Awaitable[str]]
     condition: Callable[[], Awaitable[Condition]]
     breakers: Callable[[], dict[str, str]]

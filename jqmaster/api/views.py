@@ -10,6 +10,7 @@ from jqmaster.domain.worker import Worker
 from jqmaster.service.constraint_documents import describe, describe_limits
 from jqmaster.service.constraints import Detail, KeyUsage, Usage
 from jqmaster.service.jobs import JobDetail
+from jqmaster.service.masters import ListedMaster
 from jqmaster.service.preview import Preview
 from jqmaster.store.audit import AuditEntry
 from jqmaster.store.rules import StoredConstraint
@@ -100,6 +101,22 @@ def worker_view(worker: Worker, *, now_ms: int, stale_ms: int, breaker: str | No
         "last_seen_at": iso_ms(worker.last_seen_ms),
         "state": state,
         "breaker": breaker,
+    }
+
+
+def master_view(listed: ListedMaster) -> dict[str, Any]:
+    """`MasterView`."""
+    record = listed.seen.record
+    return {
+        "id": record.id,
+        "role": str(listed.role),
+        "state": "fresh" if listed.is_fresh else "stale",
+        "node_id": record.node_id,
+        "pid": record.pid,
+        "url": record.url,
+        "version": record.version,
+        "started_at": iso_ms(record.started_at_ms),
+        "last_seen_at": iso_ms(listed.seen.last_seen_ms),
     }
 
 

@@ -15,7 +15,7 @@ _PAGE = 200
 
 def audit(
     *,
-    target: Annotated[str | None, typer.Option(help="Changes of this constraint only.")] = None,
+    target: Annotated[str | None, typer.Option(help="Changes of this only, such as a constraint.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most changes to print.")] = 50,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,

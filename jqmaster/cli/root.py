@@ -2,7 +2,19 @@
 
 import typer
 
-from jqmaster.cli import audit, constraints, contract, exits, jobs, serve, store, why, worker, workers
+from jqmaster.cli import (
+    audit,
+    constraints,
+    contract,
+    exits,
+    jobs,
+    masters,
+    serve,
+    store,
+    why,
+    worker,
+    workers,
+)
 
 _EXITS = "  ·  ".join(f"{code}: {meaning}" for code, meaning in exits.TABLE)
 
@@ -25,6 +37,7 @@ app.command()(jobs.result)
 app.command()(jobs.cancel)
 app.command()(jobs.retry)
 app.command("workers")(workers.list_workers)
+app.add_typer(masters.app, name="masters")
 app.add_typer(constraints.app, name="constraints")
 app.command()(audit.audit)
 app.command()(store.doctor)

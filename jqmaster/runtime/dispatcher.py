@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.clock import Clock
@@ -22,11 +23,19 @@ logger = logging.getLogger(__name__)
 # Wake-ups make it quick, this makes it sure.
 POLL_S: Final = 1.0
 REPEAT_PUSH_S: Final = 0.2
+# Pushes under way may end before the lead is given up; the next leader is not kept waiting for longer.
+FINISH_WITHIN_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Withheld:
+    """Not pushed, and so nobody's fault: by then the lead may have been over."""
 
 
 class Dispatcher:
-    """Component of one leadership. `on_stale` is called when the store knows a newer leader, `on_gates` with
-    "rules" when it has other constraints than those known here, and with "gates" when one closed that opens by time."""
+    """Component of one leadership. `is_trusted`: whether that still holds, asked before each push. `on_stale` is
+    called when the store knows a newer leader, `on_gates` with "rules" when it has other constraints than those known
+    here, and with "gates" when one closed that opens by time."""
 
     def __init__(
         self,
@@ -41,6 +50,7 @@ class Dispatcher:
         max_push_jobs: int,
         on_stale: Callable[[], None],
         on_gates: Callable[[str], None],
+        is_trusted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._leadership = leadership
         self._jobs = jobs
@@ -52,6 +62,7 @@ class Dispatcher:
         self._rules = rules
         self._on_stale = on_stale
         self._on_gates = on_gates
+        self._is_trusted = is_trusted
         self._wake = asyncio.Event()
         self._wants_refresh = True
         self._refreshed_at_s = 0.0
@@ -61,18 +72,25 @@ class Dispatcher:
         self._loops = BackgroundLoops("dispatcher")
         self._pushes: set[asyncio.Task[None]] = set()
         self._is_stopping = False
-        self.last_round_s = clock.monotonic_s()
+        self.last_round_s = self.claimed_at_s = clock.monotonic_s()
 
     async def start(self) -> None:
         self._loops.spawn("rounds", self._run)
 
     async def stop(self) -> None:
-        """Claims nothing more and begins no push; those under way are finished, so that what they say is not lost."""
+        """Claims nothing more and begins no push; those under way get a moment to end, so that what they say is not
+        lost. Of the others the leases tell."""
+        began_s = self._clock.monotonic_s()
         self._is_stopping = True
+        self._wake.set()
+        # A claim that is under way is not cut off: nobody would know of its jobs until their leases end.
+        await self._loops.ended(FINISH_WITHIN_S)
         await self._loops.stop()
         pushes = list(self._pushes)
         if pushes:
-            await asyncio.wait(pushes, timeout=self._jobs.offer_s)
+            await asyncio.wait(
+                pushes, timeout=max(0.0, began_s + FINISH_WITHIN_S - self._clock.monotonic_s())
+            )
         for push in pushes:
             push.cancel()
         await asyncio.gather(*pushes, return_exceptions=True)
@@ -95,7 +113,7 @@ class Dispatcher:
         self._exhausted.clear()
 
     async def _run(self) -> None:
-        while True:
+        while not self._is_stopping:
             self._wake.clear()
             try:
                 await self._round()
@@ -121,8 +139,10 @@ class Dispatcher:
             self._fleet.refresh(workers, now_ms)
             self._refreshed_at_s = self._clock.monotonic_s()
             self._became_ready()  # nobody may have said so: polling makes it sure
-        while assignment := next_assignment(
-            self._fleet.candidates(self._exhausted), max_jobs_per_push=self._max_push_jobs
+        while not self._is_stopping and (
+            assignment := next_assignment(
+                self._fleet.candidates(self._exhausted), max_jobs_per_push=self._max_push_jobs
+            )
         ):
             member = self._fleet.get(assignment.worker_id)
             assert member
@@ -137,10 +157,13 @@ class Dispatcher:
                     self._rules.current.ruleset.edition,
                 )
             except DamagedError as exc:
+                self.claimed_at_s = self._clock.monotonic_s()
                 # Only those who run these names are held up by it.
                 logger.error("cannot claim for worker %s: %s", assignment.worker_id, exc.detail)
                 self._exhausted.add(names)
                 continue
+            # An answer is an answer, whatever it says: the store was asked.
+            self.claimed_at_s = self._clock.monotonic_s()
             match claim:
                 case NotClaimed.STALE_EPOCH:
                     raise StaleLeadership
@@ -190,12 +213,16 @@ class Dispatcher:
             member.breaker.is_probing = False
             self._wake.set()
 
-    async def _offer(self, member: Member, claim: Claim, claimed_at_s: float) -> PushResult:
+    async def _offer(self, member: Member, claim: Claim, claimed_at_s: float) -> PushResult | _Withheld:
         """Offers until there is an answer or the offer is over: a lost answer may hide a started job, and only the
         same token to the same worker is harmless then."""
         over_at_s = claimed_at_s + self._jobs.offer_s
         was_maybe_delivered = False
         while True:
+            # A process that stood still may wake just here. What slips through between this look and the socket is
+            # an offer that the store made: the worker judges it by its age and epoch.
+            if not self._is_trusted():
+                return MaybeDelivered("the lead is over") if was_maybe_delivered else _Withheld()
             result = await self._client.push(member.worker, self._leadership.number, claim)
             if isinstance(result, NotDelivered) and was_maybe_delivered:
                 # An earlier push of these tokens may have started them, or even have killed the worker.
@@ -211,7 +238,7 @@ class Dispatcher:
             if self._is_stopping or self._clock.monotonic_s() >= over_at_s:
                 return result
 
-    async def _conclude(self, member: Member, claim: Claim, result: PushResult) -> None:
+    async def _conclude(self, member: Member, claim: Claim, result: PushResult | _Withheld) -> None:
         now_s = self._clock.monotonic_s()
         match result:
             case Delivered(rejections=rejections):
@@ -230,6 +257,8 @@ class Dispatcher:
                 else:
                     member.breaker.failed(now_s)
                 logger.warning("push to worker %s: not delivered (%s)", member.worker.id, why)
+                returned = [(j.job_id, j.token) for j in claim.jobs]
+            case _Withheld():
                 returned = [(j.job_id, j.token) for j in claim.jobs]
             case MaybeDelivered():
                 return

@@ -99,6 +99,27 @@ class Fleet:
             and m.names not in exhausted
         ]
 
+    def takers(self, workers: Iterable[Worker], store_time_ms: int) -> set[str]:
+        """Names that could be claimed for one of these workers, as the store has them: whatever this copy believes of
+        them, but for what keeps pushes from them for a while."""
+        now_s = self._clock.monotonic_s()
+        names: set[str] = set()
+        for worker in workers:
+            if (
+                worker.spec.url is None
+                or worker.busy >= worker.spec.max_jobs
+                or worker.is_draining
+                or worker.is_detached
+                or not worker.is_fresh(store_time_ms, self._stale_ms)
+            ):
+                continue
+            member = self._members.get(worker.id)
+            if member is None:
+                names.update(worker.spec.names)
+            elif not member.pushes and member.paused_until_s <= now_s and member.breaker.admits(now_s):
+                names.update(member.names)
+        return names
+
     def breaker_states(self) -> dict[str, str]:
         now_s = self._clock.monotonic_s()
         return {worker_id: m.breaker.state(now_s) for worker_id, m in self._members.items()}

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.errors import JqmasterError
+from jqmaster.domain.master import Pace
+from jqmaster.errors import JqmasterError, OutcomeUnknownError
 from jqmaster.lifecycle import BackgroundLoops, Component, running
+from jqmaster.store.audit import encode_entry
 from jqmaster.store.leadership import Leadership, LeadershipStore
 
 logger = logging.getLogger(__name__)
@@ -23,6 +25,7 @@ STOP_WITHIN_S: Final = 15.0
 
 class Leader:
     """Component. `make_duties` builds what runs under one leadership; it is stopped before the lock is given back.
+    `goes_first`: when a leader resigns, the others give the sub-leader a head start.
 
     Trust in the lock is counted from when its renewal was sent, by a monotonic clock, never from the answer.
     """
@@ -35,12 +38,18 @@ class Leader:
         master_id: str,
         ttl_s: float,
         make_duties: Callable[[Leadership], Sequence[Component]],
+        goes_first: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
         self._clock = clock
         self._master_id = master_id
         self._ttl_s = ttl_s
+        self._pace = Pace(ttl_s)
         self._make_duties = make_duties
+        self._goes_first = goes_first
+        self._has_resigned = False
+        self._silent: tuple[Leadership, int] | None = None
+        self._trusted_until_s = 0.0
         self._step_down = asyncio.Event()
         self._elect_now = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -64,33 +73,86 @@ class Leader:
         """Leads no more as soon as the loop turns; another election follows."""
         self._step_down.set()
 
+    def stand(self) -> None:
+        """Nobody leads: an election at once."""
+        self._elect_now.set()
+
+    def take_over(self, silent: Leadership, seen_ms: int) -> None:
+        """Its holder gives no sign of life, and was last seen at `seen_ms`: it is deposed, unless that has changed."""
+        self._silent = (silent, seen_ms)
+        self._elect_now.set()
+
     def wake(self, message: str) -> None:
-        if message == "resigned":
-            self._elect_now.set()
+        match message.partition(":"):
+            case ("resigned", _, _):
+                self._has_resigned = True
+                self._elect_now.set()
+            case ("demoted", _, self._master_id) if self.leadership:
+                self.step_down()
+
+    def is_trusted(self) -> bool:
+        """Whether this master leads and the lock, as far as can be known here, still is its own."""
+        return self.leadership is not None and self._clock.monotonic_s() < self._trusted_until_s
 
     async def _run(self) -> None:
         while not self._stopping.is_set():
+            self._elect_now.clear()
             sent_at_s = self._clock.monotonic_s()
             try:
-                leadership = await self._store.elect(
-                    self._master_id, secrets.token_hex(8), ttl_ms=int(self._ttl_s * 1000)
-                )
+                leadership = await self._stand(secrets.token_hex(8))
             except JqmasterError as exc:
                 logger.warning("cannot stand for election: %s", exc.detail)
                 leadership = None
             if leadership:
                 await self._lead(leadership, sent_at_s)
+                # What was said meanwhile must not make it stand again before all others.
+                self._elect_now.clear()
+                self._has_resigned = False
             if self._stopping.is_set():
                 return
-            self._elect_now.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._ttl_s / RENEWALS_PER_TTL):
                     await self._elect_now.wait()
+            if self._has_resigned:
+                self._has_resigned = False
+                if not self._goes_first():
+                    await self._clock.sleep(self._pace.head_start_s)
+
+    async def _stand(self, nonce: str) -> Leadership | None:
+        try:
+            return await self._elect(nonce)
+        except OutcomeUnknownError:
+            # It may have been elected without hearing of it; then nobody would lead until the lock runs out.
+            current = await self._store.current()
+            return current if current and current.epoch.endswith(f":{nonce}") else None
+
+    async def _elect(self, nonce: str) -> Leadership | None:
+        ttl_ms = int(self._ttl_s * 1000)
+        if self._silent is None:
+            return await self._store.elect(self._master_id, nonce, ttl_ms=ttl_ms)
+        (silent, seen_ms), self._silent = self._silent, None
+        logger.warning("master %s, which leads, gives no sign of life; taking over", silent.master_id)
+        return await self._store.depose(
+            silent,
+            seen_ms,
+            self._master_id,
+            nonce,
+            ttl_ms=ttl_ms,
+            hold_ms=self._pace.hold_ms,
+            audit_entry=encode_entry(
+                who=f"master {self._master_id}",
+                action="master.take_over",
+                target=silent.master_id,
+                before={"leader": silent.master_id, "epoch": silent.number},
+                after={"leader": self._master_id},
+            ),
+        )
 
     async def _lead(self, leadership: Leadership, sent_at_s: float) -> None:
         logger.info("leading, epoch %d", leadership.number)
         if not self._stopping.is_set():
             self._step_down.clear()
+        self._trusted_until_s = sent_at_s + self._ttl_s * TRUST
         self.leadership = leadership
         try:
             async with running(self._make_duties(leadership)):
@@ -107,7 +169,7 @@ class Leader:
 
     async def _renew_until_lost(self, leadership: Leadership, sent_at_s: float) -> None:
         while True:
-            trusted_until_s = sent_at_s + self._ttl_s * TRUST
+            self._trusted_until_s = trusted_until_s = sent_at_s + self._ttl_s * TRUST
             # After a failed renewal the next look must not come later than trust ends.
             left_s = trusted_until_s - self._clock.monotonic_s()
             with contextlib.suppress(TimeoutError):

@@ -1,12 +1,13 @@
 """Looks whether this master still makes progress, and on the right data."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.runtime.progress import Stall
 from jqmaster.store import generation
 from jqmaster.store.shard import Shard
 
@@ -19,8 +20,8 @@ GIVE_UP_AFTER_S: Final = 30.0
 
 
 class Watchdog:
-    """Component. `stalled_s` says how long the leader has made no round (0 where it does not lead); `fail` ends the
-    process with a reason, for its supervisor to start it anew."""
+    """Component. `stall` says how long the leader has not got on with its work (0 where this is not it); `fail` ends
+    the process with a reason, for its supervisor to start it anew, and for another master to lead."""
 
     def __init__(
         self,
@@ -28,13 +29,13 @@ class Watchdog:
         clock: Clock,
         *,
         mark: str,
-        stalled_s: Callable[[], float],
+        stall: Callable[[], Awaitable[Stall]],
         fail: Callable[[str], None],
     ) -> None:
         self._shard = shard
         self._clock = clock
         self._mark = mark
-        self._stalled_s = stalled_s
+        self._stall = stall
         self._fail = fail
         self._rebuilt = False
         self._serving_since_s: float | None = None
@@ -72,14 +73,16 @@ class Watchdog:
 
     async def _look_at_progress(self, serving_s: float) -> None:
         # While the store was away nobody could make a round: that time does not count.
-        stalled_s = min(self._stalled_s(), serving_s)
+        try:
+            seconds, what = await self._stall()
+        except JqmasterError:
+            return  # the next look will tell whether the store is away
+        stalled_s = min(seconds, serving_s)
         if stalled_s < REBUILD_AFTER_S:
             self._rebuilt = False
         elif stalled_s >= GIVE_UP_AFTER_S:
-            self._fail(f"the dispatcher has made no round for {stalled_s:.0f} s")
+            self._fail(f"{what} for {stalled_s:.0f} s")
         elif not self._rebuilt:
-            logger.error(
-                "the dispatcher has made no round for %.0f s; its connections are rebuilt", stalled_s
-            )
+            logger.error("%s for %.0f s; the connections to the store are rebuilt", what, stalled_s)
             self._rebuilt = True
             await self._shard.client.reset()

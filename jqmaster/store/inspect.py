@@ -78,6 +78,13 @@ class Inspector:
         counts = dict(zip(plain, replies, strict=False))
         return {state: counts.get(state, sum(map(int, replies[-1]))) for state in JobState}
 
+    async def ready_counts(self, names: Sequence[str]) -> dict[str, int]:
+        """How many jobs of each name are ready, those behind closed gates included."""
+        if not names:
+            return {}
+        counts = await self._client.command("HMGET", self._keys.ready_counts, *names)
+        return {name: int(count or 0) for name, count in zip(names, counts, strict=True)}
+
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None
     ) -> tuple[list[Job], str | None]:

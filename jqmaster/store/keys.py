@@ -59,6 +59,9 @@ class Keys:
         self.worker_urls = f"{t}worker_urls"
         self.leader = f"{t}leader"
         self.epoch = f"{t}epoch"
+        self.demoted = f"{t}demoted"
+        self.masters = f"{t}masters"
+        self.master_info = f"{t}master_info"
         self.fence = f"{t}fence"
         self.generation = f"{t}generation"
         self.wake_channel = f"{t}wake"
@@ -283,6 +286,14 @@ KEYS: tuple[KeyInfo, ...] = (
     KeyInfo("worker_urls", "hash", "while not empty", "URL to the worker that serves it now"),
     KeyInfo("leader", "string", "expires", "`epoch:nonce:master_id` of the leader"),
     KeyInfo("epoch", "string", "always", "`epoch:nonce` of the newest leadership"),
+    KeyInfo("demoted", "string", "expires", "ID of the master that shall not lead for a while"),
+    KeyInfo("masters", "sorted set", "while not empty", "masters that run; score: last sign of life, ms"),
+    KeyInfo(
+        "master_info",
+        "hash",
+        "while not empty",
+        "by ID: node, process, URL, version and start of a master, as MessagePack",
+    ),
     KeyInfo("fence", "string", "always", "the newest fence given to a claim"),
     KeyInfo(
         "generation",

@@ -18,6 +18,7 @@ from jqmaster.domain.lane import lane_of_name
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store import codec
+from jqmaster.store.audit import MAX_ENTRIES
 from jqmaster.store.jobs import GATES_PER_CALL, HEAD_READ, MAX_PER_CALL
 from jqmaster.store.pages import LANES_PER_READ, RECORDS_PER_READ, pages, scanned
 from jqmaster.store.placement import LaneTable, StoredLane, lane_of_job
@@ -27,7 +28,6 @@ from jqmaster.store.shard import Shard
 logger = logging.getLogger(__name__)
 
 ETAG_LENGTH: Final = 16
-MAX_AUDIT_ENTRIES: Final = 100_000
 MAX_CONSTRAINTS: Final = 1000
 GATES_PER_PRUNING: Final = 500
 NO_LANES: Final[Mapping[str, "OldLane"]] = {}
@@ -148,7 +148,7 @@ class RuleStore:
             (k.rules, k.constraints, k.limits(cid), k.limits(old_cid), k.overrides(cid), k.overrides(old_cid), k.reopened,
              k.counted, k.audit),
             (self._shard.now_arg, change.name, change.expected_etag, _encode(new) if new else b"", cid, old_cid,
-             int(change.is_rematched), change.audit_entry, MAX_AUDIT_ENTRIES, MAX_CONSTRAINTS, k.wake_channel,
+             int(change.is_rematched), change.audit_entry, MAX_ENTRIES, MAX_CONSTRAINTS, k.wake_channel,
              codec.pack(limits), codec.pack(overrides)),
         )  # fmt: skip
         if word == "full":

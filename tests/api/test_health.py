@@ -19,8 +19,8 @@ from tests.support.waiting import wait_until
 TOKENS = tuple(f"{scope}:token-{scope}" for scope in Scope)
 
 
-async def test_healthz_says_that_the_process_lives(api: Api) -> None:
-    assert await api.call("GET", "/healthz") == (200, {"status": "ok"})
+async def test_healthz_says_that_the_process_lives_and_which_one_it_is(api: Api, master: Master) -> None:
+    assert await api.call("GET", "/healthz") == (200, {"status": "ok", "id": master.id})
 
 
 @pytest.mark.req("M1")

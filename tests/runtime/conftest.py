@@ -21,6 +21,7 @@ class Dispatching:
         self.world = world
         self.client = client
         self.stale = 0
+        self.is_trusted = True
         self._stack = stack
         self._dispatchers: list[Dispatcher] = []
         self.jobs = self.job_store(offer_ms=1500)
@@ -58,6 +59,7 @@ class Dispatching:
             max_push_jobs=200,
             on_stale=on_stale,
             on_gates=lambda _: None,
+            is_trusted=lambda: self.is_trusted,
         )
         self._dispatchers.append(dispatcher)
         if wakes_itself:

@@ -1,12 +1,14 @@
 import asyncio
 import contextlib
 from collections import Counter
+from typing import Any
 
 import aiohttp
 import pytest
 
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.runtime.dispatcher import FINISH_WITHIN_S
 from jqmaster.runtime.fleet import SHORTEST_PAUSE_S
 from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.store.client import StoreClient
@@ -555,6 +557,87 @@ async def test_an_offer_refused_after_another_took_over_changes_nothing(dispatch
     assert await world.get(job_id) == before
 
 
+@pytest.mark.req("D4")
+async def test_a_leader_that_cannot_trust_its_lock_pushes_nothing_and_gives_the_claims_back(
+    dispatching: Dispatching,
+) -> None:
+    world = dispatching.world
+    worker = await dispatching.worker()
+    dispatching.is_trusted = False
+    job_id = await world.enqueue()
+    await dispatching.start()
+    await wait_until(lambda: dispatching.fleet.get(worker.id))
+
+    async def returned() -> bool:
+        return (await world.get(job_id)).returned_offers > 0
+
+    await wait_until(returned)
+    assert worker.pushes == []
+    assert dispatching.member(worker).breaker.state(0.0) == "closed", "it is not the worker's fault"
+    dispatching.is_trusted = True
+    await wait_until(lambda: worker.started)
+
+
+@pytest.mark.req("D2", "D4")
+async def test_a_leader_that_lost_its_lock_between_claim_and_push_pushes_nothing(
+    dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a process that is stopped just there finds things when it wakes."""
+    world = dispatching.world
+    worker = await dispatching.worker()
+    claim = dispatching.jobs.claim
+
+    async def then_stands_still(*args: Any) -> object:
+        answer = await claim(*args)
+        dispatching.is_trusted = False
+        await world.reelect()
+        return answer
+
+    monkeypatch.setattr(dispatching.jobs, "claim", then_stands_still)
+    job_id = await world.enqueue()
+    await dispatching.start()
+    await wait_until(lambda: dispatching.stale)
+    assert worker.pushes == []
+    job = await world.get(job_id)
+    assert (job.state, job.worker_id) == (JobState.RUNNING, worker.id), "its lease tells, and counts nothing"
+
+
+@pytest.mark.req("D4")
+async def test_a_push_without_an_answer_is_not_repeated_by_who_lost_the_lead(
+    dispatching: Dispatching,
+) -> None:
+    async def loses_the_lead(exchange: fake.Exchange) -> None:
+        dispatching.is_trusted = False
+        await fake.reset_after_reading(exchange)
+
+    worker = await dispatching.worker(loses_the_lead)
+    dispatching.jobs = dispatching.job_store(offer_ms=60_000)
+    job_id = await dispatching.world.enqueue()
+    await dispatching.start()
+    await wait_until(lambda: worker.pushes and not dispatching.member(worker).pushes)
+    assert len(worker.pushes) == 1
+    assert await dispatching.world.state(job_id) == JobState.RUNNING, "it may run there: nobody else gets it"
+
+
+@pytest.mark.req("D1")
+async def test_a_worker_that_does_not_answer_keeps_the_next_leader_waiting_for_a_moment_only(
+    dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pushed = asyncio.Event()
+
+    async def silence(*args: object) -> None:
+        pushed.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(dispatching.client, "push", silence)
+    await dispatching.worker()
+    dispatching.jobs = dispatching.job_store(offer_ms=60_000)
+    await dispatching.world.enqueue()
+    dispatcher = await dispatching.start()
+    await asyncio.wait_for(pushed.wait(), 15)
+    await asyncio.wait_for(dispatcher.stop(), FINISH_WITHIN_S + 5)
+
+
 async def test_stop_finishes_the_pushes_under_way(dispatching: Dispatching) -> None:
     world = dispatching.world
     answer = asyncio.Event()
@@ -574,6 +657,33 @@ async def test_stop_finishes_the_pushes_under_way(dispatching: Dispatching) -> N
     await stopping
     assert await world.state(job_id) == JobState.READY, "what the worker said was heard"
     assert len(worker.pushes) == 1
+
+
+@pytest.mark.req("D1")
+async def test_a_claim_under_way_when_the_lead_ends_is_given_back_and_not_left_to_its_lease(
+    dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = dispatching.world
+    worker = await dispatching.worker()
+    claimed, goes_on, claim = asyncio.Event(), asyncio.Event(), dispatching.jobs.claim
+
+    async def slow(*args: Any) -> object:
+        answer = await claim(*args)
+        claimed.set()
+        await goes_on.wait()
+        return answer
+
+    monkeypatch.setattr(dispatching.jobs, "claim", slow)
+    job_id = await world.enqueue()
+    dispatcher = await dispatching.start()
+    await asyncio.wait_for(claimed.wait(), 15)
+    # As the leader does: it counts as none before its duties stop, and gives the lock back after.
+    dispatching.is_trusted = False
+    stopping = asyncio.create_task(dispatcher.stop())
+    await asyncio.sleep(0)
+    goes_on.set()
+    await stopping
+    assert (await world.state(job_id), worker.pushes) == (JobState.READY, [])
 
 
 async def test_stop_begins_no_push_again(dispatching: Dispatching) -> None:

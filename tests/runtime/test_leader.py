@@ -3,18 +3,22 @@ import contextlib
 import signal
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 
-from jqmaster.clock import SystemClock
-from jqmaster.errors import StoreUnavailableError
+from jqmaster.clock import Clock, SystemClock
+from jqmaster.domain.master import MasterRecord
+from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.lifecycle import Component
 from jqmaster.runtime.leader import RENEWALS_PER_TTL, TRUST, Leader
 from jqmaster.store.client import StoreClient
 from jqmaster.store.events import EventListener
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership import Leadership, LeadershipStore
+from jqmaster.store.masters import MasterStore
 from jqmaster.store.shard import Shard
+from tests.support.clock import ManualClock
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
@@ -57,14 +61,28 @@ class Electorate:
         return LeadershipStore(Shard(client, Keys(self.shard)))
 
     async def leader(
-        self, name: str, *, ttl_s: float = 0.6, listens: bool = False, stop_s: float = 0.0
+        self,
+        name: str,
+        *,
+        ttl_s: float = 0.6,
+        listens: bool = False,
+        stop_s: float = 0.0,
+        goes_first: bool = True,
+        clock: Clock | None = None,
     ) -> Leader:
         store = await self.store()
 
         def make_duties(leadership: Leadership) -> Sequence[Component]:
             return [Duty(self.log, leadership, stop_s)]
 
-        leader = Leader(store, SystemClock(), master_id=name, ttl_s=ttl_s, make_duties=make_duties)
+        leader = Leader(
+            store,
+            clock or SystemClock(),
+            master_id=name,
+            ttl_s=ttl_s,
+            make_duties=make_duties,
+            goes_first=lambda: goes_first,
+        )
         if listens:
             ready = asyncio.Event()
             listener = EventListener(
@@ -253,3 +271,126 @@ async def test_under_constant_change_never_two_lead(electorate: Electorate) -> N
     await wait_until(lambda: len(electorate.log.epochs) >= 6)
     assert electorate.log.most == 1
     assert electorate.log.epochs == sorted(set(electorate.log.epochs))
+
+
+async def registered(store: LeadershipStore, *names: str) -> dict[str, int]:
+    """Makes masters known; when each was seen."""
+    masters = MasterStore(store._shard)
+    for name in names:
+        await masters.beat(MasterRecord(name, "node", 1, f"http://{name}", "1", 1))
+    return {seen.record.id: seen.last_seen_ms for seen in (await masters.look()).seen}
+
+
+@pytest.mark.req("D3", "D4")
+async def test_a_demoted_leader_leaves_the_lead_to_another(electorate: Electorate) -> None:
+    first = await electorate.leader("m1", ttl_s=30, listens=True)
+    await wait_until(lambda: first.leadership)
+    second = await electorate.leader("m2", ttl_s=30, listens=True)
+    store = await electorate.store()
+    await registered(store, "m1", "m2")
+    leadership = first.leadership
+    assert leadership
+    await store.demote(leadership, fresh_ms=60_000, hold_ms=30_000, audit_entry=b"")
+    await wait_until(lambda: second.leadership, timeout_s=9)
+    assert first.leadership is None
+    assert electorate.log.most == 1
+    assert len(electorate.log.epochs) == 2, "the first one did not even try again"
+
+
+@pytest.mark.req("D3", "D4")
+async def test_a_leader_that_does_not_hear_of_its_demotion_learns_of_it_when_it_renews(
+    electorate: Electorate,
+) -> None:
+    first = await electorate.leader("m1", ttl_s=1.5)
+    await wait_until(lambda: first.leadership)
+    second = await electorate.leader("m2", ttl_s=30, listens=True)
+    store = await electorate.store()
+    await registered(store, "m1", "m2")
+    assert first.leadership
+    await store.demote(first.leadership, fresh_ms=60_000, hold_ms=30_000, audit_entry=b"")
+    await wait_until(lambda: second.leadership, timeout_s=9)
+    assert electorate.log.most == 1
+
+
+@pytest.mark.req("D1")
+async def test_an_election_whose_answer_was_lost_counts(
+    electorate: Electorate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elect, elected = LeadershipStore.elect, []
+
+    async def unheard(store: LeadershipStore, *args: Any, **options: Any) -> Leadership | None:
+        elected.append(await elect(store, *args, **options))
+        raise OutcomeUnknownError("the answer was lost")
+
+    monkeypatch.setattr(LeadershipStore, "elect", unheard)
+    first = await electorate.leader("m1", ttl_s=60)
+    await wait_until(lambda: first.leadership)
+    assert elected == [first.leadership]
+    second = await electorate.leader("m2", ttl_s=60)
+    await wait_until(lambda: len(elected) == 2)
+    assert (elected[1], second.leadership) == (None, None)
+
+
+@pytest.mark.req("D3")
+async def test_a_silent_leaders_lock_is_taken_before_it_runs_out(electorate: Electorate) -> None:
+    store = await electorate.store()
+    silent = await store.elect("dead", "n", ttl_ms=60_000)
+    assert silent
+    seen = await registered(store, "dead")
+    leader = await electorate.leader("m1", ttl_s=30)
+    began_s = asyncio.get_running_loop().time()
+    leader.take_over(silent, seen["dead"])
+    await wait_until(lambda: leader.leadership)
+    assert asyncio.get_running_loop().time() - began_s < 9
+    assert electorate.log.epochs[0] > silent.number
+
+
+@pytest.mark.req("D3")
+async def test_a_leader_that_was_seen_since_keeps_its_lock(electorate: Electorate) -> None:
+    store = await electorate.store()
+    living = await store.elect("living", "n", ttl_ms=60_000)
+    assert living
+    seen = await registered(store, "living")
+    leader = await electorate.leader("m1", ttl_s=1)
+    leader.take_over(living, seen["living"] - 1)
+    await wait_until(lambda: leader._silent is None)
+    # Another election or two pass: the wrong belief was dropped with its first use.
+    await asyncio.sleep(0.7)
+    assert (leader.leadership, await store.current()) == (None, living)
+
+
+@pytest.mark.req("D3")
+async def test_when_a_leader_resigns_the_sub_leader_has_a_head_start(
+    electorate: Electorate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = 0
+    elect = LeadershipStore.elect
+
+    async def counted(store: LeadershipStore, *args: Any, **options: Any) -> Leadership | None:
+        nonlocal refused
+        leadership = await elect(store, *args, **options)
+        refused += leadership is None
+        return leadership
+
+    first = await electorate.leader("m1", ttl_s=30)
+    await wait_until(lambda: first.leadership)
+    monkeypatch.setattr(LeadershipStore, "elect", counted)
+    others = [await electorate.leader(f"m{n}", ttl_s=30, listens=True, goes_first=n == 3) for n in (2, 3, 4)]
+    await wait_until(lambda: refused == 3)
+    await first.stop()
+    await wait_until(lambda: any(one.leadership for one in others), timeout_s=9)
+    assert electorate.log.leading == ["m3"]
+
+
+@pytest.mark.req("D4")
+async def test_trust_in_the_lock_is_counted_from_when_its_renewal_was_sent(electorate: Electorate) -> None:
+    clock, ttl_s = ManualClock(), 30.0
+    leader = await electorate.leader("m1", ttl_s=ttl_s, clock=clock)
+    assert not leader.is_trusted()
+    await wait_until(lambda: leader.leadership)
+    clock.jump(ttl_s * TRUST - 0.01)
+    assert leader.is_trusted()
+    # As after a SIGSTOP: nothing of this process has run, and time has passed all the same.
+    clock.jump(0.02)
+    assert leader.leadership
+    assert not leader.is_trusted()

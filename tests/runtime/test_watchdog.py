@@ -3,6 +3,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from jqmaster.errors import StoreUnavailableError
+from jqmaster.runtime.progress import Stall
 from jqmaster.runtime.watchdog import Watchdog
 from jqmaster.store import generation
 from tests.support.clock import ManualClock
@@ -29,9 +30,12 @@ class Watching:
             world.shard,
             self.clock,
             mark=mark,
-            stalled_s=lambda: self.clock.now_s - self.round_s,
+            stall=self._stall,
             fail=self.failures.append,
         )
+
+    async def _stall(self) -> Stall:
+        return Stall(self.clock.now_s - self.round_s, "no round was made")
 
 
 @pytest.fixture
@@ -64,7 +68,7 @@ async def test_the_process_ends_when_no_round_was_made_for_thirty_seconds(watchi
     assert watching.failures == []
     await watching.clock.pass_s(3)
     assert watching.failures
-    assert "no round" in watching.failures[0]
+    assert "no round was made for" in watching.failures[0]
 
 
 async def test_a_second_stall_is_rebuilt_again(watching: Watching) -> None:

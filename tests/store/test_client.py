@@ -69,7 +69,7 @@ async def test_a_call_that_does_not_fit_the_header_is_not_sent(world: StoreWorld
     k = world.shard.keys
     with pytest.raises(ScriptContractError, match="does not name"):
         load("elect").read_reply([b"surprise"])
-    assert await world.shard.client.run("elect", (k.leader, k.epoch), ("", "m", "n", 1)) == (
+    assert await world.shard.client.run("elect", (k.leader, k.epoch, k.demoted), ("", "m", "n", 1)) == (
         "held", [f"{world.epoch}:master-1".encode()],
     )  # fmt: skip
 

@@ -1,17 +1,15 @@
 #!lua flags=allow-oom
 -- Makes the caller leader when nobody is: a lock with a life, and an epoch that only grows, also across a failover.
--- KEYS leader:string epoch:string
+-- KEYS leader:string epoch:string demoted:string
 -- ARGV now_ms master_id nonce ttl_ms
--- REPLY ok:epoch | held:holder
--- CHECKS FIRST that the lock is free
+-- REPLY ok:epoch | held:holder | demoted
+-- CHECKS FIRST that the lock is free, and that the caller was not told to leave the lead to others
 -- include lib/time.lua
-local leader_key, epoch_key = KEYS[1], KEYS[2]
+-- include lib/lead.lua
+local leader_key, epoch_key, demoted_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, master_id, nonce, ttl_ms = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
 local holder = redis.call('GET', leader_key)
 if holder then return {'held', holder} end
-local newest = tonumber(string.match(redis.call('GET', epoch_key) or '0', '^%d+'))
-local epoch = string.format('%.0f:%s', math.max(newest + 1, now_ms), nonce)
-redis.call('SET', epoch_key, epoch)
-redis.call('SET', leader_key, epoch .. ':' .. master_id, 'PX', ttl_ms)
-return {'ok', epoch}
+if redis.call('GET', demoted_key) == master_id then return {'demoted'} end
+return {'ok', lead(leader_key, epoch_key, now_ms, master_id, nonce, ttl_ms)}

@@ -1,0 +1,98 @@
+"""The masters of one store: who leads, who stands by, and how long silence may last."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class MasterRole(StrEnum):
+    """`SUB_LEADER` watches the leader and takes over from it; `FOLLOWER` serves, as all do."""
+
+    LEADER = "leader"
+    SUB_LEADER = "sub_leader"
+    FOLLOWER = "follower"
+
+
+@dataclass(frozen=True, slots=True)
+class MasterRecord:
+    """A master process as it registered itself. `url`: where other masters reach it."""
+
+    id: str
+    node_id: str
+    pid: int
+    url: str
+    version: str
+    started_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeenMaster:
+    """A registered master, and when it last gave a sign of life, in store time."""
+
+    record: MasterRecord
+    last_seen_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often masters say that they live and look at one another: all of it shares of the leader's lock."""
+
+    ttl_s: float
+
+    @property
+    def beat_s(self) -> float:
+        """Between two signs of life."""
+        return self.ttl_s / 5
+
+    @property
+    def look_s(self) -> float:
+        """Between two looks at the leader."""
+        return self.ttl_s / 10
+
+    @property
+    def suspect_s(self) -> float:
+        """Silence after which the sub-leader asks the leader itself: two beats."""
+        return self.ttl_s * 0.4
+
+    @property
+    def fresh_ms(self) -> int:
+        """Silence after which a master counts as gone: three beats."""
+        return round(self.ttl_s * 600)
+
+    @property
+    def hold_ms(self) -> int:
+        """For so long a master that was demoted leaves the lead to others."""
+        return round(self.ttl_s * 1000)
+
+    @property
+    def head_start_s(self) -> float:
+        """The sub-leader's, when a leader resigns."""
+        return self.ttl_s / 50
+
+
+def sub_leader(
+    masters: Sequence[SeenMaster],
+    leader_id: str | None,
+    *,
+    fresh_since_ms: int,
+    demoted_id: str | None = None,
+) -> str | None:
+    """ID of the master that takes over next: one on another node than the leader where there is one, and of these the
+    longest running, but not one that was demoted lately. None without a leader to watch, or where nobody is left."""
+    leader = next((m.record for m in masters if m.record.id == leader_id), None)
+    others = [
+        m.record
+        for m in masters
+        if m.record.id not in (leader_id, demoted_id) and m.last_seen_ms >= fresh_since_ms
+    ]
+    if leader_id is None or not others:
+        return None
+    # Where the leader is not registered, no node is another one.
+    node_id = leader.node_id if leader else None
+    return min(others, key=lambda m: (m.node_id == node_id, m.started_at_ms, m.id)).id
+
+
+def role_of(master_id: str, leader_id: str | None, sub_leader_id: str | None) -> MasterRole:
+    if master_id == leader_id:
+        return MasterRole.LEADER
+    return MasterRole.SUB_LEADER if master_id == sub_leader_id else MasterRole.FOLLOWER

@@ -1,0 +1,26 @@
+#!lua flags=allow-oom
+-- A master says that it lives, and who it is. Those that have said nothing for long are removed.
+-- KEYS masters:zset master_info:hash
+-- ARGV now_ms master_id info forget_ms max_masters
+-- REPLY ok:removed
+-- CHECKS FIRST nothing that could refuse
+-- include lib/time.lua
+local masters_key, info_key = KEYS[1], KEYS[2]
+local now_ms, master_id, info, forget_ms, max_masters = time_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local MAX_REMOVED = 100
+
+-- The longest silent first; whoever is removed by mistake (the clock was stepped) is back with its next beat.
+local oldest = redis.call('ZRANGE', masters_key, 0, MAX_REMOVED - 1, 'WITHSCORES')
+local surplus = redis.call('ZCARD', masters_key) - max_masters
+redis.call('HSET', info_key, master_id, info)
+redis.call('ZADD', masters_key, now_ms, master_id)
+local removed = 0
+for at = 1, #oldest, 2 do
+  local id, seen_ms = oldest[at], tonumber(oldest[at + 1])
+  if id ~= master_id and (seen_ms <= now_ms - forget_ms or removed < surplus) then
+    redis.call('ZREM', masters_key, id)
+    redis.call('HDEL', info_key, id)
+    removed = removed + 1
+  end
+end
+return {'ok', removed}

@@ -1,0 +1,289 @@
+"""Several masters on one store, as real processes: the leader is killed, stopped, ended and demoted under load."""
+
+import asyncio
+import contextlib
+import signal
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgpack
+import pytest
+
+from jqmaster.config import Settings
+from tests.support.master import QUICK, Api, assert_sound
+from tests.support.processes import MasterProcess, running
+from tests.support.scripted_worker import ScriptedWorker, worker_at
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+
+DEFAULTS = {name: Settings.model_fields[name].default for name in QUICK if name != "port"}
+
+
+class Masters:
+    """Masters of one shard, by the names of their nodes (`a`, `b`, `a2` on node `a`), and clients of them."""
+
+    def __init__(
+        self, store_url: str, directory: Path, nodes: Sequence[str], settings: dict[str, Any]
+    ) -> None:
+        self.shard = f"s{uuid.uuid4().hex[:10]}"
+        self.processes: dict[str, MasterProcess] = {}
+        self.apis: dict[str, Api] = {}
+        for name in nodes:
+            (directory / name).mkdir()
+            self.processes[name] = MasterProcess(
+                directory / name, store_url, shard=self.shard, node_id=name[0], **settings
+            )
+            self.apis[name] = Api(self.processes[name].url)
+
+    def __getitem__(self, name: str) -> MasterProcess:
+        return self.processes[name]
+
+    async def seen_by(self, name: str) -> dict[str, str]:
+        """Roles as one of them tells them; nothing where it does not answer."""
+        try:
+            status, answer = await self.apis[name].call("GET", "/api/masters")
+        except httpx.TransportError:
+            return {}
+        names = {process.url: name for name, process in self.processes.items()}
+        return {names[one["url"]]: one["role"] for one in answer["masters"]} if status == 200 else {}
+
+    async def id_of(self, name: str) -> str:
+        _, answer = await self.apis[name].call("GET", "/healthz")
+        return str(answer["id"])
+
+    async def until_leads(self, name: str, *, as_seen_by: str, timeout_s: float = 15) -> float:
+        """When it was seen."""
+
+        async def leads() -> bool:
+            return (await self.seen_by(as_seen_by)).get(name) == "leader"
+
+        await wait_until(leads, timeout_s=timeout_s, what=f"{name} leads")
+        return asyncio.get_running_loop().time()
+
+    async def until_known(self) -> None:
+        async def known() -> bool:
+            found = [await self.seen_by(name) for name in self.processes]
+            return all(set(one) == set(self.processes) and "leader" in one.values() for one in found)
+
+        await wait_until(known, what="all know all")
+
+
+@contextlib.asynccontextmanager
+async def masters_on(
+    store: StoreServer, directory: Path, *nodes: str, settings: dict[str, Any] | None = None
+) -> AsyncIterator[Masters]:
+    """The first one leads. Ends with fsck."""
+    masters = Masters(store.url, directory, nodes, settings or {})
+    with running(*masters.processes.values()):
+        try:
+            await masters.until_known()
+            yield masters
+        finally:
+            for api in masters.apis.values():
+                await api.http.aclose()
+    await assert_sound(store.url, masters.shard)
+
+
+class Load:
+    """Jobs, one after the other at one master, and a worker there that ends each as soon as it has it."""
+
+    def __init__(self, api: Api, worker: ScriptedWorker) -> None:
+        self.api = api
+        self.worker = worker
+        self.is_over = False
+        self.enqueued: list[str] = []
+        self.taken: Counter[str] = Counter()
+        self.taken_at_s: list[float] = []
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def at(cls, api: Api) -> AsyncIterator["Load"]:
+        """Ends when every job has."""
+        async with worker_at(api, max_jobs=50) as worker:
+            load = cls(api, worker)
+            working = asyncio.create_task(load._work())
+            pushing = asyncio.create_task(load._push())
+            try:
+                await wait_until(lambda: load.taken, what="the work is under way")
+                yield load
+                # Not cut off: it has to know what was accepted.
+                load.is_over = True
+                await pushing
+                await wait_until(
+                    lambda: len(load.taken) >= len(load.enqueued) or working.done(),
+                    timeout_s=30,
+                    what="every job was taken",
+                )
+                await load._all_succeeded()
+            finally:
+                for task in (pushing, working):
+                    task.cancel()
+                await asyncio.gather(pushing, working, return_exceptions=True)
+
+    async def _push(self) -> None:
+        while not self.is_over:
+            self.enqueued.append(await self.api.enqueue("work"))
+            await asyncio.sleep(0.005)
+
+    async def _work(self) -> None:
+        while True:
+            job = await self.worker.offers.get()
+            self.taken[job["job_id"]] += 1
+            self.taken_at_s.append(asyncio.get_running_loop().time())
+            await self.worker.end(job)
+
+    async def _all_succeeded(self) -> None:
+        async def over() -> bool:
+            return (await self.api.counts())["succeeded"] == len(self.enqueued)
+
+        await wait_until(over, timeout_s=30, what="every job succeeded")
+        assert set(self.taken) == set(self.enqueued)
+
+    def epochs(self) -> list[int]:
+        """Of the pushes, in the order in which they came."""
+        return [msgpack.unpackb(body, timestamp=3)["epoch"] for body in self.worker.bodies]
+
+    def longest_gap_s(self) -> float:
+        """Between two jobs."""
+        return max(after - before for before, after in self._pairs())
+
+    def _pairs(self) -> Iterator[tuple[float, float]]:
+        return zip(self.taken_at_s, self.taken_at_s[1:], strict=False)
+
+    async def for_s(self, seconds: float) -> None:
+        """Work goes on for so long."""
+        deadline_s = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < deadline_s:
+            await self.goes_on()
+
+    async def goes_on(self, timeout_s: float = 15) -> None:
+        """A job that is enqueued from now on is taken."""
+        begun, taken = len(self.enqueued), self.taken
+        await wait_until(
+            lambda: any(job_id in taken for job_id in self.enqueued[begun + 2 :]),
+            timeout_s=timeout_s,
+            what="jobs are dispatched",
+        )
+
+
+@pytest.mark.req("D1", "D3")
+async def test_after_a_kill_of_the_leader_dispatch_resumes_within_five_seconds_under_the_defaults(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    async with masters_on(store_server, tmp_path, "a", "b", settings=DEFAULTS) as masters:
+        async with worker_at(masters.apis["b"], max_jobs=50) as worker:
+            load = Load(masters.apis["b"], worker)
+            tasks = [asyncio.create_task(load._push()), asyncio.create_task(load._work())]
+            await wait_until(lambda: len(load.taken) > 50, what="the work is under way")
+            masters["a"].kill()
+            await masters.until_leads("b", as_seen_by="b", timeout_s=5)
+            await load.goes_on()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        assert load.longest_gap_s() < 5
+        assert load.epochs() == sorted(load.epochs())
+        assert max(load.taken.values()) == 1
+
+
+@pytest.mark.req("D1", "D2", "D4", "D5")
+async def test_a_leader_that_is_stopped_and_wakes_lets_nothing_stale_through(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    """One, then the other: under load, and each time the next leader is at work when it wakes."""
+    ttl_s = 2.5
+    async with masters_on(
+        store_server, tmp_path, "a", "b", "a2", settings={"leader_ttl_s": ttl_s}
+    ) as masters:
+        # A third one, never the sub-leader, is where client and worker are.
+        async with Load.at(masters.apis["a2"]) as load:
+            for stopped, other in (("a", "b"), ("b", "a")):
+                await masters.until_leads(stopped, as_seen_by="a2")
+                await load.goes_on()
+                masters[stopped].signal(signal.SIGSTOP)
+                await masters.until_leads(other, as_seen_by="a2")
+                await load.goes_on()
+                pushes = len(load.epochs())
+                masters[stopped].signal(signal.SIGCONT)
+
+                async def follows(stopped: str = stopped, other: str = other) -> bool:
+                    roles = await masters.seen_by(stopped)
+                    return roles.get(stopped) in ("follower", "sub_leader") and roles.get(other) == "leader"
+
+                await wait_until(follows, what=f"{stopped} follows {other}")
+                # Longer than it has to leave the lead to others.
+                await load.for_s(ttl_s)
+                newest = load.epochs()[pushes - 1]
+                assert set(load.epochs()[pushes:]) == {newest}, "a push of the old leader came through"
+        assert load.epochs() == sorted(load.epochs())
+        assert max(load.taken.values()) == 1, "a job was started twice"
+
+
+@pytest.mark.req("D1", "D4")
+async def test_an_orderly_end_of_the_leader_hands_over_within_a_second(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    """By the word of the one who leaves, under the defaults, and while it still answers requests."""
+    async with masters_on(store_server, tmp_path, "a", "b", settings=DEFAULTS) as masters:
+        later = await masters.apis["b"].enqueue("later", delay=3600, keep_result=True)
+        long_poll = asyncio.create_task(masters.apis["a"].call("GET", f"/api/jobs/{later}/result?wait=4"))
+        async with Load.at(masters.apis["b"]) as load:
+            await load.goes_on()
+            began_s = asyncio.get_running_loop().time()
+            masters["a"].signal(signal.SIGTERM)
+            handed_over_s = await masters.until_leads("b", as_seen_by="b", timeout_s=5) - began_s
+            await load.goes_on()
+        assert handed_over_s < 1
+        assert load.longest_gap_s() < 1
+        assert max(load.taken.values()) == 1
+        assert (await long_poll)[0] == 202
+        assert await asyncio.to_thread(masters["a"].terminate) == 0
+        assert await masters.seen_by("b") == {"b": "leader"}
+
+
+@pytest.mark.req("D3", "D4")
+async def test_a_demoted_leader_hands_over_to_another_node_within_a_second(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    async with masters_on(store_server, tmp_path, "a", "a2", "b", settings=DEFAULTS) as masters:
+        async with Load.at(masters.apis["a"]) as load:
+            # As long as it takes to see that there is somebody on another node.
+            await load.for_s(1)
+            assert await masters.seen_by("a") == {"a": "leader", "a2": "follower", "b": "sub_leader"}
+            status, _ = await masters.apis["a2"].call(
+                "POST", f"/api/masters/{await masters.id_of('a')}/demote"
+            )
+            assert status == 202
+            began_s = asyncio.get_running_loop().time()
+            handed_over_s = await masters.until_leads("b", as_seen_by="a", timeout_s=5) - began_s
+            await load.goes_on()
+        assert handed_over_s < 1
+        assert load.longest_gap_s() < 1
+        assert max(load.taken.values()) == 1
+
+
+@pytest.mark.req("D1")
+async def test_a_lone_master_that_was_killed_leads_again_before_its_old_lock_runs_out(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    """Its predecessor is silent in the store, and does not answer at their common address: the new one does."""
+    settings = {**DEFAULTS, "leader_ttl_s": 10.0}
+    async with masters_on(store_server, tmp_path, "a", settings=settings) as masters:
+        before = await masters.id_of("a")
+        masters["a"].kill()
+        await asyncio.to_thread(masters["a"].start)
+
+        async def leads() -> bool:
+            _, answer = await masters.apis["a"].call("GET", "/api/masters")
+            return any(one["role"] == "leader" and one["id"] != before for one in answer["masters"])
+
+        await wait_until(leads, timeout_s=18)
+        _, page = await masters.apis["a"].call("GET", f"/api/audit?target={before}")
+        (entry,) = page["entries"]
+        assert (entry["action"], entry["who"]) == ("master.take_over", f"master {await masters.id_of('a')}")
