@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.chaos.checker import Report, check
 from tests.chaos.history import History
 from tests.chaos.load import Mix
-from tests.chaos.plan import Scale, make_plan
+from tests.chaos.plan import Scale, drill, make_plan
 from tests.chaos.run import Order, run, table
 
 SHOWN = 50
@@ -24,6 +24,16 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=Scale().workers)
     parser.add_argument("--rate", type=float, default=Mix().rate_per_s, help="pushes per second")
     parser.add_argument("--every", type=float, default=Scale().every_s, help="mean seconds between faults")
+    parser.add_argument("--lease", type=float, default=Scale().lease_s, help="seconds")
+    parser.add_argument(
+        "--ttl", type=float, default=Scale().leader_ttl_s, help="of the leader's lock, in seconds"
+    )
+    parser.add_argument(
+        "--drill",
+        nargs=4,
+        metavar=("KIND", "TARGET", "TIMES", "SECONDS"),
+        help="instead of a drawn plan: this fault (`kill leader 100 1`) each --every seconds",
+    )
     parser.add_argument("--out", type=Path, help="directory for logs, history and figures; a new one is made")
     parser.add_argument("--plan", action="store_true", help="show the plan of the seed and end")
     parser.add_argument("--check", type=Path, help="check a history that was kept, and end")
@@ -31,8 +41,14 @@ def main() -> int:
     if given.check:
         return _tell(check(History.load(given.check)))
     seed = given.seed if given.seed is not None else secrets.randbelow(1_000_000)
-    scale = Scale(masters=given.masters, workers=given.workers, every_s=given.every)
-    plan = make_plan(seed, scale, given.minutes * 60)
+    scale = Scale(given.masters, given.workers, given.lease, given.ttl, given.every)
+    load_s = given.minutes * 60
+    if given.drill:
+        kind, target, times, for_s = given.drill
+        plan = drill(kind, target, times=int(times), every_s=given.every, for_s=float(for_s))
+        load_s = 1.0 + int(times) * given.every
+    else:
+        plan = make_plan(seed, scale, load_s)
     if given.plan:
         for planned in plan:
             print(f"{planned.at_s:9.3f}  {planned.for_s:6.3f} s  {planned.kind:<15} {planned.target}")
@@ -40,10 +56,10 @@ def main() -> int:
     directory = given.out or Path(tempfile.mkdtemp(prefix="jqmaster-chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
     print(
-        f"seed {seed}: {len(plan)} faults in {given.minutes:g} minutes; logs and history in {directory}",
+        f"seed {seed}: {len(plan)} faults in {load_s:g} s; logs and history in {directory}",
         flush=True,
     )
-    order = Order(seed, given.minutes * 60, plan, scale, Mix(rate_per_s=given.rate))
+    order = Order(seed, load_s, plan, scale, Mix(rate_per_s=given.rate))
     _, report = asyncio.run(run(order, directory))
     return _tell(report)
 

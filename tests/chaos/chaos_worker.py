@@ -18,7 +18,7 @@ from worker_sdk.admission import Admission
 
 NAME = os.environ.get("CHAOS_WORKER", "worker-0")
 # Half a tick late is everyday; this long is a time in which nothing of this process ran.
-TICK_S, STALL_S = 0.05, 0.3
+TICK_S, STALL_S = 0.05, 0.15
 
 worker = Worker(
     master=os.environ.get("CHAOS_MASTERS", "http://127.0.0.1:8080").split(),

@@ -14,6 +14,10 @@ from tests.chaos.history import Call, EndState, Fault, History, Line
 FINISHED: Final = frozenset({"succeeded", "failed", "canceled", "skipped"})
 # Endings of attempts that a handler (or its timeout) brought about: none of them without a start.
 BY_HANDLER: Final = frozenset({"success", "failure", "timeout", "deferred", "handed_back"})
+# So long after a fault of the leader a gap counts as its consequence.
+AROUND_S: Final = 8.0
+# What ends a process: somebody else, or itself.
+DEATHS: Final = frozenset({"kill", "exit"})
 COUNTED: Final = frozenset({"failure", "timeout"})
 # What a push says of a job and no later step may change, with what it means when left out.
 FIXED: Final[Mapping[str, Any]] = {"name": None, "argument": None, "priority": 0, "max_retry": 5}
@@ -138,7 +142,7 @@ class _Checker:
         """When this process was over: it was killed, or another began in its place."""
         began_s = next((at_s for at_s, one in lives if one == life), 0.0)
         next_s = min((at_s for at_s, _ in lives if at_s > began_s), default=self._end_s)
-        kills = [f.to_s for f in self._h.faults if f.kind == "kill" and f.target == worker]
+        kills = [f.to_s for f in self._h.faults if f.kind in DEATHS and f.target == worker]
         return min([at_s for at_s in kills if began_s < at_s <= next_s], default=next_s)
 
     def _disturbances(self, worker: str) -> list[tuple[float, float]]:
@@ -181,7 +185,7 @@ class _Checker:
 
     def _was_killed(self, worker: str, from_s: float, to_s: float) -> bool:
         return any(
-            f.kind == "kill" and f.target == worker and from_s <= f.to_s + READING_S and f.from_s <= to_s
+            f.kind in DEATHS and f.target == worker and from_s <= f.to_s + READING_S and f.from_s <= to_s
             for f in self._h.faults
         )
 
@@ -190,6 +194,10 @@ class _Checker:
 
     def _may_have(self, job_id: str, kind: str) -> list[Call]:
         return self._calls(job_id, kind, "done", "unknown")
+
+    def _is_one_job(self, job_id: str) -> bool:
+        """Once a job may have been deleted, its ID may have been pushed again, and bear another job."""
+        return not self._may_have(job_id, "delete")
 
     def _accepted(self, job_id: str) -> Call | None:
         return next((call for call in self._pushes[job_id] if call.outcome == "done"), None)
@@ -210,9 +218,9 @@ class _Checker:
                 if call.answered_id != job_id:
                     yield Violation("another ID", job_id, f"answered as {call.answered_id}")
             created = [call for call in accepted if call.status == 201]
-            if len(created) > 1 and not deleted:
+            if len(created) > 1 and self._is_one_job(job_id):
                 yield Violation("created twice", job_id, f"{len(created)} answers of 201")
-            if len({_content(call) for call in accepted}) > 1:
+            if len({_content(call) for call in accepted}) > 1 and self._is_one_job(job_id):
                 yield Violation("two contents", job_id, "both accepted under one ID")
             if job and self._calls(job_id, "delete", "done") and not self._accepted_after_delete(job_id):
                 yield Violation("deleted but stored", job_id, job.state)
@@ -230,7 +238,7 @@ class _Checker:
         """I3."""
         for job_id, job in self._h.jobs.items():
             push = self._accepted(job_id) or next(iter(self._pushes[job_id]), None)
-            if push is None or push.job is None:
+            if push is None or push.job is None or not self._is_one_job(job_id):
                 continue
             stored = {
                 "name": job.name, "argument": job.argument, "priority": job.priority, "max_retry": job.max_retry,
@@ -261,7 +269,7 @@ class _Checker:
                     f"{invoked_s + delay_s - run.start_s:.3f} s before its time",
                 )
             job = self._h.jobs.get(run.job_id)
-            if job and run.attempt > job.attempt:
+            if job and run.attempt > job.attempt and self._is_one_job(run.job_id):
                 yield Violation(
                     "start not counted", run.job_id, f"attempt {run.attempt} ran, {job.attempt} are known"
                 )
@@ -273,7 +281,7 @@ class _Checker:
 
     def _known_over_s(self, job_id: str) -> float | None:
         """When a client had read that the job is over; None where it may have been started again by hand."""
-        if self._may_have(job_id, "retry"):
+        if self._may_have(job_id, "retry") or not self._is_one_job(job_id):
             return None
         seen = [
             c.returned_s
@@ -285,7 +293,7 @@ class _Checker:
     def _repeats(self) -> Iterator[Violation]:
         """I5, I6, I7, I21: the runs of one job against each other."""
         for job_id, runs in self._runs_of.items():
-            for a, b in pairwise(runs):
+            for a, b in pairwise(runs) if self._is_one_job(job_id) else ():
                 if a.attempt == b.attempt and a.token != b.token:
                     yield Violation(
                         "attempt started twice", job_id, f"attempt {a.attempt} on {a.worker} and {b.worker}"
@@ -319,7 +327,7 @@ class _Checker:
         still = [
             (f.from_s, f.to_s)
             for f in self._h.faults
-            if f.kind in ("stop", "kill") and f.target == run.worker
+            if (f.kind == "stop" or f.kind in DEATHS) and f.target == run.worker
         ] + [
             (line.at_s - float(line.detail), line.at_s)
             for line in self._h.lines
@@ -333,6 +341,8 @@ class _Checker:
     def _attempts(self) -> Iterator[Violation]:
         """I7, I9, I12, I13: what the store recorded against what the workers wrote."""
         for job_id, job in self._h.jobs.items():
+            if not self._is_one_job(job_id):
+                continue
             numbers = Counter(entry.attempt for entry in job.attempts)
             if job.state == "succeeded":
                 numbers[job.attempt] += 1
@@ -433,6 +443,8 @@ class _Checker:
     def _answers(self) -> Iterator[Violation]:
         """I10, I11: what clients read, in the order of reading."""
         for job_id, calls in list(self._others.items()):
+            if not self._is_one_job(job_id):
+                continue
             reads = [c for c in calls if c.outcome == "done" and c.kind in ("view", "result", "cancel")]
             retried_by_hand = self._may_have(job_id, "retry")
             ends = [c for c in reads if _says_over(c)]
@@ -476,7 +488,7 @@ class _Checker:
         """I14."""
         for job_id in list(self._others):
             done = self._calls(job_id, "cancel", "done")
-            if not done or self._may_have(job_id, "retry"):
+            if not done or self._may_have(job_id, "retry") or not self._is_one_job(job_id):
                 continue
             job = self._h.jobs.get(job_id)
             if job and job.state != "canceled":
@@ -604,22 +616,31 @@ class _Checker:
             "excused": dict(self._excused),
             "epochs": len({epoch.number for epoch in self._h.epochs}),
             "longest_dispatch_gap_s": round(max(gaps, default=0.0), 3),
-            "resumed_after_leader_fault_s": self._resumed(),
+            "dispatch_gap_at_leader_fault_s": self._gaps_at_leader_faults(),
+            "rerun_after_worker_kill_s": self._reruns(),
             "push_to_start_s": self._latencies(),
             "violations": dict(names),
         }
 
-    def _resumed(self) -> dict[str, Any]:
-        """From a fault of the leader to the first start that a later leader offered."""
-        starts = sorted((r.start_s, r.epoch) for r in self._runs)
-        found = []
+    def _gaps_at_leader_faults(self) -> dict[str, Any]:
+        """The longest time without a start around each fault of the leader."""
+        gaps, found = self._gaps(), []
         for fault in self._h.faults:
-            if not (fault.is_leader and fault.bites):
-                continue
-            old = max((epoch for at_s, epoch in starts if at_s <= fault.from_s), default=0)
-            later = (at_s - fault.from_s for at_s, epoch in starts if at_s > fault.from_s and epoch > old)
-            if (after_s := next(later, None)) is not None:
-                found.append(after_s)
+            if fault.is_leader and fault.bites:
+                around = [b - a for a, b in gaps if b > fault.from_s and a < fault.from_s + AROUND_S]
+                found.append(max(around, default=0.0))
+        return _spread(found)
+
+    def _reruns(self) -> dict[str, Any]:
+        """From the death of a worker to the next start of what it ran."""
+        kills = [f for f in self._h.faults if f.kind in DEATHS and f.target.startswith("worker-")]
+        found = []
+        for runs in self._runs_of.values():
+            for a, b in pairwise(runs):
+                if not a.ending:
+                    found += [
+                        b.start_s - f.from_s for f in kills if f.target == a.worker and f.to_s == a.end_s
+                    ]
         return _spread(found)
 
     def _latencies(self) -> dict[str, Any]:

@@ -59,7 +59,8 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Fault:
     """`target`: a process (`master-1`, `worker-3`, `store`) or a link (`worker-3>masters`, `masters>worker-3`,
-    `master-1>store`, `pushers>masters`). `bites` counts what it really hit: the process that died or stood still, or
+    `master-1>store`, `pushers>masters`). `exit` is a process that
+    ended by itself. `bites` counts what it really hit: the process that died or stood still, or
     the messages that were lost, held, or doubled. `is_leader`: it hit the master that led."""
 
     kind: str

@@ -93,6 +93,12 @@ def opening(scale: Scale, duration_s: float) -> list[Planned]:
     ]
 
 
+def drill(kind: str, target: str, *, times: int, every_s: float, for_s: float) -> list[Planned]:
+    """The same fault again and again, with time to recover in between."""
+    weather = {kind: weather for _, kind, weather, _, _, _ in _LINKS}.get(kind)
+    return [Planned(1.0 + n * every_s, for_s, kind, target, weather) for n in range(times)]
+
+
 def _draw(rng: random.Random, scale: Scale, duration_s: float) -> Iterator[Planned]:
     processes, at_s = _processes(scale), 1.0
     busy: dict[str, float] = {}

@@ -251,8 +251,8 @@ class HttpLink(Link):
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with self._connected() as (up_reader, up_writer):
             # An idle connection ends when its other half does, as it would without a proxy in between.
-            up_reader.on_end = lambda: None if is_busy else writer.close()
             is_busy = False
+            up_reader.on_end = lambda: None if is_busy else writer.close()
             while request := await _read_message(reader, is_answer=False):
                 is_busy = True
                 await self._requests_pass()

@@ -207,7 +207,7 @@ class Rig:
                 if name in self._held or process.popen is None or process.popen.poll() is None:
                     continue
                 now_s = time.monotonic()
-                self.faults.append(Fault("kill", name, now_s - 2 * LOOK_S, now_s))
+                self.faults.append(Fault("exit", name, now_s - 2 * LOOK_S, now_s))
                 self._begin(name, process)
 
     async def leader(self) -> str | None:

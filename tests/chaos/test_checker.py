@@ -217,6 +217,12 @@ def a_delete(s: Story) -> None:
     s.call("delete", at_s=3.0)
 
 
+def a_delete_and_another_job_of_that_id(s: Story) -> None:
+    a_delete(s)
+    s.push(at_s=3.1, argument={"n": 8})
+    s.end(claim=s.run(start_s=3.2, end_s=3.3), argument={"n": 8})
+
+
 def a_limit_that_is_reached(s: Story) -> None:
     s.usual("a", 1.0, name="narrow")
     s.usual("b", 1.3, worker=2, name="narrow")
@@ -237,7 +243,7 @@ def leaders_that_follow_each_other(s: Story) -> None:
 GOOD = [
     the_usual, unknown_and_there, unknown_and_not_there, refused_and_not_there, a_counted_failure, retries_used_up,
     a_killed_worker, a_stopped_worker_that_wakes, a_cut_worker_that_stops_itself, a_worker_that_was_not_scheduled,
-    too_many_losses, a_cancel_before_the_start, a_cancel_of_a_run, a_retry_by_hand, a_delete, a_limit_that_is_reached,
+    too_many_losses, a_cancel_before_the_start, a_cancel_of_a_run, a_retry_by_hand, a_delete, a_delete_and_another_job_of_that_id, a_limit_that_is_reached,
     a_store_that_was_away, leaders_that_follow_each_other,
 ]  # fmt: skip
 
