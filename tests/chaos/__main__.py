@@ -34,6 +34,9 @@ def main() -> int:
         metavar=("KIND", "TARGET", "TIMES", "SECONDS"),
         help="instead of a drawn plan: this fault (`kill leader 100 1`) each --every seconds",
     )
+    parser.add_argument(
+        "--without", default="", help="take memory, age or stop away from workers: the checker must notice"
+    )
     parser.add_argument("--out", type=Path, help="directory for logs, history and figures; a new one is made")
     parser.add_argument("--plan", action="store_true", help="show the plan of the seed and end")
     parser.add_argument("--check", type=Path, help="check a history that was kept, and end")
@@ -59,7 +62,7 @@ def main() -> int:
         f"seed {seed}: {len(plan)} faults in {load_s:g} s; logs and history in {directory}",
         flush=True,
     )
-    order = Order(seed, load_s, plan, scale, Mix(rate_per_s=given.rate))
+    order = Order(seed, load_s, plan, scale, Mix(rate_per_s=given.rate), without=given.without)
     _, report = asyncio.run(run(order, directory))
     return _tell(report)
 

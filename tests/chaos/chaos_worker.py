@@ -2,7 +2,7 @@
 outside the system under test.
 
 `work` naps, fails as often as it is told, and returns what proves which run the result is of. `poison` kills the
-process. Settings come as CHAOS_… variables.
+process. Settings come as CHAOS_… variables. CHAOS_WITHOUT takes mitigations away, to see whether the checker notices.
 """
 
 import asyncio
@@ -15,6 +15,9 @@ from typing import Any
 from tests.chaos.history import Line, write_line
 from worker_sdk import Context, Worker
 from worker_sdk.admission import Admission
+from worker_sdk.lease import now_s
+from worker_sdk.recent import RecentMap
+from worker_sdk.run import JobRun
 
 NAME = os.environ.get("CHAOS_WORKER", "worker-0")
 # Half a tick late is everyday; this long is a time in which nothing of this process ran.
@@ -99,6 +102,32 @@ async def poison(argument: dict[str, Any], ctx: Context) -> None:
     os._exit(9)
 
 
+def go_without(mitigation: str) -> None:
+    """`memory`: offers that were taken are not known again. `age`: none is too old. `stop`: the end of a lease stops
+    nothing."""
+    match mitigation:
+        case "memory":
+            RecentMap.get = lambda self, key, now_s: None  # type: ignore[method-assign]
+        case "age":
+            judge = Admission._judge
+
+            def judge_as_new(
+                self: Admission, offer: Any, now: float, latest_ms: float | None, margin_ms: float
+            ) -> Any:
+                lease_ms = offer["lease_until_ms"] - offer["not_after_ms"]
+                latest_ms = self._clock.latest_ms(now_s()) or 0.0
+                offer["not_after_ms"] = int(latest_ms) + 1
+                offer["lease_until_ms"] = offer["not_after_ms"] + lease_ms
+                return judge(self, offer, now, latest_ms, margin_ms)
+
+            Admission._judge = judge_as_new  # type: ignore[method-assign]
+        case "stop":
+            never = property(lambda run: float("inf"), lambda run, end_s: None)
+            setattr(JobRun, "lease_end_s", never)  # noqa: B010 - not an assignment that types allow
+        case _:
+            raise ValueError(f"not a mitigation: {mitigation}")
+
+
 def _watch_for_stalls() -> None:
     """Whether this process gets to run at all: a machine with too few cores is a fault like any other."""
     before = time.monotonic()
@@ -112,6 +141,8 @@ def _watch_for_stalls() -> None:
 
 def main() -> None:
     note("life")
+    for mitigation in os.environ.get("CHAOS_WITHOUT", "").split():
+        go_without(mitigation)
     watch_offers()
     threading.Thread(target=_watch_for_stalls, name="stalls", daemon=True).start()
     worker.run()

@@ -35,7 +35,7 @@ def is_registration(first_line: str) -> bool:
 class Rig:
     """Started and stopped as a context: `async with Rig.running(...) as rig`."""
 
-    def __init__(self, directory: Path, scale: Scale, seed: int, max_losses: int) -> None:
+    def __init__(self, directory: Path, scale: Scale, seed: int, max_losses: int, without: str) -> None:
         self.directory = directory
         self.scale = scale
         self.store = StoreServer()
@@ -46,6 +46,7 @@ class Rig:
         self.workers: dict[str, Process] = {}
         self._seed = seed
         self._max_losses = max_losses
+        self._without = without
         # Parts that are down or standing still on purpose.
         self._held: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
@@ -55,10 +56,10 @@ class Rig:
     @classmethod
     @contextlib.asynccontextmanager
     async def running(
-        cls, directory: Path, scale: Scale, *, seed: int, max_losses: int = 3
+        cls, directory: Path, scale: Scale, *, seed: int, max_losses: int = 3, without: str = ""
     ) -> AsyncIterator["Rig"]:
-        """All processes up and registered. At the end everything that it started is over."""
-        rig = cls(directory, scale, seed, max_losses)
+        """All processes up and registered. At the end everything that it started is over. `without`: see chaos_worker."""
+        rig = cls(directory, scale, seed, max_losses, without)
         try:
             await rig._start()
             yield rig
@@ -144,6 +145,7 @@ class Rig:
             ),
             CHAOS_PORT=str(port),
             CHAOS_URL=f"http://127.0.0.1:{self.links[f'masters>{name}'].port}",
+            CHAOS_WITHOUT=self._without,
             CHAOS_JOURNAL=str(self.directory / f"journal-{name}"),
         )
 

@@ -26,7 +26,7 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to run. `drain_s`: all jobs must be over so long after the last fault."""
+    """What to run. `drain_s`: all jobs must be over so long after the last fault. `without`: see chaos_worker."""
 
     seed: int
     duration_s: float
@@ -35,6 +35,7 @@ class Order:
     mix: Mix = field(default_factory=Mix)
     max_losses: int = 3
     drain_s: float = 90.0
+    without: str = ""
 
 
 async def run(order: Order, directory: Path) -> tuple[History, Report]:
@@ -49,7 +50,9 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
         recovery_s=2 * max(scale.lease_s, scale.leader_ttl_s) + 7.0,
     )
     history = History(terms=terms, seed=order.seed)
-    async with Rig.running(directory, scale, seed=order.seed, max_losses=order.max_losses) as rig:
+    async with Rig.running(
+        directory, scale, seed=order.seed, max_losses=order.max_losses, without=order.without
+    ) as rig:
         await _limit(rig)
         pushers = Pushers(rig.master_urls, order.mix, order.seed)
         history.began_s = time.monotonic()
