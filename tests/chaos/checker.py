@@ -193,7 +193,22 @@ class _Checker:
         return [c for c in self._others[job_id] if c.kind == kind and (not outcomes or c.outcome in outcomes)]
 
     def _may_have(self, job_id: str, kind: str) -> list[Call]:
-        return self._calls(job_id, kind, "done", "unknown")
+        """Calls that may have had an effect: also a delete that found nothing, when a copy of it may have come first."""
+        return self._calls(job_id, kind, "done", "unknown") + [
+            call
+            for call in self._calls(job_id, kind, "refused")
+            if kind == "delete" and call.status == 404 and self._may_be_doubled(call)
+        ]
+
+    def _may_be_doubled(self, call: Call) -> bool:
+        """A fault was delivering requests of clients twice, or once more later, while this one was under way."""
+        return any(
+            f.kind in ("double", "copy later")
+            and f.target.startswith("pushers>")
+            and f.from_s <= call.returned_s
+            and f.to_s >= call.invoked_s
+            for f in self._h.faults
+        )
 
     def _is_one_job(self, job_id: str) -> bool:
         """Once a job may have been deleted, its ID may have been pushed again, and bear another job."""
@@ -222,7 +237,7 @@ class _Checker:
                 yield Violation("created twice", job_id, f"{len(created)} answers of 201")
             if len({_content(call) for call in accepted}) > 1 and self._is_one_job(job_id):
                 yield Violation("two contents", job_id, "both accepted under one ID")
-            if job and self._calls(job_id, "delete", "done") and not self._accepted_after_delete(job_id):
+            if job and self._calls(job_id, "delete", "done") and not self._may_be_pushed_again(job_id):
                 yield Violation("deleted but stored", job_id, job.state)
         for job_id, job in self._h.jobs.items():
             if job_id not in self._pushes:
@@ -230,9 +245,15 @@ class _Checker:
             if job.state not in FINISHED:
                 yield Violation("not over", job_id, f"{job.state} when all should be over")
 
-    def _accepted_after_delete(self, job_id: str) -> bool:
+    def _may_be_pushed_again(self, job_id: str) -> bool:
+        """After it was deleted: by a later push, by one that was under way for long, or by a late copy of one."""
         first_s = min(call.invoked_s for call in self._calls(job_id, "delete", "done"))
-        return any(call.outcome != "refused" and call.returned_s > first_s for call in self._pushes[job_id])
+        return any(
+            (call.outcome != "refused" and call.returned_s > first_s)
+            or call.outcome == "unknown"
+            or self._may_be_doubled(call)
+            for call in self._pushes[job_id]
+        )
 
     def _identity(self) -> Iterator[Violation]:
         """I3."""
@@ -351,7 +372,8 @@ class _Checker:
                     yield Violation("settled twice", job_id, f"attempt {number}, {times} times")
             retries = self._may_have(job_id, "retry")
             successes = sum(e.outcome == "success" for e in job.attempts) + (job.state == "succeeded")
-            if successes > 1 + len(retries):
+            allowed = 1 + len(retries) + sum(self._may_be_doubled(call) for call in retries)
+            if successes > allowed:
                 yield Violation(
                     "succeeded twice", job_id, f"{successes} successes, {len(retries)} retries by hand"
                 )

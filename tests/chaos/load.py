@@ -56,9 +56,7 @@ class Pushers:
 
     async def push_for(self, duration_s: float) -> None:
         """Opens all clients, and returns when each has had its last answer."""
-        connector = aiohttp.TCPConnector(limit=0)
-        timeout = aiohttp.ClientTimeout(total=CALL_TIMEOUT_S)
-        async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as session:
+        async with _session() as session:
             self._session = session
             end_s = time.monotonic() + duration_s
             async with asyncio.TaskGroup() as group:
@@ -69,8 +67,7 @@ class Pushers:
 
     async def settle(self, timeout_s: float) -> None:
         """Repeats every push whose outcome is unknown until it is known."""
-        timeout = aiohttp.ClientTimeout(total=CALL_TIMEOUT_S)
-        async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
+        async with _session() as session:
             self._session = session
             end_s = time.monotonic() + timeout_s
             rng = random.Random(f"{self._seed}:settle")
@@ -215,6 +212,18 @@ class Pushers:
         )
         self.calls.append(call)
         return call
+
+
+def _session() -> aiohttp.ClientSession:
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0),
+        timeout=aiohttp.ClientTimeout(total=CALL_TIMEOUT_S),
+        trust_env=False,
+    )
+    # aiohttp repeats a DELETE whose answer was lost by itself, and the caller sees the 404 of the repeat: what had
+    # been done would pass for refused. Every repeat here is to be in the history.
+    session._retry_connection = False
+    return session
 
 
 def _outcome(status: int, answer: dict[str, Any]) -> Outcome:

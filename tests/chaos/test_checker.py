@@ -223,6 +223,26 @@ def a_delete_and_another_job_of_that_id(s: Story) -> None:
     s.end(claim=s.run(start_s=3.2, end_s=3.3), argument={"n": 8})
 
 
+def a_delete_that_a_copy_of_it_came_before(s: Story) -> None:
+    s.push()
+    s.run()
+    s.fault("double", "pushers>masters", 2.0, 4.0)
+    s.h.calls.append(Call("delete", "a", 3.0, 3.01, "refused", 404))
+
+
+def a_late_copy_of_a_push_after_the_delete(s: Story) -> None:
+    s.fault("copy later", "pushers>masters", 0.5, 2.0)
+    a_delete(s)
+    s.end(claim=s.run(start_s=3.2, end_s=3.3))
+
+
+def a_retry_by_hand_that_came_twice(s: Story) -> None:
+    s.fault("copy later", "pushers>masters", 2.0, 4.0)
+    a_retry_by_hand(s)
+    s.end(claim=s.run(start_s=5.1, end_s=5.2, attempt=3), attempt=3,
+          attempts=(EndedAttempt(1, "success"), EndedAttempt(2, "success")))  # fmt: skip
+
+
 def a_limit_that_is_reached(s: Story) -> None:
     s.usual("a", 1.0, name="narrow")
     s.usual("b", 1.3, worker=2, name="narrow")
@@ -245,6 +265,9 @@ GOOD = [
     a_killed_worker, a_stopped_worker_that_wakes, a_cut_worker_that_stops_itself, a_worker_that_was_not_scheduled,
     too_many_losses, a_cancel_before_the_start, a_cancel_of_a_run, a_retry_by_hand, a_delete, a_delete_and_another_job_of_that_id, a_limit_that_is_reached,
     a_store_that_was_away, leaders_that_follow_each_other,
+    a_delete_that_a_copy_of_it_came_before,
+    a_late_copy_of_a_push_after_the_delete,
+    a_retry_by_hand_that_came_twice,
 ]  # fmt: skip
 
 
@@ -259,6 +282,17 @@ def test_a_good_history_passes(tell: Callable[[Story], None]) -> None:
 def lost(s: Story) -> None:
     s.usual()
     del s.h.jobs["a"]
+
+
+def lost_after_a_delete_that_was_refused(s: Story) -> None:
+    s.push()
+    s.run()
+    s.h.calls.append(Call("delete", "a", 3.0, 3.01, "refused", 404))
+
+
+def succeeded_three_times(s: Story) -> None:
+    a_retry_by_hand_that_came_twice(s)
+    s.h.faults = []
 
 
 def lost_before_it_ran(s: Story) -> None:
@@ -620,6 +654,8 @@ BAD = [
     ("epoch of two", epoch_of_two), ("stale epoch obeyed", stale_epoch_obeyed), ("stalled", stalled),
     ("stalled", stalled_long_after_a_fault), ("end without start", end_without_start),
     ("damaged journal", damaged_journal), ("fsck", findings_of_fsck), ("slot taken", slot_taken),
+    ("lost", lost_after_a_delete_that_was_refused),
+    ("succeeded twice", succeeded_three_times),
 ]  # fmt: skip
 
 
