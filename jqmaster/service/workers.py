@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from jqmaster.domain.constraint import gate_id, key_value
+from jqmaster.domain.constraint import gate_id
 from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.job import JobState
+from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision, HoldOrder, Outcome, decide
 from jqmaster.domain.worker import Worker, WorkerSpec
 from jqmaster.errors import AddressRefusedError, NotFoundError
