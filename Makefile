@@ -17,7 +17,7 @@ OTHER_VENV   ?= .venv-other
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all check spec docs bench clean
+.PHONY: help setup run test test-all check spec docs bench chaos clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -55,6 +55,9 @@ docs: setup ## Write the generated parts of docs/ anew
 
 bench: setup ## Measure speed and memory; JSON lines and a table
 	$(BIN)/python -m benchmarks
+
+chaos: setup ## Kill, stop and cut off everything for MINUTES=5; SEED=… replays a plan, CHAOS=… more options
+	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) $(CHAOS)
 
 clean: ## Remove what make has made
 	rm -rf $(VENV) $(OTHER_VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -74,6 +74,9 @@ class Executor:
 
     def owed_runs(self) -> list[JobRun]:
         with self.taking_up:
+            for run in list(self.owed.values()):
+                if run.is_named and run.stopping is Stop.LOST and run.is_settled:
+                    self.owed.pop(run.token, None)
             return list(self.owed.values())
 
     # --- running
@@ -251,9 +254,11 @@ class Executor:
                 self._forget(run)
 
     def _forget(self, run: JobRun) -> None:
-        """Nothing is reported: the job is another's now."""
+        """Nothing is reported: the job is another's now. But what has begun is named to the masters once, or they
+        would take it for an offer that nobody took up, and start it again as if it had never begun."""
         run.is_settled = True
-        self.owed.pop(run.token, None)
+        if run.is_named or not run.has_begun:
+            self.owed.pop(run.token, None)
 
     # --- stopping
 

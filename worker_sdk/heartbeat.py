@@ -181,6 +181,8 @@ class Heartbeat:
         self._clock.observe(store_time_ms, sent_s, now_s())
         self._identity.saw_epoch(int(body["epoch"]))
         self._identity.is_drain_ordered = bool(body["drain"])
+        for run in runs:
+            run.is_named = True
         if lost:
             self._orders.lost(list(lost))
         if body["cancel"]:

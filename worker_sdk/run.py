@@ -23,7 +23,8 @@ class Stop(Enum):
 
 
 class JobRun:
-    """`lease_end_s` is set by the heartbeat thread, the rest by the event loop. Instants are of `lease.now_s`."""
+    """`lease_end_s` and `is_named` (a heartbeat that named it was answered) are set by the heartbeat thread, the rest by
+    the event loop. Instants are of `lease.now_s`."""
 
     __slots__ = (
         "argument",
@@ -34,6 +35,7 @@ class JobRun:
         "handler",
         "has_begun",
         "headers",
+        "is_named",
         "is_settled",
         "job_id",
         "lease_end_s",
@@ -60,6 +62,7 @@ class JobRun:
         self.deadline_s = float("inf")  # until it is taken up
         self.stop_due_s = float("inf")
         self.stopping: Stop | None = None
+        self.is_named = False
         self.is_settled = False
         self.has_begun = False
         self.ctx: Context | None = None

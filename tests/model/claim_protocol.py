@@ -1,8 +1,9 @@
 """The claim protocol as a finite machine: one job, two masters, two workers, one failover that loses the last writes.
 
 What is modelled is what the real parts rely on: an offer travels (and may be late), a worker accepts it while it is
-not over, a lease is renewed by heartbeats, the leader reclaims, a result names its claim. Time is three facts about
-the present claim: its offer may be over, its lease may be over, its worker may have noticed.
+not over, a lease is renewed by heartbeats, the leader reclaims, a result names its claim. Time is facts about the
+present claim (its offer may be over, its lease may be over, its worker may have noticed) and about the leader's lock.
+A master may stand still at any point and wake in the middle of what it was doing.
 
 Each mitigation is a switch. The reachable states are searched for violations; with all switches on there is none.
 """
@@ -25,6 +26,17 @@ class Protocol:
     offer_ends: bool = True  # the worker refuses an offer after not_after, and nobody reclaims before
     worker_stops_itself: bool = True  # a worker whose lease is over has stopped its job
     push_repeats_to_same_worker: bool = True  # an unanswered push goes nowhere else before the offer is over
+    tokens_are_remembered: bool = True  # a worker knows an offer that it has taken when it comes again
+    absence_is_dated: bool = (
+        True  # a heartbeat proves that an offer was not taken up only if composed after it was over
+    )
+    trust_ends_first: bool = (
+        True  # a leader believes in its lock for less than the lock's life, from sending the renewal
+    )
+    resign_is_compared: bool = True  # giving the lock back names the leadership that gives it back
+    stop_is_told: bool = (
+        True  # a run that its worker stopped by itself is named once more, so that it counts as begun
+    )
 
 
 class Claim(NamedTuple):
@@ -32,65 +44,88 @@ class Claim(NamedTuple):
     worker: int
 
 
+class Master(NamedTuple):
+    """What it believes. `mode`: awake; asleep (stopped); dazed: woken in the middle of a step, before it looks at its
+    clock."""
+
+    epoch: tuple[int, int]
+    mode: str = "awake"
+
+
 class Store(NamedTuple):
-    """`job`: ready, running or done. `count` gives counters; `epoch` is that of the newest leadership."""
+    """`job`: ready, running or done. `count` gives counters; `epoch` is that of the newest leadership; `lock` names
+    the one that holds the lock."""
 
     job: str = "ready"
     claim: Claim | None = None
     count: int = 0
     epoch: tuple[int, int] = (0, 0)
+    lock: tuple[int, int] | None = None
     done_by: Claim | None = None
+
+
+class Beat(NamedTuple):
+    """A heartbeat under way: the present claim when it was composed, whether that offer was over then, and whether it
+    names it."""
+
+    of: Claim
+    is_later: bool
+    names_it: bool
 
 
 class State(NamedTuple):
     store: Store
     backup: Store | None  # what a failover falls back to
-    masters: tuple[tuple[int, int] | None, ...]  # the epoch that each one believes to hold
+    masters: tuple[Master | None, ...]
     offers: frozenset[tuple[Claim, bool]]  # under way; True: over
     running: frozenset[tuple[Claim, bool]]  # at workers; True: its lease is over
-    accepted: frozenset[Claim]  # offers of which a worker knows that it took them
+    accepted: frozenset[Claim]  # offers that a worker has taken
+    owed: frozenset[Claim]  # those of them that its heartbeats name
     lease_over: bool  # of the store's present claim
     offer_over: bool  # of the store's present claim
     drawn: int  # random tokens and nonces drawn so far
-    stale_done: bool
-    old_leader_acted: bool
-    acknowledged: bool
+    is_silent: bool = False  # the process that the present claim went to is gone, and with it its heartbeats
+    beat: Beat | None = None
+    absent: bool = False  # the store takes it as proven that the present claim was never taken up
+    resigning: tuple[int, int] | None = None  # a farewell under way
+    fault: str = ""  # what must never be, and has just been
 
 
 START = State(
-    Store(), None, (None, None), frozenset(), frozenset(), frozenset(), False, False, 0, False, False, False
-)
-MAX_DRAWN = 5
+    Store(), None, (None, None), frozenset(), frozenset(), frozenset(), frozenset(), False, False, 0
+)  # fmt: skip
+MAX_DRAWN = 4
 
 
 def violation(state: State) -> str | None:
     """What must never be."""
-    holders = [epoch for epoch in state.masters if epoch is not None]
-    if len(holders) == 2 and holders[0] == holders[1]:
+    if state.fault:
+        return state.fault
+    believers = [master for master in state.masters if master is not None]
+    if len(believers) == 2 and believers[0].epoch == believers[1].epoch:
         return "two leaders of one epoch"
+    if sum(master.mode == "awake" for master in believers) == 2:
+        return "two leaders at once"
     if len({claim.worker for claim, _ in state.running}) == 2:
         return "two executions at once"
-    if state.old_leader_acted:
-        return "a deposed leader acted"
-    if state.stale_done:
-        return "a stale holder's result counted"
-    if state.acknowledged and state.store.job != "done":
-        return "an acknowledged result was lost"
     return None
 
 
 def steps(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
+    yield from _elections(state, rules)
     yield from _leaders(state, rules)
     yield from _workers(state, rules)
+    yield from _heartbeats(state, rules)
     yield from _time(state, rules)
     if state.backup is not None:
         # A failover to a replica that lacks the last writes; the leases that it knows are still measured.
         lost = state.backup
         same = lost.claim == state.store.claim
-        yield "failover", state._replace(
-            store=lost, backup=None, lease_over=state.lease_over if same else False,
-            offer_over=state.offer_over if same else False,
+        after = state._replace(
+            store=lost, backup=None, lease_over=state.lease_over and same, offer_over=state.offer_over and same,
+            absent=state.absent and same,
         )  # fmt: skip
+        yield "failover", after
 
 
 def _written(state: State, rules: Protocol, store: Store) -> State:
@@ -100,49 +135,84 @@ def _written(state: State, rules: Protocol, store: Store) -> State:
     return state._replace(store=store, backup=state.store)
 
 
+def _with_master(state: State, number: int, master: Master | None) -> State:
+    return state._replace(masters=tuple(master if n == number else m for n, m in enumerate(state.masters)))
+
+
+def _elections(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
+    store = state.store
+    for number, master in enumerate(state.masters):
+        if master is None:
+            if store.lock is None and state.drawn < MAX_DRAWN:
+                # What is drawn tells leaderships apart, what is counted does where it is not set back.
+                epoch = (0, state.drawn + 1) if rules.epoch_is_random else (store.epoch[0] + 1, 0)
+                elected = _with_master(state, number, Master(epoch))._replace(drawn=state.drawn + 1)
+                yield (
+                    f"master {number} is elected",
+                    _written(elected, rules, store._replace(epoch=epoch, lock=epoch)),
+                )
+            continue
+        if master.mode == "awake":
+            yield f"master {number} stands still", _with_master(state, number, master._replace(mode="asleep"))
+            if state.resigning is None:
+                yield (
+                    f"master {number} steps down",
+                    _with_master(state, number, None)._replace(resigning=master.epoch),
+                )
+        elif master.mode == "asleep":
+            yield f"master {number} wakes", _with_master(state, number, master._replace(mode="dazed"))
+        elif rules.trust_ends_first:
+            # It looks at its clock: the lock may be gone, so it asks for it anew.
+            yield f"master {number} sees how late it is", _with_master(state, number, None)
+        else:
+            yield f"master {number} goes on", _with_master(state, number, master._replace(mode="awake"))
+    if state.resigning is not None:
+        frees = store.lock is not None and (store.lock == state.resigning or not rules.resign_is_compared)
+        after = state._replace(resigning=None)
+        yield "the farewell arrives", _written(after, rules, store._replace(lock=None)) if frees else after
+    if store.lock is not None:
+        believes = any(m is not None and m.epoch == store.lock and m.mode == "awake" for m in state.masters)
+        # The holder's own clock, counted from when the renewal was sent, ends its belief before the lock can.
+        if not (believes and rules.trust_ends_first):
+            yield "the lock ends", state._replace(store=store._replace(lock=None))
+
+
 def _leaders(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
     store = state.store
-    for master, epoch in enumerate(state.masters):
-        if epoch is None and state.drawn < MAX_DRAWN:
-            nonce = state.drawn + 1 if rules.epoch_is_random else 0
-            new = (store.epoch[0] + 1, nonce)
-            masters = tuple(new if m == master else e for m, e in enumerate(state.masters))
-            yield (
-                f"master {master} is elected",
-                _written(
-                    state._replace(masters=masters, drawn=state.drawn + 1), rules, store._replace(epoch=new)
-                ),
-            )
-        if epoch is None:
+    for number, master in enumerate(state.masters):
+        if master is None or master.mode == "asleep":
             continue
-        leads = epoch == store.epoch or not rules.epoch_is_checked
-        if leads and store.job == "ready" and state.drawn < MAX_DRAWN:
+        # A woken one finishes the step in which it was stopped, and no second one.
+        before = state if master.mode == "awake" else _with_master(state, number, None)
+        is_deposed = master.epoch != store.epoch
+        if is_deposed and rules.epoch_is_checked:
+            continue
+        fault = "a deposed leader acted" if is_deposed else ""
+        if store.job == "ready" and state.drawn < MAX_DRAWN:
             for worker in (0, 1):
-                number = state.drawn + 1 if rules.token_is_random else store.count + 1
-                claim = Claim(number, worker)
-                after = state._replace(
-                    drawn=state.drawn + 1, lease_over=False, offer_over=False,
-                    old_leader_acted=epoch != store.epoch, offers=state.offers | {(claim, False)},
+                token = state.drawn + 1 if rules.token_is_random else store.count + 1
+                claim = Claim(token, worker)
+                after = before._replace(
+                    drawn=state.drawn + 1, lease_over=False, offer_over=False, absent=False, is_silent=False,
+                    offers=state.offers | {(claim, False)}, fault=fault,
                 )  # fmt: skip
-                taken = store._replace(job="running", claim=claim, count=store.count + 1)
-                yield f"master {master} claims for {worker}", _written(after, rules, taken)
-        if leads and store.job == "running" and _may_reclaim(state, rules):
-            back = store._replace(job="ready", claim=None)
-            after = state._replace(lease_over=False, offer_over=False, old_leader_acted=epoch != store.epoch)
-            yield f"master {master} reclaims", _written(after, rules, back)
+                taken = store._replace(
+                    job="running", claim=claim, count=0 if rules.token_is_random else store.count + 1
+                )
+                yield f"master {number} claims for {worker}", _written(after, rules, taken)
+        if store.job == "running" and _may_reclaim(state, rules):
+            if state.absent and store.claim in state.accepted:
+                fault = fault or "a start was taken for none"
+            after = before._replace(lease_over=False, offer_over=False, absent=False, fault=fault)
+            yield f"master {number} reclaims", _written(after, rules, store._replace(job="ready", claim=None))
 
 
 def _may_reclaim(state: State, rules: Protocol) -> bool:
-    """The lease is over; or the offer is, and its worker, which lives, does not have it. Without the rule that an
-    unanswered push goes nowhere else, a push without an answer counts as one that did not arrive."""
-    claim = state.store.claim
-    assert claim is not None
-    was_not_taken = claim not in state.accepted
-    if state.lease_over:
+    """The lease is over; or it is proven that the offer was not taken up. Without the rule that an unanswered push goes
+    nowhere else, a push without an answer counts as one that did not arrive."""
+    if state.lease_over or state.absent:
         return True
-    if not was_not_taken:
-        return False
-    return state.offer_over or not rules.push_repeats_to_same_worker
+    return not rules.push_repeats_to_same_worker and state.store.claim not in state.accepted
 
 
 def _workers(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
@@ -150,31 +220,62 @@ def _workers(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
     for claim, is_over in state.offers:
         without = state.offers - {(claim, is_over)}
         if not (is_over and rules.offer_ends):
-            yield (
-                f"worker {claim.worker} starts",
-                state._replace(
-                    offers=without,
-                    running=state.running | {(claim, False)},
-                    accepted=state.accepted | {claim},
-                ),
+            started = state._replace(
+                offers=without,
+                running=state.running | {(claim, False)},
+                accepted=state.accepted | {claim},
+                owed=state.owed | {claim},
             )
+            yield f"worker {claim.worker} starts", started
+            if not rules.tokens_are_remembered:
+                # The answer was lost, and the same offer comes again.
+                again = started._replace(fault="one claim was started twice")
+                yield f"worker {claim.worker} gets the offer again and starts", again
         yield "an offer is refused or lost", state._replace(offers=without)
     for claim, is_over in state.running:
         without = state.running - {(claim, is_over)}
         is_current = store.job == "running" and store.claim is not None and (
-            claim.token == store.claim.token if rules.token_is_checked else True
+            claim.token == store.claim.token or not rules.token_is_checked
         )  # fmt: skip
         if is_current:
             # The truth, whatever the tokens say: is this the claim that the store gave out last?
-            stale = store.claim != claim
+            fault = "" if store.claim == claim else "a stale holder's result counted"
             done = store._replace(job="done", claim=None, done_by=claim)
-            after = state._replace(running=without, stale_done=state.stale_done or stale)
-            yield f"worker {claim.worker} reports", _written(after, rules, done)
-        if store.job == "done" and store.done_by == claim and not state.acknowledged:
-            yield "the report is repeated", state._replace(running=without)
-        yield f"worker {claim.worker} dies", state._replace(running=without)
-    if store.job == "done" and not state.acknowledged:
-        yield "the report is acknowledged", state._replace(acknowledged=True)
+            yield (
+                f"worker {claim.worker} reports",
+                _written(state._replace(running=without, fault=fault), rules, done),
+            )
+        died = state._replace(
+            running=without, owed=state.owed - {claim}, is_silent=state.is_silent or claim == store.claim
+        )
+        yield f"worker {claim.worker} dies", died
+    if store.job == "done" and state.backup is not None:
+        # The answer went out, and the failover that forgets it can come.
+        lost = state.backup.job != "done"
+        fault = "an acknowledged result was lost" if lost else ""
+        yield (
+            "the report is acknowledged; failover",
+            state._replace(store=state.backup, backup=None, fault=fault),
+        )
+
+
+def _heartbeats(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
+    """What renews is in `_time`; this is what a heartbeat says by not naming a claim."""
+    claim = state.store.claim
+    if claim is None:
+        return
+    if state.beat is None:
+        if not state.is_silent:
+            beat = Beat(claim, state.offer_over, claim in state.owed)
+            yield "a heartbeat is composed", state._replace(beat=beat)
+    else:
+        # The master sees that the offer is over when the heartbeat arrives; whether it was when it was composed, only
+        # the heartbeat can say.
+        says_absent = not state.beat.names_it and state.offer_over and state.beat.of.worker == claim.worker
+        is_proof = says_absent and (
+            (state.beat.is_later and state.beat.of == claim) if rules.absence_is_dated else True
+        )
+        yield "the heartbeat arrives", state._replace(beat=None, absent=state.absent or is_proof)
 
 
 def _time(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
@@ -198,9 +299,62 @@ def _time(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
             # By its own clock, which runs ahead of the lease by the margin.
             without = state.running - {run}
             if rules.worker_stops_itself:
-                yield f"worker {run[0].worker} stops itself", state._replace(running=without)
+                owed = state.owed if rules.stop_is_told else state.owed - {run[0]}
+                yield f"worker {run[0].worker} stops itself", state._replace(running=without, owed=owed)
             else:
                 yield "a lease ends unseen", state._replace(running=without | {(run[0], True)})
+
+
+def canonical(state: State, rules: Protocol) -> State:
+    """The same state without what can make no difference any more, and with its names numbered anew: many paths lead
+    to states that differ in nothing else."""
+    store, backup = state.store, state.backup
+    if store.job == "done" and backup is None and not state.offers:
+        # Nothing begins any more.
+        return START._replace(store=Store(job="done"), running=state.running, fault=state.fault)
+    known = {one.claim for one in (store, backup) if one is not None and one.claim is not None}
+    beat = state.beat
+    if (
+        beat is not None
+        and rules.absence_is_dated
+        and (beat.of != store.claim or beat.names_it or not beat.is_later)
+    ):
+        beat = None  # it will prove nothing
+    resigning = state.resigning
+    locks = {one.lock for one in (store, backup) if one is not None}
+    if resigning is not None and rules.resign_is_compared and resigning not in locks:
+        resigning = None
+    state = state._replace(
+        accepted=state.accepted & known, owed=state.owed & known, beat=beat, resigning=resigning
+    )
+    if rules.token_is_random:
+        state = _renumbered(state)
+    return state
+
+
+def _renumbered(state: State) -> State:
+    claims = {claim for claim, _ in (*state.offers, *state.running)} | state.accepted
+    for one in (state.store, state.backup):
+        if one is not None:
+            claims |= {claim for claim in (one.claim, one.done_by) if claim is not None}
+    if state.beat is not None:
+        claims.add(state.beat.of)
+    names = {claim: Claim(n, claim.worker) for n, claim in enumerate(sorted(claims), 1)}
+    if all(old == new for old, new in names.items()):
+        return state
+
+    def of(store: Store) -> Store:
+        return store._replace(
+            claim=store.claim and names[store.claim], done_by=store.done_by and names[store.done_by], count=0
+        )
+
+    return state._replace(
+        store=of(state.store), backup=state.backup and of(state.backup),
+        offers=frozenset((names[c], over) for c, over in state.offers),
+        running=frozenset((names[c], over) for c, over in state.running),
+        accepted=frozenset(names[c] for c in state.accepted), owed=frozenset(names[c] for c in state.owed),
+        beat=state.beat and state.beat._replace(of=names[state.beat.of]),
+    )  # fmt: skip
 
 
 def search(rules: Protocol, *, until: str = "", limit: int = 500_000) -> tuple[dict[str, list[str]], int]:
@@ -218,6 +372,7 @@ def search(rules: Protocol, *, until: str = "", limit: int = 500_000) -> tuple[d
                 break
             continue
         for step, after in steps(state, rules):
+            after = canonical(after, rules)
             if after not in came_from:
                 came_from[after] = (state, step)
                 queue.append(after)

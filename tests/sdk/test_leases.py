@@ -101,6 +101,35 @@ async def test_a_worker_that_hears_nothing_stops_its_jobs_before_the_lease_ends(
     assert master.result(job["job_id"]) is None
 
 
+@pytest.mark.req("M3", "M6")
+async def test_what_was_stopped_before_any_heartbeat_named_it_is_named_once(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    """Or the masters would take it for an offer that was never taken up, and count neither a start nor a loss."""
+    began, stopped = threading.Event(), threading.Event()
+
+    @worker.handler("hold")
+    async def hold(argument: Any, ctx: Context) -> None:
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.set()
+
+    await up()
+    master.hooks["heartbeat"] = lambda body: (503, {"code": "store_unavailable"}, {})
+    job = await master.run("hold")
+    await wait_until(stopped.is_set)
+    assert began.is_set()
+    heard = len(master.beats)
+    del master.hooks["heartbeat"]
+    await wait_until(lambda: len(master.beats) > heard + 1 and not master.beats[-1]["running"])
+    named = [[claim["token"] for claim in beat["running"]] for beat in master.beats[heard:]]
+    assert named[0] == [job["token"]]
+    assert [job["token"]] not in named[2:]
+    assert master.result(job["job_id"]) is None
+
+
 async def test_the_first_lease_ends_where_the_offer_said(
     master: FakeMaster, worker: Worker, up: Callable[[], Any]
 ) -> None:

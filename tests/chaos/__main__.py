@@ -1,0 +1,80 @@
+"""`python -m tests.chaos`: the long form. Ends with 1 when a promise was broken."""
+
+import argparse
+import asyncio
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.chaos.checker import Report, check
+from tests.chaos.history import History
+from tests.chaos.load import Mix
+from tests.chaos.plan import Scale, drill, make_plan
+from tests.chaos.run import Order, run, table
+
+SHOWN = 50
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0, help="length of the load")
+    parser.add_argument("--seed", type=int, help="of the plan; a random one is drawn and printed")
+    parser.add_argument("--masters", type=int, default=Scale().masters)
+    parser.add_argument("--workers", type=int, default=Scale().workers)
+    parser.add_argument("--rate", type=float, default=Mix().rate_per_s, help="pushes per second")
+    parser.add_argument("--every", type=float, default=Scale().every_s, help="mean seconds between faults")
+    parser.add_argument("--lease", type=float, default=Scale().lease_s, help="seconds")
+    parser.add_argument(
+        "--ttl", type=float, default=Scale().leader_ttl_s, help="of the leader's lock, in seconds"
+    )
+    parser.add_argument(
+        "--drill",
+        nargs=4,
+        metavar=("KIND", "TARGET", "TIMES", "SECONDS"),
+        help="instead of a drawn plan: this fault (`kill leader 100 1`) each --every seconds",
+    )
+    parser.add_argument(
+        "--without", default="", help="take memory, age or stop away from workers: the checker must notice"
+    )
+    parser.add_argument("--out", type=Path, help="directory for logs, history and figures; a new one is made")
+    parser.add_argument("--plan", action="store_true", help="show the plan of the seed and end")
+    parser.add_argument("--check", type=Path, help="check a history that was kept, and end")
+    given = parser.parse_args()
+    if given.check:
+        return _tell(check(History.load(given.check)))
+    seed = given.seed if given.seed is not None else secrets.randbelow(1_000_000)
+    scale = Scale(given.masters, given.workers, given.lease, given.ttl, given.every)
+    load_s = given.minutes * 60
+    if given.drill:
+        kind, target, times, for_s = given.drill
+        plan = drill(kind, target, times=int(times), every_s=given.every, for_s=float(for_s))
+        load_s = 1.0 + int(times) * given.every
+    else:
+        plan = make_plan(seed, scale, load_s)
+    if given.plan:
+        for planned in plan:
+            print(f"{planned.at_s:9.3f}  {planned.for_s:6.3f} s  {planned.kind:<15} {planned.target}")
+        return 0
+    directory = given.out or Path(tempfile.mkdtemp(prefix="jqmaster-chaos-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    print(
+        f"seed {seed}: {len(plan)} faults in {load_s:g} s; logs and history in {directory}",
+        flush=True,
+    )
+    order = Order(seed, load_s, plan, scale, Mix(rate_per_s=given.rate), without=given.without)
+    _, report = asyncio.run(run(order, directory))
+    return _tell(report)
+
+
+def _tell(report: Report) -> int:
+    print(table(report.figures))
+    for violation in report.violations[:SHOWN]:
+        print(violation)
+    if len(report.violations) > SHOWN:
+        print(f"… and {len(report.violations) - SHOWN} more")
+    return 1 if report.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

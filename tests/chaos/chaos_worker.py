@@ -1,0 +1,152 @@
+"""The worker of a chaos run. Everything that it takes, starts and ends goes to a file of its own at once: an oracle
+outside the system under test.
+
+`work` naps, fails as often as it is told, and returns what proves which run the result is of. `poison` kills the
+process. Settings come as CHAOS_… variables. CHAOS_WITHOUT takes mitigations away, to see whether the checker notices.
+"""
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tests.chaos.history import Line, write_line
+from worker_sdk import Context, Worker
+from worker_sdk.admission import Admission
+from worker_sdk.lease import now_s
+from worker_sdk.recent import RecentMap
+from worker_sdk.run import JobRun
+
+NAME = os.environ.get("CHAOS_WORKER", "worker-0")
+# Half a tick late is everyday; this long is a time in which nothing of this process ran.
+TICK_S, STALL_S = 0.05, 0.15
+
+worker = Worker(
+    master=os.environ.get("CHAOS_MASTERS", "http://127.0.0.1:8080").split(),
+    max_jobs=int(os.environ.get("CHAOS_MAX_JOBS", "8")),
+    port=int(os.environ.get("CHAOS_PORT", "0")),
+    url=os.environ.get("CHAOS_URL"),
+    labels={"chaos": NAME},
+)
+_journal = os.open(os.environ.get("CHAOS_JOURNAL", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+_epochs: dict[str, int] = {}
+
+
+def note(what: str, **said: Any) -> None:
+    os.write(_journal, write_line(Line(what, NAME, os.getpid(), time.monotonic(), **said)))
+
+
+def _note_offers(epoch: int, offers: Sequence[Any], answer: Any) -> None:
+    reasons = {item["job_id"]: item["reason"] for item in answer["rejected"]}
+    for offer in offers:
+        verdict = reasons.get(offer["job_id"], "accepted")
+        if verdict == "accepted":
+            _epochs.setdefault(offer["token"], epoch)
+        note(
+            "offer", job_id=offer["job_id"], attempt=offer["attempt"], token=offer["token"], fence=offer["fence"],
+            epoch=epoch, detail=verdict,
+        )  # fmt: skip
+
+
+def watch_offers() -> None:
+    """Handlers do not learn their token and epoch: they are read where pushes are judged."""
+    judge = Admission.offer
+
+    def offer(self: Admission, epoch: int, offers: Sequence[Any]) -> Any:
+        answer = judge(self, epoch, offers)
+        _note_offers(epoch, offers, answer)
+        return answer
+
+    Admission.offer = offer  # type: ignore[method-assign]
+
+
+def _claim(ctx: Context) -> dict[str, Any]:
+    node = worker._node
+    run = node.executor.occupying[ctx.job_id] if node is not None else None
+    assert run is not None
+    assert run.ctx is ctx
+    return {
+        "job_id": ctx.job_id, "attempt": ctx.attempt, "token": run.token, "fence": ctx.fence,
+        "epoch": _epochs.pop(run.token, 0),
+    }  # fmt: skip
+
+
+@worker.handler("work")
+async def work(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
+    """`argument`: {n, nap_s, fails: how many attempts fail}."""
+    claim = _claim(ctx)
+    ending = "stopped"
+    note("start", **claim)
+    try:
+        await asyncio.sleep(argument.get("nap_s", 0))
+        if ctx.attempt <= argument.get("fails", 0):
+            ending = "failure"
+            raise RuntimeError(f"attempt {ctx.attempt} was told to fail")
+        ending = "success"
+        return {"n": argument["n"], "fence": ctx.fence, "attempt": ctx.attempt}
+    finally:
+        note("end", **claim, detail=ending)
+
+
+@worker.handler("narrow")
+async def narrow(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
+    """The same under a limit."""
+    return await work(argument, ctx)
+
+
+@worker.handler("poison")
+async def poison(argument: dict[str, Any], ctx: Context) -> None:
+    note("start", **_claim(ctx))
+    os._exit(9)
+
+
+def go_without(mitigation: str) -> None:
+    """`memory`: offers that were taken are not known again. `age`: none is too old. `stop`: the end of a lease stops
+    nothing."""
+    match mitigation:
+        case "memory":
+            RecentMap.get = lambda self, key, now_s: None  # type: ignore[method-assign]
+        case "age":
+            judge = Admission._judge
+
+            def judge_as_new(
+                self: Admission, offer: Any, now: float, latest_ms: float | None, margin_ms: float
+            ) -> Any:
+                lease_ms = offer["lease_until_ms"] - offer["not_after_ms"]
+                latest_ms = self._clock.latest_ms(now_s()) or 0.0
+                offer["not_after_ms"] = int(latest_ms) + 1
+                offer["lease_until_ms"] = offer["not_after_ms"] + lease_ms
+                return judge(self, offer, now, latest_ms, margin_ms)
+
+            Admission._judge = judge_as_new  # type: ignore[method-assign]
+        case "stop":
+            never = property(lambda run: float("inf"), lambda run, end_s: None)
+            setattr(JobRun, "lease_end_s", never)  # noqa: B010 - not an assignment that types allow
+        case _:
+            raise ValueError(f"not a mitigation: {mitigation}")
+
+
+def _watch_for_stalls() -> None:
+    """Whether this process gets to run at all: a machine with too few cores is a fault like any other."""
+    before = time.monotonic()
+    while True:
+        time.sleep(TICK_S)
+        now = time.monotonic()
+        if now - before > TICK_S + STALL_S:
+            note("stall", detail=f"{now - before:.3f}")
+        before = now
+
+
+def main() -> None:
+    note("life")
+    for mitigation in os.environ.get("CHAOS_WITHOUT", "").split():
+        go_without(mitigation)
+    watch_offers()
+    threading.Thread(target=_watch_for_stalls, name="stalls", daemon=True).start()
+    worker.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,726 @@
+"""Proves or refutes what is promised, from the history of a run alone. Pure: it reads nothing and asks nobody.
+
+Each kind of violation has a name; docs/reliability.md says which promise it breaks.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+from tests.chaos.history import Call, EndState, Fault, History, Line
+
+FINISHED: Final = frozenset({"succeeded", "failed", "canceled", "skipped"})
+# Endings of attempts that a handler (or its timeout) brought about: none of them without a start.
+BY_HANDLER: Final = frozenset({"success", "failure", "timeout", "deferred", "handed_back"})
+# So long after a fault of the leader a gap counts as its consequence.
+AROUND_S: Final = 8.0
+# What ends a process: somebody else, or itself.
+DEATHS: Final = frozenset({"kill", "exit"})
+COUNTED: Final = frozenset({"failure", "timeout"})
+# What a push says of a job and no later step may change, with what it means when left out.
+FIXED: Final[Mapping[str, Any]] = {"name": None, "argument": None, "priority": 0, "max_retry": 5}
+# Clocks of one machine, read by different processes around the same event.
+READING_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """`name` is one of those in docs/reliability.md; `subject` a job, worker, epoch, …"""
+
+    name: str
+    subject: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.subject}: {self.detail}"
+
+
+@dataclass(slots=True)
+class Run:
+    """One start of a handler. `end_s`: its own end, or the death of its process; `ending` "" for the latter."""
+
+    job_id: str
+    attempt: int
+    token: str
+    fence: int
+    epoch: int
+    worker: str
+    life: int
+    start_s: float
+    end_s: float
+    ending: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    violations: list[Violation] = field(default_factory=list)
+    figures: dict[str, Any] = field(default_factory=dict)
+
+    def names(self) -> set[str]:
+        return {violation.name for violation in self.violations}
+
+
+def check(history: History) -> Report:
+    """Every invariant, and the figures."""
+    checker = _Checker(history)
+    violations = [found for part in checker.parts() for found in part]
+    return Report(violations, checker.figures(violations))
+
+
+class _Checker:
+    def __init__(self, history: History) -> None:
+        self._h = history
+        self._terms = history.terms
+        self._pushes: dict[str, list[Call]] = defaultdict(list)
+        self._others: dict[str, list[Call]] = defaultdict(list)
+        for call in history.calls:
+            (self._pushes if call.kind == "push" else self._others)[call.job_id].append(call)
+        self._end_s = max(
+            [line.at_s for line in history.lines]
+            + [call.returned_s for call in history.calls]
+            + [history.load_ended_s]
+        )
+        self._journal_faults: list[Violation] = []
+        self._runs = list(self._read_runs())
+        self._runs_of: dict[str, list[Run]] = defaultdict(list)
+        for run in sorted(self._runs, key=lambda run: run.start_s):
+            self._runs_of[run.job_id].append(run)
+        self._disturbed: dict[str, list[tuple[float, float]]] = {}
+        self._excused: Counter[str] = Counter()
+
+    def parts(self) -> Iterator[Iterable[Violation]]:
+        yield self._journal_faults
+        yield (Violation("damaged journal", "history", text) for text in self._h.damage)
+        yield (Violation("fsck", "store", text) for text in self._h.fsck)
+        yield (Violation("slot taken", "store", text) for text in self._h.slots)
+        yield self._existence()
+        yield self._identity()
+        yield self._starts()
+        yield self._repeats()
+        yield self._attempts()
+        yield self._endings()
+        yield self._answers()
+        yield self._cancels()
+        yield self._limits()
+        yield self._epochs()
+        yield self._stalls()
+
+    # --- reading
+
+    def _read_runs(self) -> Iterator[Run]:
+        """Pairs starts with ends; a process that died ended what it ran."""
+        lives: dict[str, list[tuple[float, int]]] = defaultdict(list)
+        by_life: dict[tuple[str, int], list[Line]] = defaultdict(list)
+        for line in self._h.lines:
+            if line.what == "life":
+                lives[line.worker].append((line.at_s, line.life))
+            elif line.what in ("start", "end"):
+                by_life[line.worker, line.life].append(line)
+        for (worker, life), lines in by_life.items():
+            died_s = self._death(worker, life, lives[worker])
+            open_runs: dict[str, Run] = {}
+            for line in lines:
+                if line.what == "start":
+                    if line.token in open_runs:
+                        # Told as "token started twice"; the first goes on as far as anybody can know.
+                        yield open_runs.pop(line.token)
+                    open_runs[line.token] = Run(
+                        line.job_id, line.attempt, line.token, line.fence, line.epoch, worker, life, line.at_s, died_s
+                    )  # fmt: skip
+                elif run := open_runs.pop(line.token, None):
+                    run.end_s, run.ending = line.at_s, line.detail
+                    yield run
+                else:
+                    self._journal_faults.append(
+                        Violation("end without start", line.job_id, f"token {line.token} on {worker}")
+                    )
+            yield from open_runs.values()
+
+    def _death(self, worker: str, life: int, lives: list[tuple[float, int]]) -> float:
+        """When this process was over: it was killed, or another began in its place."""
+        began_s = next((at_s for at_s, one in lives if one == life), 0.0)
+        next_s = min((at_s for at_s, _ in lives if at_s > began_s), default=self._end_s)
+        kills = [f.to_s for f in self._h.faults if f.kind in DEATHS and f.target == worker]
+        return min([at_s for at_s in kills if began_s < at_s <= next_s], default=next_s)
+
+    def _disturbances(self, worker: str) -> list[tuple[float, float]]:
+        """When this worker could not be expected to keep its leases: its own faults, the store's, and those that left
+        at most one master. Sorted."""
+        if worker not in self._disturbed:
+            spans = []
+            masters: list[tuple[float, int]] = []
+            for fault in self._h.faults:
+                hit = fault.target
+                if hit == "store" or worker in hit.split(">"):
+                    spans.append((fault.from_s, fault.to_s))
+                elif hit.startswith("master-"):
+                    masters += [(fault.from_s, 1), (fault.to_s, -1)]
+            spans += [
+                (line.at_s - float(line.detail), line.at_s)
+                for line in self._h.lines
+                if line.what == "stall" and line.worker == worker
+            ]
+            away, since_s = 0, 0.0
+            tolerated = max(0, self._terms.masters - 2)
+            for at_s, step in sorted(masters):
+                before, away = away, away + step
+                if before <= tolerated < away:
+                    since_s = at_s
+                elif away <= tolerated < before:
+                    spans.append((since_s, at_s))
+            self._disturbed[worker] = sorted(spans)
+        return self._disturbed[worker]
+
+    def _was_disturbed(self, worker: str, from_s: float, to_s: float) -> bool:
+        """For half a lease or more of any lease's length in that time. Less is no reason to lose a lease."""
+        lease_s = self._terms.lease_s
+        spans = [s for s in self._disturbances(worker) if s[1] > from_s - lease_s and s[0] < to_s]
+        for begin_s, _ in spans:
+            window_end_s = begin_s + lease_s
+            if _measure((max(a, begin_s), min(b, window_end_s)) for a, b in spans) >= lease_s / 2:
+                return True
+        return False
+
+    def _was_killed(self, worker: str, from_s: float, to_s: float) -> bool:
+        return any(
+            f.kind in DEATHS and f.target == worker and from_s <= f.to_s + READING_S and f.from_s <= to_s
+            for f in self._h.faults
+        )
+
+    def _calls(self, job_id: str, kind: str, *outcomes: str) -> list[Call]:
+        return [c for c in self._others[job_id] if c.kind == kind and (not outcomes or c.outcome in outcomes)]
+
+    def _may_have(self, job_id: str, kind: str) -> list[Call]:
+        """Calls that may have had an effect: also a delete that found nothing, when a copy of it may have come first."""
+        return self._calls(job_id, kind, "done", "unknown") + [
+            call
+            for call in self._calls(job_id, kind, "refused")
+            if kind == "delete" and call.status == 404 and self._may_be_doubled(call)
+        ]
+
+    def _may_be_doubled(self, call: Call) -> bool:
+        """A fault was delivering requests of clients twice, or once more later, while this one was under way."""
+        return any(
+            f.kind in ("double", "copy later")
+            and f.target.startswith("pushers>")
+            and f.from_s <= call.returned_s
+            and f.to_s >= call.invoked_s
+            for f in self._h.faults
+        )
+
+    def _is_one_job(self, job_id: str) -> bool:
+        """Once a job may have been deleted, its ID may have been pushed again, and bear another job."""
+        return not self._may_have(job_id, "delete")
+
+    def _accepted(self, job_id: str) -> Call | None:
+        return next((call for call in self._pushes[job_id] if call.outcome == "done"), None)
+
+    # --- invariants
+
+    def _existence(self) -> Iterator[Violation]:
+        """I1, I2."""
+        for job_id, pushes in list(self._pushes.items()):
+            job = self._h.jobs.get(job_id)
+            accepted = [call for call in pushes if call.outcome == "done"]
+            deleted = self._may_have(job_id, "delete")
+            if accepted and job is None and not deleted:
+                yield Violation("lost", job_id, f"accepted at {accepted[0].returned_s:.3f}, and gone")
+            if job and all(call.outcome == "refused" for call in pushes):
+                yield Violation("refused but stored", job_id, f"{job.state}")
+            for call in accepted:
+                if call.answered_id != job_id:
+                    yield Violation("another ID", job_id, f"answered as {call.answered_id}")
+            created = [call for call in accepted if call.status == 201]
+            if len(created) > 1 and self._is_one_job(job_id):
+                yield Violation("created twice", job_id, f"{len(created)} answers of 201")
+            if len({_content(call) for call in accepted}) > 1 and self._is_one_job(job_id):
+                yield Violation("two contents", job_id, "both accepted under one ID")
+            if job and self._calls(job_id, "delete", "done") and not self._may_be_pushed_again(job_id):
+                yield Violation("deleted but stored", job_id, job.state)
+        for job_id, job in self._h.jobs.items():
+            if job_id not in self._pushes:
+                yield Violation("unexpected", job_id, f"nobody pushed it; it is {job.state}")
+            if job.state not in FINISHED:
+                yield Violation("not over", job_id, f"{job.state} when all should be over")
+
+    def _may_be_pushed_again(self, job_id: str) -> bool:
+        """After it was deleted: by a later push, by one that was under way for long, or by a late copy of one."""
+        first_s = min(call.invoked_s for call in self._calls(job_id, "delete", "done"))
+        return any(
+            (call.outcome != "refused" and call.returned_s > first_s)
+            or call.outcome == "unknown"
+            or self._may_be_doubled(call)
+            for call in self._pushes[job_id]
+        )
+
+    def _identity(self) -> Iterator[Violation]:
+        """I3."""
+        for job_id, job in self._h.jobs.items():
+            push = self._accepted(job_id) or next(iter(self._pushes[job_id]), None)
+            if push is None or push.job is None or not self._is_one_job(job_id):
+                continue
+            stored = {
+                "name": job.name, "argument": job.argument, "priority": job.priority, "max_retry": job.max_retry,
+            }  # fmt: skip
+            for name, default in FIXED.items():
+                if stored[name] != (sent := push.job.get(name, default)):
+                    yield Violation("changed", job_id, f"{name}: {sent!r} became {stored[name]!r}")
+
+    def _starts(self) -> Iterator[Violation]:
+        """I5, I6, I12 (starts), I15 (not before its time)."""
+        tokens: dict[str, Run] = {}
+        for run in self._runs:
+            if first := tokens.get(run.token):
+                yield Violation(
+                    "token started twice", run.job_id, f"{run.token} on {first.worker} and {run.worker}"
+                )
+            tokens.setdefault(run.token, run)
+            pushes = self._pushes.get(run.job_id)
+            if not pushes:
+                yield Violation("start of an unknown job", run.job_id, f"on {run.worker}")
+                continue
+            invoked_s = min(call.invoked_s for call in pushes)
+            delay_s = max((float((call.job or {}).get("delay", 0)) for call in pushes), default=0.0)
+            if run.start_s < invoked_s + delay_s - READING_S and not self._may_have(run.job_id, "run"):
+                yield Violation(
+                    "started too early",
+                    run.job_id,
+                    f"{invoked_s + delay_s - run.start_s:.3f} s before its time",
+                )
+            job = self._h.jobs.get(run.job_id)
+            if job and run.attempt > job.attempt and self._is_one_job(run.job_id):
+                yield Violation(
+                    "start not counted", run.job_id, f"attempt {run.attempt} ran, {job.attempt} are known"
+                )
+            over_s = self._known_over_s(run.job_id)
+            if over_s is not None and run.start_s > over_s:
+                yield Violation(
+                    "start after the end", run.job_id, f"{run.start_s - over_s:.3f} s after its end was read"
+                )
+
+    def _known_over_s(self, job_id: str) -> float | None:
+        """When a client had read that the job is over; None where it may have been started again by hand."""
+        if self._may_have(job_id, "retry") or not self._is_one_job(job_id):
+            return None
+        seen = [
+            c.returned_s
+            for c in self._others[job_id]
+            if c.outcome == "done" and c.kind in ("view", "result") and _says_over(c)
+        ]
+        return min(seen, default=None)
+
+    def _repeats(self) -> Iterator[Violation]:
+        """I5, I6, I7, I21: the runs of one job against each other."""
+        for job_id, runs in self._runs_of.items():
+            for a, b in pairwise(runs) if self._is_one_job(job_id) else ():
+                if a.attempt == b.attempt and a.token != b.token:
+                    yield Violation(
+                        "attempt started twice", job_id, f"attempt {a.attempt} on {a.worker} and {b.worker}"
+                    )
+                if b.fence <= a.fence and a.token != b.token:
+                    yield Violation("fence went back", job_id, f"{a.fence}, then {b.fence}")
+                if b.attempt < a.attempt:
+                    yield Violation("attempt went back", job_id, f"{a.attempt}, then {b.attempt}")
+            yield from self._overlaps(job_id, runs)
+        seen: dict[int, str] = {}
+        for run in self._runs:
+            if seen.setdefault(run.fence, run.token) != run.token:
+                yield Violation("fence given twice", run.job_id, f"{run.fence}")
+
+    def _overlaps(self, job_id: str, runs: list[Run]) -> Iterator[Violation]:
+        for n, a in enumerate(runs):
+            for b in runs[n + 1 :]:
+                if b.start_s >= a.end_s - READING_S:
+                    continue
+                if self._stood_still_over(a, b.start_s):
+                    self._excused["overlaps while the first stood still"] += 1
+                else:
+                    yield Violation(
+                        "ran twice at once", job_id,
+                        f"attempt {b.attempt} on {b.worker} began {a.end_s - b.start_s:.3f} s before "
+                        f"attempt {a.attempt} on {a.worker} ended",
+                    )  # fmt: skip
+
+    def _stood_still_over(self, run: Run, at_s: float) -> bool:
+        """Its process could not act when its lease ended, and ended the run as soon as it could."""
+        still = [
+            (f.from_s, f.to_s)
+            for f in self._h.faults
+            if (f.kind == "stop" or f.kind in DEATHS) and f.target == run.worker
+        ] + [
+            (line.at_s - float(line.detail), line.at_s)
+            for line in self._h.lines
+            if line.what == "stall" and line.worker == run.worker
+        ]
+        return any(
+            a - READING_S <= at_s and run.end_s <= b + self._terms.wake_s and b >= at_s - self._terms.wake_s
+            for a, b in still
+        )
+
+    def _attempts(self) -> Iterator[Violation]:
+        """I7, I9, I12, I13: what the store recorded against what the workers wrote."""
+        for job_id, job in self._h.jobs.items():
+            if not self._is_one_job(job_id):
+                continue
+            numbers = Counter(entry.attempt for entry in job.attempts)
+            if job.state == "succeeded":
+                numbers[job.attempt] += 1
+            for number, times in numbers.items():
+                if times > 1:
+                    yield Violation("settled twice", job_id, f"attempt {number}, {times} times")
+            retries = self._may_have(job_id, "retry")
+            successes = sum(e.outcome == "success" for e in job.attempts) + (job.state == "succeeded")
+            allowed = 1 + len(retries) + sum(self._may_be_doubled(call) for call in retries)
+            if successes > allowed:
+                yield Violation(
+                    "succeeded twice", job_id, f"{successes} successes, {len(retries)} retries by hand"
+                )
+            counts = Counter(entry.outcome for entry in job.attempts)
+            if not retries:
+                yield from self._counts(job, counts)
+            if job.losses > self._terms.max_losses:
+                yield Violation(
+                    "lost too often", job_id, f"{job.losses} losses, {self._terms.max_losses} allowed"
+                )
+            by_attempt: dict[int, list[Run]] = defaultdict(list)
+            for run in self._runs_of[job_id]:
+                by_attempt[run.attempt].append(run)
+            for entry in job.attempts:
+                runs = by_attempt.get(entry.attempt, [])
+                if entry.outcome in BY_HANDLER and not runs:
+                    yield Violation("ending of nothing", job_id, f"attempt {entry.attempt}: {entry.outcome}")
+                elif entry.outcome == "failure" and all(run.ending == "success" for run in runs):
+                    yield Violation(
+                        "wrong ending", job_id, f"attempt {entry.attempt} succeeded, and is a failure"
+                    )
+                elif entry.outcome == "lost":
+                    yield from self._needless(job, runs)
+            for number, runs in by_attempt.items():
+                if (
+                    number <= job.attempt
+                    and not numbers[number]
+                    and job.state in FINISHED
+                    and len(job.attempts) < 100
+                ):
+                    yield Violation("attempt forgotten", job_id, f"attempt {number} ran on {runs[0].worker}")
+
+    def _counts(self, job: EndState, counts: Counter[str]) -> Iterator[Violation]:
+        failures = sum(counts[outcome] for outcome in COUNTED)
+        if job.failures != failures or job.losses != counts["lost"]:
+            yield Violation(
+                "miscounted", job.id,
+                f"{job.failures} failures and {job.losses} losses; its attempts say {failures} and {counts['lost']}",
+            )  # fmt: skip
+        if failures > job.max_retry + 1:
+            yield Violation("retried too often", job.id, f"{failures} failures, {job.max_retry} retries")
+        if job.state == "failed" and job.cause in ("error", "timeout") and failures < job.max_retry + 1:
+            yield Violation("gave up early", job.id, f"{failures} failures, {job.max_retry} retries")
+        if job.state == "failed" and job.cause == "lost":
+            if job.losses < self._terms.max_losses and job.max_retry > 0:
+                yield Violation("gave up early", job.id, f"{job.losses} losses")
+        elif job.losses >= self._terms.max_losses and job.state != "canceled":
+            yield Violation("lost too often", job.id, f"{job.losses} losses, and {job.state}")
+
+    def _needless(self, job: EndState, runs: list[Run]) -> Iterator[Violation]:
+        """I7: a living worker that could speak keeps what it runs."""
+        for run in runs:
+            # When the lease was taken back is not known here; before the next start it was.
+            starts = [r.start_s for r in self._runs_of[job.id] if r.attempt > run.attempt]
+            until_s = min(starts, default=run.end_s + self._terms.lease_s)
+            if self._was_killed(run.worker, run.start_s, until_s):
+                self._excused["losses with a killed worker"] += 1
+            elif self._was_disturbed(run.worker, run.start_s, until_s):
+                self._excused["losses with a cut or stopped worker"] += 1
+            else:
+                yield Violation(
+                    "needless loss", job.id, f"attempt {run.attempt}: nothing had happened to {run.worker}"
+                )
+
+    def _endings(self) -> Iterator[Violation]:
+        """I9, I10, I11: the end that counts is that of the run that held the token."""
+        tokens = {run.token: run for run in self._runs}
+        for job_id, job in self._h.jobs.items():
+            if job.state == "succeeded":
+                run = tokens.get(job.token)
+                if run is None:
+                    yield Violation("success of nothing", job_id, f"token {job.token} was never started")
+                elif run.ending != "success":
+                    yield Violation(
+                        "wrong ending", job_id, f"a success; its run ended {run.ending or 'with its process'}"
+                    )
+                elif run.fence != job.fence or run.attempt != job.attempt:
+                    yield Violation(
+                        "stale result", job_id,
+                        f"attempt {run.attempt} settled, attempt {job.attempt} is recorded",
+                    )  # fmt: skip
+            elif job.state == "skipped" and not any(
+                (c.job or {}).get("expires_at") for c in self._pushes[job_id]
+            ):
+                yield Violation("skipped without a reason", job_id, "it had no expires_at")
+            elif job.state == "canceled" and not self._may_have(job_id, "cancel"):
+                yield Violation("canceled by nobody", job_id, "no call asked for it")
+
+    def _answers(self) -> Iterator[Violation]:
+        """I10, I11: what clients read, in the order of reading."""
+        for job_id, calls in list(self._others.items()):
+            if not self._is_one_job(job_id):
+                continue
+            reads = [c for c in calls if c.outcome == "done" and c.kind in ("view", "result", "cancel")]
+            retried_by_hand = self._may_have(job_id, "retry")
+            ends = [c for c in reads if _says_over(c)]
+            job = self._h.jobs.get(job_id)
+            if not retried_by_hand and ends:
+                first = min(ends, key=lambda c: c.returned_s)
+                for call in reads:
+                    if call.invoked_s > first.returned_s and not _says_over(call) and not _says_nothing(call):
+                        yield Violation("end undone", job_id, f"{call.state} after it was over")
+                states = {c.state for c in ends if c.state}
+                if job:
+                    states.add(job.state)
+                if len(states) > 1:
+                    yield Violation("two ends", job_id, " and ".join(sorted(states)))
+            yield from self._results(job_id, [c for c in ends if c.kind == "result" and c.value], job)
+
+    def _results(self, job_id: str, fetched: list[Call], job: EndState | None) -> Iterator[Violation]:
+        values = []
+        for call in fetched:
+            if call.value not in values:
+                values.append(call.value)
+            if call.value.get("type") != "success":
+                continue
+            said = call.value.get("result")
+            push = self._accepted(job_id) or next(iter(self._pushes[job_id]), None)
+            sent = ((push.job if push else None) or {}).get("argument") or {}
+            runs = [r for r in self._runs_of[job_id] if said and r.fence == said.get("fence")]
+            if not runs or said.get("n") != sent.get("n"):
+                yield Violation("wrong result", job_id, f"{said!r}")
+            elif (
+                job
+                and job.state == "succeeded"
+                and job.fence != runs[0].fence
+                and not self._may_have(job_id, "retry")
+            ):
+                yield Violation("wrong result", job_id, f"of fence {runs[0].fence}, settled by {job.fence}")
+        if len(values) > 1 and not self._may_have(job_id, "retry"):
+            yield Violation("two results", job_id, f"{values!r}")
+
+    def _cancels(self) -> Iterator[Violation]:
+        """I14."""
+        for job_id in list(self._others):
+            done = self._calls(job_id, "cancel", "done")
+            if not done or self._may_have(job_id, "retry") or not self._is_one_job(job_id):
+                continue
+            job = self._h.jobs.get(job_id)
+            if job and job.state != "canceled":
+                yield Violation("cancel undone", job_id, f"acknowledged, and {job.state}")
+            first = min(done, key=lambda c: c.returned_s)
+            if first.was_running:
+                continue
+            for run in self._runs_of[job_id]:
+                if run.start_s > first.returned_s:
+                    yield Violation("start after cancel", job_id, f"on {run.worker}")
+
+    def _limits(self) -> Iterator[Violation]:
+        """I18, from the workers' own lines."""
+        for name, limit in self._terms.limits.items():
+            ids = {job.id for job in self._h.jobs.values() if job.name == name}
+            runs = [r for r in self._runs if r.job_id in ids]
+            # Ends come before beginnings of the same instant, but no run ends before it began.
+            steps = sorted(
+                [(r.start_s, 1, r) for r in runs]
+                + [(max(r.end_s - READING_S, r.start_s + 1e-6), -1, r) for r in runs],
+                key=lambda s: (s[0], s[1]),
+            )
+            at_once: list[Run] = []
+            for at_s, step, run in steps:
+                if step > 0:
+                    at_once.append(run)
+                    # A run of a process that stood still may be counted as over by everybody but itself.
+                    awake = [r for r in at_once if not self._stood_still_over(r, at_s)]
+                    if len(awake) > limit:
+                        yield Violation(
+                            "limit broken", name, f"{len(awake)} at once at {at_s:.3f}, {limit} allowed"
+                        )
+                elif run in at_once:
+                    at_once.remove(run)
+
+    def _epochs(self) -> Iterator[Violation]:
+        """I20, I21; and what workers took from whom."""
+        owners: dict[int, str] = {}
+        newest = 0
+        for epoch in sorted(self._h.epochs, key=lambda e: e.at_s):
+            if epoch.number < newest:
+                yield Violation("epoch went back", str(epoch.number), f"after {newest}")
+            newest = max(newest, epoch.number)
+            if owners.setdefault(epoch.number, epoch.nonce) != epoch.nonce:
+                yield Violation(
+                    "epoch of two", str(epoch.number), f"{owners[epoch.number]} and {epoch.nonce}"
+                )
+        highest: dict[tuple[str, int], int] = defaultdict(int)
+        judged: set[tuple[str, int, str]] = set()
+        for line in self._h.lines:
+            if line.what != "offer":
+                continue
+            life = line.worker, line.life
+            is_first = (*life, line.token) not in judged
+            judged.add((*life, line.token))
+            if line.detail == "accepted" and is_first and line.epoch < highest[life]:
+                yield Violation(
+                    "stale epoch obeyed",
+                    line.worker,
+                    f"{line.epoch} after {highest[life]}, job {line.job_id}",
+                )
+            highest[life] = max(highest[life], line.epoch)
+
+    def _stalls(self) -> Iterator[Violation]:
+        """I8: work that waits is begun, unless a fault is the reason."""
+        excuses = [(f.from_s, f.to_s + self._terms.recovery_s) for f in self._h.faults]
+        for from_s, to_s in self._gaps():
+            since_s = max(from_s, self._waiting_since(from_s, to_s))
+            # The part of the wait that no fault and no recovery from one explains.
+            quiet_s = (to_s - since_s) - _measure((max(since_s, a), min(to_s, b)) for a, b in excuses)
+            if quiet_s > self._terms.resume_within_s:
+                yield Violation(
+                    "stalled", "dispatch", f"nothing began from {since_s:.3f} on for {to_s - since_s:.3f} s"
+                )
+
+    def _waiting_since(self, from_s: float, to_s: float) -> float:
+        """Since when a job waited that nothing but its turn kept from starting; `to_s` when none did."""
+        if to_s - from_s <= self._terms.resume_within_s:
+            return to_s
+        found = to_s
+        for job_id, pushes in self._pushes.items():
+            done = [c.returned_s for c in pushes if c.outcome == "done" and not (c.job or {}).get("delay")]
+            is_next = not self._runs_of[job_id] or self._runs_of[job_id][0].start_s >= to_s
+            if done and is_next and not self._may_have(job_id, "cancel"):
+                found = min(found, *done)
+        return found
+
+    # --- figures
+
+    def _gaps(self) -> list[tuple[float, float]]:
+        """Spans without a start, from the first push to the end of the load."""
+        starts = sorted(r.start_s for r in self._runs if r.start_s <= self._h.load_ended_s)
+        return list(pairwise([self._h.began_s, *starts, self._h.load_ended_s]))
+
+    def figures(self, violations: list[Violation]) -> dict[str, Any]:
+        """Plain numbers, lists and maps of them: what `report` prints and JSON keeps."""
+        outcomes = Counter(call.outcome for call in self._h.calls if call.kind == "push")
+        accepted = {i for i, pushes in self._pushes.items() if any(c.outcome == "done" for c in pushes)}
+        gaps = [to_s - from_s for from_s, to_s in self._gaps()]
+        names = Counter(violation.name for violation in violations)
+        repeated = sum(len(runs) - 1 for runs in self._runs_of.values() if runs)
+        losses = sum(job.losses for job in self._h.jobs.values())
+        return {
+            "seed": self._h.seed,
+            "load_s": round(self._h.load_ended_s - self._h.began_s, 1),
+            "pushes": dict(outcomes),
+            "calls": len(self._h.calls),
+            "jobs_accepted": len(accepted),
+            "jobs_stored": len(self._h.jobs),
+            "states": dict(Counter(job.state for job in self._h.jobs.values())),
+            "starts": len(self._runs),
+            "faults": {k: _fault_figures(v) for k, v in sorted(_by_kind(self._h.faults).items())},
+            "faults_planned": len(self._h.faults),
+            "faults_bitten": sum(fault.bites > 0 for fault in self._h.faults),
+            "lost": names["lost"],
+            "unexpected": names["unexpected"],
+            "settled_twice": names["settled twice"],
+            "starts_beyond_the_first": repeated,
+            "duplicate_starts": names["needless loss"]
+            + names["token started twice"]
+            + names["attempt started twice"],
+            "ran_twice_at_once": names["ran twice at once"],
+            "stale_obeyed": names["stale epoch obeyed"] + names["stale result"] + names["fence went back"],
+            "losses_recorded": losses,
+            "excused": dict(self._excused),
+            "epochs": len({epoch.number for epoch in self._h.epochs}),
+            "longest_dispatch_gap_s": round(max(gaps, default=0.0), 3),
+            "dispatch_gap_at_leader_fault_s": self._gaps_at_leader_faults(),
+            "rerun_after_worker_kill_s": self._reruns(),
+            "push_to_start_s": self._latencies(),
+            "violations": dict(names),
+        }
+
+    def _gaps_at_leader_faults(self) -> dict[str, Any]:
+        """The longest time without a start around each fault of the leader."""
+        gaps, found = self._gaps(), []
+        for fault in self._h.faults:
+            if fault.is_leader and fault.bites:
+                around = [b - a for a, b in gaps if b > fault.from_s and a < fault.from_s + AROUND_S]
+                found.append(max(around, default=0.0))
+        return _spread(found)
+
+    def _reruns(self) -> dict[str, Any]:
+        """From the death of a worker to the next start of what it ran."""
+        kills = [f for f in self._h.faults if f.kind in DEATHS and f.target.startswith("worker-")]
+        found = []
+        for runs in self._runs_of.values():
+            for a, b in pairwise(runs):
+                if not a.ending:
+                    found += [
+                        b.start_s - f.from_s for f in kills if f.target == a.worker and f.to_s == a.end_s
+                    ]
+        return _spread(found)
+
+    def _latencies(self) -> dict[str, Any]:
+        waits = []
+        for job_id, runs in self._runs_of.items():
+            push = self._accepted(job_id)
+            if push and runs and not (push.job or {}).get("delay"):
+                waits.append(runs[0].start_s - push.invoked_s)
+        return _spread(waits)
+
+
+def _content(call: Call) -> str:
+    return repr(sorted((call.job or {}).items()))
+
+
+def _says_over(call: Call) -> bool:
+    return call.state in FINISHED or (call.kind == "result" and bool(call.value))
+
+
+def _says_nothing(call: Call) -> bool:
+    """A result that was not kept is answered with nothing, in whatever state the job is."""
+    return call.kind == "result" and not call.state and not call.value
+
+
+def _measure(spans: Iterable[tuple[float, float]]) -> float:
+    """Length of the union."""
+    total_s, reached_s = 0.0, float("-inf")
+    for begin_s, end_s in sorted(span for span in spans if span[1] > span[0]):
+        total_s += max(0.0, end_s - max(begin_s, reached_s))
+        reached_s = max(reached_s, end_s)
+    return total_s
+
+
+def _spread(values: list[float]) -> dict[str, Any]:
+    if not values:
+        return {"count": 0}
+    ordered = sorted(values)
+
+    def at(share: float) -> float:
+        return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 3)
+
+    return {"count": len(ordered), "p50": at(0.5), "p99": at(0.99), "max": round(ordered[-1], 3)}
+
+
+def _by_kind(faults: Iterable[Fault]) -> dict[str, list[Fault]]:
+    kinds: dict[str, list[Fault]] = defaultdict(list)
+    for fault in faults:
+        kinds[f"{fault.kind} {_class_of(fault.target)}"].append(fault)
+    return kinds
+
+
+def _class_of(target: str) -> str:
+    return ">".join(part.rstrip("0123456789").rstrip("-") for part in target.split(">"))
+
+
+def _fault_figures(faults: list[Fault]) -> dict[str, int]:
+    return {
+        "planned": len(faults),
+        "bitten": sum(f.bites > 0 for f in faults),
+        "bites": sum(f.bites for f in faults),
+    }

@@ -1,0 +1,194 @@
+"""What a chaos run leaves behind: every call of a client, every line of a worker's own file, every fault, the end state.
+
+All instants are seconds of CLOCK_MONOTONIC, which the processes of one machine share.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+# done: the answer said yes. refused: a no after which nothing can have happened. unknown: it may have happened.
+Outcome = Literal["done", "refused", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a client, all its repeats on the wire by itself. `kind`: push, view, result, cancel, retry, delete.
+
+    push: `job` is the map that was sent, `status` 201 or 200 where it was done, `answered_id` the ID in the answer.
+    view, cancel: `state` as answered. result: `value` as answered, `state` where it was not there yet.
+    cancel: `was_running` if the answer shows an attempt that the cancel ended.
+    """
+
+    kind: str
+    job_id: str
+    invoked_s: float
+    returned_s: float
+    outcome: Outcome
+    status: int = 0
+    job: Mapping[str, Any] | None = None
+    answered_id: str = ""
+    state: str = ""
+    value: Any = None
+    was_running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a worker's file. `life` is its process ID.
+
+    life: the process begins. offer: it judged a push, `detail` is its verdict, `epoch` that of the push. start, end:
+    before and after a handler; `detail` of an end is success, failure or stopped. stall: it was not scheduled until
+    `at_s`, for `detail` seconds.
+    """
+
+    what: str
+    worker: str
+    life: int
+    at_s: float
+    job_id: str = ""
+    attempt: int = 0
+    token: str = ""
+    fence: int = 0
+    epoch: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`target`: a process (`master-1`, `worker-3`, `store`) or a link (`worker-3>masters`, `masters>worker-3`,
+    `master-1>store`, `pushers>masters`). `exit` is a process that
+    ended by itself. `bites` counts what it really hit: the process that died or stood still, or
+    the messages that were lost, held, or doubled. `is_leader`: it hit the master that led."""
+
+    kind: str
+    target: str
+    from_s: float
+    to_s: float
+    bites: int = 1
+    is_leader: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EndedAttempt:
+    """As the store has it; the successful attempt of a succeeded job has no entry of its own."""
+
+    attempt: int
+    outcome: str
+    worker_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EndState:
+    """A job as it lies in the store when the run is over. `token` and `fence` are those of its last claim."""
+
+    id: str
+    name: str
+    state: str
+    cause: str = "none"
+    argument: Any = None
+    priority: int = 0
+    attempt: int = 0
+    failures: int = 0
+    losses: int = 0
+    max_retry: int = 5
+    token: str = ""
+    fence: int = 0
+    attempts: tuple[EndedAttempt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What an onlooker read: the newest epoch, and who held the lock ("" nobody)."""
+
+    at_s: float
+    number: int
+    nonce: str
+    holder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What was agreed with the system under test. `limits`: most jobs of a name at once."""
+
+    lease_s: float = 3.0
+    max_losses: int = 3
+    masters: int = 3
+    limits: Mapping[str, int] = field(default_factory=dict)
+    # Without any fault, work that waits is begun within this time; after one, within `recovery_s` more.
+    resume_within_s: float = 5.0
+    recovery_s: float = 15.0
+    # A stopped process that wakes ends what it may not do any more within this time.
+    wake_s: float = 1.0
+
+
+@dataclass(slots=True)
+class History:
+    """`began_s` and `load_ended_s` bound the time in which pushers pushed."""
+
+    terms: Terms = field(default_factory=Terms)
+    calls: list[Call] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    jobs: dict[str, EndState] = field(default_factory=dict)
+    epochs: list[Epoch] = field(default_factory=list)
+    fsck: list[str] = field(default_factory=list)
+    slots: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+    began_s: float = 0.0
+    load_ended_s: float = 0.0
+    seed: int = 0
+
+    def save(self, path: Path) -> None:
+        """One JSON object a line, its kind first: greppable, and `load` reads it back."""
+        with path.open("w") as file:
+            head = {"terms": asdict(self.terms), "began_s": self.began_s, "load_ended_s": self.load_ended_s}
+            parts: list[tuple[str, Iterable[Any]]] = [
+                ("head", [head | {"seed": self.seed}]),
+                *((name, map(asdict, getattr(self, name))) for name in _RECORDS),
+                ("jobs", map(asdict, self.jobs.values())),
+                *((name, getattr(self, name)) for name in _TEXTS),
+            ]
+            for kind, items in parts:
+                for item in items:
+                    file.write(json.dumps([kind, item], separators=(",", ":")) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        history = cls()
+        for text in path.read_text().splitlines():
+            kind, item = json.loads(text)
+            if kind == "head":
+                history.terms = Terms(**item.pop("terms"))
+                for name, value in item.items():
+                    setattr(history, name, value)
+            elif kind == "jobs":
+                attempts = tuple(EndedAttempt(**one) for one in item.pop("attempts"))
+                history.jobs[item["id"]] = EndState(**item, attempts=attempts)
+            elif kind in _RECORDS:
+                getattr(history, kind).append(_RECORDS[kind](**item))
+            else:
+                getattr(history, kind).append(item)
+        return history
+
+
+_RECORDS: dict[str, Any] = {"calls": Call, "lines": Line, "faults": Fault, "epochs": Epoch}
+_TEXTS = ("fsck", "slots", "damage")
+
+
+def write_line(line: Line) -> bytes:
+    """For one write(2) on an O_APPEND file: whole lines, also under SIGKILL."""
+    return json.dumps(asdict(line), separators=(",", ":")).encode() + b"\n"
+
+
+def read_lines(path: Path) -> tuple[list[Line], list[str]]:
+    """The lines of a worker's file, and what could not be read."""
+    lines, damage = [], []
+    for number, text in enumerate(path.read_bytes().splitlines(), 1) if path.exists() else ():
+        try:
+            lines.append(Line(**json.loads(text)))
+        except (ValueError, TypeError) as error:
+            damage.append(f"{path.name}:{number}: {error}")
+    return lines, damage

@@ -1,0 +1,235 @@
+"""Pushers: everything that a client may ask, at a steady rate, each call on the wire kept with what came of it."""
+
+import asyncio
+import random
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import msgpack
+
+from tests.chaos.history import Call, Outcome
+from worker_sdk.pusher import new_job_id
+
+CALL_TIMEOUT_S = 3.0
+REPEAT_S = (0.05, 0.4)
+# How far back clients look for jobs to ask about.
+RECENT = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Shares of what is pushed and asked."""
+
+    rate_per_s: float = 40.0
+    clients: int = 4
+    long_s: tuple[float, float] = (4.0, 9.0)
+    poison: float = 0.002
+    long: float = 0.01
+    narrow: float = 0.08
+    delayed: float = 0.08
+    failing: float = 0.1
+    kept: float = 0.3
+    repeated: float = 0.03
+    contradicted: float = 0.01
+    canceled: float = 0.05
+    viewed: float = 0.1
+    retried: float = 0.01
+    deleted: float = 0.01
+
+
+class Pushers:
+    """`calls` is the history; `unsettled` the pushes whose fate is not known yet."""
+
+    def __init__(self, urls: list[str], mix: Mix, seed: int) -> None:
+        self.calls: list[Call] = []
+        self.unsettled: dict[str, dict[str, Any]] = {}
+        self._urls = urls
+        self._mix = mix
+        self._seed = seed
+        self._count = 0
+        self._recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
+        self._session: aiohttp.ClientSession | None = None
+        self._asides: set[asyncio.Task[None]] = set()
+
+    async def push_for(self, duration_s: float) -> None:
+        """Opens all clients, and returns when each has had its last answer."""
+        async with _session() as session:
+            self._session = session
+            end_s = time.monotonic() + duration_s
+            async with asyncio.TaskGroup() as group:
+                for n in range(self._mix.clients):
+                    group.create_task(self._client(random.Random(f"{self._seed}:client-{n}"), end_s))
+            await asyncio.gather(*self._asides)
+            self._session = None
+
+    async def settle(self, timeout_s: float) -> None:
+        """Repeats every push whose outcome is unknown until it is known."""
+        async with _session() as session:
+            self._session = session
+            end_s = time.monotonic() + timeout_s
+            rng = random.Random(f"{self._seed}:settle")
+            for job in list(self.unsettled.values()):
+                await self._push(rng, job, end_s)
+            self._session = None
+
+    async def _client(self, rng: random.Random, end_s: float) -> None:
+        pace_s = self._mix.clients / self._mix.rate_per_s
+        next_s = time.monotonic() + rng.uniform(0, pace_s)
+        while (now_s := time.monotonic()) < end_s:
+            await asyncio.sleep(max(0.0, next_s - now_s))
+            # Late ones are not made up for: the load is what the system takes.
+            next_s = max(next_s + pace_s, time.monotonic() - 1.0)
+            job = self._draw(rng)
+            if await self._push(rng, job, min(end_s, time.monotonic() + 10.0)):
+                self._recent.append(job)
+                self._follow_up(rng, job, end_s)
+            if rng.random() < self._mix.viewed and self._recent:
+                await self._ask(rng, "view", rng.choice(self._recent)["id"])
+
+    def _draw(self, rng: random.Random) -> dict[str, Any]:
+        mix = self._mix
+        self._count += 1
+        argument: dict[str, Any] = {"n": self._count, "nap_s": round(rng.choice((0, 0, 0.01, 0.1, 0.4)), 3)}
+        job: dict[str, Any] = {"id": new_job_id(), "name": "work", "argument": argument, "timeout": 60.0}
+        job["retry"] = {"base_s": 0.1, "factor": 2.0, "max_s": 1.0}
+        if rng.random() < mix.poison:
+            return job | {"name": "poison"}
+        if rng.random() < mix.narrow:
+            job["name"] = "narrow"
+            argument["nap_s"] = min(argument["nap_s"], 0.1)
+        elif rng.random() < mix.long:
+            argument["nap_s"] = round(rng.uniform(*mix.long_s), 3)
+        if rng.random() < mix.failing:
+            argument["fails"] = rng.choice((1, 1, 2, 9))
+            job["max_retry"] = rng.choice((0, 1, 2, 3))
+        if rng.random() < mix.delayed:
+            job["delay"] = round(rng.uniform(0.2, 3.0), 3)
+        if rng.random() < mix.kept:
+            job["keep_result"] = True
+        if rng.random() < 0.2:
+            job["priority"] = rng.randint(-5, 5)
+        return job
+
+    def _follow_up(self, rng: random.Random, job: dict[str, Any], end_s: float) -> None:
+        mix, after_s = self._mix, rng.uniform(0.05, 2.0)
+        if rng.random() < mix.repeated:
+            self._aside(self._push(rng, job, end_s), after_s)
+        if rng.random() < mix.contradicted:
+            other = job | {"argument": {**job["argument"], "n": -job["argument"]["n"]}}
+            self._aside(self._push(rng, other, end_s), after_s)
+        if rng.random() < mix.canceled:
+            self._aside(self._ask(rng, "cancel", job["id"]), rng.uniform(0, 1.0))
+        elif job.get("keep_result"):
+            self._aside(self._await_result(rng, job["id"], end_s), 0.0)
+        elif rng.random() < mix.deleted:
+            self._aside(self._ask(rng, "delete", job["id"]), after_s)
+        elif rng.random() < mix.retried:
+            self._aside(self._ask(rng, "retry", job["id"]), after_s + 1.0)
+
+    def _aside(self, work: Any, after_s: float) -> None:
+        async def later() -> None:
+            await asyncio.sleep(after_s)
+            await work
+
+        task = asyncio.create_task(later())
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
+
+    # --- calls
+
+    async def _push(self, rng: random.Random, job: dict[str, Any], end_s: float) -> bool:
+        """Whether it is in. Repeats while the outcome is unknown, or was refused for a while only."""
+        while True:
+            call = await self._call(rng, "push", job["id"], "POST", "/api/jobs", job)
+            if call.outcome == "done":
+                self.unsettled.pop(job["id"], None)
+                return True
+            if call.outcome == "unknown":
+                self.unsettled.setdefault(job["id"], job)
+            elif call.status not in (429, 503):
+                return False
+            if time.monotonic() > end_s:
+                return False
+            await asyncio.sleep(rng.uniform(*REPEAT_S))
+
+    async def _ask(self, rng: random.Random, kind: str, job_id: str) -> Call:
+        method, path = {
+            "view": ("GET", f"/api/jobs/{job_id}"),
+            "cancel": ("POST", f"/api/jobs/{job_id}/cancel"),
+            "retry": ("POST", f"/api/jobs/{job_id}/retry"),
+            "delete": ("DELETE", f"/api/jobs/{job_id}"),
+        }[kind]
+        return await self._call(rng, kind, job_id, method, path)
+
+    async def _await_result(self, rng: random.Random, job_id: str, end_s: float) -> None:
+        while time.monotonic() < end_s:
+            call = await self._call(rng, "result", job_id, "GET", f"/api/jobs/{job_id}/result?wait=2")
+            if call.outcome == "done" and not call.state:
+                return
+            if call.outcome != "done":
+                await asyncio.sleep(rng.uniform(*REPEAT_S))
+
+    async def _call(
+        self,
+        rng: random.Random,
+        kind: str,
+        job_id: str,
+        method: str,
+        path: str,
+        job: dict[str, Any] | None = None,
+    ) -> Call:
+        assert self._session
+        body = None if job is None else msgpack.packb(job)
+        headers = {"Content-Type": "application/msgpack", "Accept": "application/msgpack"}
+        invoked_s = time.monotonic()
+        status, answer = 0, None
+        try:
+            async with self._session.request(
+                method, rng.choice(self._urls) + path, data=body, headers=headers
+            ) as response:
+                raw = await response.read()
+                answer = msgpack.unpackb(raw, timestamp=3) if raw else None
+                status = response.status
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+            status = 0
+        said = answer if isinstance(answer, dict) else {}
+        attempts = said.get("attempts") or []
+        call = Call(
+            kind,
+            job_id,
+            invoked_s,
+            time.monotonic(),
+            _outcome(status, said),
+            status,
+            job,
+            said.get("id", "") if kind == "push" else "",
+            said.get("state", ""),
+            said if kind == "result" and status == 200 else None,
+            was_running=kind == "cancel" and any(a.get("outcome") == "canceled" for a in attempts),
+        )
+        self.calls.append(call)
+        return call
+
+
+def _session() -> aiohttp.ClientSession:
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0),
+        timeout=aiohttp.ClientTimeout(total=CALL_TIMEOUT_S),
+        trust_env=False,
+    )
+    # aiohttp repeats a DELETE whose answer was lost by itself, and the caller sees the 404 of the repeat: what had
+    # been done would pass for refused. Every repeat here is to be in the history.
+    session._retry_connection = False
+    return session
+
+
+def _outcome(status: int, answer: dict[str, Any]) -> Outcome:
+    if 200 <= status < 300:
+        return "done"
+    if status == 0 or answer.get("code") == "outcome_unknown" or (status >= 500 and status != 503):
+        return "unknown"
+    # A bare 503 is a promise as well: nothing has happened.
+    return "refused"

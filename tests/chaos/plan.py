@@ -1,0 +1,135 @@
+"""What goes wrong, and when: drawn whole from a seed before the run begins, so that the seed replays it."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tests.chaos.proxy import Weather
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How large the system is, and its times, in seconds."""
+
+    masters: int = 3
+    workers: int = 6
+    lease_s: float = 3.0
+    leader_ttl_s: float = 2.0
+    # Mean time between the beginnings of faults; at most `at_once` of them hold at a time.
+    every_s: float = 2.5
+    at_once: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """At `at_s` from the beginning of the load, for `for_s`. `target` as in history.Fault, with `leader` for the
+    master that leads at that moment. `weather` for faults of links."""
+
+    at_s: float
+    for_s: float
+    kind: str
+    target: str
+    weather: Weather | None = None
+
+
+# (weight, kind, what it hits, shortest and longest duration in seconds)
+def _processes(scale: Scale) -> list[tuple[float, str, str, float, float]]:
+    ttl_s, lease_s = scale.leader_ttl_s, scale.lease_s
+    return [
+        (3, "kill", "leader", 0.1, 3.0),
+        (1, "kill", "master", 0.1, 4.0),
+        (3, "stop", "leader", 0.5 * ttl_s, 3 * ttl_s),
+        (1, "stop", "master", 0.5 * ttl_s, 2 * ttl_s),
+        (4, "kill", "worker", 0.1, 3.0),
+        (2, "stop", "worker", 0.1 * lease_s, 0.4 * lease_s),
+        (3, "stop", "worker", 1.2 * lease_s, 2.5 * lease_s),
+        (2, "kill", "store", 0.1, 2.0),
+        (1, "stop", "store", 0.3, 1.0),
+        (1, "stop", "store", 1.5, 1.2 * lease_s),
+    ]
+
+
+_LINKS: list[tuple[float, str, Weather, tuple[str, ...], float, float]] = [
+    (3, "reset", Weather(), ("worker>masters", "masters>worker", "pushers>masters", "leader>store"), 0.0, 0.0),
+    (2, "drop answers", Weather(drop_answers=0.3), ("worker>masters", "masters>worker", "pushers>masters"), 2, 6),
+    (1, "drop answers", Weather(drop_answers=0.02), ("leader>store", "master>store"), 2, 5),
+    (1, "drop requests", Weather(drop_requests=0.3), ("worker>masters", "masters>worker", "pushers>masters"), 2, 5),
+    (1, "cut requests", Weather(cut_requests=0.3), ("worker>masters", "masters>worker", "pushers>masters"), 2, 5),
+    (1, "cut answers", Weather(cut_answers=0.3), ("worker>masters", "masters>worker", "pushers>masters"), 2, 5),
+    (2, "delay answers", Weather(delay_answers=0.5, delay_s=1.5), ("worker>masters", "masters>worker", "pushers>masters"), 2, 6),
+    (1, "delay requests", Weather(delay_requests=0.5, delay_s=1.5), ("worker>masters", "masters>worker", "pushers>masters"), 2, 6),
+    (1, "delay answers", Weather(delay_answers=0.3, delay_s=0.15), ("leader>store", "master>store"), 2, 5),
+    (2, "double", Weather(double=0.5), ("worker>masters", "masters>worker", "pushers>masters"), 2, 6),
+    (2, "copy later", Weather(copy_later=0.5, delay_s=2.0), ("worker>masters", "masters>worker", "pushers>masters"), 2, 6),
+    (2, "hold answers", Weather(holds_answers=True), ("worker>masters", "masters>worker"), 1, 6),
+    (2, "hold requests", Weather(holds_requests=True), ("worker>masters", "masters>worker"), 1, 6),
+    (2, "cut off", Weather(holds_requests=True, holds_answers=True), ("worker>masters", "leader>store", "master>store"), 1, 6),
+]  # fmt: skip
+
+
+def make_plan(seed: int, scale: Scale, duration_s: float) -> list[Planned]:
+    """In the order of beginning. Nothing begins in the first second, or so late that it would not end before the load
+    does."""
+    return list(_draw(random.Random(seed), scale, duration_s))
+
+
+def opening(scale: Scale, duration_s: float) -> list[Planned]:
+    """For short runs: one of each main kind, spread over the time whatever the seed says."""
+    weather = {kind: weather for _, kind, weather, _, _, _ in _LINKS}
+    wanted: list[tuple[str, str, float]] = [
+        ("kill", "worker-1", 0.5),
+        ("kill", "leader", 0.5),
+        ("double", "masters>worker-2", 2.0),
+        ("drop answers", f"worker-{scale.workers}>masters", 2.0),
+        ("stop", "worker-2", 1.5 * scale.lease_s),
+        ("kill", "store", 0.3),
+        ("stop", "leader", 1.5 * scale.leader_ttl_s),
+        ("reset", "pushers>masters", 0.0),
+    ]
+    step_s = (duration_s - 1.5 - 1.5 * scale.lease_s) / len(wanted)
+    return [
+        Planned(1.0 + n * step_s, for_s, kind, target, weather.get(kind))
+        for n, (kind, target, for_s) in enumerate(wanted)
+    ]
+
+
+def drill(kind: str, target: str, *, times: int, every_s: float, for_s: float) -> list[Planned]:
+    """The same fault again and again, with time to recover in between."""
+    weather = {kind: weather for _, kind, weather, _, _, _ in _LINKS}.get(kind)
+    return [Planned(1.0 + n * every_s, for_s, kind, target, weather) for n in range(times)]
+
+
+def _draw(rng: random.Random, scale: Scale, duration_s: float) -> Iterator[Planned]:
+    processes, at_s = _processes(scale), 1.0
+    busy: dict[str, float] = {}
+    while True:
+        at_s += rng.expovariate(1 / scale.every_s)
+        busy = {target: until_s for target, until_s in busy.items() if until_s > at_s}
+        if at_s >= duration_s - 1:
+            return
+        if len(busy) >= scale.at_once:
+            continue
+        if rng.random() < 0.5:
+            _, kind, hit, least, most = rng.choices(processes, [row[0] for row in processes])[0]
+            weather = None
+        else:
+            _, kind, given, hits, least, most = rng.choices(_LINKS, [row[0] for row in _LINKS])[0]
+            weather, hit = replace(given), rng.choice(hits)
+        target = _target(rng, hit, scale)
+        for_s = rng.uniform(least, most)
+        # One fault at a time for each part; a store that is away is a fault for all.
+        if _parts(target) & {part for other in busy for part in _parts(other)} or at_s + for_s > duration_s:
+            continue
+        busy[target] = at_s + for_s + 0.5
+        yield Planned(round(at_s, 3), round(for_s, 3), kind, target, weather)
+
+
+def _target(rng: random.Random, hit: str, scale: Scale) -> str:
+    most = {"worker": scale.workers, "master": scale.masters}
+    return ">".join(
+        f"{part}-{rng.randint(1, most[part])}" if part in most else part for part in hit.split(">")
+    )
+
+
+def _parts(target: str) -> set[str]:
+    return {part for part in target.split(">") if part not in ("masters", "pushers")} or {target}

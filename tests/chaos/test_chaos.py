@@ -1,0 +1,28 @@
+"""The short form of `make chaos`: real processes, one of each main kind of fault, every promise checked."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.load import Mix
+from tests.chaos.plan import Scale, opening
+from tests.chaos.run import Order, run, table
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+
+LOAD_S = 15.0
+SCALE = Scale(masters=2, workers=3, lease_s=2.0, leader_ttl_s=1.5)
+MIX = Mix(rate_per_s=25.0, clients=3, long_s=(2.5, 5.0), poison=0.0)
+
+
+@pytest.mark.req("M1", "M3", "M6", "D1", "D2", "D5")
+async def test_every_promise_holds_while_each_part_dies_stands_still_and_is_cut_off(tmp_path: Path) -> None:
+    order = Order(seed=1, duration_s=LOAD_S, plan=opening(SCALE, LOAD_S), scale=SCALE, mix=MIX, drain_s=60.0)
+    _, report = await run(order, tmp_path)
+    figures = report.figures
+    assert [str(violation) for violation in report.violations] == [], table(figures)
+    # It was a run worth the name: faults bit, work went on, and some of it had to be done again.
+    assert figures["faults_bitten"] >= len(order.plan) - 2, table(figures)
+    assert figures["jobs_accepted"] > 100
+    assert figures["states"]["succeeded"] > 100
+    assert figures["epochs"] >= 2

@@ -1,0 +1,43 @@
+"""A seed is a plan: the same one each time, which asks for what can be done."""
+
+from itertools import pairwise
+
+import pytest
+
+from tests.chaos.plan import Scale, make_plan, opening
+
+SCALE = Scale(masters=3, workers=6)
+
+
+def test_a_seed_replays_the_plan() -> None:
+    assert make_plan(7, SCALE, 600) == make_plan(7, SCALE, 600)
+    assert make_plan(7, SCALE, 600) != make_plan(8, SCALE, 600)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_plan_keeps_within_its_time_and_hits_each_part_once_at_a_time(seed: int) -> None:
+    plan = make_plan(seed, SCALE, 1800)
+    assert len(plan) > 200
+    assert all(p.at_s >= 1 and p.at_s + p.for_s <= 1800 for p in plan)
+    assert [p.at_s for p in plan] == sorted(p.at_s for p in plan)
+    for target in {p.target for p in plan}:
+        ours = [p for p in plan if p.target == target]
+        assert all(a.at_s + a.for_s < b.at_s for a, b in pairwise(ours))
+    for p in plan:
+        assert sum(q.at_s <= p.at_s < q.at_s + q.for_s for q in plan) <= SCALE.at_once + 1
+
+
+def test_every_kind_of_fault_comes_up() -> None:
+    plan = make_plan(1, SCALE, 3600)
+    kinds = {p.kind for p in plan}
+    assert kinds == {
+        "kill", "stop", "reset", "drop answers", "drop requests", "cut requests", "cut answers", "delay answers",
+        "delay requests", "double", "copy later", "hold answers", "hold requests", "cut off",
+    }  # fmt: skip
+    assert {"leader", "store", "leader>store", "pushers>masters"} <= {p.target for p in plan}
+
+
+def test_the_short_form_has_one_of_each_main_kind() -> None:
+    plan = opening(SCALE, 20)
+    assert {p.kind for p in plan} == {"kill", "stop", "double", "drop answers", "reset"}
+    assert all(p.at_s + p.for_s <= 20 for p in plan)
