@@ -16,14 +16,17 @@ from jqmaster.clock import Clock, SystemClock
 from jqmaster.config import Settings
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import ExpiryRules
+from jqmaster.domain.silence import CrowdRules
 from jqmaster.egress import EgressGuard
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.errors import JqmasterError, StoreUnfitError
 from jqmaster.lifecycle import Component, running
+from jqmaster.runtime.attendance import Attendance
 from jqmaster.runtime.dispatcher import Dispatcher
 from jqmaster.runtime.fleet import Fleet
+from jqmaster.runtime.grace import Grace
 from jqmaster.runtime.leader import Leader
-from jqmaster.runtime.orders import CancelOrders
+from jqmaster.runtime.orders import CancelOrders, WorkerOrders
 from jqmaster.runtime.promoter import Promoter
 from jqmaster.runtime.reaper import Reaper
 from jqmaster.runtime.rule_keeper import RuleKeeper
@@ -135,7 +138,13 @@ class Master:
                 deadline_extra_ms=settings.offer_ms + round(settings.timeout_grace_s * 1000),
                 reach=lambda: self._fleet.reach() if self.leader.leadership else None,
             ),
-            workers=WorkerService(self._workers, self._jobs, self._rules, self._worker_client),
+            workers=WorkerService(
+                self._workers,
+                self._jobs,
+                self._rules,
+                self._worker_client,
+                tell=WorkerOrders(self._workers, self._leadership, self._worker_client),
+            ),
             constraints=ConstraintService(
                 self._rule_store, self._rules, UsageStore(shard, self._jobs), clock, self._store_time_ms
             ),
@@ -188,22 +197,40 @@ class Master:
             leadership, self._jobs, clock, on_ready=lambda: dispatcher.wake("ready"), on_stale=stale
         )
         stale_ms = round(s.worker_stale_s * 1000)
+        grace = Grace(
+            clock,
+            grace_s=max(s.lease_ms / 1000, s.worker_stale_s, s.leader_ttl_s) + GRACE_EXTRA_S,
+            trust_s=s.leader_ttl_s,
+            crowd=CrowdRules(stale_ms, s.crowd_share, s.crowd_least),
+        )
         reaper = Reaper(
             leadership,
             self._jobs,
-            clock,
+            self._workers,
+            grace,
             rules=ExpiryRules(stale_ms, s.max_losses),
             timeout_grace_ms=round(s.timeout_grace_s * 1000),
             offer_ms=s.offer_ms,
-            grace_s=max(s.lease_ms / 1000, s.leader_ttl_s) + GRACE_EXTRA_S,
             on_ready=lambda: dispatcher.wake("ready"),
+            on_stale=stale,
+        )
+        attendance = Attendance(
+            leadership,
+            self._workers,
+            self._worker_client,
+            clock,
+            grace,
+            stale_ms=stale_ms,
+            forget_ms=round(s.worker_forget_s * 1000),
+            ping_timeout_s=s.ping_timeout_s,
+            max_missed=s.max_missed_pings,
+            on_detached=lambda: dispatcher.wake("workers"),
             on_stale=stale,
         )
         over = (round(s.retention_succeeded_s * 1000), s.retention_succeeded_max)
         sweeper = Sweeper(
             leadership,
             self._jobs,
-            self._workers,
             clock,
             retention={
                 JobState.SUCCEEDED: over,
@@ -211,7 +238,6 @@ class Master:
                 JobState.SKIPPED: over,
                 JobState.FAILED: (round(s.retention_failed_s * 1000), s.retention_failed_max),
             },
-            forget_worker_ms=round(s.worker_forget_s * 1000),
             on_stale=stale,
         )
         # The wake-up comes last and so goes first: a new leader elsewhere hears of what is written here at once.
@@ -220,6 +246,7 @@ class Master:
             self._keeper,
             self._promoter,
             reaper,
+            attendance,
             sweeper,
             _LocalWake(self._shard, self._wake),
         ]

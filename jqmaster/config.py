@@ -111,6 +111,23 @@ class Settings(BaseSettings):
     worker_stale_s: float = Field(
         5.0, ge=0.1, le=600, description="A worker silent for longer gets no new jobs."
     )
+    ping_timeout_s: float = Field(
+        0.5, gt=0, le=10, description="Longest wait for the answer to a ping; only silent workers are pinged."
+    )
+    max_missed_pings: int = Field(
+        3,
+        ge=1,
+        le=100,
+        description="A silent worker that misses so many pings in a row, one a second, is detached.",
+    )
+    crowd_share: float = Field(
+        0.3,
+        ge=0,
+        le=1,
+        description="When more than this share of the fresh workers falls silent within `worker_stale_s`, nothing is "
+        "reclaimed or detached for a grace time.",
+    )
+    crowd_least: int = Field(3, ge=1, description="Fewer silent workers than this are never a crowd.")
     worker_forget_s: float = Field(
         300.0, ge=1, description="A worker silent for longer and without jobs is forgotten."
     )

@@ -215,6 +215,20 @@ def worker_document() -> dict[str, Any]:
         },
     )
     spec.path(
+        "/resume",
+        operations={
+            "post": _worker_operation("resume", "Take jobs again", w.ResumeOrder, {**order, **stale})
+        },
+    )
+    spec.path(
+        "/detach",
+        operations={
+            "post": _worker_operation(
+                "detach", "Send a heartbeat now: it will be told", w.DetachOrder, {**order, **stale}
+            )
+        },
+    )
+    spec.path(
         "/ping",
         operations={
             "get": _worker_operation(

@@ -58,6 +58,10 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
 }
 
 
+# The one entry of a history that ends no attempt: its worker was thought lost, came back, and went on.
+CONTINUED: Final = "continued"
+
+
 class Cause(IntEnum):
     """Why a job ended as it did. Stored as one byte, shown by its lower-case name."""
 

@@ -11,6 +11,8 @@ from jqmaster.errors import InvalidError
 from jqmaster.store import codec
 from jqmaster.store.shard import Shard
 
+# The oldest go first.
+MAX_AUDIT_ENTRIES: Final = 100_000
 # A target that seldom changes is looked for among so many entries for one page; the cursor then goes on from there.
 MAX_LOOKED_AT: Final = 2_000
 ENTRIES_PER_READ: Final = 200

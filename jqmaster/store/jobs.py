@@ -13,6 +13,7 @@ from jqmaster.domain.constraint import NO_RULES, Ruleset
 from jqmaster.domain.ids import TOKEN_BYTES, new_tokens
 from jqmaster.domain.job import Attempt, Job, JobSpec, JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.domain.worker import DetachedBy
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.client import Call
@@ -107,12 +108,13 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredLease:
-    """`job` is None where its record cannot be read: see `JobStore.set_aside`."""
+    """`job` is None where its record cannot be read: see `JobStore.set_aside`. `detached_by` as in `Worker`."""
 
     job: Job | None
     job_id: str
     worker_seen_ms: int
     worker_as_of_ms: int
+    detached_by: DetachedBy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,10 +337,14 @@ class JobStore:
             (self._shard.now_arg, MAX_PER_CALL, k.job_prefix, k.worker_prefix),
         )
         found = []
-        for n in range(0, len(flat), 4):
-            job_id, head, seen_ms, as_of_ms = flat[n : n + 4]
+        for n in range(0, len(flat), 5):
+            job_id, head, seen_ms, as_of_ms, detached_by = flat[n : n + 5]
             text = job_id.decode()
-            found.append(ExpiredLease(await self.job_or_none(text, head), text, seen_ms, as_of_ms))
+            found.append(
+                ExpiredLease(
+                    await self.job_or_none(text, head), text, seen_ms, as_of_ms, detached_by.decode() or None
+                )
+            )
         return now_ms, found, next_ms
 
     async def set_aside(self, epoch: str, job_ids: Sequence[str]) -> int | None:

@@ -18,6 +18,7 @@ from jqmaster.domain.lane import lane_of_name
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store import codec
+from jqmaster.store.audit import MAX_AUDIT_ENTRIES
 from jqmaster.store.jobs import GATES_PER_CALL, HEAD_READ, MAX_PER_CALL
 from jqmaster.store.placement import LaneTable, StoredLane, lane_of_job
 from jqmaster.store.scripts import Arg
@@ -26,7 +27,6 @@ from jqmaster.store.shard import Shard
 logger = logging.getLogger(__name__)
 
 ETAG_LENGTH: Final = 16
-MAX_AUDIT_ENTRIES: Final = 100_000
 MAX_CONSTRAINTS: Final = 1000
 # Arguments may be large: so many whole records are read at once.
 RECORDS_PER_READ: Final = 100
