@@ -101,6 +101,7 @@ class Master:
         self._dispatcher: Dispatcher | None = None
         self._promoter: Promoter | None = None
         self._keeper: RuleKeeper | None = None
+        self._grace: Grace | None = None
         self._leadership = LeadershipStore(shard)
         self.leader = Leader(
             self._leadership,
@@ -197,7 +198,7 @@ class Master:
             leadership, self._jobs, clock, on_ready=lambda: dispatcher.wake("ready"), on_stale=stale
         )
         stale_ms = round(s.worker_stale_s * 1000)
-        grace = Grace(
+        self._grace = grace = Grace(
             clock,
             grace_s=max(s.lease_ms / 1000, s.worker_stale_s, s.leader_ttl_s) + GRACE_EXTRA_S,
             trust_s=s.leader_ttl_s,

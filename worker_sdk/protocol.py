@@ -237,6 +237,12 @@ class DeferredItem(TypedDict):
     hold: NotRequired[HoldRequest | None]
 
 
+class DetachOrder(TypedDict):
+    """The worker was cut off: a heartbeat now will say so."""
+
+    epoch: NotRequired[int | None]
+
+
 class Dispatch(TypedDict):
     """One job that is offered to a worker."""
 
@@ -796,6 +802,12 @@ class ResultsRequest(TypedDict):
     """Repeat it until it is answered; everything that is answered is done with."""
 
     results: list[ResultItem]
+
+
+class ResumeOrder(TypedDict):
+    """Take jobs again."""
+
+    epoch: NotRequired[int | None]
 
 
 class RetryRequest(TypedDict):

@@ -162,6 +162,8 @@ def worker_document() -> dict[str, Any]:
             w.ChallengeAnswer,
             w.WorkerStatus,
             w.DrainOrder,
+            w.ResumeOrder,
+            w.DetachOrder,
         ],
     )
     spec.components.security_scheme(
