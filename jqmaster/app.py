@@ -75,6 +75,7 @@ class Master:
         clock: Clock,
         *,
         embedded: EmbeddedValkey | None = None,
+        own_tokens: Sequence[str] = (),
     ) -> None:
         self.settings = settings
         self.id = str(uuid.uuid4())
@@ -156,7 +157,9 @@ class Master:
             store_time_ms=self._store_time_ms,
             contract=master_document,
         )
-        self.server = MasterServer(build_app(services, AccessPolicy.from_settings(settings)), settings)
+        self.server = MasterServer(
+            build_app(services, AccessPolicy.from_settings(settings, own_tokens)), settings
+        )
 
     def components(self) -> list[Component]:
         """In the order of need: the server comes last, so that nobody is answered before all can work, and stops
@@ -322,8 +325,10 @@ def _store_endpoint(url: str) -> list[tuple[str, int]]:
 
 
 @contextlib.asynccontextmanager
-async def running_master(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Master]:
-    """A master that serves, with its own Valkey where no store is named.
+async def running_master(
+    settings: Settings, clock: Clock | None = None, *, own_tokens: Sequence[str] = ()
+) -> AsyncIterator[Master]:
+    """A master that serves, with its own Valkey where no store is named. `own_tokens`: see `AccessPolicy.from_settings`.
 
     Raises StoreUnfitError, DataDirInUseError, StoreUnavailableError, DamagedError; ValueError for faulty tokens.
     """
@@ -344,7 +349,9 @@ async def running_master(settings: Settings, clock: Clock | None = None) -> Asyn
         stack.push_async_callback(client.close)
         require(await probe(client.redis, settings), settings)
         mark = await generation.mark(Shard(client, Keys(settings.shard)), uuid.uuid4().hex)
-        master = Master(settings, client, url, mark, clock or SystemClock(), embedded=embedded)
+        master = Master(
+            settings, client, url, mark, clock or SystemClock(), embedded=embedded, own_tokens=own_tokens
+        )
         await stack.enter_async_context(running(master.components()))
         # Known only now: the system may have chosen the port.
         master.guard.forbid(settings.host, master.server.port)
@@ -352,13 +359,17 @@ async def running_master(settings: Settings, clock: Clock | None = None) -> Asyn
 
 
 async def serve(
-    settings: Settings, *, stop: asyncio.Event, ready: Callable[[str], None] | None = None
+    settings: Settings,
+    *,
+    stop: asyncio.Event,
+    ready: Callable[[str], None] | None = None,
+    own_tokens: Sequence[str] = (),
 ) -> None:
-    """Serves until `stop` is set; `ready` gets the address. Raises as `running_master`, and StoreUnfitError when the
+    """Serves until `stop` is set; `ready` gets the address, `own_tokens` are for this process. Raises as `running_master`, and StoreUnfitError when the
     master had to end by itself."""
 
     async def until_failure() -> None:
-        async with running_master(settings) as master:
+        async with running_master(settings, own_tokens=own_tokens) as master:
             if ready:
                 ready(master.server.url)
             await master.failed.wait()
