@@ -21,6 +21,7 @@ from jqmaster.egress import EgressGuard
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.errors import JqmasterError, StoreUnfitError
 from jqmaster.lifecycle import Component, running
+from jqmaster.runtime.alone import AloneRuns
 from jqmaster.runtime.attendance import Attendance
 from jqmaster.runtime.dispatcher import Dispatcher
 from jqmaster.runtime.fleet import Fleet
@@ -212,10 +213,19 @@ class Master:
             self._jobs,
             self._workers,
             grace,
-            rules=ExpiryRules(stale_ms, s.max_losses),
+            rules=ExpiryRules(stale_ms, s.max_losses, round(s.alone_wait_s * 1000)),
             timeout_grace_ms=round(s.timeout_grace_s * 1000),
             offer_ms=s.offer_ms,
             on_ready=lambda: dispatcher.wake("ready"),
+            on_stale=stale,
+        )
+        alone = AloneRuns(
+            leadership,
+            self._jobs,
+            self._rules,
+            self._fleet,
+            clock,
+            give=dispatcher.give,
             on_stale=stale,
         )
         attendance = Attendance(
@@ -249,6 +259,7 @@ class Master:
             self._dispatcher,
             self._keeper,
             self._promoter,
+            alone,
             reaper,
             attendance,
             sweeper,

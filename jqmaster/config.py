@@ -141,6 +141,13 @@ class Settings(BaseSettings):
     max_losses: int = Field(
         3, ge=1, le=100, description="The n-th lost worker under one job ends it (cause `lost`)."
     )
+    alone_wait_s: float = Field(
+        60.0,
+        ge=0,
+        le=86_400,
+        description="Before its last try a job that workers were lost under waits up to this long for a worker to itself; "
+        "then it runs beside others.",
+    )
     leader_ttl_s: float = Field(
         5.0, ge=0.5, le=60, description="Life of the leader's lock; renewed three times as often."
     )

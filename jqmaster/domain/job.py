@@ -27,6 +27,7 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
     (JobState.SCHEDULED, "promote"): frozenset({JobState.READY}),
     (JobState.RETRYING, "promote"): frozenset({JobState.READY}),
     (JobState.READY, "claim"): frozenset({JobState.RUNNING}),
+    (JobState.RETRYING, "claim_alone"): frozenset({JobState.RUNNING}),
     (JobState.RUNNING, "return_offers"): frozenset({JobState.READY}),
     (JobState.RUNNING, "settle"): frozenset(
         {

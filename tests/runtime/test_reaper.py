@@ -13,6 +13,7 @@ from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.grace import Grace
 from jqmaster.runtime.reaper import Reaper
 from jqmaster.store.audit import encode_entry
+from jqmaster.store.jobs import Claim
 from jqmaster.store.leadership import Leadership
 from tests.support.clock import ManualClock
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
@@ -37,7 +38,7 @@ class Reaping:
             world.jobs,
             world.workers,
             self.grace,
-            rules=ExpiryRules(stale_ms=5000, max_losses=3),
+            rules=ExpiryRules(stale_ms=5000, max_losses=3, alone_wait_ms=60_000),
             timeout_grace_ms=GRACE_MS,
             offer_ms=OFFER_MS,
             on_ready=lambda: None,
@@ -137,12 +138,18 @@ async def test_the_third_loss_ends_the_job(reaping: Reaping) -> None:
     job_id = await world.enqueue(max_retry=50, keep_result=True)
     for losses in (1, 2, 3):
         worker = await world.worker()
-        (job,) = await world.claim(worker)
+        if losses < 3:
+            (job,) = await world.claim(worker)
+        else:
+            claim = await world.jobs.claim_alone(world.epoch, worker, job_id)
+            assert isinstance(claim, Claim)
+            (job,) = claim.jobs
         await reaping.beat(worker, (job_id, job.token))
         await reaping.clock.pass_s(LEASE_MS / 1000 + 1)
         found = await world.get(job_id)
         assert found.losses == losses
-        assert found.state == (JobState.FAILED if losses == 3 else JobState.READY)
+        # Before its last try it waits for a worker to itself.
+        assert found.state == (JobState.READY, JobState.RETRYING, JobState.FAILED)[losses - 1]
     assert (found.cause, found.failures) == (Cause.LOST, 0)
     assert [a.outcome for a in await world.jobs.history(job_id)] == ["lost"] * 3
     assert isinstance(await world.jobs.fetch_result(job_id, watch=False), bytes)
