@@ -184,11 +184,18 @@ class Executor:
             process.close()
 
     def _isolated_ended(self, run: JobRun, fields: Any, exc: BaseException | None) -> None:
-        if exc is None and run.stopping is None:
-            self._settle(run, fields)
-        elif isinstance(exc, ProcessDiedError) and run.stopping is None:
-            self._settle(run, outcomes.failure(str(exc), should_retry=True))
-        self._ended(run, None, exc)
+        if run.stopping is not None or (exc is not None and not isinstance(exc, ProcessDiedError)):
+            self._ended(run, None, exc)
+            return
+        if exc is not None:
+            fields = outcomes.failure(str(exc), should_retry=True)
+        # What ended there with an exception says how to log it; all else that failed is an error.
+        level = fields.pop("log_level", logging.ERROR)
+        self._settle(run, fields)
+        self._ended(run, None, None)
+        if fields["type"] == "failure" and level:
+            error = fields["error"]
+            _log_failure(run, level, text=error["traceback"] if error else fields["message"])
 
     def _ended(self, run: JobRun, value: Any, exc: BaseException | None) -> None:
         """The handler runs no more."""
@@ -207,7 +214,10 @@ class Executor:
         elif exc is None:
             self._settle(run, outcomes.success(value))
         else:
-            self._settle(run, self._of_exception(run, exc))
+            fields = self._of_exception(run, exc)
+            self._settle(run, fields)
+            if level := outcomes.log_level(run.handler, exc, fields):
+                _log_failure(run, level, exc)
 
     @staticmethod
     def _of_exception(run: JobRun, exc: BaseException) -> outcomes.Fields:
@@ -367,3 +377,16 @@ class Executor:
         if self._watch is not None:
             self._watch.cancel()
         self._threads.close()
+
+
+def _log_failure(run: JobRun, level: int, exc: BaseException | None = None, *, text: str = "") -> None:
+    logger.log(
+        level,
+        "%s (job %s, attempt %d) failed%s",
+        run.name,
+        run.job_id,
+        run.attempt,
+        f": {text}" if text else "",
+        exc_info=exc,
+        extra={"job_id": run.job_id, "job_name": run.name, "attempt": run.attempt},
+    )

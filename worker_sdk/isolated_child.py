@@ -58,7 +58,9 @@ def _run(job: dict[str, Any]) -> outcomes.Fields:
             return outcomes.success(asyncio.run(call_async(handler, job["argument"], ctx)))
         return outcomes.success(handler.call(job["argument"], ctx))
     except BaseException as exc:
-        return outcomes.of_exception(handler, exc, ctx.attempt)
+        fields = outcomes.of_exception(handler, exc, ctx.attempt)
+        # The worker writes the log: here nobody has set one up.
+        return {**fields, "log_level": outcomes.log_level(handler, exc, fields)}
 
 
 def _find(job: dict[str, Any]) -> Handler:

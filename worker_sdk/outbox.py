@@ -5,6 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgpack
@@ -90,7 +91,7 @@ class Outbox:
     def _encode(self, job_id: str, token: str, fields: outcomes.Fields) -> bytes:
         now_ms = self._clock.estimate_ms(now_s())
         if self._finished_at[0] != now_ms:
-            self._finished_at = (now_ms, iso(now_ms))
+            self._finished_at = (now_ms, iso(datetime.fromtimestamp(now_ms / 1000, UTC)))
         return bytes(
             self._packer.pack(
                 {"job_id": job_id, "token": token, "finished_at": self._finished_at[1], **fields}

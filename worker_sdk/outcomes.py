@@ -1,5 +1,6 @@
 """How an attempt ended, as the master is told: plain maps, one function per ending."""
 
+import logging
 import traceback
 from typing import Any, Final
 
@@ -74,6 +75,16 @@ def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
                 retry_after_s=policy.wait_s(attempt),
             )
     return failure(message, should_retry=True, error=_describe(exc))
+
+
+def log_level(handler: Handler, exc: BaseException, fields: Fields) -> int:
+    """At which the worker's own log tells of `exc`, `fields` being what it meant; NOTSET: not at all."""
+    if isinstance(exc, Defer | Discard | Retry):
+        return logging.NOTSET
+    is_foreseen = isinstance(exc, handler.discard_on) or (
+        fields["should_retry"] and any(isinstance(exc, policy.exceptions) for policy in handler.retry_on)
+    )
+    return logging.WARNING if is_foreseen else logging.ERROR
 
 
 def clip(text: str, limit_bytes: int) -> str:

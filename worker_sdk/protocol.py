@@ -558,7 +558,8 @@ class KeyCount(TypedDict):
 class KeyUsageView(TypedDict):
     """One value of the key."""
 
-    # For people, of at most 128 characters.
+    # For people: text as it is unless it could be read as another value, else JSON; binary as 0x…; of at most
+    # 128 characters.
     value: str
     waiting: int
     running: int | None
@@ -902,8 +903,8 @@ class SuccessView(TypedDict):
 
 
 class UsageView(TypedDict):
-    """What the constraint does now. Null: nothing counts it, or in a list not summed up over the values
-    of the key."""
+    """What the constraint does now. Null: nothing counts it; or, in a list where constraints have more
+    than 1,000 values of keys together, not summed up, and `is_exact` is false."""
 
     # Unfinished jobs behind it that do not run, due or not.
     waiting: int | None

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Self, TypedDict, Unpack
 from urllib.parse import quote
@@ -16,7 +16,7 @@ from worker_sdk.blocking_client import BlockingClient
 from worker_sdk.errors import NotFinishedError, RefusedError, UnavailableError
 from worker_sdk.master_client import MasterClient
 from worker_sdk.masters import Answer, Masters, MasterUnreachableError, pause_s
-from worker_sdk.wire import encode
+from worker_sdk.wire import encode, iso
 
 JobMap = dict[str, Any]
 JobLike = Mapping[str, Any] | tuple[str, Any]
@@ -400,7 +400,7 @@ def _on_the_wire(value: Any) -> Any:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError("an instant needs a time zone: datetime.now(UTC), not datetime.now()")
-        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return iso(value)
     if isinstance(value, Mapping):
         return dict(value)
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -25,7 +25,6 @@ def decode(data: bytes) -> Any:
         raise DecodeError(str(exc)[:200]) from None
 
 
-def iso(unix_ms: int) -> str:
+def iso(instant: datetime) -> str:
     """`2026-11-21T04:30:00.123Z`."""
-    text = datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
+    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -9,7 +9,8 @@ from jqmaster.api.endpoint import Call, Reply, check
 from jqmaster.api.schemas import ConstraintRequest, PreviewRequest, Request, ValueRequest
 from jqmaster.api.wire import json_to_msgpack, read_map
 from jqmaster.errors import FieldError, InvalidError, TooLargeError, UnparsableError
-from jqmaster.service.constraints import AskedValue, Precondition, draft_of, limits_of
+from jqmaster.service.constraint_documents import draft_of, limits_of
+from jqmaster.service.constraints import AskedValue, Precondition
 
 # Every master keeps all constraints in memory, and every change reads them anew.
 MAX_CONSTRAINT_BYTES: Final = 256 * 1024

@@ -90,6 +90,8 @@ def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> In
         rule = error["msg"].removeprefix("Value error, ")
         if error["type"] == "union_tag_invalid":  # the one message that quotes the input in full
             rule = f"must be one of {error['ctx']['expected_tags']}"
+        elif error["type"] == "model_type":  # and the one that names the class
+            rule = "must be a map (in JSON: an object)"
         errors.append(FieldError((*prefix, *error["loc"]), rule))
     return InvalidError("the request is not valid", errors=errors)
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 from jqmaster.api import audit, constraints, health, jobs, schemas, why, why_schemas, workers
 from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Operation
-from jqmaster.service.constraints import PREVIEW_MAX_JOBS, PREVIEW_MAX_S
+from jqmaster.service.preview import PREVIEW_MAX_JOBS, PREVIEW_MAX_S
 from jqmaster.store.jobs import MAX_PER_CALL
 
 _STORE: Final = (503,)

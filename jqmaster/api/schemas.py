@@ -728,7 +728,8 @@ class OverrideView(Answer):
 
 
 class UsageView(Answer):
-    """What the constraint does now. Null: nothing counts it, or in a list not summed up over the values of the key."""
+    """What the constraint does now. Null: nothing counts it; or, in a list where constraints have more than 1,000 values
+    of keys together, not summed up, and `is_exact` is false."""
 
     waiting: int | None = Field(description="Unfinished jobs behind it that do not run, due or not.")
     running: int | None = Field(description="Jobs that have a slot; null without `concurrency`.")
@@ -784,7 +785,10 @@ class LimitsView(Answer):
 class KeyUsageView(Answer):
     """One value of the key."""
 
-    value: str = Field(description="For people, of at most 128 characters.")
+    value: str = Field(
+        description="For people: text as it is unless it could be read as another value, else JSON; binary as 0x…; of at "
+        "most 128 characters."
+    )
     waiting: int
     running: int | None
     starts_in_window: int | None

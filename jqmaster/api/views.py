@@ -7,15 +7,10 @@ from jqmaster.api.wire import RawMsgpack
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Attempt, Cause, Job
 from jqmaster.domain.worker import Worker
-from jqmaster.service.constraints import (
-    Detail,
-    KeyUsage,
-    Preview,
-    Usage,
-    describe,
-    describe_limits,
-)
+from jqmaster.service.constraint_documents import describe, describe_limits
+from jqmaster.service.constraints import Detail, KeyUsage, Usage
 from jqmaster.service.jobs import JobDetail
+from jqmaster.service.preview import Preview
 from jqmaster.store.audit import AuditEntry
 from jqmaster.store.rules import StoredConstraint
 

@@ -12,7 +12,7 @@ from jqmaster.domain.verdict import (
     Due,
     Expired,
     Finished,
-    GateUse,
+    GateCheck,
     Kind,
     Next,
     NoLeader,
@@ -129,7 +129,7 @@ def _closed(verdict: ByConstraint) -> dict[str, Any]:
     }
 
 
-def _use(constraint: Constraint, gate: GateUse) -> dict[str, Any]:
+def _use(constraint: Constraint, gate: GateCheck) -> dict[str, Any]:
     """`WhyConstraint`."""
     return {
         "name": constraint.name,
@@ -150,7 +150,7 @@ def _use(constraint: Constraint, gate: GateUse) -> dict[str, Any]:
     }
 
 
-def _key(constraint: Constraint, gate: GateUse) -> dict[str, Any]:
+def _key(constraint: Constraint, gate: GateCheck) -> dict[str, Any]:
     if constraint.key is None:
         return {"key": None, "key_value": None}
     return {"key": str(constraint.key), "key_value": gate.value}

@@ -1,25 +1,28 @@
-"""Commands about constraints and the audit log."""
+"""Commands about constraints."""
 
-import itertools
 import json
-import sys
-import tomllib
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
 from jqmaster.cli import exits, output
-from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, rule_line
+from jqmaster.cli.constraint_files import (
+    Step,
+    constraints_in,
+    differences,
+    document_of,
+    only_one,
+    spelled,
+    steps_to,
+)
+from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
 
-FIELDS = (
-    "enabled", "mode", "matcher", "key", "concurrency", "rate", "paused", "max_backlog", "fair", "overrides",
-)  # fmt: skip
-_PAGE = 200
 # Somebody else changed the constraint between reading and writing: more often than people do.
 _MAX_REPEATS = 5
+# What a matcher has, and a constraint has not.
+_MATCHER_KINDS = frozenset(("all", "any", "not", "field"))
 
 app = typer.Typer(help="Limits on sets of jobs, in force while they run.", no_args_is_help=True)
 
@@ -52,10 +55,12 @@ def list_constraints(
     output.show_table(
         ("NAME", "STATE", "KEY", "LIMITS", "WAITING", "RUNNING", "KEYS"),
         (
-            (c["name"], _state(c), c["key"], _limits_text(c), c["usage"]["waiting"], c["usage"]["running"], c["usage"]["keys"])
+            (c["name"], _state(c), c["key"], _limits_text(c), *_sums(c["usage"]), c["usage"]["keys"])
             for c in found
         ),
     )  # fmt: skip
+    if not all(c["usage"]["is_exact"] for c in found):
+        output.say("-: too many values to sum up in a list; see `jqmaster constraints show NAME`")
 
 
 @app.command()
@@ -147,7 +152,7 @@ def put(
     if file is not None:
         if body:
             exits.fail(exits.USAGE, "give FILE or options, not both")
-        body = _only_one(file)
+        body = only_one(file)
         if body.setdefault("name", name) != name:
             exits.fail(exits.USAGE, f"{file} is about {body['name']}, not {name}")
     elif "matcher" not in body:
@@ -200,7 +205,13 @@ def resume(
 
 @app.command()
 def preview(
-    file: FileArgument,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="TOML or JSON with a constraint or a matcher; - for JSON on standard input; or the JSON itself.",
+        ),
+    ],
     *,
     limit: Annotated[int, typer.Option(min=0, max=20, help="Most examples.")] = 10,
     master: MasterOption = DEFAULT_MASTER,
@@ -208,7 +219,9 @@ def preview(
     as_json: JsonOption = False,
 ) -> None:
     """Tell which waiting jobs a constraint would apply to, before there is one."""
-    wanted = _only_one(file)
+    wanted = _json_option("the matcher", what) if what.lstrip().startswith("{") else only_one(what)
+    if wanted.keys() & _MATCHER_KINDS:
+        wanted = {"matcher": wanted}
     body = {"matcher": wanted.get("matcher"), "key": wanted.get("key"), "limit": limit}
     with Master(master, token) as http:
         _, found = http.call("POST", "/api/constraints/preview", body=body)
@@ -237,10 +250,10 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show what `apply` would do; exit code 2 when that is not nothing."""
-    wanted = _wanted(file)
+    wanted = constraints_in(file)
     with Master(master, token) as http:
         present = _all(http)
-    steps = _steps(wanted, present, prune=prune)
+    steps = steps_to(wanted, present, prune=prune)
     _show_steps(steps, as_json)
     if (
         not prune
@@ -263,9 +276,9 @@ def apply(
     as_json: JsonOption = False,
 ) -> None:
     """Make the constraints those of FILE; a change that somebody else makes meanwhile stops it."""
-    wanted = _wanted(file)
+    wanted = constraints_in(file)
     with Master(master, token) as http:
-        steps = _steps(wanted, _all(http), prune=prune)
+        steps = steps_to(wanted, _all(http), prune=prune)
         for done, step in enumerate(steps):
             try:
                 _apply(http, step)
@@ -280,54 +293,10 @@ def apply(
         output.say("nothing to change")
 
 
-def audit(
-    *,
-    target: Annotated[str | None, typer.Option(help="Changes of this constraint only.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Most changes to print.")] = 50,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show who changed what, the newest first."""
-    with Master(master, token) as http:
-        entries = itertools.islice(_entries(http, target, limit), limit)
-        if as_json:
-            for entry in entries:
-                output.say_json(entry)
-            return
-        output.show_table(
-            ("AT", "WHO", "ACTION", "TARGET", "CHANGE"),
-            ((e["at"], e["who"], e["action"], e["target"], _change_text(e["before"], e["after"])) for e in entries),
-        )  # fmt: skip
+# --- steps
 
 
-# --- a file and what differs
-
-
-class _Step(NamedTuple):
-    """`before` None: to be made; `after` None: to be deleted."""
-
-    name: str
-    etag: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-
-
-def _steps(
-    wanted: Mapping[str, dict[str, Any]], present: list[dict[str, Any]], *, prune: bool
-) -> list[_Step]:
-    there = {one["name"]: one for one in present}
-    steps = []
-    for name, after in wanted.items():
-        before = _document(there[name]) if name in there else None
-        if _spelled(before) != _spelled(after):
-            steps.append(_Step(name, there[name]["etag"] if before else "", before, after))
-    if prune:
-        steps += [_Step(n, one["etag"], _document(one), None) for n, one in there.items() if n not in wanted]
-    return steps
-
-
-def _apply(http: Master, step: _Step) -> None:
+def _apply(http: Master, step: Step) -> None:
     headers = {"If-Match": f'"{step.etag}"'} if step.before is not None else {"If-None-Match": "*"}
     if step.after is None:
         http.call("DELETE", _path(step.name), headers=headers)
@@ -335,7 +304,7 @@ def _apply(http: Master, step: _Step) -> None:
         http.call("PUT", _path(step.name), body=step.after, headers=headers)
 
 
-def _show_steps(steps: list[_Step], as_json: bool) -> None:
+def _show_steps(steps: list[Step], as_json: bool) -> None:
     for step in steps:
         action = "create" if step.before is None else "delete" if step.after is None else "change"
         if as_json:
@@ -343,87 +312,8 @@ def _show_steps(steps: list[_Step], as_json: bool) -> None:
             continue
         output.say(f"{ {'create': '+', 'delete': '-', 'change': '~'}[action] } {step.name}")
         if step.after is not None:
-            for line in _differences(step.before or {}, step.after):
+            for line in differences(step.before or {}, step.after):
                 output.say(f"    {line}")
-
-
-def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    for field in (field for field in FIELDS if _spelled(before.get(field)) != _spelled(after.get(field))):
-        old = f"{_spelled(before[field])} -> " if field in before else ""
-        yield f"{field}: {old}{_spelled(after[field])}"
-
-
-def _change_text(before: Any, after: Any) -> str:
-    if not isinstance(before, dict) or not isinstance(after, dict):
-        return _spelled(after if before is None else None)
-    fields = (field for field in after if _spelled(before.get(field)) != _spelled(after[field]))
-    return "; ".join(f"{f}: {_spelled(before.get(f))} -> {_spelled(after[f])}" for f in fields)
-
-
-def _spelled(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-def _wanted(file: str) -> dict[str, dict[str, Any]]:
-    """Each constraint of FILE as the master would show it. Ends the command when one of them is not valid."""
-    from pydantic import ValidationError
-
-    from jqmaster.api.problems import invalid_from
-    from jqmaster.api.scan import ScanLimits
-    from jqmaster.api.schemas import ConstraintRequest
-    from jqmaster.api.wire import Encoding, encode, json_to_msgpack, read_map
-    from jqmaster.errors import JqmasterError
-    from jqmaster.service.constraints import describe, draft_of
-
-    limits = ScanLimits(max_nesting=32, max_nodes=1_000_000)
-    wanted: dict[str, dict[str, Any]] = {}
-    for number, table in enumerate(_read(file), 1):
-        name = table.get("name")
-        if not isinstance(name, str):
-            exits.fail(exits.REFUSED, f"{file}: constraint {number} has no name")
-        if name in wanted:
-            exits.fail(exits.REFUSED, f"{file}: constraint {number} is named {name}, as one before it")
-        try:
-            fields = read_map(json_to_msgpack(json.dumps(table).encode()), limits=limits)
-            try:
-                request = ConstraintRequest.model_validate(fields)
-            except ValidationError as error:
-                raise invalid_from(error) from None
-            document = describe(draft_of(name, request.model_dump()))
-        except TypeError as error:
-            exits.fail(exits.REFUSED, f"{file}: constraint {name}: {error}")
-        except JqmasterError as error:
-            rules = [rule_line(rule.loc, rule.msg) for rule in error.errors]
-            exits.fail(exits.REFUSED, "\n".join([f"{file}: constraint {name}: {error.detail}", *rules]))
-        wanted[name] = json.loads(encode(document, Encoding.JSON))
-    return wanted
-
-
-def _read(file: str) -> list[dict[str, Any]]:
-    """The tables of FILE: `[[constraint]]` in TOML; in JSON `{"constraint": […]}`, a list, or one constraint."""
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-        data = tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
-    except OSError as error:
-        exits.fail(exits.REFUSED, f"cannot read {error.filename}: {error.strerror}")
-    except (ValueError, RecursionError) as error:
-        exits.fail(exits.REFUSED, f"{file} is neither TOML (by its name *.toml) nor JSON: {error}")
-    tables = data
-    if data == {}:
-        # A file that was cut off must not free everything; `{"constraint": []}` says so on purpose.
-        exits.fail(exits.REFUSED, f"{file} has no constraints")
-    if isinstance(data, dict):
-        tables = data["constraint"] if set(data) == {"constraint"} else [data]
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        exits.fail(exits.REFUSED, f"{file} has no list of constraints")
-    return tables
-
-
-def _only_one(file: str) -> dict[str, Any]:
-    tables = _read(file)
-    if len(tables) != 1:
-        exits.fail(exits.REFUSED, f"{file} has {len(tables)} constraints, not one")
-    return tables[0]
 
 
 # --- calls
@@ -435,16 +325,6 @@ def _all(http: Master) -> list[dict[str, Any]]:
     return found
 
 
-def _entries(http: Master, target: str | None, limit: int) -> Iterator[dict[str, Any]]:
-    cursor = None
-    while True:
-        query = {"target": target, "limit": min(limit, _PAGE), "cursor": cursor}
-        _, page = http.call("GET", "/api/audit", query=query)
-        yield from page["entries"]
-        if (cursor := page["next_cursor"]) is None:
-            return
-
-
 def _set_paused(master: Master, name: str, value: str | None, *, is_paused: bool) -> dict[str, Any]:
     """The constraint afterwards; its other limits, and those of the value, stay as they are."""
     with master as http:
@@ -452,14 +332,12 @@ def _set_paused(master: Master, name: str, value: str | None, *, is_paused: bool
             _, present = http.call("GET", _path(name))
             if value is None:
                 path, method = _path(name), "PUT"
-                body = {**_document(present), "paused": is_paused}
+                body = {**document_of(present), "paused": is_paused}
             else:
                 path, method = _path(name, "values"), "POST"
                 wanted = _value_of(value)
                 same = [
-                    o
-                    for o in present["overrides"]
-                    if _spelled(_whole(o["value"])) == _spelled(_whole(wanted))
+                    o for o in present["overrides"] if spelled(_whole(o["value"])) == spelled(_whole(wanted))
                 ]
                 body = {**(same[0] if same else {"value": wanted}), "paused": is_paused}
             headers, admit = _if_match(present["etag"]), (412,) if left else ()
@@ -468,10 +346,6 @@ def _set_paused(master: Master, name: str, value: str | None, *, is_paused: bool
                 break
     changed: dict[str, Any] = answer
     return changed
-
-
-def _document(view: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: view[field] for field in ("name", *FIELDS)}
 
 
 def _value_of(text: str) -> Any:
@@ -489,7 +363,7 @@ def _whole(value: Any) -> Any:
 def _json_option(option: str, text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         exits.fail(exits.USAGE, f"{option} is not JSON: {error}")
 
 
@@ -529,6 +403,11 @@ def _state(constraint: Mapping[str, Any]) -> str:
         return "disabled"
     state = "paused" if constraint["paused"] else "shadow" if constraint["mode"] == "shadow" else "enforced"
     return state if constraint["usage"]["in_force"] else f"{state}, not yet everywhere"
+
+
+def _sums(usage: Mapping[str, Any]) -> tuple[object, object]:
+    """What waits and runs; nothing where that is not counted."""
+    return (usage["waiting"], usage["running"]) if usage["is_exact"] else ("-", "-")
 
 
 def _limits_text(limits: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 import typer
 
-from jqmaster.cli import constraints, contract, exits, jobs, serve, store, why, worker, workers
+from jqmaster.cli import audit, constraints, contract, exits, jobs, serve, store, why, worker, workers
 
 _EXITS = "  ·  ".join(f"{code}: {meaning}" for code, meaning in exits.TABLE)
 
@@ -26,7 +26,7 @@ app.command()(jobs.cancel)
 app.command()(jobs.retry)
 app.add_typer(workers.app, name="workers")
 app.add_typer(constraints.app, name="constraints")
-app.command()(constraints.audit)
+app.command()(audit.audit)
 app.command()(store.doctor)
 app.command()(store.fsck)
 app.command()(contract.openapi)

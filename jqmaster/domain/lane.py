@@ -11,17 +11,21 @@ from jqmaster.domain.matcher import JobFields
 class Lane(NamedTuple):
     """`group` (16 hexadecimal digits) is the same for all lanes that differ in their keyed gates only.
 
-    Gates are sorted by ID. `id` has 8 bytes. Both are of one edition: after a change of constraints all lanes are new.
+    Gates are sorted by ID. Group and lane are of one edition: after a change of constraints all lanes are new.
     `base_id` is the lane of the group in which its jobs wait while their keyed gates are open.
     """
 
-    id: bytes
     name: str
     edition: int
     group: str
     shared: tuple[Gate, ...]
     keyed: tuple[Gate, ...]
     base_id: bytes
+
+    @property
+    def id(self) -> bytes:
+        """8 bytes; scripts make the same of group and gates."""
+        return _lane_id(self.group, self.keyed) if self.keyed else self.base_id
 
 
 def lane_of_name(ruleset: Ruleset, name: str) -> Lane | None:
@@ -47,9 +51,7 @@ def lane_of(ruleset: Ruleset, fields: JobFields) -> Lane:
         lane = ruleset.lanes[name, shared] = _unkeyed_lane(ruleset, name, shared)
     if not keyed:
         return lane
-    return Lane(
-        _lane_id(lane.group, keyed), name, lane.edition, lane.group, lane.shared, tuple(keyed), lane.base_id
-    )
+    return Lane(name, lane.edition, lane.group, lane.shared, tuple(keyed), lane.base_id)
 
 
 def _unkeyed_lane(ruleset: Ruleset, name: str, shared: int) -> Lane:
@@ -57,8 +59,7 @@ def _unkeyed_lane(ruleset: Ruleset, name: str, shared: int) -> Lane:
     # No part has a NUL, so that no two lists of parts are joined alike.
     parts = (str(ruleset.edition), name, *[gate.id for gate in gates])
     group = blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
-    base_id = _lane_id(group, ())
-    return Lane(base_id, name, ruleset.edition, group, gates, (), base_id)
+    return Lane(name, ruleset.edition, group, gates, (), _lane_id(group, ()))
 
 
 def _lane_id(group: str, keyed: Sequence[Gate]) -> bytes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
 
-from jqmaster.domain.constraint import Constraint, Rate
+from jqmaster.domain.constraint import CID_LENGTH, Constraint, Rate
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import FINISHED, Cause, Job, JobState
 from jqmaster.domain.worker import Worker
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class GateUse:
+class GateCheck:
     """A gate as a claim would see it. `is_closed` of a shadow gate means that it would be, were it enforced.
 
     `waiting` jobs have to pass it, `holders` are those that run longest, where all slots are taken. `opens_at_ms`:
@@ -102,7 +102,7 @@ class Snapshot:
     settled_edition: int
     lane_edition: int
     lease_until_ms: int | None
-    gates: tuple[GateUse, ...]
+    gates: tuple[GateCheck, ...]
     standing: Standing | None
 
 
@@ -203,7 +203,7 @@ class ByConstraint:
 
     code: ClassVar = "constraint"
     constraint: Constraint
-    gate: GateUse
+    gate: GateCheck
     kind: Kind
     now_ms: int
     silent_ms: Mapping[str, int]
@@ -528,12 +528,12 @@ def rival_names(name: str, now_ms: int, fleet: FleetFacts) -> list[str]:
     return sorted({other for names in live for other in names} - {name})
 
 
-def constraint_of(gate: GateUse, constraints: Mapping[str, Constraint]) -> Constraint | None:
+def constraint_of(gate: GateCheck, constraints: Mapping[str, Constraint]) -> Constraint | None:
     """None where it was removed meanwhile: then its gate is open."""
-    return constraints.get(gate.gate_id[:8])
+    return constraints.get(gate.gate_id[:CID_LENGTH])
 
 
-def named(constraint: Constraint, gate: GateUse) -> str:
+def named(constraint: Constraint, gate: GateCheck) -> str:
     """`mail-per-host (argument.host = example.org)`."""
     return (
         constraint.name if constraint.key is None else f"{constraint.name} ({constraint.key} = {gate.value})"

@@ -9,6 +9,11 @@ from typing import Self
 
 from jqmaster.embedded.directory import DataDirectory
 
+# Read by glibc's allocator alone (https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html).
+# As it comes it merges all small chunks whenever a large one is freed, which is after each batch of jobs: a fifth of the
+# server's time. So it keeps more of them for each size (8,000 of up to 1 KB), and none where it would merge them.
+_ALLOCATOR = "glibc.malloc.tcache_count=8000:glibc.malloc.mxfast=0"
+
 
 class ServerProcess:
     """Needs a running event loop. `ended` is set when the process is gone."""
@@ -40,7 +45,7 @@ class ServerProcess:
                     start_new_session=True,
                     pass_fds=(server_lock,),
                     # Our environment holds tokens; the server needs none of it.
-                    env={"LC_ALL": "C"},
+                    env={"LC_ALL": "C", "GLIBC_TUNABLES": _ALLOCATOR},
                     umask=0o077,
                 )
         finally:

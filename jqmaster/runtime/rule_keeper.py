@@ -8,9 +8,9 @@ from typing import Final
 from jqmaster.clock import Clock
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.runtime.gate_pruning import GatePruning
 from jqmaster.runtime.relocation import Relocation, StaleLeadership, unless_stale
 from jqmaster.service.rules import RuleCache
-from jqmaster.store.jobs import MAX_PER_CALL
 from jqmaster.store.leadership import Leadership
 from jqmaster.store.rules import RuleStore
 
@@ -19,6 +19,9 @@ logger = logging.getLogger(__name__)
 POLL_MS: Final = 1_000
 # Lanes that nobody uses cost little: this often they are looked for.
 PRUNE_EVERY_S: Final = 60.0
+# Gates may come by the thousand a second: so often some pages of them are looked at.
+PRUNE_GATES_EVERY_S: Final = 1.0
+PAGES_AT_ONCE: Final = 4
 
 
 class RuleKeeper:
@@ -48,7 +51,8 @@ class RuleKeeper:
         self._wake = asyncio.Event()
         self._loops = BackgroundLoops("rule keeper")
         self._relocation: Relocation | None = None
-        self._pruned_at_s = self._prune_gates_at_s = clock.monotonic_s()
+        self._pruned_at_s = self._gates_pruned_at_s = clock.monotonic_s()
+        self._gate_pruning = GatePruning(store, self._epoch)
         self._known_edition = -1
 
     async def start(self) -> None:
@@ -104,15 +108,18 @@ class RuleKeeper:
             if await self._relocation.step():
                 self._on_ready()
             return 0
-        await self._prune()
+        if await self._prune():
+            return 0
         return POLL_MS if next_ms < 0 else min(POLL_MS, next_ms)
 
-    async def _prune(self) -> None:
-        """Removes what nothing needs any more, every now and then."""
+    async def _prune(self) -> bool:
+        """Removes what nothing needs any more, every now and then. Whether there is much more of it."""
         now_s = self._clock.monotonic_s()
-        if now_s >= self._prune_gates_at_s:
-            has_more = unless_stale(await self._store.prune_gates(self._epoch)) >= MAX_PER_CALL
-            self._prune_gates_at_s = now_s + (0.0 if has_more else POLL_MS / 1000)
+        if now_s - self._gates_pruned_at_s >= PRUNE_GATES_EVERY_S:
+            for _ in range(PAGES_AT_ONCE):
+                if await self._gate_pruning.step():
+                    return True
+            self._gates_pruned_at_s = now_s
         if now_s - self._pruned_at_s >= PRUNE_EVERY_S:
             self._pruned_at_s = now_s
             # Looks again for what a relocation could not move, or what came back to an older lane since.
@@ -121,3 +128,4 @@ class RuleKeeper:
                 if not await self._store.prune(self._epoch, lanes):
                     raise StaleLeadership
             self._wake.set()
+        return False

@@ -1,69 +1,49 @@
 """What operators do with constraints: look at them, change them, and see what they do."""
 
 import os
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.constraint import (
+    CID_LENGTH,
     Constraint,
     ConstraintError,
-    KeyValue,
     Limits,
-    Mode,
     Override,
-    Rate,
-    canonical,
     gate_id,
     keeps_counts,
-    key_value,
     needs_rematch,
     new_cid,
 )
 from jqmaster.domain.job import Job
-from jqmaster.domain.matcher import (
-    MISSING,
-    Matcher,
-    MatcherError,
-    Path,
-    check_scalar,
-    parse_matcher,
-    parse_path,
+from jqmaster.domain.key_value import canonical, key_value
+from jqmaster.domain.matcher import check_scalar
+from jqmaster.errors import InvalidError, NotFoundError, PreconditionFailedError, StoreUnavailableError
+from jqmaster.service.constraint_documents import (
+    describe,
+    describe_override,
+    parse_key,
+    parse_matcher_document,
+    refusal,
+    refusing,
 )
-from jqmaster.errors import (
-    FieldError,
-    InvalidError,
-    NotFoundError,
-    OverloadedError,
-    PreconditionFailedError,
-    StoreUnavailableError,
-)
+from jqmaster.service.preview import MAX_TOP_KEYS, Preview, Previews
 from jqmaster.service.rules import RuleCache
 from jqmaster.store import codec
 from jqmaster.store.audit import encode_entry
 from jqmaster.store.placement import fields_of
 from jqmaster.store.rules import ETAG_LENGTH, Change, Rules, RuleStore, StoredConstraint
-from jqmaster.store.usage import GateUsage, Holder, UsageStore, WaitingLane
+from jqmaster.store.usage import GateUsage, SlotUsage, UsageStore
 
 # Each time somebody else changed the same constraint in between.
 MAX_REPEATS: Final = 20
-MAX_TOP_KEYS: Final = 20
 MAX_HOLDERS: Final = 50
-MAX_EXAMPLES: Final = 20
-# A preview reads no more jobs than this, and no longer.
-PREVIEW_MAX_JOBS: Final = 100_000
-PREVIEW_MAX_S: Final = 2.0
-# Whoever may look at constraints may ask for previews; they shall not keep the store from its work.
-MAX_PREVIEWS: Final = 2
-# They have a meaning of their own in a path.
-RESERVED_NAMES: Final = frozenset({".", "..", "preview"})
+# In a list, of those constraints with a key that have the fewest values.
+MAX_LISTED_GATES: Final = 1_000
 # A larger document is not kept in the audit log, only how large it was.
 MAX_AUDITED_BYTES: Final = 16 * 1024
-
-_DRAFT_CID: Final = "0" * 8
-_ABSURD_S: Final = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +79,7 @@ class KeyUsage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a constraint does now; None: not counted, or in a list not summed up over the values of a key.
+    """What a constraint does now; None: not counted, or in a list with too many values of keys not summed up.
 
     `next_opening_ms`: the first instant at which one of its closed gates opens by time alone. `is_in_force`: every job
     has been matched with the constraint as it is. `is_exact` False: it has more values than were looked at.
@@ -124,20 +104,7 @@ class Detail:
     held_until_ms: int | None
     top_keys: list[KeyUsage]
     asked: KeyUsage | None
-    holders: list[Holder]
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """Which waiting jobs a constraint would apply to. `without_key`: matching jobs that lack the key."""
-
-    count: int
-    without_key: int
-    looked_at: int
-    is_exact: bool
-    examples: list[Job]
-    keys: list[tuple[str, int]] | None
-    distinct_keys: int | None
+    holders: list[SlotUsage]
 
 
 class ConstraintService:
@@ -154,30 +121,33 @@ class ConstraintService:
         self._store = store
         self._rules = rules
         self._usage = usage
-        self._clock = clock
+        self._previews = Previews(store, usage, clock)
         self._store_time_ms = store_time_ms
-        self._previews = 0
 
     # --- reading
 
     async def all(self) -> list[tuple[StoredConstraint, Usage]]:
-        """Every constraint by name, with what is cheap to know of its use."""
+        """Every constraint by name, with its use as far as at most MAX_LISTED_GATES values of keys tell it."""
         rules = await self._rules.reload()
         unsettled = await self._unsettled(rules)
         cids = [stored.constraint.cid for stored in rules.stored]
-        unkeyed = [gate_id(s.constraint.cid, None) for s in rules.stored if s.constraint.key is None]
-        gates = {gate.gate_id: gate for gate in await self._usage.gates(unkeyed)}
+        counts = dict(zip(cids, await self._usage.counts(cids), strict=True))
+        keyed = {s.constraint.cid: counts[s.constraint.cid][0] for s in rules.stored if s.constraint.key}
+        looked_at = _smallest(keyed, MAX_LISTED_GATES)
+        wanted = [gate_id(s.constraint.cid, None) for s in rules.stored if s.constraint.key is None]
+        wanted += await self._usage.first_gates({cid: keyed[cid] for cid in looked_at})
+        gates: dict[str, list[GateUsage]] = {}
+        for gate in await self._usage.gates(wanted):
+            gates.setdefault(gate.gate_id[:CID_LENGTH], []).append(gate)
         found = []
-        for stored, (keys, delayed) in zip(rules.stored, await self._usage.counts(cids), strict=True):
+        for stored in rules.stored:
             cid = stored.constraint.cid
-            gate = gates.get(gate_id(cid, None))
+            keys, delayed = counts[cid]
             in_force = unsettled is not None and cid not in unsettled
-            if gate is None:
+            if cid in keyed and cid not in looked_at:
                 usage = Usage(None, None, None, delayed, None, in_force, keys, is_exact=False)
             else:
-                usage = Usage(
-                    gate.waiting, gate.running, gate.starts, delayed, gate.opens_at_ms, in_force, None
-                )
+                usage = _usage(stored.constraint, gates.get(cid, []), delayed, in_force, keys)
             found.append((stored, usage))
         return found
 
@@ -204,17 +174,7 @@ class ConstraintService:
                 (gate,) = await self._usage.gates([gate_id(constraint.cid, key)])
                 asked = KeyUsage(gate, key.text, constraint.limits_of(key))
         gates.sort(key=lambda gate: (-gate.waiting, -(gate.running or 0), gate.gate_id))
-        openings = [gate.opens_at_ms for gate in gates if gate.opens_at_ms and gate.waiting]
-        usage = Usage(
-            waiting=sum(gate.waiting for gate in gates),
-            running=_sum([gate.running for gate in gates]) if constraint.counted.slots else None,
-            starts=_sum([gate.starts for gate in gates]) if constraint.counted.starts else None,
-            shadow_delayed=delayed,
-            next_opening_ms=min(openings, default=None),
-            is_in_force=in_force,
-            keys=None if constraint.key is None else keys,
-            is_exact=len(gates) >= total,
-        )
+        usage = _usage(constraint, gates, delayed, in_force, keys, is_exact=len(gates) >= total)
         return Detail(
             stored,
             usage,
@@ -247,18 +207,7 @@ class ConstraintService:
 
     async def preview(self, matcher: object, key: object, limit: int) -> Preview:
         """Which of the waiting jobs a constraint would apply to. Raises InvalidError, OverloadedError."""
-        try:
-            parsed = parse_matcher(matcher)
-        except MatcherError as error:
-            raise _refused(("matcher", *error.loc), error.msg) from None
-        path = parse_key(key)
-        if self._previews >= MAX_PREVIEWS:
-            raise OverloadedError("other previews are under way", retry_after_s=PREVIEW_MAX_S)
-        self._previews += 1
-        try:
-            return await _Scan(self._store, self._usage, self._clock, limit).run(parsed, path)
-        finally:
-            self._previews -= 1
+        return await self._previews.run(parse_matcher_document(matcher), parse_key(key), limit)
 
     # --- changing
 
@@ -372,174 +321,6 @@ class AskedValue:
     value: object
 
 
-class _Scan:
-    """One walk over what waits. Whole lanes are judged by the name alone where that decides."""
-
-    def __init__(self, store: RuleStore, usage: UsageStore, clock: Clock, limit: int) -> None:
-        self._store = store
-        self._usage = usage
-        self._clock = clock
-        self._limit = limit
-        self._ends_at_s = clock.monotonic_s() + PREVIEW_MAX_S
-        self._seen: set[str] = set()
-        self._count = 0
-        self._without_key = 0
-        self._is_exact = True
-        self._examples: list[Job] = []
-        self._keys: Counter[KeyValue] = Counter()
-
-    async def run(self, matcher: Matcher, key: Path | None) -> Preview:
-        reader = key.reader() if key else None
-        with_argument = "argument" in matcher.reads or (key is not None and key.root == "argument")
-
-        async def look_at(job_ids: Sequence[str]) -> None:
-            fresh = [job_id for job_id in dict.fromkeys(job_ids) if job_id not in self._seen]
-            self._seen.update(fresh)
-            for job in await self._usage.jobs(fresh, with_argument=with_argument):
-                fields = fields_of(job)
-                if not matcher.matches(fields):
-                    continue
-                if reader is not None:
-                    value = reader(fields)
-                    if value is MISSING:
-                        self._without_key += 1
-                        continue
-                    self._keys[key_value(value)] += 1
-                self._count += 1
-                if len(self._examples) < self._limit:
-                    self._examples.append(job)
-
-        await self._walk(matcher, look_at, needs_each=key is not None)
-        return Preview(
-            self._count,
-            self._without_key,
-            len(self._seen),
-            self._is_exact,
-            self._examples,
-            None if key is None else [(k.text, n) for k, n in self._keys.most_common(MAX_TOP_KEYS)],
-            None if key is None else len(self._keys),
-        )
-
-    async def _walk(
-        self, matcher: Matcher, look_at: Callable[[Sequence[str]], Awaitable[None]], *, needs_each: bool
-    ) -> None:
-        async for lanes in self._usage.lanes():
-            unread: list[WaitingLane] = []
-            for lane in lanes:
-                verdict = matcher.given_name(lane.name)
-                if verdict is None or (verdict and needs_each):
-                    unread.append(lane)
-                elif verdict:
-                    missing = self._limit - len(self._examples)
-                    if missing > 0:
-                        async for ids in self._usage.ready_in([lane], min(missing, MAX_EXAMPLES)):
-                            self._examples += (await self._usage.jobs(ids, with_argument=False))[:missing]
-                    self._count += lane.count
-            async for ids in self._usage.ready_in(unread, PREVIEW_MAX_JOBS):
-                if self._is_over():
-                    return
-                await look_at(ids)
-            if self._is_over():
-                return
-        async for ids in self._store.waiting_for_time():
-            if self._is_over():
-                return
-            await look_at(ids)
-
-    def _is_over(self) -> bool:
-        if len(self._seen) >= PREVIEW_MAX_JOBS or self._clock.monotonic_s() > self._ends_at_s:
-            self._is_exact = False
-            return True
-        return False
-
-
-# --- documents
-
-
-def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
-    """A constraint of a checked request: `fields` are those of the document. Raises InvalidError naming the rule."""
-    if name in RESERVED_NAMES:
-        raise _refused(("name",), "is a path of its own, and so no name")
-    try:
-        return Constraint(
-            name=name,
-            cid=_DRAFT_CID,
-            matcher=parse_matcher(fields["matcher"]),
-            enabled=fields["enabled"],
-            mode=Mode(fields["mode"]),
-            key=parse_key(fields["key"]),
-            concurrency=fields["concurrency"],
-            rate=_rate_of(fields["rate"]),
-            paused=fields["paused"],
-            max_backlog=fields["max_backlog"],
-            fair=fields["fair"],
-            overrides=tuple(Override(o["value"], limits_of(o)) for o in fields["overrides"]),
-        )
-    except MatcherError as error:
-        raise _refused(("matcher", *error.loc), error.msg) from None
-    except ConstraintError as error:
-        raise _refused(error.loc, error.msg) from None
-
-
-def parse_key(text: object) -> Path | None:
-    """The path of a `key`, None where there is none. Raises InvalidError."""
-    if text is None:
-        return None
-    try:
-        path = parse_path(text)
-    except MatcherError as error:
-        raise _refused(("key", *error.loc), error.msg) from None
-    if path.root == "tags":
-        raise _refused(("key",), "a job has many tags, but one value of a key")
-    return path
-
-
-def limits_of(fields: Mapping[str, Any]) -> Limits:
-    """Of `{concurrency, rate, paused}`, checked for its types only."""
-    return Limits(fields["concurrency"], _rate_of(fields["rate"]), bool(fields["paused"]))
-
-
-def _rate_of(fields: Mapping[str, Any] | None) -> Rate | None:
-    if fields is None:
-        return None
-    # What is absurd stays so, and is refused with its rule; as milliseconds it might be infinite.
-    return Rate(fields["limit"], round(max(-1.0, min(fields["period_s"], _ABSURD_S)) * 1000))
-
-
-def describe(constraint: Constraint) -> dict[str, Any]:
-    """The document of a constraint, as clients write and read it."""
-    return {
-        "name": constraint.name,
-        "enabled": constraint.enabled,
-        "mode": str(constraint.mode),
-        "matcher": constraint.matcher.document,
-        "key": None if constraint.key is None else str(constraint.key),
-        "concurrency": constraint.concurrency,
-        "rate": describe_rate(constraint.rate),
-        "paused": bool(constraint.paused),
-        "max_backlog": constraint.max_backlog,
-        "fair": constraint.fair,
-        "overrides": [describe_override(override) for override in constraint.overrides],
-    }
-
-
-def describe_override(override: Override) -> dict[str, Any]:
-    """One of `overrides`."""
-    return {"value": override.value, **describe_limits(override.limits)}
-
-
-def describe_limits(limits: Limits) -> dict[str, Any]:
-    return {
-        "concurrency": limits.concurrency,
-        "rate": describe_rate(limits.rate),
-        "paused": limits.paused,
-    }
-
-
-def describe_rate(rate: Rate | None) -> dict[str, Any] | None:
-    return None if rate is None else {"limit": rate.limit, "period_s": rate.period_ms / 1000}
-
-
 def _whole(constraint: Constraint | None) -> dict[str, Any] | None:
     return describe(constraint) if constraint else None
 
@@ -568,27 +349,55 @@ def _with_override(constraint: Constraint, wanted: bytes, value: object, limits:
     except ConstraintError as error:
         # `overrides.N.rate.limit` is the request's `rate.limit`.
         loc = error.loc[2:] if len(error.loc) > 2 else error.loc
-        raise _refused(loc, error.msg) from None
+        raise refusal(loc, error.msg) from None
 
 
 def _canonical_scalar(value: object) -> bytes:
-    try:
+    with refusing():
         check_scalar(value, ("value",))
-    except MatcherError as error:
-        raise _refused(error.loc, error.msg) from None
     return canonical(value)
+
+
+def _usage(
+    constraint: Constraint,
+    gates: Sequence[GateUsage],
+    delayed: int,
+    in_force: bool,
+    keys: int,
+    *,
+    is_exact: bool = True,
+) -> Usage:
+    """The sums over these gates of it."""
+    openings = [gate.opens_at_ms for gate in gates if gate.opens_at_ms and gate.waiting]
+    return Usage(
+        waiting=sum(gate.waiting for gate in gates),
+        running=_sum([gate.running for gate in gates]) if constraint.counted.slots else None,
+        starts=_sum([gate.starts for gate in gates]) if constraint.counted.starts else None,
+        shadow_delayed=delayed,
+        next_opening_ms=min(openings, default=None),
+        is_in_force=in_force,
+        keys=None if constraint.key is None else keys,
+        is_exact=is_exact,
+    )
 
 
 def _sum(counts: Sequence[int | None]) -> int:
     return sum(count or 0 for count in counts)
 
 
-def _refused(loc: tuple[str | int, ...], msg: str) -> InvalidError:
-    return InvalidError("the constraint is not valid", errors=[FieldError(loc, msg)])
+def _smallest(sizes: Mapping[str, int], room: int) -> frozenset[str]:
+    """As many of these as have room together, the smallest first."""
+    found = set()
+    for cid, size in sorted(sizes.items(), key=lambda pair: pair[1]):
+        room -= size
+        if room < 0:
+            break
+        found.add(cid)
+    return frozenset(found)
 
 
 def _no_key(loc: tuple[str | int, ...]) -> InvalidError:
-    return _refused(loc, "the constraint has no key, and so no values")
+    return refusal(loc, "the constraint has no key, and so no values")
 
 
 def _unknown(name: str) -> NotFoundError:

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from jqmaster.domain.constraint import Constraint
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import JobState
-from jqmaster.domain.verdict import FleetFacts, GateUse, Reach, Verdict, constraint_of, rival_names, verdicts
+from jqmaster.domain.verdict import (
+    FleetFacts,
+    GateCheck,
+    Reach,
+    Verdict,
+    constraint_of,
+    rival_names,
+    verdicts,
+)
 from jqmaster.errors import NotFoundError
 from jqmaster.service.rules import RuleCache
 from jqmaster.store.why import WhyStore
@@ -20,7 +28,7 @@ class Answer:
     state: JobState
     as_of_ms: int
     verdicts: list[Verdict]
-    constraints: list[tuple[Constraint, GateUse]]
+    constraints: list[tuple[Constraint, GateCheck]]
 
 
 class WhyService:

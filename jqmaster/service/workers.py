@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol
 
-from jqmaster.domain.constraint import gate_id, key_value
+from jqmaster.domain.constraint import gate_id
 from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import CONTINUED, Job, JobState
+from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision, HoldOrder, Outcome, decide
 from jqmaster.domain.worker import Worker, WorkerSpec
 from jqmaster.errors import AddressRefusedError, ConflictError, NotFoundError

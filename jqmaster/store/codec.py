@@ -18,7 +18,7 @@ same offsets, and a test compares the two.
     112 i64     expires_at_ms       120 8 B     digest of the request
     128 8 B     lane (domain/lane.py)
     136 u8      length of the name, then the name, then u8 number of keyed gates (255: only the lane knows them) and the
-                12 bytes of each, then u32 length of the extras, the extras, the argument
+                ID of each (24 hexadecimal digits, as scripts need them), then u32 length of the extras, the extras, the argument
 
 The extras are a MessagePack array `[tags, headers, retry]`, or nothing where all have their defaults.
 """
@@ -36,7 +36,7 @@ from jqmaster.domain.job import DEFAULT_RETRY, Attempt, Cause, Job, JobSpec, Job
 from jqmaster.domain.outcome import Outcome
 from jqmaster.errors import DamagedError
 
-VERSION: Final = 2
+VERSION: Final = 3
 HEAD: Final = struct.Struct(">BBBBIIHHqqqqq16s16siIqqq8s8s")
 HEAD_SIZE: Final = 136
 
@@ -62,7 +62,7 @@ _NO_LANE: Final = bytes(8)
 
 # How many keyed gates a record has room for, and what it says when there are more.
 MAX_GATES: Final = 16
-GATE_BYTES: Final = 12
+GATE_BYTES: Final = 24
 GATES_IN_LANE: Final = b"\xff"
 NO_GATES: Final = b"\0"
 

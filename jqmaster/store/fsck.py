@@ -13,6 +13,7 @@ from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
+from jqmaster.store.pages import pages, scanned
 from jqmaster.store.rules import decode_constraint
 
 PAGE: Final = 200
@@ -44,6 +45,8 @@ async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
     async for finding in checker.check_constraints():
         yield finding
     async for finding in checker.check_lanes():
+        yield finding
+    async for finding in checker.check_slots():
         yield finding
 
 
@@ -81,8 +84,7 @@ class _Checker:
     async def check_jobs(self, job_ids: Sequence[str], found_in: str) -> list[Finding]:
         """What is wrong with these jobs."""
         k, found = self._keys, []
-        for start in range(0, len(job_ids), PAGE):
-            page = job_ids[start : start + PAGE]
+        for page in pages(job_ids, PAGE):
             _, (states,) = await self._client.run(
                 "inspect_jobs",
                 (*(k.index(s) for s in _INDEX_ORDER), k.results, k.rules),
@@ -180,23 +182,28 @@ class _Checker:
                 if exists and not known:
                     yield Finding("lane", k.lanes(name), "its name is not in the set of names")
 
+    async def check_slots(self) -> AsyncIterator[Finding]:
+        k = self._keys
+        gates = [name async for page in self._scan_keys(k.slots_prefix) for name in page]
+        for start in range(0, max(1, len(gates)), PAGE):
+            _, (unlisted, wrong) = await self._client.run(
+                "inspect_slots", (k.slot_lists, k.slot_counts), (k.tag, *gates[start : start + PAGE])
+            )
+            for name in unlisted:
+                yield Finding("slot", k.slots(name.decode()), "is not listed: its holders are not found")
+            # The sums are looked at with each page, and told once.
+            for gate, counted, held in wrong if start == 0 else ():
+                yield Finding(
+                    "slot", k.slot_counts, f"{counted} slots counted at {gate.decode()}, {held} held"
+                )
+
     async def _scan_keys(self, prefix: str) -> AsyncIterator[list[str]]:
-        cursor = b"0"
-        while True:
-            cursor, found = await self._client.command("SCAN", cursor, "MATCH", f"{prefix}*", "COUNT", PAGE)
-            if found:
-                yield [key.decode().removeprefix(prefix) for key in found]
-            if cursor == b"0":
-                return
+        async for found in scanned(self._client, "SCAN", count=PAGE, match=f"{prefix}*"):
+            yield [key.decode().removeprefix(prefix) for key in found]
 
     async def _scan_members(self, command: str, key: str, *, step: int) -> AsyncIterator[list[str]]:
-        cursor = b"0"
-        while True:
-            cursor, flat = await self._client.command(command, key, cursor, "COUNT", PAGE)
-            if flat:
-                yield [raw.decode() for raw in flat[::step]]
-            if cursor == b"0":
-                return
+        async for flat in scanned(self._client, command, key, count=PAGE):
+            yield [raw.decode() for raw in flat[::step]]
 
 
 # The order in which inspect_jobs.lua takes the indexes.

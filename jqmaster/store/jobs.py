@@ -14,7 +14,7 @@ from jqmaster.domain.ids import TOKEN_BYTES, new_tokens
 from jqmaster.domain.job import Attempt, Job, JobSpec, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.worker import DetachedBy
-from jqmaster.errors import DamagedError
+from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.client import Call
 from jqmaster.store.placement import LaneTable, lane_of_job, lane_of_spec
@@ -195,7 +195,13 @@ class JobStore:
         statuses = _enqueued(replies)
         if is_whole and isinstance(statuses[0], BacklogFull):
             return [statuses[0]] * len(specs)
-        replies = await self._client.run_all(calls[len(replies) :])
+        try:
+            replies = await self._client.run_all(calls[len(replies) :])
+        except StoreUnavailableError as exc:
+            raise OutcomeUnknownError(
+                f"the store did a part of it; repeat with the same IDs ({exc.detail})",
+                retry_after_s=exc.retry_after_s,
+            ) from exc
         if any(word == "stale_rules" for word, _ in replies):
             raise StaleRules
         self._shard.woke("ready")

@@ -41,6 +41,8 @@ class Keys:
         self.rules = f"{t}rules"
         self.constraints = f"{t}constraints"
         self.reopened = f"{t}reopened"
+        self.slot_counts = f"{t}slot_counts"
+        self.slot_lists = f"{t}slot_lists"
         self.closed = f"{t}closed"
         self.counted = f"{t}counted"
         self.gates_due = f"{t}gates_due"
@@ -93,8 +95,8 @@ class Keys:
     def waiters(self, gate: str) -> str:
         return f"{self.tag}waiters:{gate}"
 
-    def slots(self, gate: str) -> str:
-        return self.slots_prefix + gate
+    def slots(self, gates: str) -> str:
+        return self.slots_prefix + gates
 
     def starts(self, gate: str) -> str:
         return self.starts_prefix + gate
@@ -108,8 +110,8 @@ class Keys:
     def gates(self, cid: str) -> str:
         return f"{self.tag}gates:{cid}"
 
-    def key_values(self, cid: str) -> str:
-        return f"{self.tag}key_values:{cid}"
+    def crowded(self, cid: str) -> str:
+        return f"{self.tag}crowded:{cid}"
 
     def served(self, cid: str) -> str:
         return f"{self.tag}served:{cid}"
@@ -202,14 +204,33 @@ KEYS: tuple[KeyInfo, ...] = (
     KeyInfo(
         "overrides:{cid}", "hash", "with its constraint", "by gate: `concurrency,rate,period_ms,is_paused`"
     ),
-    KeyInfo("gates:{cid}", "sorted set", "while not empty", "gates of a constraint; score: waiting jobs"),
-    KeyInfo("key_values:{cid}", "hash", "with its gates", "by gate: the key's value, for people"),
+    KeyInfo(
+        "gates:{cid}",
+        "hash",
+        "while not empty",
+        "by gate: how many jobs wait behind it, and the key's value for people",
+    ),
+    KeyInfo(
+        "crowded:{cid}",
+        "sorted set",
+        "while not empty",
+        "gates behind which two jobs or more wait; score: the logarithm of their number",
+    ),
     KeyInfo(
         "served:{cid}", "hash", "with its constraint", "by gate of a fair constraint: when it was last served"
     ),
     KeyInfo("served_stamp", "string", "always", "the newest of these instants"),
     KeyInfo(
-        "slots:{gate}", "hash", "while not empty", "running jobs that count at this gate, with their tokens"
+        "slots:{gates}",
+        "hash",
+        "while not empty",
+        "running jobs that count at this gate with a key, or at all of these without one, with their tokens",
+    ),
+    KeyInfo(
+        "slot_counts", "hash", "while not empty", "by gate without a key: how many of all slots are at it"
+    ),
+    KeyInfo(
+        "slot_lists", "set", "while not empty", "lists of gates without a key under which slots are kept"
     ),
     KeyInfo(
         "starts:{gate}", "sorted set", "expires", "tokens of the claims within the period; score: when, ms"

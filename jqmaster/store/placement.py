@@ -1,11 +1,12 @@
 """Which lane a job belongs to, and how scripts are told of lanes that they may not know yet."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgpack
 import msgspec
 
-from jqmaster.domain.constraint import Ruleset
+from jqmaster.domain.constraint import Gate, Ruleset
 from jqmaster.domain.job import Job, JobSpec
 from jqmaster.domain.lane import Lane, lane_of, lane_of_name
 from jqmaster.domain.matcher import JobFields
@@ -76,46 +77,48 @@ def packed_gates(lane: Lane) -> bytes:
         return codec.NO_GATES
     if len(lane.keyed) > codec.MAX_GATES:
         return codec.GATES_IN_LANE
-    return bytes((len(lane.keyed),)) + bytes.fromhex("".join([gate.id for gate in lane.keyed]))
+    return bytes((len(lane.keyed),)) + _joined(lane.keyed).encode()
 
 
 class LaneTable:
     """The lanes of one call: jobs name them by number."""
 
     def __init__(self, *lanes: Lane) -> None:
-        self._numbers: dict[bytes, int] = {}
-        self._lanes: list[tuple[Lane, bytes]] = []
+        self._bases: dict[bytes, int] = {}
+        self._base_parts: list[tuple[str, str, str, str]] = []
+        self._numbers: dict[tuple[bytes, str], int] = {}
+        self._parts: list[tuple[int, bytes, str, list[str]]] = []
         for lane in lanes:
             self.number(lane)
 
     def number(self, lane: Lane) -> int:
         """From 1, as Lua counts."""
-        number = self._numbers.get(lane.id)
+        keyed = _joined(lane.keyed)
+        identity = (lane.base_id, keyed)
+        number = self._numbers.get(identity)
         if number is None:
-            self._lanes.append((lane, packed_gates(lane)))
-            number = self._numbers[lane.id] = len(self._lanes)
+            gates = packed_gates(lane)
+            in_lane = keyed if gates == codec.GATES_IN_LANE else ""
+            self._parts.append((self._base(lane), gates, in_lane, [gate.text for gate in lane.keyed]))
+            number = self._numbers[identity] = len(self._parts)
+        return number
+
+    def _base(self, lane: Lane) -> int:
+        number = self._bases.get(lane.base_id)
+        if number is None:
+            self._base_parts.append((lane.base_id.hex(), lane.name, lane.group, _joined(lane.shared)))
+            number = self._bases[lane.base_id] = len(self._base_parts)
         return number
 
     def gates(self, number: int) -> bytes:
         """The keyed gates of a job of that lane, as its record has them."""
-        return self._lanes[number - 1][1]
+        return self._parts[number - 1][1]
 
     def packed(self) -> bytes:
-        """`[[id, name, group, shared gates, keyed gates, [texts of key values], base lane, keyed gates in bytes]]`, as
-        enqueue.lua takes it."""
-        packed: bytes = _PACKER.pack(
-            [
-                [
-                    lane.id.hex(),
-                    lane.name,
-                    lane.group,
-                    "".join([gate.id for gate in lane.shared]),
-                    "".join([gate.id for gate in lane.keyed]),
-                    [gate.text for gate in lane.keyed],
-                    lane.base_id.hex(),
-                    gates,
-                ]
-                for lane, gates in self._lanes
-            ]
-        )
+        """As `lanes_defined` of lib/lanes.lua takes it."""
+        packed: bytes = _PACKER.pack((self._base_parts, self._parts))
         return packed
+
+
+def _joined(gates: Sequence[Gate]) -> str:
+    return gates[0].id if len(gates) == 1 else "".join([gate.id for gate in gates])

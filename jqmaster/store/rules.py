@@ -6,20 +6,21 @@ All methods raise what `JobStore` raises.
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, Rate, Ruleset, gate_id, key_value
+from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, Rate, Ruleset, gate_id
+from jqmaster.domain.key_value import key_value
 from jqmaster.domain.lane import lane_of_name
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store import codec
 from jqmaster.store.audit import MAX_AUDIT_ENTRIES
 from jqmaster.store.jobs import GATES_PER_CALL, HEAD_READ, MAX_PER_CALL
+from jqmaster.store.pages import LANES_PER_READ, RECORDS_PER_READ, pages, scanned
 from jqmaster.store.placement import LaneTable, StoredLane, lane_of_job
 from jqmaster.store.scripts import Arg
 from jqmaster.store.shard import Shard
@@ -28,9 +29,7 @@ logger = logging.getLogger(__name__)
 
 ETAG_LENGTH: Final = 16
 MAX_CONSTRAINTS: Final = 1000
-# Arguments may be large: so many whole records are read at once.
-RECORDS_PER_READ: Final = 100
-LANES_PER_READ: Final = 100
+GATES_PER_PRUNING: Final = 500
 NO_LANES: Final[Mapping[str, "OldLane"]] = {}
 
 
@@ -104,7 +103,6 @@ class RuleStore:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
-        self._rng = random.Random()  # noqa: S311 - spreads the looks, guards nothing
 
     # --- reading
 
@@ -179,9 +177,9 @@ class RuleStore:
     ) -> "Moved | None":
         """Puts unfinished jobs into the lanes that the rules give them; `lanes` tells where those were found that are
         ready. While the store moves some, the next are matched."""
-        pages = [job_ids[start : start + MAX_PER_CALL] for start in range(0, len(job_ids), MAX_PER_CALL)]
-        count, ready = 0, await self._placed(rules.ruleset, pages[0], lanes) if pages else None
-        for following in [*pages[1:], None]:
+        parts = list(pages(job_ids, MAX_PER_CALL))
+        count, ready = 0, await self._placed(rules.ruleset, parts[0], lanes) if parts else None
+        for following in [*parts[1:], None]:
             if ready is None:
                 break
             moved, ready = await asyncio.gather(
@@ -220,8 +218,7 @@ class RuleStore:
             else:
                 unread.append(job_id)
         end = -1 if "argument" in ruleset.reads else HEAD_READ - 1
-        for start in range(0, len(unread), RECORDS_PER_READ):
-            page = unread[start : start + RECORDS_PER_READ]
+        for page in pages(unread, RECORDS_PER_READ):
             records = await self._client.pipeline(
                 [("GETRANGE", self._keys.job(job_id), 0, end) for job_id in page], skip_damaged=True
             )
@@ -251,8 +248,7 @@ class RuleStore:
             found = await self._client.command("ZRANGEBYSCORE", self._keys.lanes(name), "-inf", f"({edition}")
             lanes += [OldLane(lane.decode(), name) for lane in found]
         order: dict[OldLane, tuple[bool, int, str]] = {}
-        for start in range(0, len(lanes), MAX_PER_CALL):
-            page = lanes[start : start + MAX_PER_CALL]
+        for page in pages(lanes, MAX_PER_CALL):
             replies = await self._client.pipeline([("GET", self._keys.lane(lane.id)) for lane in page])
             for lane, raw in zip(page, replies, strict=True):
                 order[lane] = (True, 0, "")
@@ -272,46 +268,41 @@ class RuleStore:
     async def waiting_for_time(self) -> AsyncIterator[list[str]]:
         """Pages of the jobs that wait for a time; those that were there all along are all among them."""
         for index in (self._keys.scheduled, self._keys.retrying):
-            cursor = b"0"
-            while True:
-                cursor, flat = await self._client.command("ZSCAN", index, cursor, "COUNT", RECORDS_PER_READ)
-                ids = [raw.decode() for raw in flat[::2]]
-                for start in range(0, len(ids), MAX_PER_CALL):
-                    yield ids[start : start + MAX_PER_CALL]
-                if cursor == b"0":
-                    break
+            async for flat in scanned(self._client, "ZSCAN", index, count=RECORDS_PER_READ):
+                for page in pages([raw.decode() for raw in flat[::2]], MAX_PER_CALL):
+                    yield page
 
     async def prune(self, epoch: str, lanes: Sequence[str]) -> bool:
         """Removes those of the lanes that have no unfinished job. False under a stale epoch."""
-        for start in range(0, len(lanes), LANES_PER_READ):
+        for page in pages(lanes, LANES_PER_READ):
             word, _ = await self._client.run(
-                "prune_lanes",
-                (self._keys.epoch,),
-                (self._keys.tag, epoch, *lanes[start : start + LANES_PER_READ]),
+                "prune_lanes", (self._keys.epoch,), (self._keys.tag, epoch, *page)
             )
             if word != "ok":
                 return False
         return True
 
-    async def prune_gates(self, epoch: str) -> int | None:
-        """Removes what was kept of gates that nothing needs any more; how many. None under a stale epoch."""
+    async def counted(self) -> list[str]:
+        """Constraints of which something may be kept, those that are gone among them."""
+        return sorted(raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.counted))
+
+    async def prune_gates(self, epoch: str, cid: str, cursor: str) -> tuple[int, str] | None:
+        """Removes what was kept of gates that nothing needs any more, of a page of them: how many, and where the next
+        page begins ("0": that was the last). None under a stale epoch."""
         k = self._keys
         word, data = await self._client.run(
-            "prune_gates", (k.epoch, k.counted, k.shadowed), (k.tag, epoch, MAX_PER_CALL, self._rng.random())
-        )
-        return int(data[0]) if word == "ok" else None
+            "prune_gates",
+            (k.epoch, k.counted, k.shadowed, k.gates(cid), k.served(cid), k.crowded(cid), k.limits(cid)),
+            (k.tag, epoch, cid, cursor, GATES_PER_PRUNING),
+        )  # fmt: skip
+        return (int(data[0]), data[1].decode()) if word == "ok" else None
 
     async def lane_pages(self) -> AsyncIterator[list[str]]:
         """All lanes of all names, in pages."""
         for name in await self._client.command("SMEMBERS", self._keys.names):
-            cursor = b"0"
-            while True:
-                cursor, flat = await self._client.command(
-                    "ZSCAN", self._keys.lanes(name.decode()), cursor, "COUNT", LANES_PER_READ
-                )
+            key = self._keys.lanes(name.decode())
+            async for flat in scanned(self._client, "ZSCAN", key, count=LANES_PER_READ):
                 yield [raw.decode() for raw in flat[::2]]
-                if cursor == b"0":
-                    break
 
     async def reopened(self) -> list[tuple[str, int]]:
         """Constraints whose gates have to be looked at again, and since which version."""
@@ -321,19 +312,14 @@ class RuleStore:
     async def reopen(self, epoch: str, cid: str, version: int) -> bool | None:
         """Lets what lies aside at the gates of this constraint through to be looked at again; True where there was
         any."""
-        cursor, has_opened = b"0", False
-        while True:
-            cursor, flat = await self._client.command(
-                "SSCAN", self._keys.closed, cursor, "MATCH", f"{cid}*", "COUNT", MAX_PER_CALL
-            )
-            gates = [raw.decode() for raw in flat]
-            for start in range(0, len(gates), GATES_PER_CALL):
-                opened = await self.open_gates(epoch, gates[start : start + GATES_PER_CALL])
+        has_opened = False
+        closed = scanned(self._client, "SSCAN", self._keys.closed, count=MAX_PER_CALL, match=f"{cid}*")
+        async for found in closed:
+            for page in pages([raw.decode() for raw in found], GATES_PER_CALL):
+                opened = await self.open_gates(epoch, page)
                 if opened is None:
                     return None
                 has_opened = has_opened or opened[1]
-            if cursor == b"0":
-                break
         await self._client.run(
             "end_reopening", (self._keys.epoch, self._keys.reopened), (epoch, cid, version)
         )

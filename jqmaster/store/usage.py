@@ -3,22 +3,19 @@
 All methods raise what `JobStore` raises.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from jqmaster.domain.job import Job
 from jqmaster.store.jobs import HEAD_READ, MAX_PER_CALL, JobStore
-from jqmaster.store.rules import RECORDS_PER_READ
+from jqmaster.store.pages import LANES_PER_READ, RECORDS_PER_READ, pages, scanned
 from jqmaster.store.scripts import Arg
 from jqmaster.store.shard import Shard
 
 # Of a constraint with more values than this, so many of those with waiting jobs and so many of the others are looked at.
 MAX_GATES: Final = 1_000
-LANES_PER_READ: Final = 100
 NAMES_PER_READ: Final = 500
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ class GateUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class SlotUsage:
     """A running job that has a slot; `text` shows its key value."""
 
     job_id: str
@@ -67,7 +64,7 @@ class UsageStore:
     async def gates(self, gate_ids: Sequence[str]) -> list[GateUsage]:
         """The usage of each of these gates."""
         found = []
-        for page in _pages(gate_ids, MAX_PER_CALL):
+        for page in pages(gate_ids, MAX_PER_CALL):
             _, (_, usages) = await self._client.run(
                 "constraint_usage", (), (self._shard.now_arg, self._keys.tag, *page)
             )
@@ -91,47 +88,74 @@ class UsageStore:
     async def known_gates(self, cid: str) -> tuple[list[str], int]:
         """Gates of a constraint that unfinished jobs pass, those with the most waiting jobs first, and how many there
         are in all."""
-        key = self._keys.gates(cid)
-        total, waiting, others = await self._client.pipeline(
+        total, crowded = await self._client.pipeline(
             [
-                ("ZCARD", key),
-                ("ZRANGE", key, "+inf", "(0", "BYSCORE", "REV", "LIMIT", 0, MAX_GATES),
-                ("ZRANGE", key, "-inf", 0, "BYSCORE", "LIMIT", 0, MAX_GATES),
+                ("HLEN", self._keys.gates(cid)),
+                ("ZRANGE", self._keys.crowded(cid), 0, MAX_GATES - 1, "REV"),
             ]
         )
-        return [raw.decode() for raw in [*waiting, *others]], int(total)
+        found = dict.fromkeys(raw.decode() for raw in crowded)
+        cursor = b"0"
+        while len(found) < MAX_GATES:
+            cursor, flat = await self._client.command(
+                "HSCAN", self._keys.gates(cid), cursor, "COUNT", MAX_GATES
+            )
+            found.update(dict.fromkeys(raw.decode() for raw in flat[::2]))
+            if cursor == b"0":
+                break
+        return list(found)[:MAX_GATES], int(total)
+
+    async def first_gates(self, counts: Mapping[str, int]) -> list[str]:
+        """Of each constraint so many of the gates that unfinished jobs pass."""
+        cids = [cid for cid, count in counts.items() if count]
+        replies = await self._client.pipeline(
+            [("HSCAN", self._keys.gates(cid), 0, "COUNT", counts[cid]) for cid in cids]
+        )
+        return [
+            raw.decode()
+            for cid, (_, flat) in zip(cids, replies, strict=True)
+            for raw in flat[: 2 * counts[cid] : 2]
+        ]
 
     async def counts(self, cids: Sequence[str]) -> list[tuple[int, int]]:
         """Of each constraint: how many gates it has, and how many starts it would have delayed as a shadow."""
         if not cids:
             return []
-        commands: list[tuple[Arg, ...]] = [("ZCARD", self._keys.gates(cid)) for cid in cids]
+        commands: list[tuple[Arg, ...]] = [("HLEN", self._keys.gates(cid)) for cid in cids]
         replies = await self._client.pipeline([*commands, ("HMGET", self._keys.shadowed, *cids)])
         return [(int(count), int(delayed or 0)) for count, delayed in zip(replies, replies[-1], strict=False)]
 
-    async def holders(self, gates: Sequence[GateUsage], limit: int) -> list[Holder]:
+    async def holders(self, gates: Sequence[GateUsage], limit: int) -> list[SlotUsage]:
         """Up to `limit` running jobs that have slots at these gates, the first gates' first."""
         text_of: dict[str, str] = {}
-        for page in _pages([gate for gate in gates if gate.running], LANES_PER_READ):
+        lists = [raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.slot_lists)]
+        # Slots at gates without a key are kept under all such gates that a job passes.
+        held = [
+            (key, gate.text)
+            for gate in gates
+            if gate.running
+            for key in [name for name in lists if gate.gate_id in name] or [gate.gate_id]
+        ]
+        for page in pages(held, LANES_PER_READ):
             replies = await self._client.pipeline(
-                [("HSCAN", self._keys.slots(gate.gate_id), 0, "COUNT", limit) for gate in page]
+                [("HSCAN", self._keys.slots(key), 0, "COUNT", limit) for key, _ in page]
             )
-            for gate, (_, flat) in zip(page, replies, strict=True):
+            for (_, text), (_, flat) in zip(page, replies, strict=True):
                 for raw in flat[::2]:
-                    text_of.setdefault(raw.decode(), gate.text)
+                    text_of.setdefault(raw.decode(), text)
             if len(text_of) >= limit:
                 break
         ids = list(text_of)[:limit]
         jobs = await self._jobs.get_without_argument(ids)
         return [
-            Holder(job.id, job.worker_id, job.started_at_ms, text_of[job.id])
+            SlotUsage(job.id, job.worker_id, job.started_at_ms, text_of[job.id])
             for job in (jobs.get(job_id) for job_id in ids)
             if job
         ]
 
     async def has_older_lanes(self, edition: int) -> bool:
         """Whether jobs lie in lanes of older editions: they are not yet under the rules of this one."""
-        for page in _pages(await self._names(), NAMES_PER_READ):
+        for page in pages(await self._names(), NAMES_PER_READ):
             replies = await self._client.pipeline(
                 [
                     ("ZRANGE", self._keys.lanes(name), "-inf", f"({edition}", "BYSCORE", "LIMIT", 0, 1)
@@ -145,25 +169,18 @@ class UsageStore:
     async def lanes(self) -> AsyncIterator[list[WaitingLane]]:
         """Pages of the lanes that have ready jobs."""
         for name in await self._names():
-            cursor = b"0"
-            while True:
-                cursor, flat = await self._client.command(
-                    "ZSCAN", self._keys.lanes(name), cursor, "COUNT", LANES_PER_READ
-                )
-                ids = [raw.decode() for raw in flat[::2]]
-                for page in _pages(ids, LANES_PER_READ):
+            async for flat in scanned(self._client, "ZSCAN", self._keys.lanes(name), count=LANES_PER_READ):
+                for page in pages([raw.decode() for raw in flat[::2]], LANES_PER_READ):
                     counts = await self._client.pipeline([("ZCARD", self._keys.ready(lane)) for lane in page])
                     yield [
                         WaitingLane(lane, name, count)
                         for lane, count in zip(page, counts, strict=True)
                         if count
                     ]
-                if cursor == b"0":
-                    break
 
     async def ready_in(self, lanes: Sequence[WaitingLane], count: int) -> AsyncIterator[list[str]]:
         """Pages of the first `count` ready jobs of each lane."""
-        for page in _pages(lanes, LANES_PER_READ):
+        for page in pages(lanes, LANES_PER_READ):
             replies = await self._client.pipeline(
                 [("ZRANGE", self._keys.ready(lane.id), 0, min(count, RECORDS_PER_READ) - 1) for lane in page]
             )
@@ -182,7 +199,7 @@ class UsageStore:
         """Those of the jobs that can be read, in order."""
         end = -1 if with_argument else HEAD_READ - 1
         found = []
-        for page in _pages(job_ids, RECORDS_PER_READ):
+        for page in pages(job_ids, RECORDS_PER_READ):
             records = await self._client.pipeline(
                 [("GETRANGE", self._keys.job(job_id), 0, end) for job_id in page], skip_damaged=True
             )
@@ -193,8 +210,3 @@ class UsageStore:
 
     async def _names(self) -> list[str]:
         return sorted(name.decode() for name in await self._client.command("SMEMBERS", self._keys.names))
-
-
-def _pages(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from jqmaster.domain.constraint import Rate
 from jqmaster.domain.job import JobState
-from jqmaster.domain.verdict import Bound, GateUse, Holder, Snapshot, Standing
+from jqmaster.domain.verdict import Bound, GateCheck, Holder, Snapshot, Standing
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.jobs import HEAD_READ, JobStore
@@ -71,12 +71,12 @@ class WhyStore:
         )
 
 
-def _gate(row: Sequence[Any]) -> GateUse:
+def _gate(row: Sequence[Any]) -> GateCheck:
     (
         gate_id, value, waiting, is_closed, concurrency, running, rate_limit, period_ms, starts, held_until_ms, is_paused,
         is_shadow, is_fair, is_override, opens_at_ms, holders,
     ) = row  # fmt: skip
-    return GateUse(
+    return GateCheck(
         gate_id=gate_id.decode(),
         value=value.decode(errors="replace"),
         waiting=waiting,

@@ -11,7 +11,9 @@ import pytest
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
+from jqmaster.service import constraint_documents as documents
 from jqmaster.service import constraints as service
+from jqmaster.service import preview as previews
 from jqmaster.store.rules import MAX_CONSTRAINTS
 from tests.support.master import MSGPACK, QUICK, Api, master_on
 from tests.support.scripted_worker import worker_at
@@ -96,7 +98,7 @@ async def test_what_a_get_shows_can_be_put_again_and_changes_nothing(api: Api) -
     fields = {"key": "argument.host", "rate": {"limit": 1, "period_s": 60}, "overrides": [{"value": 1, "paused": True}]}  # fmt: skip
     view = await made(api, "c1", **fields)
     document = {
-        field: view[field] for field in service.describe(service.draft_of("c1", {**view, "paused": None}))
+        field: view[field] for field in documents.describe(documents.draft_of("c1", {**view, "paused": None}))
     }
     status, again = await api.call("PUT", "/api/constraints/c1", document)
     assert (status, again) == (200, view)
@@ -239,6 +241,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"fair": True}, "fair"),
     ({"overrides": [{"value": 1, "paused": True}]}, "overrides"),
     ({"key": "argument.k", "overrides": [{"paused": True}]}, "overrides.0.value"),
+    ({"rate": "10/60"}, "rate"),
+    ({"key": "argument.k", "overrides": [{"value": 1, "rate": "10/60"}]}, "overrides.0.rate"),
     ({"key": "argument.k", "overrides": [{"value": [1], "paused": True}]}, "overrides.0.value"),
     ({"key": "argument.k", "overrides": [{"value": 1}, {"value": 1.0}]}, "overrides.1.value"),
     ({"key": "argument.k", "overrides": [{"value": "x" * 2000, "paused": True}]}, "overrides.0.value"),
@@ -377,6 +381,8 @@ async def test_use_and_holders_are_seen(api: Api) -> None:
         assert sorted((h["job_id"], h["worker_id"], h["value"]) for h in found["holders"]) == sorted(
             [(ids["a"][0], worker.id, "a"), (ids["b"][0], worker.id, "b")]
         )
+        _, listed = await api.call("GET", "/api/constraints")
+        assert listed["constraints"][0]["usage"] == found["usage"]
         one = await shown(api, "c1", "b")
         assert (one["value"]["value"], one["value"]["running"]) == ("b", 1)
         assert [h["value"] for h in one["holders"]] == ["b"]
@@ -415,6 +421,29 @@ async def test_a_shadow_counts_and_delays_nothing(api: Api) -> None:
         assert (usage["running"], usage["shadow_delayed"], usage["next_opening"]) == (3, 2, None)
 
 
+async def test_a_list_sums_up_as_many_values_as_it_has_room_for(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made(api, "few", key="argument.few", concurrency=1)
+    await made(api, "many", key="argument.many", concurrency=1)
+    await made(api, "none", key="argument.none", rate={"limit": 1, "period_s": 1})
+    await made(api, "plain", concurrency=1)
+    jobs = [{"name": "work", "argument": {"few": n % 3, "many": n}} for n in range(10)]
+    assert (await api.call("POST", "/api/jobs/bulk", {"jobs": jobs}))[0] == 201
+
+    async def listed() -> dict[str, tuple[Any, ...]]:
+        _, found = await api.call("GET", "/api/constraints")
+        return {
+            one["name"]: tuple(one["usage"][of] for of in ("waiting", "running", "keys", "is_exact"))
+            for one in found["constraints"]
+        }
+
+    rest = {"few": (10, 0, 3, True), "none": (0, None, 0, True), "plain": (10, 0, None, True)}
+    assert await listed() == {**rest, "many": (10, 0, 10, True)}
+    monkeypatch.setattr(service, "MAX_LISTED_GATES", 12)
+    assert await listed() == {**rest, "many": (None, None, 10, False)}
+
+
 async def test_two_thousand_values_are_seen_within_bounds(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     await made(api, "c1", **PER_HOST)
     jobs = [{"name": "work", "argument": {"host": f"h{n}"}} for n in range(2000)]
@@ -431,7 +460,7 @@ async def test_two_thousand_values_are_seen_within_bounds(api: Api, monkeypatch:
     _, preview = await api.call("POST", "/api/constraints/preview", {"matcher": WORK, "key": "argument.host"})
     assert (preview["count"], preview["distinct_keys"], preview["is_exact"]) == (2005, 2000, True)
     assert preview["keys"][0] == {"value": "h7", "count": 6}
-    assert len(preview["keys"]) == service.MAX_TOP_KEYS
+    assert len(preview["keys"]) == previews.MAX_TOP_KEYS
 
 
 async def test_key_values_of_every_kind_have_a_limit_of_their_own(api: Api) -> None:
@@ -488,7 +517,7 @@ async def test_a_preview_tells_which_jobs_wait_and_changes_nothing(api: Api) -> 
 
 
 async def test_a_preview_is_bounded_and_says_so(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "PREVIEW_MAX_JOBS", 100)
+    monkeypatch.setattr(previews, "PREVIEW_MAX_JOBS", 100)
     jobs = [{"name": "work", "argument": n} for n in range(500)]
     await api.call("POST", "/api/jobs/bulk", {"jobs": jobs})
     body = {"matcher": {"field": "argument", "op": "ge", "value": 0}}

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import re
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
@@ -12,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from jqmaster import errors
+from jqmaster.api import schemas
 from jqmaster.api.problems import (
     MAX_PROBLEM_BYTES,
     STATUS,
@@ -170,6 +173,31 @@ def test_an_unknown_tag_is_not_repeated() -> None:
     [field] = invalid_from(error.value).errors
     assert field.loc == ("value",)
     assert field.msg == "must be one of 'one', 'two'"
+
+
+def test_no_rule_names_a_class_of_the_code() -> None:
+    def below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+        for one in model.__subclasses__():
+            yield one
+            yield from below(one)
+
+    models = [one for one in below(BaseModel) if one.__module__ == schemas.__name__]
+    assert schemas.RateRequest in models
+    names = re.compile("|".join(rf"\b{one.__name__}\b" for one in models))
+    rules = set()
+    for model in models:
+        for value in (
+            "text",
+            1,
+            [],
+            {field: odd for odd in ("text", ["text"]) for field in model.model_fields},
+        ):
+            try:
+                model.model_validate(value)
+            except ValidationError as error:
+                rules |= {one.msg for one in invalid_from(error).errors}
+    assert "must be a map (in JSON: an object)" in rules
+    assert [rule for rule in rules if names.search(rule) or "instance" in rule] == []
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ def test_every_key_that_code_names_is_in_the_table() -> None:
         keys.job("{job_id}"), keys.history("{job_id}"), keys.result("{job_id}"), keys.ready("{lane}"),
         keys.worker("{worker_id}"), keys.claims("{worker_id}"), keys.idempotency("{digest}"),
         keys.lane("{lane}"), keys.lanes("{name}"), keys.open_lanes("{group}"), keys.open_groups("{name}"),
-        keys.parked("{gate}", "{group}"), keys.waiters("{gate}"), keys.slots("{gate}"), keys.starts("{gate}"),
-        keys.limits("{cid}"), keys.overrides("{cid}"), keys.gates("{cid}"), keys.key_values("{cid}"), keys.served("{cid}"),
+        keys.parked("{gate}", "{group}"), keys.waiters("{gate}"), keys.slots("{gates}"), keys.starts("{gate}"),
+        keys.limits("{cid}"), keys.overrides("{cid}"), keys.gates("{cid}"), keys.crowded("{cid}"), keys.served("{cid}"),
         *(keys.index(state) for state in JobState if state is not JobState.READY),
         *(keys.finished(state) for state in FINISHED),
     }  # fmt: skip

@@ -135,9 +135,8 @@ def test_states_and_flags_are_the_same_in_lua_and_python() -> None:
     assert f"local VERSION = {codec.VERSION}\n" in record
     lanes = (STORE / "lua" / "lib" / "lanes.lua").read_text()
     # The last of the head's fields; its offset is counted from 1.
-    assert (
-        f"local LANE_AT, CID_LENGTH, ID_LENGTH, GATE_LENGTH = {codec.HEAD_SIZE - 8 + 1}, 8, 16, 24\n" in lanes
-    )
+    assert f"local LANE_AT, CID_LENGTH, ID_LENGTH = {codec.HEAD_SIZE - 8 + 1}, 8, 16\n" in lanes
+    assert f"local GATE_LENGTH, MAX_GATES, IN_LANE = {codec.GATE_BYTES}, {codec.MAX_GATES}, 255\n" in record
     for name in ("cancel", "expire", "claim"):
         cause = {"cancel": Cause.CANCELED, "expire": Cause.EXPIRED, "claim": Cause.EXPIRED}[name]
         assert re.search(rf"string\.char\((?:STATE\.\w+, .*, )?{int(cause)}\)", body_of(name))

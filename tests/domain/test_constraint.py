@@ -1,3 +1,4 @@
+import json
 import math
 import unicodedata
 from dataclasses import replace
@@ -10,23 +11,20 @@ from hypothesis import strategies as st
 
 from jqmaster.domain import constraint as constraint_module
 from jqmaster.domain.constraint import (
-    MAX_KEY_TEXT,
     Constraint,
     ConstraintError,
-    KeyValue,
     Limits,
     Mode,
     Override,
     Rate,
     Ruleset,
-    canonical,
     gate_id,
     keeps_counts,
     key_of,
-    key_value,
     needs_rematch,
     new_cid,
 )
+from jqmaster.domain.key_value import MAX_KEY_TEXT, KeyValue, canonical, key_value
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from tests.domain.test_matcher import JOBS, MATCHERS, job
 
@@ -246,6 +244,15 @@ SMALL: st.SearchStrategy[Any] = st.recursive(
     ),
     max_leaves=4,
 )
+# Texts like those that show other values, and such values.
+JSON_LIKE: st.SearchStrategy[Any] = st.one_of(
+    st.text('019-.eE"[]{}:, nulltrefasi\\x\n', max_size=6),
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-20, 20) | st.sampled_from([0.5, "1", "a", "null"]),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("a1"), inner, max_size=2),
+        max_leaves=3,
+    ),
+)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -291,12 +298,33 @@ def test_the_text_is_short_and_harmless(value: Any) -> None:
     ("value", "text"),
     [
         ("example.org", "example.org"),
-        ("", ""),
-        ("a\nb\x1b[0m", "a\\nb\\x1b[0m"),
-        ("right\u202eleft", "right\\u202eleft"),
+        ("10.0.0.1", "10.0.0.1"),
+        ("[::1]:80", "[::1]:80"),
+        ("{user}", "{user}"),
+        ("two words", "two words"),
+        ("truest", "truest"),
+        ("", '""'),
+        (" a", '" a"'),
+        ("1", '"1"'),
+        ("-1.5e3", '"-1.5e3"'),
+        ("null", '"null"'),
+        ("NaN", '"NaN"'),
+        ("true", '"true"'),
+        ("[1]", '"[1]"'),
+        ("{}", '"{}"'),
+        ("nan", '"nan"'),
+        ("-inf", '"-inf"'),
+        ("0x01", '"0x01"'),
+        ('say "a"', '"say \\"a\\""'),
+        ("a\nb\x1b[0m", '"a\\nb\\u001b[0m"'),
+        ("a\\nb", "a\\nb"),
+        ("right\u202eleft", '"right\\u202eleft"'),
+        ("\U000e0001", '"\\udb40\\udc01"'),
         ("a" * 128, "a" * 128),
         ("a" * 129, "a" * 127 + "…"),
-        ("\0" * 64, ("\\x00" * 64)[:127] + "…"),
+        ("1" * 129, '"' + "1" * 126 + "…"),
+        ("[1" + ",1" * 100, '"[1' + ",1" * 62 + "…"),
+        ("\0" * 64, '"' + ("\\u0000" * 64)[:126] + "…"),
         (None, "null"),
         (True, "true"),
         (7, "7"),
@@ -305,11 +333,30 @@ def test_the_text_is_short_and_harmless(value: Any) -> None:
         (1e300, "1e+300"),
         (math.nan, "nan"),
         (b"\x01\xff", "0x01ff"),
-        (["a", 1], "['a', 1]"),
+        (["a", 1, None, 2.0, b"\x01"], '["a",1,null,2,{"$bin":"AQ=="}]'),
+        ([1] * 100, ("[" + "1," * 100)[:127] + "…"),
+        ({"b": 1, "a": [{}]}, '{"a":[{}],"b":1}'),
+        ({1: "a"}, '{1:"a"}'),
     ],
 )
 def test_people_read_key_values(value: object, text: str) -> None:
     assert key_value(value).text == text
+
+
+@given(one=SMALL | JSON_LIKE, other=SMALL | JSON_LIKE)
+def test_different_key_values_look_different(one: Any, other: Any) -> None:
+    first, second = key_value(one), key_value(other)
+    assert (first.text == second.text) is (first.canonical == second.canonical)
+
+
+@given(value=JSON_LIKE)
+def test_what_is_shown_of_a_key_value_can_be_asked_for(value: Any) -> None:
+    text = key_value(value).text
+    try:
+        read = json.loads(text)
+    except ValueError:
+        read = text
+    assert canonical(read) == canonical(value)
 
 
 @pytest.mark.parametrize("value", ["x" * 262_144, b"x" * 262_144, list(range(100_000)), 2**64 - 1, -(2**63)])

@@ -13,7 +13,7 @@ from jqmaster.domain.verdict import (
     Bound,
     ByConstraint,
     FleetFacts,
-    GateUse,
+    GateCheck,
     Holder,
     Kind,
     NoWorker,
@@ -41,7 +41,7 @@ JOB = Job(
     argument=b"\xc0", lane_id=bytes(8),
 )  # fmt: skip
 NONE_AHEAD = Standing({}, Bound.EXACT)
-GATE = GateUse(
+GATE = GateCheck(
     gate_id=CID + "1" * 16, value="example.org", waiting=1, is_closed=False, concurrency=None, running=None, rate=None,
     starts=None, held_until_ms=None, is_paused=False, is_shadow=False, is_fair=False, is_override=False,
     opens_at_ms=None, holders=(),
@@ -90,7 +90,7 @@ def codes(one: Snapshot, facts: FleetFacts | None = None) -> list[str]:
     return [code for code, _ in told(one, facts)]
 
 
-def closed(**fields: Any) -> GateUse:
+def closed(**fields: Any) -> GateCheck:
     return replace(GATE, is_closed=True, **fields)
 
 

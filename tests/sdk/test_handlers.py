@@ -99,8 +99,11 @@ async def test_sync_handlers_run_in_threads_side_by_side(
 @pytest.mark.req("S1")
 @pytest.mark.req("J9")
 async def test_an_exception_is_a_failure_that_is_retried_and_described(
-    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+    master: FakeMaster, worker: Worker, up: Callable[[], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
+    # What pytest captures must be valid text, and this message is not.
+    caplog.set_level("CRITICAL", "worker_sdk.executor")
+
     @worker.handler("broken")
     async def broken(argument: Any, ctx: Context) -> None:
         password = "hunter2"  # a local: must not be told
@@ -129,18 +132,19 @@ class Flaky(Exception):
 
 @pytest.mark.req("S2")
 @pytest.mark.parametrize(
-    ("exception", "attempt", "should_retry", "retry_after"),
+    ("exception", "attempt", "should_retry", "retry_after", "logged"),
     [
-        (Gone("row 7"), 1, False, None),
-        (KeyError("gone too"), 1, False, None),
-        (Flaky("a"), 2, True, 4.0),
-        (Flaky("a"), 3, False, None),
-        (TimeoutError("t"), 1, True, 9.0),
-        (OSError("other"), 9, True, None),
-        (Discard("enough"), 1, False, None),
-        (Retry(2.5), 1, True, 2.5),
-        (Retry(), 1, True, None),
-        (Retry(10.0**9), 1, True, 604_800.0),
+        (Gone("row 7"), 1, False, None, "WARNING"),
+        (KeyError("gone too"), 1, False, None, "WARNING"),
+        (Flaky("a"), 2, True, 4.0, "WARNING"),
+        (Flaky("a"), 3, False, None, "ERROR"),
+        (TimeoutError("t"), 1, True, 9.0, "WARNING"),
+        (OSError("other"), 9, True, None, "ERROR"),
+        (Discard("enough"), 1, False, None, None),
+        (Retry(2.5), 1, True, 2.5, None),
+        (Retry(), 1, True, None, None),
+        (Retry(10.0**9), 1, True, 604_800.0, None),
+        (Defer(1), 1, None, 1.0, None),
     ],
     ids=repr,
 )
@@ -150,8 +154,10 @@ async def test_policies_decide_what_an_exception_means(
     up: Callable[[], Any],
     exception: Exception,
     attempt: int,
-    should_retry: bool,
+    should_retry: bool | None,
     retry_after: float | None,
+    logged: str | None,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     @worker.handler(
         "policy",
@@ -167,10 +173,19 @@ async def test_policies_decide_what_an_exception_means(
     await up()
     job = await master.run("policy", attempt=attempt)
     result = await wait_until(lambda: master.result(job["job_id"]))
-    assert result["type"] == "failure"
-    assert result["should_retry"] is should_retry
-    if should_retry:
+    assert result["type"] == ("deferred" if should_retry is None else "failure")
+    assert result.get("should_retry") is should_retry
+    if should_retry is not False:
         assert result.get("retry_after") == retry_after
+    # The worker's own log has it too, unless the handler asked for just that.
+    records = [record for record in caplog.records if record.name.startswith("worker_sdk")]
+    told = [record for record in records if record.exc_info]
+    assert [record.levelname for record in told] == ([logged] if logged else [])
+    if told:
+        assert told[0].exc_info
+        assert told[0].exc_info[1] is exception
+        assert told[0].getMessage() == f"policy (job {job['job_id']}, attempt {attempt}) failed"
+        assert (told[0].job_id, told[0].job_name, told[0].attempt) == (job["job_id"], "policy", attempt)  # type: ignore[attr-defined]
 
 
 @pytest.mark.req("P1")

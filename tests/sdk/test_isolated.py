@@ -67,31 +67,55 @@ async def test_an_isolated_handler_runs_elsewhere_and_answers_here(
 @pytest.mark.req("S1")
 @pytest.mark.req("S2")
 @pytest.mark.parametrize(
-    ("name", "argument", "expected"),
+    ("name", "argument", "expected", "logged"),
     [
-        ("isolated.fail", "value", {"type": "failure", "should_retry": True, "message": "ValueError: bad"}),
+        (
+            "isolated.fail",
+            "value",
+            {"type": "failure", "should_retry": True, "message": "ValueError: bad"},
+            ("ERROR", "in isolated_fail"),
+        ),
         (
             "isolated.fail",
             "lookup",
             {"type": "failure", "should_retry": False, "message": "LookupError: gone"},
+            ("WARNING", "LookupError: gone"),
         ),
-        ("isolated.fail", "defer", {"type": "deferred", "retry_after": 3.0}),
+        ("isolated.fail", "defer", {"type": "deferred", "retry_after": 3.0}, None),
         (
             "isolated.exit",
             3,
             {"message": "the process of the handler ended with status 3", "should_retry": True},
+            ("ERROR", "status 3"),
         ),
-        ("isolated.crash", signal.SIGSEGV, {"message": "the process of the handler was ended by SIGSEGV"}),
-        ("isolated.odd", None, {"type": "failure", "should_retry": False}),
+        (
+            "isolated.crash",
+            signal.SIGSEGV,
+            {"message": "the process of the handler was ended by SIGSEGV"},
+            ("ERROR", "SIGSEGV"),
+        ),
+        ("isolated.odd", None, {"type": "failure", "should_retry": False}, ("ERROR", "cannot be sent")),
     ],
 )
 async def test_every_end_of_a_process_is_an_outcome(
-    master: FakeMaster, up: Callable[[], Any], name: str, argument: Any, expected: dict[str, Any]
+    master: FakeMaster,
+    up: Callable[[], Any],
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    argument: Any,
+    expected: dict[str, Any],
+    logged: tuple[str, str] | None,
 ) -> None:
     await up()
     job = await master.run(name, argument)
     result = await wait_until(lambda: master.result(job["job_id"]))
     assert {key: result[key] for key in expected} == expected
+    assert "log_level" not in result
+    told = [record for record in caplog.records if job["job_id"] in record.getMessage()]
+    assert [record.levelname for record in told] == ([logged[0]] if logged else [])
+    if logged:
+        assert told[0].getMessage().startswith(f"{name} (job {job['job_id']}, attempt 1) failed: ")
+        assert logged[1] in told[0].getMessage()
 
 
 @pytest.mark.req("J16")

@@ -14,16 +14,15 @@ from jqmaster.errors import (
     PreconditionFailedError,
     StoreUnavailableError,
 )
+from jqmaster.service.constraint_documents import RESERVED_NAMES, draft_of
 from jqmaster.service.constraints import (
     ANYHOW,
-    MAX_PREVIEWS,
     MAX_REPEATS,
-    RESERVED_NAMES,
     AskedValue,
     ConstraintService,
     Precondition,
-    draft_of,
 )
+from jqmaster.service.preview import MAX_PREVIEWS
 from jqmaster.store.rules import Change, Rules
 from jqmaster.store.usage import UsageStore
 from tests.support.store import StoreWorld

@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import aiohttp
 import msgpack
@@ -23,6 +24,7 @@ from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.service import jobs as module
 from jqmaster.service.jobs import JobService
 from jqmaster.service.waiters import FinishWaiters
+from jqmaster.store.client import Call
 from jqmaster.store.events import EventListener
 from jqmaster.store.jobs import Changes
 from tests.support.fake_worker import FakeWorker
@@ -255,6 +257,29 @@ async def test_a_store_that_fails_within_a_large_bulk_leaves_it_in_doubt_and_a_r
     finally:
         await redis.config_set("maxmemory", before)
     assert await served.service.enqueue_bulk(large) == [spec.id for spec in large]
+    assert (await served.world.inspector.counts())[JobState.READY] == 1200
+
+
+async def test_a_store_that_is_gone_after_the_first_step_of_a_large_bulk_leaves_it_in_doubt(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = [served.world.spec(argument=n) for n in range(1200)]
+    client = served.world.shard.client
+    run_all, runs = client.run_all, 0
+
+    async def fails_later(calls: Sequence[Call]) -> list[tuple[str, list[Any]]]:
+        nonlocal runs
+        runs += 1
+        if runs > 1:
+            raise StoreUnavailableError("the store is away", retry_after_s=1.0)
+        return await run_all(calls)
+
+    monkeypatch.setattr(client, "run_all", fails_later)
+    with pytest.raises(OutcomeUnknownError, match="same IDs"):
+        await served.service.enqueue_bulk(specs)
+    monkeypatch.undo()
+    assert (await served.world.inspector.counts())[JobState.READY] == 500
+    assert await served.service.enqueue_bulk(specs) == [spec.id for spec in specs]
     assert (await served.world.inspector.counts())[JobState.READY] == 1200
 
 

@@ -132,7 +132,7 @@ def test_extras_of_the_wrong_shape_are_damaged(extras: object) -> None:
 def test_an_unknown_version_state_or_cause_is_damaged() -> None:
     spec = JobSpec("j", "n", b"\xc0")
     record = record_of(spec, (0,) * 9 + (b"", b""), JobState.READY, Cause.NONE)
-    for at, value in ((0, 1), (0, 3), (0, 0), (1, 5), (1, 0), (3, 99)):
+    for at, value in ((0, codec.VERSION - 1), (0, codec.VERSION + 1), (0, 0), (1, 5), (1, 0), (3, 99)):
         broken = record[:at] + bytes((value,)) + record[at + 1 :]
         with pytest.raises(DamagedError):
             codec.decode_job("j", broken)

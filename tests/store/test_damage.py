@@ -139,6 +139,6 @@ async def test_nothing_stays_of_a_closed_gate_that_nobody_waits_at_any_more(
         "parked",
         "waiters",
         "gates",
-        "key_values",
+        "crowded",
         "names",
     }

@@ -9,7 +9,8 @@ from jqmaster.store.fsck import Finding
 from jqmaster.store.keys import Keys
 from tests.store.test_claim import damage
 from tests.store.test_steering import job_in
-from tests.support.store import StoreWorld
+from tests.support.constraints import ConstrainedWorld, constraint
+from tests.support.store import NO_KEY, StoreWorld
 
 Harm = Callable[[StoreWorld, Job, Keys], Awaitable[object]]
 
@@ -94,3 +95,25 @@ async def test_a_large_store_is_read_in_pages(world: StoreWorld) -> None:
 async def test_a_record_with_a_large_argument_is_healthy(world: StoreWorld) -> None:
     await world.enqueue(argument="x" * 200_000)
     assert await world.findings() == []
+
+
+# Slots of one running job that passes two gates without a key.
+SLOT_HARMS: dict[str, Callable[[StoreWorld, str, Keys], Awaitable[object]]] = {
+    "a sum is too high": lambda w, gates, k: w.shard.client.redis.hincrby(k.slot_counts, gates[:24], 1),
+    "a sum is missing": lambda w, gates, k: w.shard.client.redis.hdel(k.slot_counts, gates[24:]),
+    "a sum without slots": lambda w, gates, k: w.shard.client.redis.hset(k.slot_counts, "f" * 8 + NO_KEY, 1),
+    "a list is not listed": lambda w, gates, k: w.shard.client.redis.srem(k.slot_lists, gates),
+}
+
+
+@pytest.mark.parametrize("harm", SLOT_HARMS)
+async def test_slots_that_do_not_add_up_are_found(world: StoreWorld, harm: str) -> None:
+    limited = ConstrainedWorld(world)
+    await limited.put(constraint("one", concurrency=5), constraint("two", concurrency=5))
+    await limited.enqueue()
+    await limited.take(await world.worker())
+    assert await world.findings() == []
+    (gates,) = [raw.decode() for raw in await world.shard.client.redis.smembers(world.shard.keys.slot_lists)]
+    await SLOT_HARMS[harm](world, gates, world.shard.keys)
+    assert {finding.rule for finding in await world.findings()} == {"slot"}
+    await world.shard.client.redis.flushdb()

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.constraint import Mode, Rate, gate_id, key_value
+from jqmaster.domain.constraint import Mode, Rate, gate_id
 from jqmaster.domain.job import JobState
+from jqmaster.domain.key_value import key_value
 from jqmaster.domain.matcher import parse_matcher
 from jqmaster.domain.outcome import Decision
 from jqmaster.store.jobs import Accepted, BacklogFull, Changes, ClaimedJob, Hold, NotClaimed
@@ -623,6 +624,23 @@ async def test_a_constraint_that_comes_back_counts_what_started_meanwhile(rules:
     assert await rules.take(worker) == []
 
 
+async def test_jobs_under_different_limits_count_together_where_they_share_one(
+    rules: ConstrainedWorld,
+) -> None:
+    every = await rules.limit("every", concurrency=3)
+    urgent = await rules.limit("urgent", {"field": "argument", "op": "eq", "value": 1}, concurrency=1)
+    worker = await rules.world.worker()
+    jobs = await rules.enqueue_many([0, 1, 0, 1, 0, 0])
+    first, second, third = await rules.claim(worker)
+    assert [job.job_id for job in (first, second, third)] == jobs[:3]
+    assert await rules.slots(every) == {gate_id(every.cid, None): set(jobs[:3])}
+    assert await rules.slots(urgent) == {gate_id(urgent.cid, None): {jobs[1]}}
+    await rules.succeed(worker, first)
+    assert await rules.take(worker) == [jobs[4]]
+    await rules.succeed(worker, second)
+    assert await rules.take(worker) == [jobs[3]]
+
+
 async def test_a_shorter_window_opens_the_gate_sooner(rules: ConstrainedWorld) -> None:
     one = await rules.limit(rate=(1, 10 * MINUTE_MS))
     jobs = await rules.enqueue_many(range(2))
@@ -652,11 +670,10 @@ async def test_with_the_last_job_goes_all_that_was_kept_of_its_lane_and_gates(
         await world.jobs.delete(job_id)
     async for lanes in rules.store.lane_pages():
         assert await rules.store.prune(world.epoch, lanes)
-    while await rules.store.prune_gates(world.epoch):
-        pass
+    await world.prune_gates()
     kinds = {key.removeprefix(world.shard.keys.tag).split(":")[0] for key in await world.dump()}
     of_lanes = {"lane", "lanes", "names", "open", "open_groups", "parked", "ready", "waiters", "closed"}
-    assert kinds & (of_lanes | {"slots", "gates", "key_values", "served"}) == set()
+    assert kinds & (of_lanes | {"slots", "gates", "crowded", "served"}) == set()
 
 
 async def test_gates_that_nothing_needs_go_however_many_others_are_in_use(rules: ConstrainedWorld) -> None:
@@ -666,12 +683,8 @@ async def test_gates_that_nothing_needs_go_however_many_others_are_in_use(rules:
     await rules.enqueue_many(range(700))
     claimed = await rules.claim(worker, limit=700)
     await rules.succeed(worker, *claimed[:40])
-    for _ in range(500):
-        await rules.store.prune_gates(world.epoch)
-        kept = await world.shard.client.redis.zcard(world.shard.keys.gates(one.cid))
-        if kept == 660:
-            break
-    assert kept == 660
+    await world.prune_gates()
+    assert await world.shard.client.redis.hlen(world.shard.keys.gates(one.cid)) == 660
 
 
 async def test_a_gate_that_only_running_jobs_have_passed_is_listed_with_its_value(
@@ -682,11 +695,10 @@ async def test_a_gate_that_only_running_jobs_have_passed_is_listed_with_its_valu
     worker = await world.worker()
     await rules.take(worker)
     one = await rules.limit(key="argument", concurrency=1)
-    await rules.store.prune_gates(world.epoch)
+    await world.prune_gates()
     redis, k = world.shard.client.redis, world.shard.keys
     gate = gate_id(one.cid, key_value("x"))
-    assert await redis.zrange(k.gates(one.cid), 0, -1) == [gate.encode()]
-    assert await redis.hgetall(k.key_values(one.cid)) == {gate.encode(): b"x"}
+    assert await redis.hgetall(k.gates(one.cid)) == {gate.encode(): b"0:x"}
 
 
 # --- what it costs

@@ -24,8 +24,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from jqmaster.domain.constraint import Constraint, Limits, Mode, gate_id, key_value, needs_rematch
+from jqmaster.domain.constraint import Constraint, Limits, Mode, gate_id, needs_rematch
 from jqmaster.domain.job import WAITING, Job, JobState
+from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision
 from jqmaster.runtime.relocation import Relocation, StaleLeadership
 from jqmaster.store.client import StoreClient
@@ -439,8 +440,7 @@ class GatesMachine(RuleBasedStateMachine):
     async def prune(self) -> None:
         async for lanes in self.store.lane_pages():
             assert await self.store.prune(self.world.epoch, lanes)
-        while await self.store.prune_gates(self.world.epoch):
-            pass
+        await self.world.prune_gates()
 
     async def promote(self) -> None:
         for state in (JobState.SCHEDULED, JobState.RETRYING):
@@ -764,7 +764,7 @@ class GatesMachine(RuleBasedStateMachine):
         for gate in (await self.limits.structures()).starts:
             await self.client.redis.unlink(self.world.shard.keys.starts(gate))
         await self.prune()
-        kinds = ("slots", "gates", "key_values", "waiters", "parked", "open", "lane", "lanes", "open_groups", "served",
+        kinds = ("slots", "gates", "crowded", "waiters", "parked", "open", "lane", "lanes", "open_groups", "served",
                  "names", "closed", "ready")  # fmt: skip
         left = [
             key

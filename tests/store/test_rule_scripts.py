@@ -18,7 +18,7 @@ async def test_an_old_leader_follows_no_change_up(world: StoreWorld) -> None:
         assert await store.settle(old, rules) is None
         assert await store.open_gates(old) is None
         assert await store.prune(old, ["0" * 16]) is False
-        assert await store.prune_gates(old) is None
+        assert await store.prune_gates(old, cid, "0") is None
         await store.reopen(old, cid, version)
         assert await store.reopened() == [(cid, version)]
     await limited.follow_up()

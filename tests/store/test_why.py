@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.constraint import Mode, gate_id, key_value
+from jqmaster.domain.constraint import Mode, gate_id
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobState
+from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision
-from jqmaster.domain.verdict import Ahead, Bound, GateUse, Kind, Snapshot, Standing
+from jqmaster.domain.verdict import Ahead, Bound, GateCheck, Kind, Snapshot, Standing
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.service.why import WhyService
 from jqmaster.store import why as why_module
@@ -34,7 +35,7 @@ async def standing(world: StoreWorld, job_id: str, *rivals: str) -> Standing:
     return found
 
 
-async def only_gate(world: StoreWorld, job_id: str) -> GateUse:
+async def only_gate(world: StoreWorld, job_id: str) -> GateCheck:
     (gate,) = (await look(world, job_id)).gates
     return gate
 

@@ -190,14 +190,16 @@ class ConstrainedWorld:
         for raw in keys:
             key = raw.decode()
             if key.startswith(k.slots_prefix):
-                found = await redis.hgetall(key)
-                slots[key.removeprefix(k.slots_prefix)] = {i.decode(): t.hex() for i, t in found.items()}
+                found = {i.decode(): t.hex() for i, t in (await redis.hgetall(key)).items()}
+                gates = key.removeprefix(k.slots_prefix)
+                for at in range(0, len(gates), 24):
+                    slots.setdefault(gates[at : at + 24], {}).update(found)
             elif key.startswith(k.starts_prefix):
                 pairs = await redis.zrange(key, 0, -1, withscores=True)
                 starts[key.removeprefix(k.starts_prefix)] = {t.hex(): int(at) for t, at in pairs}
             elif key.startswith(k.gates("")):
-                for gate, count in await redis.zrange(key, 0, -1, withscores=True):
-                    waiting[gate.decode()] = int(count)
+                for gate, note in (await redis.hgetall(key)).items():
+                    waiting[gate.decode()] = int(note.partition(b":")[0])
             elif key.startswith(k.lane_prefix):
                 lanes[key.removeprefix(k.lane_prefix)] = StoredLane.read(await redis.get(key))
         lane_jobs = {lane: stored.jobs for lane, stored in lanes.items() if stored.jobs}
@@ -211,7 +213,7 @@ class ConstrainedWorld:
         text = lane.shared + lane.keyed
         at = 137 + record[136]
         if not lane.keyed and record[at] != 255:
-            text += record[at + 1 : at + 1 + record[at] * 12].hex()
+            text += record[at + 1 : at + 1 + record[at] * 24].decode()
         return [text[n : n + 24] for n in range(0, len(text), 24)]
 
     async def slots(self, one: Constraint) -> dict[str, set[str]]:

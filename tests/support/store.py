@@ -28,6 +28,8 @@ from jqmaster.store.workers import WorkerStore
 LEASE_MS, OFFER_MS, GRACE_MS = 15_000, 5_000, 5_000
 RESULT_TTL_MS, RESULT_GRACE_MS = 86_400_000, 60_000
 START_MS = 1_800_000_000_000
+# How the ID of a gate without a key ends.
+NO_KEY = "0" * 16
 
 
 class StoreWorld:
@@ -131,7 +133,16 @@ class StoreWorld:
         """What the leader does once a minute."""
         async for lanes in self.rule_store.lane_pages():
             assert await self.rule_store.prune(self.epoch, lanes)
-        assert await self.rule_store.prune_gates(self.epoch) is not None
+        await self.prune_gates()
+
+    async def prune_gates(self) -> None:
+        """What it does between times, of all gates."""
+        for cid in await self.rule_store.counted():
+            cursor = None
+            while cursor != "0":
+                done = await self.rule_store.prune_gates(self.epoch, cid, cursor or "0")
+                assert done
+                cursor = done[1]
 
     async def score(self, key: str, member: str) -> float | None:
         return await self.shard.client.redis.zscore(key, member)
@@ -242,25 +253,36 @@ class StoreWorld:
             ready[StoredLane.read(await redis.get(k.lane(lane))).name] += await redis.zcard(k.ready(lane))
         kept = {name.decode(): int(count) for name, count in (await redis.hgetall(k.ready_counts)).items()}
         assert {name: count for name, count in kept.items() if count} == dict(+ready)
+        slot_lists, slot_counts = set[str](), Counter[str]()
         for name in names:
             kind, _, rest = name.partition(":")
             match kind:
                 case "gates":
-                    scored = await redis.zrange(k.gates(rest), 0, -1, withscores=True)
-                    counted = {gate.decode(): score for gate, score in scored}
-                    assert {gate: score for gate, score in counted.items() if score} == {
+                    notes = await redis.hgetall(k.gates(rest))
+                    counted = {gate.decode(): int(note.partition(b":")[0]) for gate, note in notes.items()}
+                    assert {gate: count for gate, count in counted.items() if count} == {
                         gate: count for gate, count in behind.items() if gate.startswith(rest) and count
                     }
-                    told = {gate.decode() for gate in await redis.hkeys(k.key_values(rest))}
-                    assert told <= counted.keys(), f"values of gates that {name} does not know"
+                    crowded = await redis.zrange(k.crowded(rest), 0, -1, withscores=True)
+                    assert {gate.decode(): int(level) for gate, level in crowded} == {
+                        gate: count.bit_length() - 1 for gate, count in counted.items() if count > 1
+                    }
                 case "slots":
-                    assert {raw.decode() for raw in await redis.hkeys(k.slots(rest))} <= running
+                    held = {raw.decode() for raw in await redis.hkeys(k.slots(rest))}
+                    assert held <= running
+                    if rest.endswith(NO_KEY):
+                        slot_lists.add(rest)
+                        for at in range(0, len(rest), 24):
+                            slot_counts[rest[at : at + 24]] += len(held)
                 case "waiters":
                     assert rest in gates, f"{name} is of no lane"
                 case "open" | "parked":
                     assert rest[-16:] in groups, f"{name} is of no lane"
                 case "ready" | "lanes":
                     assert kind == "lanes" or rest in lanes, f"{name} is of no lane"
+        assert {raw.decode() for raw in await redis.smembers(k.slot_lists)} == slot_lists
+        summed = {gate.decode(): int(count) for gate, count in (await redis.hgetall(k.slot_counts)).items()}
+        assert summed == dict(slot_counts)
 
     async def _readable(self, job_id: str) -> Job | None:
         try:
@@ -273,7 +295,7 @@ def own_gates(record: bytes) -> list[str]:
     """The keyed gates that the job of a record brings along."""
     at = codec.HEAD_SIZE + 1 + record[codec.HEAD_SIZE]
     count = 0 if record[at : at + 1] == codec.GATES_IN_LANE else record[at]
-    return [record[at + 1 + 12 * n :][:12].hex() for n in range(count)]
+    return [record[at + 1 + 24 * n :][:24].decode() for n in range(count)]
 
 
 def unconstrained(name: str) -> Lane:

@@ -246,6 +246,23 @@ async def test_one_is_put_shown_paused_resumed_and_deleted(api: Api, cli: Cli) -
     assert (table.code, table.out.count("constraint.")) == (0, 2)
 
 
+async def test_a_list_has_sums_or_says_where_they_are(api: Api, cli: Cli) -> None:
+    every = {"field": "name", "op": "eq", "value": "work"}
+    await api.call("PUT", "/api/constraints/few", {"matcher": every, "key": "argument.few", "concurrency": 1})
+    await api.call(
+        "PUT", "/api/constraints/many", {"matcher": every, "key": "argument.many", "concurrency": 1}
+    )
+    jobs = [{"name": "work", "argument": {"few": n % 2, "many": n}} for n in range(1000)]
+    assert (await api.call("POST", "/api/jobs/bulk", {"jobs": jobs}))[0] == 201
+    listed = await cli("constraints", "list")
+    assert listed.code == 0
+    (few,) = (line for line in listed.out.splitlines() if line.startswith("few "))
+    (many,) = (line for line in listed.out.splitlines() if line.startswith("many "))
+    assert few.split()[-3:] == ["1000", "0", "2"]
+    assert many.split()[-3:] == ["-", "-", "1000"]
+    assert "jqmaster constraints show NAME" in listed.out
+
+
 async def test_a_file_with_one_constraint_is_put_and_previewed(api: Api, cli: Cli) -> None:
     await api.enqueue("work", {"host": "a"})
     one = {
@@ -267,9 +284,37 @@ async def test_a_file_with_one_constraint_is_put_and_previewed(api: Api, cli: Cl
     ).code == 2
 
 
+async def test_a_matcher_is_previewed_from_everywhere(api: Api, cli: Cli) -> None:
+    await api.enqueue("work", {"host": "a"})
+    await api.enqueue("other")
+    matcher = json.dumps({"field": "name", "op": "eq", "value": "work"})
+    constraint = json.dumps({"matcher": json.loads(matcher), "key": "argument.host", "concurrency": 1})
+    for text in (
+        matcher,
+        f" {matcher}",
+        f'{{"not": {{"not": {matcher}}}}}',
+        f'{{"all": [{matcher}]}}',
+        constraint,
+    ):
+        for what, stdin in ((text, ""), ("-", text), (cli.file("m.json", text), "")):
+            done = await cli("constraints", "preview", what, "--json", stdin=stdin)
+            assert (done.code, done.err) == (0, ""), text
+            (found,) = done.lines()
+            assert found["count"] == 1
+            assert found["keys"] == ([{"value": "a", "count": 1}] if "key" in text else None)
+    table = await cli("constraints", "preview", matcher)
+    assert "count" in table.out
+    assert await names(api) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
+        (("preview", "{"), 2),
+        (("preview", '{"not":' * 10_000), 2),
+        (("preview", "{}"), 4),
+        (("preview", '{"field": "name"}'), 4),
+        (("preview", "missing.json"), 4),
         (("put", "c1"), 2),
         (("put", "c1", "--match", "{"), 2),
         (("put", "c1", "--match", "{}"), 4),

@@ -86,7 +86,7 @@ async def test_a_key_value_of_others_does_not_drive_the_terminal(api: Api) -> No
     assert code == 0
     assert "\x1b" not in out
     assert "\u202e" not in out
-    assert "(argument = a\\x1b[2Jb\\u202e): it is paused until somebody resumes it." in out
+    assert '(argument = "a\\u001b[2Jb\\u202e"): it is paused until somebody resumes it.' in out
 
 
 async def test_an_unknown_job_has_its_exit_code(api: Api) -> None:

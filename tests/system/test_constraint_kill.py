@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.constraint import gate_id, key_value
+from jqmaster.domain.constraint import gate_id
+from jqmaster.domain.key_value import key_value
 from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
 from jqmaster.store.rules import RuleStore

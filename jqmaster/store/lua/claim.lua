@@ -128,8 +128,8 @@ end
 
 local claimed, expired, damaged, watched, bytes, count, moves = {}, {}, {}, {}, 0, 0, 0
 local served, shadowed, served_stamp = {}, {}, nil
--- Of what was taken: by lane for its keyed gates, by group for the shared ones.
-local passing = {}
+-- Of what was taken: by lane for its keyed gates, by group for the shared ones, and by gate for those that jobs bring along.
+local passing, held_own, begun_own = {}, {}, {}
 
 -- Instants in the form of the IDs with which they are compared; each is later than all before it.
 local function next_stamp()
@@ -152,7 +152,7 @@ local function use_room(gate_ids, taken)
       gate.shadow_room = math.max(0, gate.shadow_room - taken)
       if delayed > 0 then shadowed[gate.cid] = (shadowed[gate.cid] or 0) + delayed end
     else
-      gate.room, gate.taken = gate.room - taken, (gate.taken or 0) + taken
+      gate.room, gate.taken = gate.room - taken, gate.taken + taken
     end
   end
 end
@@ -173,7 +173,12 @@ local function mark_served(lane)
   return stamp ~= nil
 end
 
--- `owner`: a lane for its keyed gates, a group for the shared ones, or the list of a job's own gates.
+local function add_pair(list, first, second)
+  local n = #list
+  list[n + 1], list[n + 2] = first, second
+end
+
+-- `owner`: a lane for its keyed gates, a group for the shared ones.
 local function passes(gate_ids, owner, id, token_bytes)
   if #gate_ids == 0 then return end
   local list = passing[owner]
@@ -181,17 +186,24 @@ local function passes(gate_ids, owner, id, token_bytes)
     list = {gate_ids = gate_ids, holders = {}, begun = {}}
     passing[owner] = list
   end
-  local n = #list.holders
-  list.holders[n + 1], list.holders[n + 2] = id, token_bytes
-  list.begun[n + 1], list.begun[n + 2] = now_ms, token_bytes
+  add_pair(list.holders, id, token_bytes)
+  add_pair(list.begun, now_ms, token_bytes)
+end
+
+local function passes_own(gate_ids, id, token_bytes)
+  for _, gate_id in ipairs(gate_ids) do
+    local gate = gate_of(gate_id, now_ms)
+    if gate.tracks_slots then add_pair(gathered(held_own, gate_id), id, token_bytes) end
+    if gate.tracks_starts then add_pair(gathered(begun_own, gate_id), now_ms, token_bytes) end
+  end
 end
 
 -- From the base lane to one of its own kind, which lies at the gate that closes it.
 local function put_aside(base, own, closed_by, score, id)
-  local lane_id = string.sub(redis.sha1hex(base.group .. table.concat(own)), 1, ID_LENGTH)
-  local lane = lane_by_id(lane_id)
+  local id_of_lane = lane_id(base.group, own)
+  local lane = lane_by_id(id_of_lane)
   if lane.is_lost then
-    lane_made(lane_id, base.name, base.edition, base.group, base.shared, own)
+    lane_made(id_of_lane, base.name, base.edition, base.group, base.shared, own)
     lane.at = closed_by.id
   end
   if lane.at ~= '' and not lane.stays then
@@ -240,7 +252,7 @@ local function take(lane, group, score, id)
   lane_counts(lane, own, 0, -1)
   local token_bytes = string.sub(tokens, (count - 1) * 16 + 1, count * 16)
   passes(group.shared, group, id, token_bytes)
-  if own then passes(own, own, id, token_bytes) else passes(lane.keyed, lane, id, token_bytes) end
+  if own then passes_own(own, id, token_bytes) else passes(lane.keyed, lane, id, token_bytes) end
   return true
 end
 
@@ -345,6 +357,8 @@ if count > 0 then
   each('SADD', claims_key, ids)
 end
 for _, list in pairs(passing) do pass_gates(list.gate_ids, list.holders, list.begun, now_ms) end
+for gate_id, holders in pairs(held_own) do take_slots(gate_id, holders) end
+for gate_id, begun in pairs(begun_own) do note_starts(gate_of(gate_id, now_ms), begun, now_ms) end
 for cid, list in pairs(served) do redis.call('HSET', tag .. 'served:' .. cid, unpack(list)) end
 if served_stamp then redis.call('SET', tag .. 'served_stamp', string.format('%.0f', served_stamp)) end
 for cid, delayed in pairs(shadowed) do redis.call('HINCRBY', tag .. 'shadowed', cid, delayed) end

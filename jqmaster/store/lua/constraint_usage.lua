@@ -16,14 +16,15 @@ for i = FIRST, #ARGV do
   local id = ARGV[i]
   local gate = gate_of(id, now_ms)
   local is_open = gate.room > 0
+  local waiting, text = note_of(id)
   found[#found + 1] = {
-    tonumber(redis.call('ZSCORE', tag .. 'gates:' .. gate.cid, id) or 0),
-    gate.tracks_slots and redis.call('HLEN', tag .. 'slots:' .. id) or -1,
+    waiting,
+    gate.tracks_slots and slots_used(id) or -1,
     gate.starts or -1,
     not is_open and gate.due_ms or 0,
     gate.held_until_ms or 0,
     is_open and 1 or 0,
-    redis.call('HGET', tag .. 'key_values:' .. gate.cid, id) or '',
+    text or '',
   }
 end
 return {'ok', now_ms, found}

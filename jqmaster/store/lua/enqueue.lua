@@ -1,7 +1,7 @@
 #!lua
 -- Accepts new jobs, each by itself: a repeat of an accepted one changes nothing that anyone can see.
 -- KEYS scheduled:zset expiring:zset rules:hash
--- ARGV now_ms tag wake_channel(empty: nobody to wake) edition push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in) following(MessagePack: [[lane, jobs of the same push that follow in further calls]]) lanes(MessagePack: [[id,name,group,shared gates,keyed gates,[texts of their key values],base lane,keyed gates in bytes]]) [+ id lane(its number, from 1) flags due(empty: now, +ms: after that, ms: at that) priority expires_at_ms(0: never) digest rest_of_record]
+-- ARGV now_ms tag wake_channel(empty: nobody to wake) edition push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in) following(MessagePack: [[lane, jobs of the same push that follow in further calls]]) lanes(as lanes_defined takes them) [+ id lane(its number, from 1) flags due(empty: now, +ms: after that, ms: at that) priority expires_at_ms(0: never) digest rest_of_record]
 -- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full],gate whose backlog is full(empty: none) | stale_rules
 -- CHECKS FIRST the edition of the rules; whether each ID is taken, and by what; how much waits behind each gate
 -- include lib/time.lua
@@ -10,7 +10,7 @@
 local scheduled_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, wake_channel, edition = time_ms(ARGV[1]), ARGV[3], ARGV[4]
 tag = ARGV[2]
-local push, following, definitions = ARGV[5], cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
+local push, following, definitions = ARGV[5], cmsgpack.unpack(ARGV[6]), lanes_defined(ARGV[7])
 local job_prefix = tag .. 'job:'
 local FIRST, WIDTH = 8, 8
 
@@ -27,7 +27,7 @@ local function backlog_room(gate_id)
   if room == nil then
     local cid = string.sub(gate_id, 1, CID_LENGTH)
     local limits = limits_of(cid)
-    room = limits and limits.max_backlog and limits.max_backlog - tonumber(redis.call('ZSCORE', tag .. 'gates:' .. cid, gate_id) or 0) or false
+    room = limits and limits.max_backlog and limits.max_backlog - (note_of(gate_id)) or false
     rooms[gate_id] = room
   end
   return room
@@ -37,9 +37,9 @@ local full_gate = ''
 local backlogs = {}  -- of each lane, the gates that bound it
 local function bounding_gates(number)
   if not backlogs[number] then
-    local list = {}
-    for at = 4, push == 'rest' and 3 or 5 do
-      for _, gate_id in ipairs(gates_in(definitions[number][at])) do
+    local list, definition = {}, definitions[number]
+    for _, gate_ids in ipairs(push == 'rest' and {} or {definition.base.shared, definition.keyed}) do
+      for _, gate_id in ipairs(gate_ids) do
         local limits = limits_of(string.sub(gate_id, 1, CID_LENGTH))
         if backlog_room(gate_id) and not limits.is_shadow then list[#list + 1] = gate_id end
       end

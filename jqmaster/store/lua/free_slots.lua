@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Frees at these gates the slots of claims that were set aside without anything telling their gates.
 -- KEYS epoch:string running:zset
--- ARGV tag epoch ids(MessagePack: [id, …]) [+ gate]
+-- ARGV tag epoch ids(MessagePack: [id, …]) [+ gates(as slots:{gates} names them)]
 -- REPLY ok:1 if jobs may start that could not before | stale_epoch
 -- CHECKS FIRST epoch, then that none runs again
 -- include lib/record.lua
@@ -18,6 +18,8 @@ for _, id in ipairs(ids) do
   if not redis.call('ZSCORE', running_key, id) then lost[#lost + 1] = id end
 end
 for i = FIRST, #ARGV do
-  if #lost > 0 and redis.call('HDEL', tag .. 'slots:' .. ARGV[i], unpack(lost)) > 0 then open_gate(ARGV[i]) end
+  if #lost > 0 and give_slots_back(ARGV[i], lost) > 0 then
+    for _, gate_id in ipairs(gates_in(ARGV[i])) do open_gate(gate_id) end
+  end
 end
 return {'ok', has_opened and 1 or 0}

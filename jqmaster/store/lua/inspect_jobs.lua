@@ -1,8 +1,8 @@
 #!lua flags=no-writes
 -- Where each job is, all at one instant: its record's beginning, the indexes that name it, who holds it, and which slots it has.
 -- KEYS scheduled:zset retrying:zset running:zset succeeded:zset failed:zset canceled:zset skipped:zset results:zset rules:hash
--- ARGV tag head_bytes found_in(an index, a worker's claims or a gate's slots that named these jobs; empty: none) [+ id]
--- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime, exists history, [gate, token of a slot that it has], [gate of a slot that it must have], exists lane]
+-- ARGV tag head_bytes found_in(an index, a worker's claims or slots that named these jobs; empty: none) [+ id]
+-- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime, exists history, [gates, token of a slot that it has], [gates of a slot that it must have], exists lane]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/record.lua
 -- include lib/lanes.lua
@@ -15,7 +15,7 @@ local function after(prefix)
   local full = tag .. prefix
   return string.sub(found_in, 1, #full) == full and string.sub(found_in, #full + 1) or nil
 end
-local found_lane, found_worker, found_gate = after('ready:'), after('claims:'), after('slots:')
+local found_lane, found_worker, found_gates = after('ready:'), after('claims:'), after('slots:')
 local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
 local is_settled = (rules[1] or '0') == (rules[2] or '0')
 
@@ -24,7 +24,7 @@ for i = FIRST, #ARGV do
   local id = ARGV[i]
   local head = redis.pcall('GETRANGE', tag .. 'job:' .. id, 0, head_bytes - 1)
   if type(head) ~= 'string' then head = '?' end
-  local inside, holders, has_slots, needs_slots, indexes, gates = {}, {}, {}, {}, {}, {}
+  local inside, holders, has_slots, needs_slots, indexes, slot_lists = {}, {}, {}, {}, {}, {}
   local lane = nil
   for key = 1, LAST_INDEX do indexes[KEYS[key]] = true end
   if found_lane then indexes[found_in] = true end
@@ -32,8 +32,9 @@ for i = FIRST, #ARGV do
     lane = lane_by_id(hex(string.sub(head, LANE_AT, LANE_AT + 7)))
     indexes[tag .. 'ready:' .. lane.id] = true
     local whole = head_of(tag .. 'job:' .. id)
-    for _, list in ipairs({lane.shared, lane.keyed, #lane.keyed == 0 and whole ~= '' and own_gates(whole) or {}}) do
-      for _, gate_id in ipairs(list) do gates[gate_id] = true end
+    if #lane.shared > 0 then slot_lists[table.concat(lane.shared)] = true end
+    for _, list in ipairs({lane.keyed, #lane.keyed == 0 and whole ~= '' and own_gates(whole) or {}}) do
+      for _, gate_id in ipairs(list) do slot_lists[gate_id] = true end
     end
   end
   for key in pairs(indexes) do
@@ -50,16 +51,20 @@ for i = FIRST, #ARGV do
     if redis.call('SISMEMBER', tag .. 'claims:' .. holder, id) == 1 then holders[#holders + 1] = holder end
   end
   if is_settled then
-    for gate_id in pairs(gates) do
-      local limits = limits_of(string.sub(gate_id, 1, CID_LENGTH))
-      if limits and limits.tracks_slots then needs_slots[#needs_slots + 1] = gate_id end
+    for gates in pairs(slot_lists) do
+      local is_held = false
+      for _, gate_id in ipairs(gates_in(gates)) do
+        local limits = limits_of(string.sub(gate_id, 1, CID_LENGTH))
+        is_held = is_held or (limits and limits.tracks_slots)
+      end
+      if is_held then needs_slots[#needs_slots + 1] = gates end
     end
   end
-  if found_gate then gates[found_gate] = true end
-  for gate_id in pairs(gates) do
-    local token = redis.call('HGET', tag .. 'slots:' .. gate_id, id)
+  if found_gates then slot_lists[found_gates] = true end
+  for gates in pairs(slot_lists) do
+    local token = redis.call('HGET', tag .. 'slots:' .. gates, id)
     if token then
-      has_slots[#has_slots + 1] = gate_id
+      has_slots[#has_slots + 1] = gates
       has_slots[#has_slots + 1] = token
     end
   end

@@ -1,14 +1,14 @@
 #!lua
 -- Changes priority, time, retries or timeout of a job that waits; its lane may be another one after that.
 -- KEYS job:string scheduled:zset retrying:zset rules:hash
--- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(MessagePack, as in enqueue.lua) priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty)
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lanes_defined takes them) priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty)
 -- REPLY ok | stale_rules | unknown | state:state
 -- CHECKS FIRST the edition of the rules, the state
 -- include lib/time.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
 local job_key, scheduled_key, retrying_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now_ms, id, wake_channel, edition, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], cmsgpack.unpack(ARGV[6])
+local now_ms, id, wake_channel, edition, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], lanes_defined(ARGV[6])
 local priority, run_at_ms, max_retry, timeout_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 tag = ARGV[2]
 
@@ -31,7 +31,7 @@ local old_lane, old_own = home_of(head)
 local lane, own = home_defined(definitions[1], tonumber(edition))
 if state == STATE.ready and (target ~= state or lane.id ~= old_lane.id) then lane_remove(old_lane, id)
 elseif target ~= state then redis.call('ZREM', state == STATE.scheduled and scheduled_key or retrying_key, id) end
-write_home(job_key, head, lane, definitions[1][8])
+write_home(job_key, head, lane, definitions[1].bytes)
 lane_counts(old_lane, old_own, -1, -1)
 lane_counts(lane, own, 1, 1)
 if target == STATE.ready then

@@ -1,32 +1,33 @@
 #!lua flags=allow-oom
--- Removes what was kept of gates behind which nothing waits and nothing runs, at most `limit` for each constraint, and with the last of them what was kept of a constraint that is gone.
--- KEYS epoch:string counted:set shadowed:hash
--- ARGV tag epoch limit place(where among those with nothing waiting to look: 0 at the first, just below 1 at the last)
--- REPLY ok:removed | stale_epoch
+-- Removes what was kept of gates of one constraint behind which nothing waits and nothing runs, and with the last of them what was kept of a constraint that is gone.
+-- KEYS epoch:string counted:set shadowed:hash gates:hash served:hash crowded:zset limits:hash
+-- ARGV tag epoch cid cursor(0: from the start) limit(gates looked at, about)
+-- REPLY ok:removed,where to go on(0: that was all) | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/epoch.lua
 local epoch_key, counted_key, shadowed_key = KEYS[1], KEYS[2], KEYS[3]
-local tag, epoch, limit, place = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local gates_key, served_key, crowded_key, limits_key = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local tag, epoch, cid, cursor, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local MAX_NAMED = 1000  -- in one command
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
-local removed = 0
-for _, cid in ipairs(redis.call('SMEMBERS', counted_key)) do
-  local gates_key, idle = tag .. 'gates:' .. cid, {}
-  -- Never the first alone: jobs may run behind all of those for as long as they like.
-  local from = math.floor(place * math.max(1, redis.call('ZCOUNT', gates_key, '-inf', 0) - limit + 1))
-  for _, gate_id in ipairs(redis.call('ZRANGEBYSCORE', gates_key, '-inf', 0, 'LIMIT', from, limit)) do
-    if redis.call('EXISTS', tag .. 'slots:' .. gate_id, tag .. 'starts:' .. gate_id) == 0 then idle[#idle + 1] = gate_id end
-  end
-  if #idle > 0 then
-    redis.call('ZREM', gates_key, unpack(idle))
-    redis.call('HDEL', tag .. 'key_values:' .. cid, unpack(idle))
-    redis.call('HDEL', tag .. 'served:' .. cid, unpack(idle))
-    removed = removed + #idle
-  end
-  if redis.call('EXISTS', gates_key, tag .. 'limits:' .. cid) == 0 then
-    redis.call('SREM', counted_key, cid)
-    redis.call('HDEL', shadowed_key, cid)
-    redis.call('UNLINK', tag .. 'key_values:' .. cid, tag .. 'served:' .. cid)
+local scanned, idle = redis.call('HSCAN', gates_key, cursor, 'COUNT', limit), {}
+local found = scanned[2]
+for i = 1, #found, 2 do
+  local gate_id = found[i]
+  -- A gate without a key is not kept where nothing waits.
+  if string.sub(found[i + 1], 1, 2) == '0:' and redis.call('EXISTS', tag .. 'slots:' .. gate_id, tag .. 'starts:' .. gate_id) == 0 then
+    idle[#idle + 1] = gate_id
   end
 end
-return {'ok', removed}
+for at = 1, #idle, MAX_NAMED do
+  local last = math.min(at + MAX_NAMED - 1, #idle)
+  redis.call('HDEL', gates_key, unpack(idle, at, last))
+  redis.call('HDEL', served_key, unpack(idle, at, last))
+end
+if redis.call('EXISTS', gates_key, limits_key) == 0 then
+  redis.call('SREM', counted_key, cid)
+  redis.call('HDEL', shadowed_key, cid)
+  redis.call('UNLINK', served_key, crowded_key)
+end
+return {'ok', #idle, scanned[1]}

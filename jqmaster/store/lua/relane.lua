@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Puts unfinished jobs into the lanes that the rules of this edition give them. One that runs holds its slots from now on where the new lane says, whether there is room or not.
 -- KEYS epoch:string rules:hash damaged:set
--- ARGV now_ms tag epoch edition lanes(MessagePack, as in enqueue.lua) [+ id old_lane_bytes lane(its number, from 1; 0: its record cannot be read)]
+-- ARGV now_ms tag epoch edition lanes(as lanes_defined takes them) [+ id old_lane_bytes lane(its number, from 1; 0: its record cannot be read)]
 -- REPLY ok:moved | stale_epoch | stale_rules
 -- CHECKS FIRST epoch, the edition of the rules, then state and lane of each
 -- include lib/time.lua
@@ -9,7 +9,7 @@
 -- include lib/epoch.lua
 -- include lib/lanes.lua
 local epoch_key, rules_key, damaged_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, epoch, edition, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], cmsgpack.unpack(ARGV[5])
+local now_ms, epoch, edition, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], lanes_defined(ARGV[5])
 tag = ARGV[2]
 local FIRST, WIDTH = 6, 3
 
@@ -33,7 +33,7 @@ for i = FIRST, #ARGV, WIDTH do
     local old, old_own = home_of(head)
     local lane, own = home_defined(definitions[number], tonumber(edition))
     if old.id ~= lane.id then
-      write_home(key, head, lane, definitions[number][8])
+      write_home(key, head, lane, definitions[number].bytes)
       local waiting = state == STATE.running and 0 or 1
       lane_counts(old, old_own, -1, -waiting)
       lane_counts(lane, own, 1, waiting)

@@ -1,13 +1,13 @@
 #!lua
 -- Makes a finished job ready again by hand, with all its retries; its history stays.
 -- KEYS job:string succeeded:zset failed:zset canceled:zset skipped:zset result:string results:zset expiring:zset rules:hash history:list
--- ARGV tag job_id wake_channel(empty: nobody to wake) edition lanes(MessagePack, as in enqueue.lua) history_entry(of an attempt that succeeded; empty: none)
+-- ARGV tag job_id wake_channel(empty: nobody to wake) edition lanes(as lanes_defined takes them) history_entry(of an attempt that succeeded; empty: none)
 -- REPLY ok | stale_rules | unknown | state:state
 -- CHECKS FIRST the edition of the rules, the state
 -- include lib/record.lua
 -- include lib/lanes.lua
 local job_key, result_key, results_key, expiring_key, rules_key, history_key = KEYS[1], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local id, wake_channel, edition, definitions, entry = ARGV[2], ARGV[3], ARGV[4], cmsgpack.unpack(ARGV[5]), ARGV[6]
+local id, wake_channel, edition, definitions, entry = ARGV[2], ARGV[3], ARGV[4], lanes_defined(ARGV[5]), ARGV[6]
 tag = ARGV[1]
 local index_of_state = {[STATE.succeeded] = KEYS[2], [STATE.failed] = KEYS[3], [STATE.canceled] = KEYS[4], [STATE.skipped] = KEYS[5]}
 
@@ -32,7 +32,7 @@ redis.call('UNLINK', result_key)
 redis.call('ZREM', results_key, id)
 redis.call('ZREM', expiring_key, id)
 local lane, own = home_defined(definitions[1], tonumber(edition))
-write_home(job_key, head, lane, definitions[1][8])
+write_home(job_key, head, lane, definitions[1].bytes)
 lane_counts(lane, own, 1, 1)
 lane_add(lane, struct.unpack('>i4', head, 89), id)
 write_lanes(nil)

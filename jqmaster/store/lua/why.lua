@@ -28,15 +28,20 @@ local lane = whole ~= '' and lane_by_id(hex(string.sub(whole, LANE_AT, LANE_AT +
 -- --- gates
 
 local heads_read = 0
-local function holders_of(gate_id)
-  local key = tag .. 'slots:' .. gate_id
-  local ids = {}
+local function add_holders(ids, key)
   if redis.call('HLEN', key) <= MAX_HELD then
-    ids = redis.call('HKEYS', key)
+    for _, id in ipairs(redis.call('HKEYS', key)) do ids[#ids + 1] = id end
   else
     for n, part in ipairs(redis.call('HSCAN', key, 0, 'COUNT', MAX_HELD)[2]) do
       if n % 2 == 1 then ids[#ids + 1] = part end
     end
+  end
+end
+
+local function holders_of(gate_id)
+  local ids = {}
+  for _, gates in ipairs(lists_with_slots(gate_id)) do
+    if #ids < MAX_HELD then add_holders(ids, tag .. 'slots:' .. gates) end
   end
   local found = {}
   for n = 1, math.min(#ids, MAX_HELD, MAX_HEADS - heads_read) do
@@ -60,8 +65,8 @@ if lane and lane.edition == edition and (is_waiting or state == STATE.running) t
       passed[#passed + 1], passed[id] = id, true
       local room = gate.shadow_room or gate.room
       local is_full = gate.concurrency and gate.running >= gate.concurrency
-      gates[#gates + 1] = {id, redis.call('HGET', tag .. 'key_values:' .. gate.cid, id) or '',
-        tonumber(redis.call('ZSCORE', tag .. 'gates:' .. gate.cid, id) or 0), room <= 0 and 1 or 0, gate.concurrency or -1,
+      local waiting, text = note_of(id)
+      gates[#gates + 1] = {id, text or '', waiting, room <= 0 and 1 or 0, gate.concurrency or -1,
         gate.running or -1, gate.rate_limit or -1, gate.period_ms or -1, gate.starts or -1, gate.held_until_ms or -1,
         gate.is_paused and 1 or 0, gate.is_shadow and 1 or 0, gate.is_fair and 1 or 0,
         redis.call('HEXISTS', tag .. 'overrides:' .. gate.cid, id), gate.due_ms or -1,

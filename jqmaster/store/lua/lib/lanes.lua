@@ -8,12 +8,13 @@
 -- back when the gate opens. Of the lanes of one group that lie at an open gate, the first is never there: it is open,
 -- and the next follows when it has been served. So neither the closed nor their number cost.
 local tag
-local loaded_lanes, changed_lanes, known_limits, known_gates, has_holds = {}, {}, {}, {}, nil
+local loaded_lanes, lanes_by_bytes, changed_lanes, known_limits, known_gates, has_holds = {}, {}, {}, {}, {}, nil
 local has_opened = false  -- whether anything came back: the leader must hear of it
 local next_opening_ms = nil
-local waiting_more, freed_own, key_texts = {}, {}, {}
+local waiting_more, freed_own, text_of = {}, {}, {}
 local NO_ROOM_LIMIT = 2 ^ 53
-local LANE_AT, CID_LENGTH, ID_LENGTH, GATE_LENGTH = 129, 8, 16, 24
+local LANE_AT, CID_LENGTH, ID_LENGTH = 129, 8, 16
+local NO_KEY = string.rep('0', 16)
 
 local function gates_in(text)
   local list = {}
@@ -52,8 +53,13 @@ end
 -- The lane of a record's head. A lane whose own key was lost is made anew without gates: it is then of no edition and
 -- is matched again by the leader.
 local function lane_of(head)
-  local id = hex(string.sub(head, LANE_AT, LANE_AT + 7))
-  local lane = loaded_lanes[id] or lane_by_id(id, name_of(head))
+  local bytes = string.sub(head, LANE_AT, LANE_AT + 7)
+  local lane = lanes_by_bytes[bytes]
+  if not lane then
+    local id = hex(bytes)
+    lane = loaded_lanes[id] or lane_by_id(id, name_of(head))
+    lanes_by_bytes[bytes] = lane
+  end
   if lane.is_lost then lane.is_lost, touched(lane).is_new = false, true end
   return lane
 end
@@ -67,13 +73,23 @@ local function gathered(lists, key)
   return list
 end
 
+-- The lane of a group whose jobs have these keyed gates.
+local function lane_id(group, keyed)
+  return string.sub(redis.sha1hex(group .. table.concat(keyed)), 1, ID_LENGTH)
+end
+
+-- The gates that stand from `at` on as a record has them.
+local function keyed_gates(bytes, at)
+  local list, count = {}, string.byte(bytes, at)
+  if count == IN_LANE then return list end
+  for i = at + 1, at + count * GATE_LENGTH, GATE_LENGTH do list[#list + 1] = string.sub(bytes, i, i + GATE_LENGTH - 1) end
+  return list
+end
+
 -- The keyed gates that a job of the base lane brings along; nil where its lane knows them.
 local function own_gates(head)
-  local at, behind = gates_span(head)
-  if behind == at + 1 then return nil end
-  local list = {}
-  for i = at + 1, behind - 1, GATE_BYTES do list[#list + 1] = hex(string.sub(head, i, i + GATE_BYTES - 1)) end
-  return list
+  local own = keyed_gates(head, (gates_span(head)))
+  return #own > 0 and own or nil
 end
 
 -- Where a job waits, runs or waited: its lane, and the keyed gates that it brings along (nil: those of the lane).
@@ -152,26 +168,43 @@ local function may_have_lanes(name)
   return lanes_of_name[name]
 end
 
--- Where a new job waits that is defined as {lane, name, group, shared gates, keyed gates, texts of their values, base
--- lane, the keyed gates as its record has them}: lane and own gates, as `home_of`.
+-- Lanes as MessagePack: [[[base lane, name, group, shared gates], …], [[base (its number, from 1), keyed gates as a record
+-- has them, keyed gates where the record leaves them to its lane, texts of their key values], …]]
+local function lanes_defined(packed)
+  local parts = cmsgpack.unpack(packed)
+  local definitions, bases = {}, parts[1]
+  for i, base in ipairs(bases) do bases[i] = {id = base[1], name = base[2], group = base[3], shared = gates_in(base[4])} end
+  for i, part in ipairs(parts[2]) do
+    local bytes = part[2]
+    local is_in_lane = string.byte(bytes) == IN_LANE
+    definitions[i] = {base = bases[part[1]], bytes = bytes, keyed = is_in_lane and gates_in(part[3]) or keyed_gates(bytes, 1),
+      is_in_lane = is_in_lane, texts = part[4]}
+  end
+  return definitions
+end
+
+-- Where a new job waits: lane and own gates, as `home_of`.
 local function home_defined(definition, edition)
   if definition.home then return definition.home, definition.own end
-  local id, name, group, base_id = definition[1], definition[2], definition[3], definition[7]
-  local shared, keyed = gates_in(definition[4]), gates_in(definition[5])
-  local waits_in_lane = string.byte(definition[8]) == IN_LANE
+  local base, keyed = definition.base, definition.keyed
+  local waits_in_lane = definition.is_in_lane
   for i, gate_id in ipairs(keyed) do
-    local cid = string.sub(gate_id, 1, CID_LENGTH)
-    local texts, limits = gathered(key_texts, cid), limits_of(cid)
-    texts[#texts + 1] = gate_id
-    texts[#texts + 1] = definition[6][i]
+    local limits = limits_of(string.sub(gate_id, 1, CID_LENGTH))
+    text_of[gate_id] = definition.texts[i]
+    -- Also a gate that only running jobs have passed is listed, and goes with the last of them.
+    waiting_more[gate_id] = waiting_more[gate_id] or 0
     -- Whose turn it is shows only between lanes.
     waits_in_lane = waits_in_lane or (limits and limits.is_fair)
   end
-  if id == base_id or waits_in_lane or (may_have_lanes(name) and not lane_by_id(id).is_lost) then
-    definition.home = lane_made(id, name, edition, group, shared, keyed)
-  else
-    definition.home, definition.own = lane_made(base_id, name, edition, group, shared, {}), keyed
+  if #keyed > 0 and (waits_in_lane or may_have_lanes(base.name)) then
+    local id = lane_id(base.group, keyed)
+    if waits_in_lane or not lane_by_id(id).is_lost then
+      definition.home = lane_made(id, base.name, edition, base.group, base.shared, keyed)
+      return definition.home
+    end
   end
+  base.lane = base.lane or lane_made(base.id, base.name, edition, base.group, base.shared, {})
+  definition.home, definition.own = base.lane, #keyed > 0 and keyed or nil
   return definition.home, definition.own
 end
 
@@ -191,15 +224,68 @@ local function write_home(key, head, lane, gates_bytes)
   end
 end
 
+-- Slots are kept under the gates that a claim passes together: `slots:{gates}` for each keyed gate by itself, and for all
+-- shared gates of a group at once; of each of those `slot_counts` has the sum. So it costs the same however many there are.
+local function is_shared(gates)
+  return string.sub(gates, CID_LENGTH + 1, GATE_LENGTH) == NO_KEY
+end
+
+local function slots_used(gate_id)
+  if is_shared(gate_id) then return tonumber(redis.call('HGET', tag .. 'slot_counts', gate_id) or 0) end
+  return redis.call('HLEN', tag .. 'slots:' .. gate_id)
+end
+
+-- The lists of gates under which the slots of this one are kept.
+local function lists_with_slots(gate_id)
+  if not is_shared(gate_id) then return {gate_id} end
+  local lists = {}
+  for _, gates in ipairs(redis.call('SMEMBERS', tag .. 'slot_lists')) do
+    if string.find(gates, gate_id, 1, true) then lists[#lists + 1] = gates end
+  end
+  return lists
+end
+
+local function count_slots(gates, more)
+  for _, gate_id in ipairs(gates_in(gates)) do
+    if redis.call('HINCRBY', tag .. 'slot_counts', gate_id, more) == 0 then redis.call('HDEL', tag .. 'slot_counts', gate_id) end
+  end
+end
+
+-- `holders` alternates job IDs and tokens.
+local function take_slots(gates, holders)
+  local more = redis.call('HSET', tag .. 'slots:' .. gates, unpack(holders))
+  if more > 0 and is_shared(gates) then
+    redis.call('SADD', tag .. 'slot_lists', gates)
+    count_slots(gates, more)
+  end
+end
+
+-- Returns how many of these jobs had one.
+local function give_slots_back(gates, ids)
+  local fewer = redis.call('HDEL', tag .. 'slots:' .. gates, unpack(ids))
+  if fewer > 0 and is_shared(gates) then
+    if redis.call('EXISTS', tag .. 'slots:' .. gates) == 0 then redis.call('SREM', tag .. 'slot_lists', gates) end
+    count_slots(gates, -fewer)
+  end
+  return fewer
+end
+
 -- What a gate lets through now: `room` for so many starts, and `due_ms`, when it may open by time alone.
 -- A gate whose constraint is gone is open.
 local function gate_of(id, now_ms)
   local gate = known_gates[id]
   if gate then return gate end
-  gate = {id = id, cid = string.sub(id, 1, CID_LENGTH), room = NO_ROOM_LIMIT, now_ms = now_ms}
+  local cid = string.sub(id, 1, CID_LENGTH)
+  local limits = limits_of(cid)
+  if not limits then
+    gate = {id = id, cid = cid, room = NO_ROOM_LIMIT, now_ms = now_ms, taken = 0}
+    known_gates[id] = gate
+    return gate
+  end
+  -- All fields at once: a table that grows is made anew several times, for each of hundreds of gates.
+  gate = {id = id, cid = cid, room = NO_ROOM_LIMIT, now_ms = now_ms, tracks_slots = limits.tracks_slots, tracks_starts = limits.tracks_starts,
+    is_fair = limits.is_fair, is_shadow = limits.is_shadow, is_paused = false, taken = 0, running = nil, concurrency = nil, period_ms = nil}
   known_gates[id] = gate
-  local limits = limits_of(gate.cid)
-  if not limits then return gate end
   local concurrency, rate_limit, period_ms, is_paused = limits.concurrency, limits.rate_limit, limits.rate_period_ms, limits.is_paused
   if limits.has_overrides then
     local override = redis.call('HGET', tag .. 'overrides:' .. gate.cid, id)
@@ -209,11 +295,10 @@ local function gate_of(id, now_ms)
       is_paused = is_paused or z == '1'
     end
   end
-  gate.tracks_slots, gate.tracks_starts, gate.is_fair, gate.is_shadow = limits.tracks_slots, limits.tracks_starts, limits.is_fair, limits.is_shadow
   gate.period_ms = period_ms
   local room = NO_ROOM_LIMIT
   if concurrency then
-    gate.running, gate.concurrency = redis.call('HLEN', tag .. 'slots:' .. id), concurrency
+    gate.running, gate.concurrency = slots_used(id), concurrency
     room = concurrency - gate.running
   end
   if rate_limit then
@@ -261,7 +346,7 @@ local function reckon_due(gate)
 end
 
 local function opens_later(gate)
-  if gate.taken and gate.rate_limit then reckon_due(gate) end
+  if gate.taken > 0 and gate.rate_limit then reckon_due(gate) end
   if gate.due_ms then
     redis.call('ZADD', tag .. 'gates_due', gate.due_ms, gate.id)
     next_opening_ms = math.min(next_opening_ms or gate.due_ms, gate.due_ms)
@@ -482,13 +567,77 @@ end
 
 local function free_slots(freed, unstarted_tokens)
   local gate_ids = {}
-  for gate_id, lists in pairs(freed) do
-    local count = unstarted_tokens and each('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) or 0
-    for _, ids in ipairs(lists) do count = count + redis.call('HDEL', tag .. 'slots:' .. gate_id, unpack(ids)) end
-    -- Where nothing was held, there is no more room than before.
-    if count > 0 then gate_ids[#gate_ids + 1] = gate_id end
+  local function never_started(gate_id)
+    return unstarted_tokens and each('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) or 0
+  end
+  -- Where nothing was held, there is no more room than before.
+  for gates, lists in pairs(freed) do
+    local count = 0
+    for _, ids in ipairs(lists) do count = count + give_slots_back(gates, ids) end
+    for _, gate_id in ipairs(gates_in(gates)) do
+      if count + never_started(gate_id) > 0 then gate_ids[#gate_ids + 1] = gate_id end
+    end
+  end
+  for gate_id, ids in pairs(freed_own) do
+    if give_slots_back(gate_id, ids) + never_started(gate_id) > 0 then gate_ids[#gate_ids + 1] = gate_id end
   end
   for _, gate_id in ipairs(closed_among(gate_ids)) do open_gate(gate_id) end
+end
+
+-- What is kept of a gate: how many jobs wait behind it, and its key's value for people.
+local function split_note(note)
+  local colon = note and string.find(note, ':', 1, true)
+  if not colon then return 0, nil end
+  return tonumber(string.sub(note, 1, colon - 1)), string.sub(note, colon + 1)
+end
+
+local function note_of(gate_id)
+  return split_note(redis.call('HGET', tag .. 'gates:' .. string.sub(gate_id, 1, CID_LENGTH), gate_id))
+end
+
+-- The power of two below: to find the gates with the most waiting jobs it is enough to note when it changes.
+local function crowd(waiting)
+  local _, exponent = math.frexp(waiting)
+  return waiting >= 2 and exponent - 1 or 0
+end
+
+-- In a few commands for all gates of a constraint: some for each would cost as much as all else.
+local function write_notes(cid, gate_ids, from, last)
+  local key, noted, gone, crowded, uncrowded = tag .. 'gates:' .. cid, {}, {}, {}, {}
+  for i, note in ipairs(redis.call('HMGET', key, unpack(gate_ids, from, last))) do
+    local gate_id = gate_ids[from + i - 1]
+    local before, text = split_note(note)
+    local waiting = before + waiting_more[gate_id]
+    if waiting == 0 and is_shared(gate_id) then
+      if note then gone[#gone + 1] = gate_id end
+    elseif not note or waiting ~= before then
+      noted[#noted + 1] = gate_id
+      noted[#noted + 1] = string.format('%.0f:', waiting) .. (text or text_of[gate_id] or '')
+    end
+    local its_crowd = crowd(waiting)
+    if its_crowd ~= crowd(before) then
+      if its_crowd > 0 then
+        crowded[#crowded + 1] = its_crowd
+        crowded[#crowded + 1] = gate_id
+      else
+        uncrowded[#uncrowded + 1] = gate_id
+      end
+    end
+  end
+  each('HSET', key, noted)
+  each('HDEL', key, gone)
+  add_all(tag .. 'crowded:' .. cid, crowded)
+  each('ZREM', tag .. 'crowded:' .. cid, uncrowded)
+end
+
+local function write_waiting()
+  local of_cid = {}
+  for gate_id, more in pairs(waiting_more) do
+    if more ~= 0 or text_of[gate_id] then table.insert(gathered(of_cid, string.sub(gate_id, 1, CID_LENGTH)), gate_id) end
+  end
+  for cid, gate_ids in pairs(of_cid) do
+    for from = 1, #gate_ids, 500 do write_notes(cid, gate_ids, from, math.min(from + 499, #gate_ids)) end
+  end
 end
 
 -- Writes what was gathered; call it once, after the records. `unstarted_tokens` are of starts that never were.
@@ -498,26 +647,19 @@ local function write_lanes(unstarted_tokens)
   for _, lane in ipairs(changed_lanes) do
     local more = add_all(tag .. 'ready:' .. lane.id, lane.added) - each('ZREM', tag .. 'ready:' .. lane.id, lane.removed)
     if more ~= 0 and lane.name then ready_more[lane.name] = (ready_more[lane.name] or 0) + more end
-    for _, list in ipairs({lane.shared, lane.keyed}) do
-      for _, gate_id in ipairs(list) do
-        if lane.waiting_more ~= 0 then waiting_more[gate_id] = (waiting_more[gate_id] or 0) + lane.waiting_more end
-        if lane.freed then table.insert(gathered(freed, gate_id), lane.freed) end
+    if lane.waiting_more ~= 0 then
+      for _, list in ipairs({lane.shared, lane.keyed}) do
+        for _, gate_id in ipairs(list) do waiting_more[gate_id] = (waiting_more[gate_id] or 0) + lane.waiting_more end
       end
     end
+    if lane.freed then
+      if #lane.shared > 0 then table.insert(gathered(freed, table.concat(lane.shared)), lane.freed) end
+      for _, gate_id in ipairs(lane.keyed) do table.insert(gathered(freed, gate_id), lane.freed) end
+    end
   end
-  for gate_id, ids in pairs(freed_own) do table.insert(gathered(freed, gate_id), ids) end
-  for gate_id, more in pairs(waiting_more) do
-    if more ~= 0 then redis.call('ZINCRBY', tag .. 'gates:' .. string.sub(gate_id, 1, CID_LENGTH), more, gate_id) end
-  end
+  write_waiting()
   for name, more in pairs(ready_more) do
     if more ~= 0 then redis.call('HINCRBY', tag .. 'ready_counts', name, more) end
-  end
-  for cid, texts in pairs(key_texts) do
-    redis.call('HSET', tag .. 'key_values:' .. cid, unpack(texts))
-    -- Also a gate that only running jobs have passed is listed, and goes with the last of them.
-    for i = 1, #texts, 2 do
-      if (waiting_more[texts[i]] or 0) == 0 then redis.call('ZADD', tag .. 'gates:' .. cid, 'NX', 0, texts[i]) end
-    end
   end
   place_lanes()
   free_slots(freed, unstarted_tokens)
@@ -534,19 +676,25 @@ local function write_lanes(unstarted_tokens)
   if #dropped > 0 then drop_lanes(dropped) end
 end
 
--- Claims pass these gates: `holders` alternates job IDs and tokens, `begun` instants and tokens, of the same claims.
+local function note_starts(gate, begun, now_ms)
+  local key, period_ms = tag .. 'starts:' .. gate.id, gate.period_ms or 0
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - period_ms))
+  redis.call('ZADD', key, unpack(begun))
+  -- What is older than the period says nothing more, whoever's clock moved.
+  redis.call('PEXPIRE', key, period_ms + 1000)
+end
+
+-- Claims pass these gates, all shared or all keyed: `holders` alternates job IDs and tokens, `begun` instants and tokens,
+-- of the same claims.
 local function pass_gates(gate_ids, holders, begun, now_ms)
+  local is_held = false
   for _, gate_id in ipairs(gate_ids) do
     local gate = gate_of(gate_id, now_ms)
-    if gate.tracks_slots then redis.call('HSET', tag .. 'slots:' .. gate_id, unpack(holders)) end
-    if gate.tracks_starts then
-      local key, period_ms = tag .. 'starts:' .. gate_id, gate.period_ms or 0
-      redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - period_ms))
-      redis.call('ZADD', key, unpack(begun))
-      -- What is older than the period says nothing more, whoever's clock moved.
-      redis.call('PEXPIRE', key, period_ms + 1000)
-    end
+    is_held = is_held or gate.tracks_slots
+    if gate.tracks_slots and not is_shared(gate_id) then take_slots(gate_id, holders) end
+    if gate.tracks_starts then note_starts(gate, begun, now_ms) end
   end
+  if is_held and is_shared(gate_ids[1]) then take_slots(table.concat(gate_ids), holders) end
 end
 
 -- Nothing passes this gate before `until_ms`; a longer hold stays.

@@ -1,11 +1,11 @@
 -- The head of a job's record. Offsets are those of jqmaster/store/codec.py, counted from 1 inside strings.
-local VERSION = 2
+local VERSION = 3
 local STATE = {scheduled = 1, ready = 2, retrying = 3, running = 4, succeeded = 6, failed = 7, canceled = 8, skipped = 9}
 local FLAG_CONFIRMED, FLAG_WATCHED = 4, 8
 local HEAD_LENGTH, NAME_LENGTH_AT, NAME_AT = 136, 137, 138
 local NO_ID = string.rep('\0', 16)
--- After the name: how many keyed gates, and each as the 12 bytes of its ID; or that only its lane knows them.
-local GATE_BYTES, MAX_GATES, IN_LANE = 12, 16, 255
+-- After the name: how many keyed gates, and the ID of each; or that only its lane knows them.
+local GATE_LENGTH, MAX_GATES, IN_LANE = 24, 16, 255
 
 local function has_flag(flags, flag)
   return math.floor(flags / flag) % 2 == 1
@@ -15,7 +15,7 @@ local function int64(s, at)
   return (struct.unpack('>i8', s, at))
 end
 
-local HEX = {[8] = string.rep('%02x', 8), [12] = string.rep('%02x', 12), [16] = string.rep('%02x', 16)}
+local HEX = {[8] = string.rep('%02x', 8), [16] = string.rep('%02x', 16)}
 local function hex(bytes)
   return string.format(HEX[#bytes], string.byte(bytes, 1, -1))
 end
@@ -34,12 +34,12 @@ end
 
 -- A record's beginning: its head, name and keyed gates. Empty where it is missing or cut short.
 local function head_of(key)
-  local s = beginning(key, HEAD_LENGTH + 201 + MAX_GATES * GATE_BYTES)
+  local s = beginning(key, HEAD_LENGTH + 201 + MAX_GATES * GATE_LENGTH)
   if #s < NAME_AT then return '' end
   local gates_at = NAME_AT + string.byte(s, NAME_LENGTH_AT)
   if #s < gates_at then return '' end
   local count = string.byte(s, gates_at)
-  if count ~= IN_LANE and #s < gates_at + count * GATE_BYTES then return '' end
+  if count ~= IN_LANE and #s < gates_at + count * GATE_LENGTH then return '' end
   return s
 end
 
@@ -52,7 +52,7 @@ end
 local function gates_span(s)
   local at = NAME_AT + string.byte(s, NAME_LENGTH_AT)
   local count = string.byte(s, at)
-  return at, at + 1 + (count ~= IN_LANE and count * GATE_BYTES or 0)
+  return at, at + 1 + (count ~= IN_LANE and count * GATE_LENGTH or 0)
 end
 
 -- ZADD in one command; `list` alternates scores and members and never exceeds 1,000 elements (500 jobs a call).

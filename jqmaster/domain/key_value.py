@@ -1,0 +1,147 @@
+"""A value of a constraint's key: which values are one, and how people read it."""
+
+import json
+import re
+import reprlib
+import struct
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+MAX_KEY_TEXT: Final = 128
+# What numbers, true, false, null and binary look like.
+_LIKE_ANOTHER: Final = re.compile(
+    r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false|null|nan|-?inf|NaN|-?Infinity|0x.*"
+)
+
+
+class KeyValue(NamedTuple):
+    """A value that splits a constraint: equal values have equal `canonical` bytes, `text` is for people."""
+
+    canonical: bytes
+    text: str
+
+
+def key_value(value: object) -> KeyValue:
+    """Of a decoded value. 1.0 is 1; a boolean is no number, binary no text; NaN is one value; the order of a map is none.
+
+    `text` has at most MAX_KEY_TEXT characters and none that a terminal would act on; a shorter one is of one value only.
+    """
+    return KeyValue(canonical(value), _text(value))
+
+
+def canonical(value: object) -> bytes:
+    """Bytes that begin with the type and tell each value from every other. An extension value counts by its repr."""
+    kind = type(value)
+    if kind is str:
+        # No decoder makes half a surrogate pair; should one, it is a value like others.
+        return _sized(b"s", value.encode("utf-8", "surrogatepass"))  # type: ignore[attr-defined]
+    if kind is int:
+        return b"i%d;" % value  # type: ignore[str-format]
+    if value is None:
+        return b"n"
+    if kind is bool:
+        return b"t" if value else b"f"
+    if kind is float:
+        return _canonical_float(value)  # type: ignore[arg-type]
+    if kind is bytes:
+        return _sized(b"b", value)  # type: ignore[arg-type]
+    if kind is list:
+        return b"a%d:" % len(value) + b"".join(map(canonical, value))  # type: ignore[arg-type,call-overload]
+    if kind is dict:
+        members = sorted((canonical(key), canonical(member)) for key, member in value.items())  # type: ignore[attr-defined]
+        return b"m%d:" % len(members) + b"".join(key + member for key, member in members)
+    return _sized(b"x", repr(value).encode("utf-8", "surrogatepass"))
+
+
+def _sized(tag: bytes, data: bytes) -> bytes:
+    return b"%b%d:%b" % (tag, len(data), data)
+
+
+def _canonical_float(value: float) -> bytes:
+    if value.is_integer():
+        return b"i%d;" % int(value)
+    return b"d" + (b"nan" if value != value else struct.pack(">d", value))  # noqa: PLR0124  # NaN alone differs from itself
+
+
+# --- as people read it
+
+
+def _text(value: object) -> str:
+    """Text stands for itself where nothing else is shown like it; all else is JSON, binary `0x` and hexadecimal digits."""
+    if type(value) is str and _is_plain(value):
+        shown = value
+    elif type(value) is bytes:
+        shown = f"0x{value[:MAX_KEY_TEXT].hex()}"
+    else:
+        shown = ""
+        for piece in _json(value):
+            shown += piece
+            if len(shown) > MAX_KEY_TEXT:
+                break
+    return shown if len(shown) <= MAX_KEY_TEXT else shown[: MAX_KEY_TEXT - 1] + "…"
+
+
+def _is_plain(text: str) -> bool:
+    head = text[: MAX_KEY_TEXT + 1]
+    if not head or '"' in head or not head.isprintable() or head[0] == " " or head[-1] == " ":
+        return False
+    if head[0] not in "[{":
+        return not _LIKE_ANOTHER.fullmatch(head)
+    if len(head) > MAX_KEY_TEXT:
+        # It is cut, and so would a list or map be.
+        return False
+    try:
+        json.loads(head)
+    except ValueError:
+        return True
+    return False
+
+
+def _json(value: object) -> Iterator[str]:
+    """In pieces, so that of a huge value little is written."""
+    match value:
+        case str():
+            yield _quoted(value[: MAX_KEY_TEXT + 1])
+        case None:
+            yield "null"
+        case bool():
+            yield "true" if value else "false"
+        case int() if -(2**64) < value < 2**64:
+            yield str(value)
+        case float() if value.is_integer() and abs(value) < 2**64:
+            yield str(int(value))
+        case bytes():
+            yield f'{{"$bin":"{b64encode(value[:MAX_KEY_TEXT]).decode()}"}}'
+        case list():
+            yield "["
+            for i, member in enumerate(value):
+                yield "," if i else ""
+                yield from _json(member)
+            yield "]"
+        case dict():
+            yield "{"
+            # Equal maps are shown alike, whatever the order of their members.
+            for i, (key, member) in enumerate(sorted(value.items(), key=_place)):
+                yield "," if i else ""
+                yield from _json(key)
+                yield ":"
+                yield from _json(member)
+            yield "}"
+        case _:
+            yield _escaped(reprlib.repr(value))
+
+
+def _place(member: tuple[object, object]) -> tuple[bool, object]:
+    key, _ = member
+    return (False, key) if isinstance(key, str) else (True, canonical(key))
+
+
+def _quoted(text: str) -> str:
+    return _escaped(json.dumps(text, ensure_ascii=False))
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
