@@ -20,16 +20,20 @@ from jqmaster.config import Settings
 from jqmaster.domain.job import JobState
 from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.domain.outcome import ExpiryRules
+from jqmaster.domain.silence import CrowdRules
 from jqmaster.egress import EgressGuard
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.errors import JqmasterError, StoreUnfitError
 from jqmaster.lifecycle import Component, running
+from jqmaster.runtime.alone import AloneRuns
+from jqmaster.runtime.attendance import Attendance
 from jqmaster.runtime.dispatcher import Dispatcher
 from jqmaster.runtime.fleet import Fleet
+from jqmaster.runtime.grace import Grace
 from jqmaster.runtime.leader import Leader
 from jqmaster.runtime.master_client import MasterClient
 from jqmaster.runtime.membership import Membership
-from jqmaster.runtime.orders import CancelOrders
+from jqmaster.runtime.orders import CancelOrders, WorkerOrders
 from jqmaster.runtime.own_address import own_url
 from jqmaster.runtime.progress import Progress
 from jqmaster.runtime.promoter import Promoter
@@ -83,6 +87,7 @@ class Master:
         clock: Clock,
         *,
         embedded: EmbeddedValkey | None = None,
+        own_tokens: Sequence[str] = (),
     ) -> None:
         self.settings = settings
         self.id = str(uuid.uuid4())
@@ -110,6 +115,7 @@ class Master:
         self._dispatcher: Dispatcher | None = None
         self._promoter: Promoter | None = None
         self._keeper: RuleKeeper | None = None
+        self._grace: Grace | None = None
         self._leadership = LeadershipStore(shard)
         self.leader = Leader(
             self._leadership,
@@ -167,7 +173,13 @@ class Master:
                 deadline_extra_ms=settings.offer_ms + round(settings.timeout_grace_s * 1000),
                 reach=lambda: self._fleet.reach() if self.leader.leadership else None,
             ),
-            workers=WorkerService(self._workers, self._jobs, self._rules, self._worker_client),
+            workers=WorkerService(
+                self._workers,
+                self._jobs,
+                self._rules,
+                self._worker_client,
+                tell=WorkerOrders(self._workers, self._leadership, self._worker_client),
+            ),
             constraints=ConstraintService(
                 self._rule_store, self._rules, UsageStore(shard, self._jobs), clock, self._store_time_ms
             ),
@@ -180,7 +192,9 @@ class Master:
             store_time_ms=self._store_time_ms,
             contract=master_document,
         )
-        self.server = MasterServer(build_app(services, AccessPolicy.from_settings(settings)), settings)
+        self.server = MasterServer(
+            build_app(services, AccessPolicy.from_settings(settings, own_tokens)), settings
+        )
 
     def components(self) -> list[Component]:
         """In the order of need: the server comes after all that it uses, so that nobody is answered before it can
@@ -235,22 +249,49 @@ class Master:
             leadership, self._jobs, clock, on_ready=lambda: dispatcher.wake("ready"), on_stale=stale
         )
         stale_ms = round(s.worker_stale_s * 1000)
+        self._grace = grace = Grace(
+            clock,
+            grace_s=max(s.lease_ms / 1000, s.worker_stale_s, s.leader_ttl_s) + GRACE_EXTRA_S,
+            trust_s=s.leader_ttl_s,
+            crowd=CrowdRules(stale_ms, s.crowd_share, s.crowd_least),
+        )
         reaper = Reaper(
             leadership,
             self._jobs,
-            clock,
-            rules=ExpiryRules(stale_ms, s.max_losses),
+            self._workers,
+            grace,
+            rules=ExpiryRules(stale_ms, s.max_losses, round(s.alone_wait_s * 1000)),
             timeout_grace_ms=round(s.timeout_grace_s * 1000),
             offer_ms=s.offer_ms,
-            grace_s=max(s.lease_ms / 1000, s.leader_ttl_s) + GRACE_EXTRA_S,
             on_ready=lambda: dispatcher.wake("ready"),
+            on_stale=stale,
+        )
+        alone = AloneRuns(
+            leadership,
+            self._jobs,
+            self._rules,
+            self._fleet,
+            clock,
+            give=dispatcher.give,
+            on_stale=stale,
+        )
+        attendance = Attendance(
+            leadership,
+            self._workers,
+            self._worker_client,
+            clock,
+            grace,
+            stale_ms=stale_ms,
+            forget_ms=round(s.worker_forget_s * 1000),
+            ping_timeout_s=s.ping_timeout_s,
+            max_missed=s.max_missed_pings,
+            on_detached=lambda: dispatcher.wake("workers"),
             on_stale=stale,
         )
         over = (round(s.retention_succeeded_s * 1000), s.retention_succeeded_max)
         sweeper = Sweeper(
             leadership,
             self._jobs,
-            self._workers,
             clock,
             retention={
                 JobState.SUCCEEDED: over,
@@ -258,7 +299,6 @@ class Master:
                 JobState.SKIPPED: over,
                 JobState.FAILED: (round(s.retention_failed_s * 1000), s.retention_failed_max),
             },
-            forget_worker_ms=round(s.worker_forget_s * 1000),
             on_stale=stale,
         )
         # The wake-up comes last and so goes first: a new leader elsewhere hears of what is written here at once.
@@ -266,7 +306,9 @@ class Master:
             self._dispatcher,
             self._keeper,
             self._promoter,
+            alone,
             reaper,
+            attendance,
             sweeper,
             _LocalWake(self._shard, self._wake),
         ]
@@ -336,8 +378,10 @@ def _store_endpoint(url: str) -> list[tuple[str, int]]:
 
 
 @contextlib.asynccontextmanager
-async def running_master(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Master]:
-    """A master that serves, with its own Valkey where no store is named.
+async def running_master(
+    settings: Settings, clock: Clock | None = None, *, own_tokens: Sequence[str] = ()
+) -> AsyncIterator[Master]:
+    """A master that serves, with its own Valkey where no store is named. `own_tokens`: see `AccessPolicy.from_settings`.
 
     Raises StoreUnfitError, DataDirInUseError, StoreUnavailableError, DamagedError; ValueError for faulty tokens.
     """
@@ -358,7 +402,9 @@ async def running_master(settings: Settings, clock: Clock | None = None) -> Asyn
         stack.push_async_callback(client.close)
         require(await probe(client.redis, settings), settings)
         mark = await generation.mark(Shard(client, Keys(settings.shard)), uuid.uuid4().hex)
-        master = Master(settings, client, url, mark, clock or SystemClock(), embedded=embedded)
+        master = Master(
+            settings, client, url, mark, clock or SystemClock(), embedded=embedded, own_tokens=own_tokens
+        )
         await stack.enter_async_context(running(master.components()))
         # Known only now: the system may have chosen the port.
         master.guard.forbid(settings.host, master.server.port)
@@ -366,13 +412,17 @@ async def running_master(settings: Settings, clock: Clock | None = None) -> Asyn
 
 
 async def serve(
-    settings: Settings, *, stop: asyncio.Event, ready: Callable[[str], None] | None = None
+    settings: Settings,
+    *,
+    stop: asyncio.Event,
+    ready: Callable[[str], None] | None = None,
+    own_tokens: Sequence[str] = (),
 ) -> None:
-    """Serves until `stop` is set; `ready` gets the address. Raises as `running_master`, and StoreUnfitError when the
+    """Serves until `stop` is set; `ready` gets the address, `own_tokens` are for this process. Raises as `running_master`, and StoreUnfitError when the
     master had to end by itself."""
 
     async def until_failure() -> None:
-        async with running_master(settings) as master:
+        async with running_master(settings, own_tokens=own_tokens) as master:
             if ready:
                 ready(master.server.url)
             await master.failed.wait()

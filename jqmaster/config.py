@@ -124,6 +124,23 @@ class Settings(BaseSettings):
     worker_stale_s: float = Field(
         5.0, ge=0.1, le=600, description="A worker silent for longer gets no new jobs."
     )
+    ping_timeout_s: float = Field(
+        0.5, gt=0, le=10, description="Longest wait for the answer to a ping; only silent workers are pinged."
+    )
+    max_missed_pings: int = Field(
+        3,
+        ge=1,
+        le=100,
+        description="A silent worker that misses so many pings in a row, one a second, is detached.",
+    )
+    crowd_share: float = Field(
+        0.3,
+        ge=0,
+        le=1,
+        description="When more than this share of the fresh workers falls silent within `worker_stale_s`, nothing is "
+        "reclaimed or detached for a grace time.",
+    )
+    crowd_least: int = Field(3, ge=1, description="Fewer silent workers than this are never a crowd.")
     worker_forget_s: float = Field(
         300.0, ge=1, description="A worker silent for longer and without jobs is forgotten."
     )
@@ -136,6 +153,13 @@ class Settings(BaseSettings):
     max_push_jobs: int = Field(200, ge=1, le=500, description="Most jobs in one push to a worker.")
     max_losses: int = Field(
         3, ge=1, le=100, description="The n-th lost worker under one job ends it (cause `lost`)."
+    )
+    alone_wait_s: float = Field(
+        60.0,
+        ge=0,
+        le=86_400,
+        description="Before its last try a job that workers were lost under waits up to this long for a worker to itself; "
+        "then it runs beside others.",
     )
     leader_ttl_s: float = Field(
         5.0, ge=0.5, le=60, description="Life of the leader's lock; renewed three times as often."

@@ -35,6 +35,8 @@ _METHODS: Final = {
     "/status": "GET",
     "/ping": "GET",
     "/drain": "POST",
+    "/resume": "POST",
+    "/detach": "POST",
     "/challenge": "POST",
 }
 
@@ -58,6 +60,7 @@ class Endpoint:
         identity: Identity,
         admission: Admission,
         executor: Executor,
+        beat_now: Callable[[], None],
     ) -> None:
         self._prefix = urlsplit(url).path.rstrip("/")
         self._registry = registry
@@ -66,6 +69,7 @@ class Endpoint:
         self._identity = identity
         self._admission = admission
         self._executor = executor
+        self._beat_now = beat_now
         self._bodies = Bodies()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -124,8 +128,8 @@ class Endpoint:
                 raise MalformedError("not a map")
             if route == "/jobs":
                 return self._push(fields, worker_id)
-            if route == "/drain":
-                return self._drain(fields)
+            if route in ("/drain", "/resume", "/detach"):
+                return self._order(route, fields)
             return self._cancel(_cancel_target(route) or "", fields)
         except DecodeError as exc:
             return 400, _problem(400, "unparsable", str(exc))
@@ -156,7 +160,7 @@ class Endpoint:
         self._identity.saw_epoch(epoch)
         return (200, {}) if self._executor.cancel(job_id, token) else (404, None)
 
-    def _drain(self, fields: dict[str, Any]) -> Reply:
+    def _order(self, route: str, fields: dict[str, Any]) -> Reply:
         epoch = fields.get("epoch")
         if epoch is not None:
             if type(epoch) is not int:
@@ -164,7 +168,10 @@ class Endpoint:
             if epoch < self._identity.epoch:
                 return _STALE_ORDER
             self._identity.saw_epoch(epoch)
-        self._identity.is_drain_ordered = True
+        if route != "/detach":
+            self._identity.is_drain_ordered = route == "/drain"
+        # The answer to a heartbeat is what holds: one that was under way when the order was given may say otherwise.
+        self._beat_now()
         return 200, {}
 
     def _status(self, worker_id: str) -> "protocol.WorkerStatus":

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _REGISTER_TIMEOUT_S: Final = 10.0
-# A detached worker asks again before it believes it (design D13).
-_DETACHED_QUESTIONS: Final = 3
-_DETACHED_PAUSE_S: Final = 0.3
+# A detached worker asks whether it may go on; when nobody has confirmed it by then, it stops its jobs.
+_QUESTIONS: Final = 3
+_QUESTION_PAUSE_S: Final = 0.3
+# How often is looked whether the jobs of the former membership have ended.
+_JOIN_PAUSE_S: Final = 0.05
 
 
 class Ledger(Protocol):
@@ -43,7 +45,8 @@ class Orders(Protocol):
 
 
 class Heartbeat:
-    """`free`: the slots that a master may fill."""
+    """`free`: the slots that a master may fill. `may_join`: whether nothing runs any more that another one may run once
+    this worker is registered anew: a registration at the same address ends the leases of the former one at once."""
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class Heartbeat:
         clock: StoreClock,
         ledger: Ledger,
         free: Callable[[], int],
+        may_join: Callable[[], bool],
         orders: Orders,
         registration: "RegisterRequest",
     ) -> None:
@@ -61,11 +65,12 @@ class Heartbeat:
         self._clock = clock
         self._ledger = ledger
         self._free = free
+        self._may_join = may_join
         self._orders = orders
         self._registration = encode(registration)
         self._wake = threading.Event()
         self._is_stopping = False
-        self._times_detached = 0
+        self._asked: int | None = None  # questions so far, while it is detached
         self._complaint = ""
         self._thread = threading.Thread(target=self._main, name="jq-heartbeat", daemon=True)
 
@@ -106,6 +111,8 @@ class Heartbeat:
 
     def _register(self, tries: int) -> float | None:
         """Seconds until the first heartbeat; None: not registered."""
+        if not self._may_join():
+            return _JOIN_PAUSE_S
         sent_s = now_s()
         try:
             answer = self._client.call(
@@ -124,7 +131,7 @@ class Heartbeat:
         self._clock.observe(int(body["store_time_ms"]), sent_s, now_s())
         self._identity.joined(body)
         self._complaint = ""
-        self._times_detached = 0
+        self._asked = None
         logger.info("registered as worker %s", self._identity.worker_id)
         return 0.0
 
@@ -146,26 +153,31 @@ class Heartbeat:
             "free": self._free(),
             "as_of_ms": as_of_ms,
         }
+        # Several tries, with other masters, must fit into one lease.
+        timeout_s = max(0.25, min(5.0, member.lease_s / 4))
+        if self._asked is not None:
+            self._asked += 1
+            body["asks_to_continue"] = True
+            timeout_s = min(timeout_s, 1.0)
         sent_s = now_s()
         try:
-            # Several tries, with other masters, must fit into one lease.
             answer = self._client.call(
                 "POST",
                 f"/api/workers/{member.worker_id}/heartbeat",
                 encode(body),
-                timeout_s=max(0.25, min(5.0, member.lease_s / 4)),
+                timeout_s=timeout_s,
             )
         except MasterUnreachableError as exc:
             if tries == 1:
                 logger.warning("heartbeats are not answered: %s", exc)
-            return None
+            return self._not_answered(member)
         if answer.status == 404 and answer.code == "unknown_worker":
             self._rejoin(member.worker_id, "the masters do not know this worker any more")
             return 0.0
         if not answer.is_ok:
             if tries == 1:
                 logger.warning("heartbeats are refused: %s", answer)
-            return None
+            return self._not_answered(member)
         return self._obey(member, answer, runs, sent_s)
 
     def _obey(self, member: Membership, answer: Answer, runs: list[JobRun], sent_s: float) -> float:
@@ -175,7 +187,8 @@ class Heartbeat:
         # From the instant of sending: at no later one did the store renew the lease.
         lease_s = (int(body["lease_until_ms"]) - store_time_ms) / 1000
         lease_end_s = sent_s + lease_s - margin_s(lease_s)
-        for run in runs:
+        # Who was cut off for good is renewed no more: its leases end when they were to end before.
+        for run in runs if lease_s > 0 else ():
             if run.token not in lost:
                 run.lease_end_s = lease_end_s
         self._clock.observe(store_time_ms, sent_s, now_s())
@@ -188,16 +201,30 @@ class Heartbeat:
         if body["cancel"]:
             self._orders.cancel([(str(claim["job_id"]), str(claim["token"])) for claim in body["cancel"]])
         if body["detached"]:
-            self._times_detached += 1
-            if self._times_detached > _DETACHED_QUESTIONS:
-                self._rejoin(member.worker_id, "this worker was detached")
+            if self._asked is None:
+                logger.warning("this worker was detached; it asks whether it may go on")
+                self._asked = 0
                 return 0.0
-            return min(_DETACHED_PAUSE_S, member.heartbeat_interval_s)
-        self._times_detached = 0
+            return self._ask_again(member)
+        if self._asked is not None:
+            logger.warning("it may go on, with %d jobs", len(runs) - len(lost))
+            self._asked = None
         return max(0.0, member.heartbeat_interval_s - (now_s() - sent_s))
 
+    def _not_answered(self, member: Membership) -> float | None:
+        """A worker that merely hears nothing goes on until its leases end; one that knows that it was detached does not."""
+        return None if self._asked is None else self._ask_again(member)
+
+    def _ask_again(self, member: Membership) -> float:
+        """Seconds until the next question; none is left: it gives up what it has."""
+        assert self._asked is not None
+        if self._asked < _QUESTIONS:
+            return _QUESTION_PAUSE_S
+        self._rejoin(member.worker_id, "this worker was detached, and nobody confirmed that it may go on")
+        return 0.0
+
     def _rejoin(self, worker_id: str, why: str) -> None:
-        self._times_detached = 0
+        self._asked = None
         if self._identity.lost(worker_id):
             logger.warning("%s: its jobs are stopped, and it registers anew", why)
             self._orders.unknown(worker_id)

@@ -5,6 +5,7 @@ from typing import Final
 
 # Quartz is good to 50 ppm; a virtual machine under steal may be ten times worse.
 DRIFT: Final = 0.0005
+MAX_MARGIN_S: Final = 2.0
 
 if hasattr(time, "CLOCK_BOOTTIME"):
 
@@ -62,4 +63,4 @@ class StoreClock:
 
 def margin_s(lease_s: float) -> float:
     """A job is stopped this long before its lease is over, so that it has really ended by then."""
-    return min(2.0, lease_s * 0.1)
+    return min(MAX_MARGIN_S, lease_s * 0.1)

@@ -14,7 +14,7 @@ from worker_sdk.executor import Executor
 from worker_sdk.heartbeat import Heartbeat
 from worker_sdk.http_server import WorkerServer
 from worker_sdk.identity import Identity
-from worker_sdk.lease import StoreClock
+from worker_sdk.lease import MAX_MARGIN_S, StoreClock, now_s
 from worker_sdk.master_client import MasterClient
 from worker_sdk.masters import Masters, MasterUnreachableError
 from worker_sdk.outbox import Outbox
@@ -95,6 +95,7 @@ class Node:
             identity=self.identity,
             admission=self._admission,
             executor=self.executor,
+            beat_now=self._beat_now,
         )
         await self._client.start()
         self._outbox.start(on_answered=self.executor.answered, on_unknown_worker=self._unknown_to_masters)
@@ -108,6 +109,7 @@ class Node:
             ledger=self.executor,
             free=lambda: self._admission.free,
             orders=self,
+            may_join=self._may_join,
             registration={
                 "url": self.url,
                 "names": self._registry.names,
@@ -124,8 +126,16 @@ class Node:
     def drain(self) -> None:
         """No more jobs from now on."""
         self._admission.is_leaving = True
+        self._beat_now()
+
+    def _beat_now(self) -> None:
         if self._heartbeat is not None:
             self._heartbeat.beat_now()
+
+    def _may_join(self) -> bool:
+        """From the heartbeat thread. What does not stop is waited for until its lease is over."""
+        now = now_s()
+        return all(now >= run.lease_end_s + MAX_MARGIN_S for run in list(self.executor.occupying.values()))
 
     def hand_back_now(self) -> None:
         self.executor.stop_all(Stop.HANDED_BACK)
@@ -191,5 +201,4 @@ class Node:
         """The outbox found out first."""
         if self.identity.lost(worker_id):
             self.executor.stop_all(Stop.LOST)
-            if self._heartbeat is not None:
-                self._heartbeat.beat_now()
+            self._beat_now()

@@ -247,6 +247,12 @@ class DemoteAnswer(TypedDict):
     epoch: int
 
 
+class DetachOrder(TypedDict):
+    """The worker was cut off: a heartbeat now will say so."""
+
+    epoch: NotRequired[int | None]
+
+
 class Dispatch(TypedDict):
     """One job that is offered to a worker."""
 
@@ -374,6 +380,7 @@ class HeartbeatAnswer(TypedDict):
 
     epoch: int
     store_time_ms: int
+    # Equal to `store_time_ms` where nothing was renewed: the leases end when they were to end before.
     lease_until_ms: int
     # Somebody canceled the job: stop it; its result will be stale.
     cancel: list[ClaimView]
@@ -381,7 +388,8 @@ class HeartbeatAnswer(TypedDict):
     lost: list[ClaimView]
     # Finish what runs; no more will come.
     drain: bool
-    # The worker was cut off: stop everything and register anew.
+    # The worker was cut off: ask with `asks_to_continue`, three times, 0.3 s apart; if nobody confirms, stop
+    # everything and register anew.
     detached: bool
 
 
@@ -396,6 +404,18 @@ class HeartbeatRequest(TypedDict):
     # Store time, rounded down, at which `running` was read. An offer that is not named although it was over
     # by then was not taken up, and goes back without being counted as lost.
     as_of_ms: NotRequired[int]
+    # The answer before said `detached`: may the worker go on with what it runs? Yes is an answer without it.
+    asks_to_continue: NotRequired[bool]
+
+
+class HeldJob(TypedDict):
+    """A job that a worker runs, or was offered."""
+
+    # UUIDv7
+    job_id: str
+    name: str
+    attempt: int
+    started_at: str
 
 
 class HoldRequest(TypedDict):
@@ -416,6 +436,17 @@ class HolderView(TypedDict):
     since: str
     # Of the key, for people; null without a key.
     value: str | None
+
+
+class JobEvent(TypedDict):
+    """What happened while an attempt ran, and did not end it."""
+
+    at: str
+    # continued: its worker was detached for its silence, came back and went on; more may come.
+    event: str
+    attempt: int
+    worker_id: str
+    message: str | None
 
 
 class JobPage(TypedDict):
@@ -519,9 +550,10 @@ class JobView(TypedDict):
     worker_id: str | None
     tags: list[str]
     attempts: list[AttemptView]
+    events: list[JobEvent]
     headers: dict[str, str]
     # As it was sent; null where it is too large to show: see argument_bytes. A caller without scope read gets
-    # null, and no attempts and headers.
+    # null, and no attempts, events and headers.
     argument: Any
     argument_bytes: int
     # Names of the enabled constraints that apply to the job; empty when it is over.
@@ -813,6 +845,12 @@ class ResultsRequest(TypedDict):
     results: list[ResultItem]
 
 
+class ResumeOrder(TypedDict):
+    """Take jobs again."""
+
+    epoch: NotRequired[int | None]
+
+
 class RetryRequest(TypedDict):
     """Wait before the n-th retry: min(max_s, base_s · factor^(n−1)), with full jitter."""
 
@@ -994,6 +1032,35 @@ class WhyRate(TypedDict):
     period_s: float
 
 
+class WorkerDetail(TypedDict):
+    """A registered worker with what it runs."""
+
+    # UUIDv7
+    id: str
+    url: str | None
+    names: list[str]
+    max_jobs: int
+    # Claims that it holds.
+    busy: int
+    # `busy` of `max_jobs`.
+    load: float
+    # Whether masters call it, or it asks them for jobs.
+    role: Literal["push", "pull"]
+    node_id: str
+    pid: int
+    labels: dict[str, str]
+    version: str
+    registered_at: str
+    last_seen_at: str
+    state: Literal["fresh", "stale", "draining", "detached"]
+    # Who cut it off: the leader, as it was silent; people; or a worker that serves its address now.
+    detached_by: Literal["silence", "operator", "successor"] | None
+    # Null where this master does not lead.
+    breaker: Literal["closed", "open", "half_open"] | None
+    # The oldest first.
+    jobs: list[HeldJob]
+
+
 class WorkerList(TypedDict):
     """All registered workers."""
 
@@ -1021,6 +1088,10 @@ class WorkerView(TypedDict):
     max_jobs: int
     # Claims that it holds.
     busy: int
+    # `busy` of `max_jobs`.
+    load: float
+    # Whether masters call it, or it asks them for jobs.
+    role: Literal["push", "pull"]
     node_id: str
     pid: int
     labels: dict[str, str]
@@ -1028,6 +1099,8 @@ class WorkerView(TypedDict):
     registered_at: str
     last_seen_at: str
     state: Literal["fresh", "stale", "draining", "detached"]
+    # Who cut it off: the leader, as it was silent; people; or a worker that serves its address now.
+    detached_by: Literal["silence", "operator", "successor"] | None
     # Null where this master does not lead.
     breaker: Literal["closed", "open", "half_open"] | None
 

@@ -62,8 +62,9 @@ class AccessPolicy:
         self._hosts = listed | {"localhost", host.lower().strip("[]")}
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> "AccessPolicy":
-        """Tokens of the settings and their file; off loopback also the first token that was made here.
+    def from_settings(cls, settings: Settings, own_tokens: Iterable[str] = ()) -> "AccessPolicy":
+        """Tokens of the settings and their file; off loopback also the first token that was made here. `own_tokens` are
+        of this process: where nobody else needs a token they do not either.
 
         ValueError: an unreadable entry, or an address off loopback without any token (see `generate_first_token`).
         """
@@ -74,6 +75,8 @@ class AccessPolicy:
             tokens += _entries(path)
         if not tokens and not is_loopback(settings.host):
             raise ValueError(f"listening on {settings.host} demands tokens, and none is configured")
+        if tokens:
+            tokens += own_tokens
         return cls(tokens, host=settings.host, allowed_hosts=settings.allowed_hosts)
 
     def authorize(self, method: str, fields: Fields, client_host: str | None, scope: Scope) -> Principal:

@@ -48,7 +48,7 @@ async def put(call: Call) -> Reply:
             "the name differs from that in the path", errors=[FieldError(("name",), f"must be {name[:100]}")]
         )
     draft = draft_of(name, request.model_dump())
-    stored, is_new = await call.services.constraints.put(name, draft, _who(call), demands)
+    stored, is_new = await call.services.constraints.put(name, draft, call.who, demands)
     return Reply(201 if is_new else 200, views.constraint_view(stored), _etag(stored.etag))
 
 
@@ -57,13 +57,13 @@ async def put_value(call: Call) -> Reply:
     request = await _read(call, ValueRequest)
     limits = limits_of(request.model_dump())
     stored = await call.services.constraints.put_value(
-        call.path["name"], request.value, limits, _who(call), demands
+        call.path["name"], request.value, limits, call.who, demands
     )
     return Reply(200, views.constraint_view(stored), _etag(stored.etag))
 
 
 async def delete(call: Call) -> Reply:
-    await call.services.constraints.delete(call.path["name"], _who(call), precondition(call))
+    await call.services.constraints.delete(call.path["name"], call.who, precondition(call))
     return Reply(204)
 
 
@@ -112,10 +112,6 @@ def _value_of(call: Call, text: str) -> Any:
         ]
     except (ValueError, RecursionError, UnparsableError, InvalidError, TooLargeError):
         return text
-
-
-def _who(call: Call) -> str:
-    return call.principal.name if call.principal else ""
 
 
 def _etag(etag: str) -> tuple[tuple[bytes, bytes], ...]:

@@ -53,6 +53,11 @@ class Call:
     services: Services
     _receive: Receive
 
+    @property
+    def who(self) -> str:
+        """The caller, as the audit log names it."""
+        return self.principal.name if self.principal else ""
+
     def may(self, scope: AccessScope) -> bool:
         """Whether the caller has `scope`, also where less, or nothing, is asked for."""
         return self.principal is not None and scope in self.principal.scopes

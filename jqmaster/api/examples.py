@@ -36,6 +36,8 @@ _WORKER: Final[dict[str, Any]] = {
     "names": ["mail.send"],
     "max_jobs": 20,
     "busy": 3,
+    "load": 0.15,
+    "role": "push",
     "node_id": "node-7",
     "pid": 4711,
     "labels": {"zone": "b"},
@@ -43,6 +45,7 @@ _WORKER: Final[dict[str, Any]] = {
     "registered_at": "2026-11-21T04:00:00.000Z",
     "last_seen_at": "2026-11-21T04:30:00.000Z",
     "state": "fresh",
+    "detached_by": None,
     "breaker": "closed",
 }
 _CLAIM: Final[dict[str, Any]] = {"job_id": JOB_ID, "token": _TOKEN}
@@ -120,6 +123,15 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "outcome": "failure",
                 "message": "SMTPServerDisconnected: Connection unexpectedly closed",
                 "error": {"type": "smtplib.SMTPServerDisconnected"},
+            }
+        ],
+        "events": [
+            {
+                "at": "2026-11-21T04:30:09.100Z",
+                "event": "continued",
+                "attempt": 2,
+                "worker_id": WORKER_ID,
+                "message": "its worker was detached, silent since 2026-11-21T04:30:02.000Z; it came back, asked, and goes on",
             }
         ],
         "headers": {},
@@ -231,6 +243,12 @@ EXAMPLES: Final[dict[str, Any]] = {
     },
     "ResultsAnswer": {"accepted": [JOB_ID], "stale": []},
     "WorkerView": _WORKER,
+    "WorkerDetail": {
+        **_WORKER,
+        "jobs": [
+            {"job_id": JOB_ID, "name": "mail.send", "attempt": 1, "started_at": "2026-11-21T04:30:00.000Z"}
+        ],
+    },
     "WorkerList": {"workers": [_WORKER]},
     "ConstraintRequest": {
         "matcher": _CONSTRAINT["matcher"],
@@ -354,4 +372,6 @@ EXAMPLES: Final[dict[str, Any]] = {
         "draining": False,
     },
     "DrainOrder": {"epoch": _EPOCH},
+    "ResumeOrder": {"epoch": _EPOCH},
+    "DetachOrder": {"epoch": _EPOCH},
 }

@@ -163,6 +163,8 @@ def worker_document() -> dict[str, Any]:
             w.ChallengeAnswer,
             w.WorkerStatus,
             w.DrainOrder,
+            w.ResumeOrder,
+            w.DetachOrder,
         ],
     )
     spec.components.security_scheme(
@@ -212,6 +214,20 @@ def worker_document() -> dict[str, Any]:
         operations={
             "post": _worker_operation(
                 "drain", "Take no more jobs and finish those that run", w.DrainOrder, {**order, **stale}
+            )
+        },
+    )
+    spec.path(
+        "/resume",
+        operations={
+            "post": _worker_operation("resume", "Take jobs again", w.ResumeOrder, {**order, **stale})
+        },
+    )
+    spec.path(
+        "/detach",
+        operations={
+            "post": _worker_operation(
+                "detach", "Send a heartbeat now: it will be told", w.DetachOrder, {**order, **stale}
             )
         },
     )

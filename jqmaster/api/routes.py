@@ -74,6 +74,11 @@ _PREVIEW_TEXT: Final = (
     f"Changes nothing. It reads at most {PREVIEW_MAX_JOBS} jobs, and for {PREVIEW_MAX_S:g} s at most."
 )
 _DELETE_TEXT: Final = "Jobs that it holds back are free at once."
+_DRAIN_TEXT: Final = "It keeps what it runs. It is told at once, and again with each heartbeat. What changes nothing is no change."
+_DETACH_TEXT: Final = (
+    "It gets no more jobs and no more leases. It is told to stop what it runs, which then runs elsewhere: as soon as it "
+    "registers anew, or else when its leases are over; each of these jobs counts a loss. To be gentle, drain it."
+)
 _AUDIT_TEXT: Final = "Who changed what, and when: for those who may change it as well."
 _DEMOTE_TEXT: Final = (
     "It ends what it has under way, and leaves the lead to the others. 409 `not_leader` where it does not lead, "
@@ -104,8 +109,14 @@ OPERATIONS: Final = [
     Operation("POST", "/api/workers", workers.register, Scope.WORK, "Register a worker", "workers",
               {201: schemas.RegisterAnswer}, schemas.RegisterRequest, problems=_STORE),
     Operation("GET", "/api/workers", workers.list_workers, Scope.READ, "List workers", "workers", {200: schemas.WorkerList}, problems=_STORE),
-    Operation("GET", "/api/workers/{worker_id}", workers.get, Scope.READ, "View a worker", "workers",
-              {200: schemas.WorkerView}, problems=(404, *_STORE)),
+    Operation("GET", "/api/workers/{worker_id}", workers.get, Scope.READ, "View a worker and what it runs", "workers",
+              {200: schemas.WorkerDetail}, problems=(404, *_STORE)),
+    Operation("POST", "/api/workers/{worker_id}/drain", workers.drain, Scope.OPERATE, "Let a worker finish, and give it no more", "workers",
+              {200: schemas.WorkerDetail}, problems=(404, 409, *_STORE), text=_DRAIN_TEXT),
+    Operation("POST", "/api/workers/{worker_id}/resume", workers.resume, Scope.OPERATE, "Give a draining worker jobs again", "workers",
+              {200: schemas.WorkerDetail}, problems=(404, 409, *_STORE)),
+    Operation("POST", "/api/workers/{worker_id}/detach", workers.detach, Scope.OPERATE, "Cut a worker off", "workers",
+              {200: schemas.WorkerDetail}, problems=(404, *_STORE), text=_DETACH_TEXT),
     Operation("DELETE", "/api/workers/{worker_id}", workers.leave, Scope.WORK, "Leave", "workers", {204: None}, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/heartbeat", workers.heartbeat, Scope.WORK, "Report, and renew leases", "workers",
               {200: schemas.HeartbeatAnswer}, schemas.HeartbeatRequest, problems=(404, *_STORE)),

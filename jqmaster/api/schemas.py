@@ -204,6 +204,18 @@ class AttemptView(Answer):
     error: AnyValue
 
 
+class JobEvent(Answer):
+    """What happened while an attempt ran, and did not end it."""
+
+    at: Timestamp
+    event: str = Field(
+        description="continued: its worker was detached for its silence, came back and went on; more may come."
+    )
+    attempt: int
+    worker_id: str
+    message: str | None
+
+
 class JobSummary(Answer):
     """A job as lists show it."""
 
@@ -231,10 +243,11 @@ class JobView(JobSummary):
     """A job with everything that happened to it."""
 
     attempts: list[AttemptView]
+    events: list[JobEvent]
     headers: dict[str, str]
     argument: AnyValue = Field(
         description="As it was sent; null where it is too large to show: see argument_bytes. A caller without scope "
-        "read gets null, and no attempts and headers."
+        "read gets null, and no attempts, events and headers."
     )
     argument_bytes: int
     constraints: list[str] = Field(
@@ -349,6 +362,10 @@ class HeartbeatRequest(Request):
         description="Store time, rounded down, at which `running` was read. An offer that is not named although it was "
         "over by then was not taken up, and goes back without being counted as lost.",
     )
+    asks_to_continue: bool = Field(
+        False,
+        description="The answer before said `detached`: may the worker go on with what it runs? Yes is an answer without it.",
+    )
 
 
 class ClaimView(Answer):
@@ -363,13 +380,18 @@ class HeartbeatAnswer(Answer):
 
     epoch: int
     store_time_ms: int
-    lease_until_ms: int
+    lease_until_ms: int = Field(
+        description="Equal to `store_time_ms` where nothing was renewed: the leases end when they were to end before."
+    )
     cancel: list[ClaimView] = Field(
         description="Somebody canceled the job: stop it; its result will be stale."
     )
     lost: list[ClaimView] = Field(description="The claim is over: stop the job; its result will be stale.")
     drain: bool = Field(description="Finish what runs; no more will come.")
-    detached: bool = Field(description="The worker was cut off: stop everything and register anew.")
+    detached: bool = Field(
+        description="The worker was cut off: ask with `asks_to_continue`, three times, 0.3 s apart; if nobody confirms, "
+        "stop everything and register anew."
+    )
 
 
 class StartRequest(Request):
@@ -523,6 +545,8 @@ class WorkerView(Answer):
     names: list[str]
     max_jobs: int
     busy: int = Field(description="Claims that it holds.")
+    load: float = Field(description="`busy` of `max_jobs`.")
+    role: Literal["push", "pull"] = Field(description="Whether masters call it, or it asks them for jobs.")
     node_id: str
     pid: int
     labels: dict[str, str]
@@ -530,9 +554,27 @@ class WorkerView(Answer):
     registered_at: Timestamp
     last_seen_at: Timestamp
     state: Literal["fresh", "stale", "draining", "detached"]
+    detached_by: Literal["silence", "operator", "successor"] | None = Field(
+        description="Who cut it off: the leader, as it was silent; people; or a worker that serves its address now."
+    )
     breaker: Literal["closed", "open", "half_open"] | None = Field(
         description="Null where this master does not lead."
     )
+
+
+class HeldJob(Answer):
+    """A job that a worker runs, or was offered."""
+
+    job_id: JobId
+    name: str
+    attempt: int
+    started_at: Timestamp
+
+
+class WorkerDetail(WorkerView):
+    """A registered worker with what it runs."""
+
+    jobs: list[HeldJob] = Field(description="The oldest first.")
 
 
 class WorkerList(Answer):

@@ -52,6 +52,7 @@ def job_view(detail: JobDetail, constraints: Sequence[str], *, for_reader: bool)
     if not for_reader:
         return job_summary(job) | {
             "attempts": [],
+            "events": [],
             "headers": {},
             "argument": None,
             "argument_bytes": len(job.argument),
@@ -60,6 +61,7 @@ def job_view(detail: JobDetail, constraints: Sequence[str], *, for_reader: bool)
     is_shown = len(job.argument) <= MAX_SHOWN_ARGUMENT_BYTES
     return job_summary(job) | {
         "attempts": [_attempt_view(attempt) for attempt in detail.attempts],
+        "events": [_event_view(event) for event in detail.events],
         "headers": dict(job.headers),
         "argument": RawMsgpack(job.argument) if is_shown else None,
         "argument_bytes": len(job.argument),
@@ -79,6 +81,16 @@ def _attempt_view(attempt: Attempt) -> dict[str, Any]:
     }
 
 
+def _event_view(event: Attempt) -> dict[str, Any]:
+    return {
+        "at": iso_ms(event.finished_at_ms),
+        "event": event.outcome,
+        "attempt": event.attempt,
+        "worker_id": event.worker_id,
+        "message": event.message,
+    }
+
+
 def worker_view(worker: Worker, *, now_ms: int, stale_ms: int, breaker: str | None) -> dict[str, Any]:
     """`WorkerView`."""
     spec = worker.spec
@@ -93,6 +105,8 @@ def worker_view(worker: Worker, *, now_ms: int, stale_ms: int, breaker: str | No
         "names": list(spec.names),
         "max_jobs": spec.max_jobs,
         "busy": worker.busy,
+        "load": worker.busy / spec.max_jobs,
+        "role": "pull" if spec.url is None else "push",
         "node_id": spec.node_id,
         "pid": spec.pid,
         "labels": dict(spec.labels),
@@ -100,6 +114,7 @@ def worker_view(worker: Worker, *, now_ms: int, stale_ms: int, breaker: str | No
         "registered_at": iso_ms(worker.registered_at_ms),
         "last_seen_at": iso_ms(worker.last_seen_ms),
         "state": state,
+        "detached_by": worker.detached_by,
         "breaker": breaker,
     }
 
@@ -117,6 +132,23 @@ def master_view(listed: ListedMaster) -> dict[str, Any]:
         "version": record.version,
         "started_at": iso_ms(record.started_at_ms),
         "last_seen_at": iso_ms(listed.seen.last_seen_ms),
+    }
+
+
+def worker_detail(
+    worker: Worker, held: Sequence[Job], *, now_ms: int, stale_ms: int, breaker: str | None
+) -> dict[str, Any]:
+    """`WorkerDetail`."""
+    return worker_view(worker, now_ms=now_ms, stale_ms=stale_ms, breaker=breaker) | {
+        "jobs": [
+            {
+                "job_id": job.id,
+                "name": job.name,
+                "attempt": job.attempt,
+                "started_at": iso_ms(job.started_at_ms),
+            }
+            for job in held
+        ]
     }
 
 

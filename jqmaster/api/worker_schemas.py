@@ -106,3 +106,11 @@ class DrainOrder(Open):
     """Take no more jobs, finish those that run."""
 
     epoch: int | None = None
+
+
+class ResumeOrder(DrainOrder):
+    """Take jobs again."""
+
+
+class DetachOrder(DrainOrder):
+    """The worker was cut off: a heartbeat now will say so."""

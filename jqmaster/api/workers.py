@@ -7,6 +7,7 @@ from jqmaster.api.endpoint import Call, Reply, check
 from jqmaster.api.schemas import ENDINGS, HeartbeatRequest, RegisterRequest, StartRequest
 from jqmaster.api.wire import read_list_of_maps
 from jqmaster.domain.outcome import Outcome
+from jqmaster.domain.worker import Worker
 from jqmaster.errors import FieldError, InvalidError, TooLargeError
 
 RAW_RESULT: Final = frozenset({"result", "error"})
@@ -35,14 +36,18 @@ async def heartbeat(call: Call) -> Reply:
     # A worker may owe results for two claims of one job: an earlier, lost one and the present.
     claims = list(dict.fromkeys((claim.job_id, claim.token) for claim in request.running))
     answer = await call.services.workers.heartbeat(
-        call.path["worker_id"], claims, request.free, request.as_of_ms
+        call.path["worker_id"],
+        claims,
+        request.free,
+        request.as_of_ms,
+        asks_to_continue=request.asks_to_continue,
     )
     return Reply(
         200,
         {
             "epoch": answer.epoch,
             "store_time_ms": answer.now_ms,
-            "lease_until_ms": answer.now_ms + call.services.settings.lease_ms,
+            "lease_until_ms": answer.now_ms + (call.services.settings.lease_ms if answer.is_renewed else 0),
             "cancel": [{"job_id": job_id, "token": token} for job_id, token in answer.to_cancel],
             "lost": [{"job_id": job_id, "token": token} for job_id, token in answer.lost],
             "drain": answer.is_draining,
@@ -89,16 +94,33 @@ async def list_workers(call: Call) -> Reply:
 
 
 async def get(call: Call) -> Reply:
+    worker = await call.services.workers.get(call.path["worker_id"])
+    return Reply(200, await _detail(call, worker))
+
+
+async def drain(call: Call) -> Reply:
+    worker = await call.services.workers.drain(call.path["worker_id"], call.who)
+    return Reply(200, await _detail(call, worker))
+
+
+async def resume(call: Call) -> Reply:
+    worker = await call.services.workers.resume(call.path["worker_id"], call.who)
+    return Reply(200, await _detail(call, worker))
+
+
+async def detach(call: Call) -> Reply:
+    worker = await call.services.workers.detach(call.path["worker_id"], call.who)
+    return Reply(200, await _detail(call, worker))
+
+
+async def _detail(call: Call, worker: Worker) -> dict[str, Any]:
     services = call.services
-    worker = await services.workers.get(call.path["worker_id"])
-    return Reply(
-        200,
-        views.worker_view(
-            worker,
-            now_ms=await services.store_time_ms(),
-            stale_ms=round(services.settings.worker_stale_s * 1000),
-            breaker=services.breakers().get(worker.id),
-        ),
+    return views.worker_detail(
+        worker,
+        await services.workers.held(worker.id),
+        now_ms=await services.store_time_ms(),
+        stale_ms=round(services.settings.worker_stale_s * 1000),
+        breaker=services.breakers().get(worker.id),
     )
 
 

@@ -109,7 +109,7 @@ def job(
     if as_json:
         output.say_json(view)
         return
-    apart = ("argument", "attempts")
+    apart = ("argument", "attempts", "events")
     output.show_fields((field, value) for field, value in view.items() if field not in apart)
     print("argument")
     output.show_value(view["argument"])
@@ -120,6 +120,11 @@ def job(
                 (a["attempt"], a["worker_id"], a["started_at"], a["finished_at"], a["outcome"], a["message"])
                 for a in view["attempts"]
             ),
+        )
+    if view["events"]:
+        output.show_table(
+            ("AT", "EVENT", "ATTEMPT", "WORKER", "MESSAGE"),
+            ((e["at"], e["event"], e["attempt"], e["worker_id"], e["message"]) for e in view["events"]),
         )
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +26,13 @@ def serve(
     durability: Annotated[
         str | None, typer.Option(help="What a 201 promises: besteffort, fsync, fsync+quorum.")
     ] = None,
+    with_worker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:OBJECT",
+            help="Run this worker_sdk.Worker in the same process: one node works alone.",
+        ),
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning, error.")] = None,
     config: ConfigOption = None,
 ) -> None:
@@ -43,15 +50,17 @@ def serve(
         log_level=log_level,
     )
     from jqmaster.cli import logs
+    from jqmaster.cli.worker import load_worker
     from jqmaster.errors import JqmasterError
 
     logs.set_up(settings.log_level)
+    companion = None if with_worker is None else load_worker(with_worker)
     try:
         _print_first_token(settings)
-        _run(settings)
+        _run(settings, companion)
     except JqmasterError as error:
         exits.fail(exits.code_of(error), error.detail)
-    except ValueError as error:  # faulty tokens
+    except ValueError as error:  # faulty tokens, a worker without handlers
         exits.fail(exits.USAGE, str(error))
     except OSError as error:  # a port that is taken, a file that cannot be read
         exits.fail(exits.REFUSED, str(error))
@@ -64,20 +73,55 @@ def _print_first_token(settings: "Settings") -> None:
         typer.echo(f"first token, shown this once (scope admin): {token}")
 
 
-def _run(settings: "Settings") -> None:
+def _run(settings: "Settings", worker: Any) -> None:
     import uvloop
 
-    uvloop.run(_serve(settings))
+    uvloop.run(_serve(settings) if worker is None else _serve_with(settings, worker))
 
 
 async def _serve(settings: "Settings") -> None:
     from jqmaster import app
 
-    stop = asyncio.Event()
+    await app.serve(settings, ready=lambda address: _print_address(settings, address), stop=_told())
+
+
+async def _serve_with(settings: "Settings", worker: Any) -> None:
+    """The worker comes after the master and goes before it: what it reports to the last is still taken."""
+    from jqmaster import app
+    from jqmaster.cli.companion import Companion
+
+    companion = Companion(worker)
+    told = asyncio.create_task(_told().wait())
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stop_master = asyncio.Event()
+    serving = asyncio.create_task(
+        app.serve(
+            settings, ready=address.set_result, stop=stop_master, own_tokens=[f"work+push:{companion.token}"]
+        )
+    )
+    try:
+        first: set[asyncio.Future[Any]] = {serving, told, address}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        if address.done():
+            await companion.start(address.result())
+            _print_address(settings, address.result())
+            typer.echo(f"its worker runs {', '.join(worker.names)}")
+            await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                await companion.stop()
+    finally:
+        told.cancel()
+        stop_master.set()
+        await serving
+
+
+def _told() -> asyncio.Event:
+    """Set by the first signal to end."""
+    told = asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
-    loop.add_signal_handler(signal.SIGINT, _interrupt, stop)
-    await app.serve(settings, ready=lambda address: _print_address(settings, address), stop=stop)
+    loop.add_signal_handler(signal.SIGTERM, told.set)
+    loop.add_signal_handler(signal.SIGINT, _interrupt, told)
+    return told
 
 
 def _interrupt(stop: asyncio.Event) -> None:

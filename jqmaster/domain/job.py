@@ -27,6 +27,7 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
     (JobState.SCHEDULED, "promote"): frozenset({JobState.READY}),
     (JobState.RETRYING, "promote"): frozenset({JobState.READY}),
     (JobState.READY, "claim"): frozenset({JobState.RUNNING}),
+    (JobState.RETRYING, "claim_alone"): frozenset({JobState.RUNNING}),
     (JobState.RUNNING, "return_offers"): frozenset({JobState.READY}),
     (JobState.RUNNING, "settle"): frozenset(
         {
@@ -56,6 +57,10 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
     (JobState.CANCELED, "retry"): frozenset({JobState.READY}),
     (JobState.SKIPPED, "retry"): frozenset({JobState.READY}),
 }
+
+
+# The one entry of a history that ends no attempt: its worker was thought lost, came back, and went on.
+CONTINUED: Final = "continued"
 
 
 class Cause(IntEnum):

@@ -74,10 +74,12 @@ def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryRules:
-    """What the end of a lease is judged by: a worker silent for longer than `stale_ms` is lost."""
+    """What the end of a lease is judged by: a worker silent for longer than `stale_ms` is lost. A job that has one loss
+    left waits up to `alone_wait_ms` for a worker to itself; 0: it does not."""
 
     stale_ms: int
     max_losses: int
+    alone_wait_ms: int = 0
 
 
 def decide_expired(
@@ -103,6 +105,8 @@ def decide_expired(
         return _counted_failure(job, Cause.TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
     if job.losses + 1 >= rules.max_losses or (job.max_retry == 0 and not job.rerun_lost):
         return Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
+    if job.losses + 2 == rules.max_losses and rules.alone_wait_ms:
+        return Decision(JobState.RETRYING, "lost", delay_ms=rules.alone_wait_ms, is_loss=True)
     return Decision(JobState.READY, "lost", is_loss=True)
 
 

@@ -2,6 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
+
+# Who cut a worker off: the leader, as it was silent; people; or another worker, which serves its address now.
+DetachedBy = Literal["silence", "operator", "successor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,8 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A registered worker; `busy` counts the claims that it holds."""
+    """A registered worker; `busy` counts the claims that it holds. `alone_with`: the job that it was last given to itself;
+    while it holds that one it gets no other."""
 
     id: str
     spec: WorkerSpec
@@ -29,6 +34,9 @@ class Worker:
     is_draining: bool
     is_detached: bool
     busy: int
+    detached_by: DetachedBy | None = None
+    silent_since_ms: int = 0
+    alone_with: str = ""
 
     def is_fresh(self, now_ms: int, stale_ms: int) -> bool:
         return now_ms - self.last_seen_ms <= stale_ms

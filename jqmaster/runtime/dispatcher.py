@@ -184,14 +184,15 @@ class Dispatcher:
                     if claim.opens_in_ms >= 0:
                         self._on_gates("gates")
                     if claim.jobs:
-                        self._push_soon(member, claim, sent_at_s)
+                        self.give(member, claim, sent_at_s)
             self.last_round_s = self._clock.monotonic_s()
             if self._wants_refresh or self.last_round_s - self._refreshed_at_s >= POLL_S:
                 # A backlog may keep this busy for long: who came, left or fell silent is looked at all the same.
                 self._wake.set()
                 return
 
-    def _push_soon(self, member: Member, claim: Claim, claimed_at_s: float) -> None:
+    def give(self, member: Member, claim: Claim, claimed_at_s: float) -> None:
+        """Begins the push of what was just claimed for a worker."""
         member.pushes += 1
         member.breaker.begin_call()
         push = asyncio.create_task(

@@ -1,7 +1,7 @@
 """What the leader knows of its workers: who may take jobs now. The store is the truth; this is its copy, a second old at most."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from jqmaster.clock import Clock
@@ -46,6 +46,8 @@ class Fleet:
         self._members: dict[str, Member] = {}
         self._read_at_s = 0.0
         self._store_time_ms = 0
+        # A worker that is kept free of new jobs.
+        self.reserved: str | None = None
 
     def refresh(self, workers: Iterable[Worker], store_time_ms: int) -> None:
         """Takes over what the store says now."""
@@ -74,10 +76,51 @@ class Fleet:
         if member := self._members.get(worker_id):
             member.busy = max(0, member.busy - count)
 
+    def fresh(self) -> list[Worker]:
+        """Those that were heard lately and were not cut off."""
+        now_ms = self._now_ms(self._clock.monotonic_s())
+        members = self._members.values()
+        return [
+            m.worker
+            for m in members
+            if not m.worker.is_detached and m.worker.is_fresh(now_ms, self._stale_ms)
+        ]
+
+    def gave_alone(self, member: Member, job_id: str) -> None:
+        """It was just given this job and gets no other; the store's word comes with the next refresh."""
+        member.busy = 1
+        member.worker = replace(member.worker, busy=1, alone_with=job_id)
+
+    def _now_ms(self, now_s: float) -> int:
+        return self._store_time_ms + int((now_s - self._read_at_s) * 1000)
+
+    def quietest(self, name: str) -> Member | None:
+        """Of those that take jobs of this name the reserved one, or else the one that runs the fewest."""
+        now_s = self._clock.monotonic_s()
+        able = [
+            m
+            for m in self._members.values()
+            if name in m.names
+            and m.worker.spec.url is not None
+            and self._is_available(m, now_s)
+            and m.breaker.state(now_s) == "closed"
+        ]
+        return min(
+            able, key=lambda m: (m.worker.id != self.reserved, m.busy + m.pushes, m.worker.id), default=None
+        )
+
+    def _is_available(self, member: Member, now_s: float) -> bool:
+        worker = member.worker
+        return (
+            not (worker.is_draining or worker.is_detached)
+            and member.paused_until_s <= now_s
+            and member.breaker.admits(now_s)
+            and worker.is_fresh(self._now_ms(now_s), self._stale_ms)
+        )
+
     def candidates(self, exhausted: set[tuple[str, ...]]) -> list[Candidate]:
         """Workers that may take jobs now, without those whose names have no more ready jobs."""
         now_s = self._clock.monotonic_s()
-        now_ms = self._store_time_ms + int((now_s - self._read_at_s) * 1000)
         return [
             Candidate(
                 worker_id,
@@ -88,13 +131,11 @@ class Fleet:
                 m.busy,
             )
             for worker_id, m in self._members.items()
-            if m.pushes < self._max_pushes
+            if worker_id != self.reserved
+            and m.pushes < self._max_pushes
             and m.worker.spec.url is not None
             and m.busy < m.worker.spec.max_jobs
-            and not (m.worker.is_draining or m.worker.is_detached)
-            and m.paused_until_s <= now_s
-            and m.breaker.admits(now_s)
-            and m.worker.is_fresh(now_ms, self._stale_ms)
+            and self._is_available(m, now_s)
             and m.names
             and m.names not in exhausted
         ]

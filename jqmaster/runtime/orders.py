@@ -4,6 +4,7 @@ import logging
 
 from jqmaster.errors import JqmasterError
 from jqmaster.runtime.worker_client import WorkerClient
+from jqmaster.service.workers import WorkerOrder
 from jqmaster.store.leadership import LeadershipStore
 from jqmaster.store.workers import WorkerStore
 
@@ -28,3 +29,27 @@ class CancelOrders:
             return
         if worker is not None and worker.spec.url is not None:
             await self._client.cancel(worker, epoch, job_id, token)
+
+
+class WorkerOrders:
+    """Orders about the worker itself; as `CancelOrders`."""
+
+    def __init__(self, workers: WorkerStore, leadership: LeadershipStore, client: WorkerClient) -> None:
+        self._workers = workers
+        self._leadership = leadership
+        self._client = client
+
+    async def __call__(self, worker_id: str, order: WorkerOrder) -> None:
+        """Best effort: the answer to the worker's next heartbeat tells it anyway."""
+        try:
+            worker = await self._workers.get(worker_id)
+            epoch = await self._leadership.newest_number()
+        except JqmasterError as exc:
+            logger.warning("cannot order worker %s to %s: %s", worker_id, order, exc.detail)
+            return
+        if worker is None or worker.spec.url is None:
+            return
+        if not await self._client.order(worker, epoch, order):
+            logger.info(
+                "worker %s was not reached with the order to %s; its heartbeat tells it", worker_id, order
+            )

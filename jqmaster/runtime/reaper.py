@@ -5,52 +5,55 @@ import random
 from collections.abc import Callable
 from typing import Final, Literal
 
-from jqmaster.clock import Clock
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, decide_expired
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.runtime.grace import Grace
 from jqmaster.store import codec
 from jqmaster.store.jobs import ExpiredLease, JobStore, Settlement
 from jqmaster.store.leadership import Leadership
+from jqmaster.store.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
-# A longer outage of the store, or step of its clock, may have cost workers their leases through no fault of theirs.
-OUTAGE_S: Final = 1.0
 
 MESSAGES: Final = {
     "lost": "the worker fell silent while it ran the job",
     "timeout": "the run exceeded its timeout and its worker did not end it",
 }
+# Of a lost job whose worker was cut off.
+DETACHED_MESSAGES: Final = {
+    "operator": "the worker was detached by people while it ran the job",
+    "successor": "the worker ended while it ran the job: another one was started at its address",
+}
 
 
 class Reaper:
-    """Component of one leadership. Reaps nothing for `grace_s` after it started, after the store was away and after
-    its clock jumped: the living must get the time to say so, or one outage would run every long job twice."""
+    """Component of one leadership; the one that keeps `grace` informed of the store."""
 
     def __init__(
         self,
         leadership: Leadership,
         jobs: JobStore,
-        clock: Clock,
+        workers: WorkerStore,
+        grace: Grace,
         *,
         rules: ExpiryRules,
         timeout_grace_ms: int,
         offer_ms: int,
-        grace_s: float,
         on_ready: Callable[[], None],
         on_stale: Callable[[], None],
         rng: random.Random | None = None,
     ) -> None:
         self._epoch = leadership.epoch
         self._jobs = jobs
-        self._clock = clock
+        self._workers = workers
+        self._grace = grace
         self._rules = rules
         self._deadline_extra_ms = timeout_grace_ms + offer_ms
-        self._grace_s = grace_s
         self._on_ready = on_ready
         self._on_stale = on_stale
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
@@ -63,35 +66,24 @@ class Reaper:
         await self._loops.stop()
 
     async def _run(self) -> None:
-        heard_s = self._clock.monotonic_s()
-        heard_ms: int | None = None
-        not_before_s = heard_s + self._grace_s
         while True:
+            next_ms = -1
             try:
-                now_ms, expired, next_ms = await self._jobs.expired_leases()
-                now_s = self._clock.monotonic_s()
-                # The time between two rounds is the time in which the store may have been away.
-                passed_s = now_s - heard_s
-                step_s = 0.0 if heard_ms is None else (now_ms - heard_ms) / 1000 - passed_s
-                if passed_s > POLL_S + OUTAGE_S or abs(step_s) > OUTAGE_S:
-                    logger.warning(
-                        "the store was away for %.1f s and its clock stepped by %.1f s; nothing is reclaimed for %.1f s",
-                        passed_s,
-                        step_s,
-                        self._grace_s,
-                    )
-                    not_before_s = now_s + self._grace_s
-                heard_s, heard_ms = now_s, now_ms
-                if expired and now_s >= not_before_s and not await self._reap(now_ms, expired):
+                now_ms, expired, next_ms = await self._grace.ask(self._jobs.expired_leases, lambda a: a[0])
+                reapable = await self._reapable(expired)
+                if reapable and not await self._reap(now_ms, reapable):
                     self._on_stale()
                     return
             except JqmasterError as exc:
                 logger.warning("cannot reap: %s", exc.detail)
-            else:
-                if 0 <= next_ms < POLL_S * 1000:
-                    await self._clock.sleep(next_ms / 1000)
-                    continue
-            await self._clock.sleep(POLL_S)
+            await self._grace.pause(min(POLL_S, next_ms / 1000) if next_ms >= 0 else POLL_S)
+
+    async def _reapable(self, expired: list[ExpiredLease]) -> list[ExpiredLease]:
+        """In a grace time only what its worker cannot hold any more: another one serves its address."""
+        if expired and self._grace.is_over:
+            # A lease that ended is the last moment to see that it ended in a crowd.
+            self._grace.look(*await self._workers.all_with_time())
+        return expired if self._grace.is_over else [e for e in expired if e.detached_by == "successor"]
 
     async def _reap(self, now_ms: int, expired: list[ExpiredLease]) -> bool:
         """False under a stale epoch."""
@@ -120,6 +112,8 @@ class Reaper:
                 never_started.setdefault(job.worker_id, []).append((job.id, job.token))
                 continue
             message = MESSAGES.get(decision.ending, "")
+            if decision.is_loss:
+                message = DETACHED_MESSAGES.get(lease.detached_by or "", message)
             entry = codec.encode_attempt(job, decision.ending, message, None)
             settlements.append(
                 Settlement(

@@ -1,4 +1,4 @@
-"""Removes what is over and no longer kept, in bounded steps, and forgets workers that are gone."""
+"""Removes what is over and no longer kept, in bounded steps."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -10,7 +10,6 @@ from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.store.jobs import MAX_PER_CALL, JobStore
 from jqmaster.store.leadership import Leadership
-from jqmaster.store.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
@@ -26,21 +25,16 @@ class Sweeper:
         self,
         leadership: Leadership,
         jobs: JobStore,
-        workers: WorkerStore,
         clock: Clock,
         *,
         retention: Mapping[JobState, tuple[int, int]],
-        forget_worker_ms: int,
         on_stale: Callable[[], None],
     ) -> None:
         self._epoch = leadership.epoch
         self._jobs = jobs
-        self._workers = workers
         self._clock = clock
         self._retention = retention
-        self._forget_worker_ms = forget_worker_ms
         self._on_stale = on_stale
-        self._watching_since_ms: int | None = None
         self._loops = BackgroundLoops("sweeper")
 
     async def start(self) -> None:
@@ -76,18 +70,4 @@ class Sweeper:
                 return False
             if discarded < MAX_PER_CALL:
                 break
-        workers, now_ms = await self._workers.all_with_time()
-        if self._watching_since_ms is None:
-            self._watching_since_ms = now_ms
-        for worker in workers:
-            # Silence before this leadership proves nothing: the store or the masters may have been away.
-            silent_ms = now_ms - max(worker.last_seen_ms, self._watching_since_ms)
-            if worker.busy == 0 and silent_ms > self._forget_worker_ms:
-                forgotten = await self._workers.forget_silent(
-                    self._epoch, worker.id, silent_ms=self._forget_worker_ms
-                )
-                if forgotten is None:
-                    return False
-                if forgotten:
-                    logger.info("worker %s forgotten: silent for %d s", worker.id, silent_ms // 1000)
         return True

@@ -1,5 +1,6 @@
 """Calls to workers. They return what happened and do not raise: a worker that misbehaves is an everyday outcome."""
 
+import asyncio
 import io
 import logging
 import math
@@ -23,6 +24,8 @@ CONTENT_TYPE: Final = "application/msgpack"
 MAX_ANSWER_BYTES: Final = 256 * 1024
 WRITE_AT_ONCE_BYTES: Final = 512 * 1024
 CONNECT_TIMEOUT_S: Final = 1.0
+# People wait for it, and a heartbeat says the same.
+ORDER_TIMEOUT_S: Final = 1.5
 MAX_RETRY_AFTER_S: Final = 60.0
 
 
@@ -109,6 +112,26 @@ class WorkerClient:
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, AddressRefusedError):
             return False
         return status == 200
+
+    async def order(self, worker: Worker, epoch: int, order: str) -> bool:
+        """Orders a worker to `drain`, `resume` or `detach`; False when it could not be told."""
+        try:
+            async with asyncio.timeout(ORDER_TIMEOUT_S):
+                status, _, _ = await self._call(worker, "POST", f"/{order}", msgpack.packb({"epoch": epoch}))
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, AddressRefusedError):
+            return False
+        return status == 200
+
+    async def ping(self, worker: Worker, timeout_s: float) -> bool:
+        """Whether anything answers at its address within so short a time; unsigned, as it says nothing."""
+        if worker.spec.url is None:
+            return False
+        try:
+            async with asyncio.timeout(timeout_s):
+                status, _, _ = await self._send(URL(worker.spec.url + "/ping", encoded=True), "GET", b"", {})
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, AddressRefusedError):
+            return False
+        return 200 <= status < 300
 
     async def prove(self, url: str, nonce: str) -> str:
         """The proof of whoever serves `url`. Raises AddressRefusedError."""

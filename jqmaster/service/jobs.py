@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 
 from jqmaster.clock import Clock
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import Attempt, Job, JobSpec, JobState
+from jqmaster.domain.job import CONTINUED, Attempt, Job, JobSpec, JobState
 from jqmaster.errors import ConflictError, FieldError, NotFoundError, RateLimitedError
 from jqmaster.service.batching import NaturalBatcher
 from jqmaster.service.rules import RuleCache
@@ -28,10 +28,11 @@ BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class JobDetail:
-    """A job with everything that happened to it, the present attempt last."""
+    """A job with everything that happened to it, the present attempt last. `events`: what happened within attempts."""
 
     job: Job
     attempts: list[Attempt]
+    events: list[Attempt]
 
 
 TellWorker = Callable[[str, str, str], Coroutine[None, None, None]]
@@ -127,7 +128,9 @@ class JobService:
     async def view(self, job_id: str) -> JobDetail:
         """Raises NotFoundError."""
         job = await self._get(job_id)
-        attempts = await self._jobs.history(job_id)
+        history = await self._jobs.history(job_id)
+        attempts = [entry for entry in history if entry.outcome != CONTINUED]
+        events = [entry for entry in history if entry.outcome == CONTINUED]
         # Other ends of attempts are in the history; those that go well, and the one that runs, cost no entry.
         if job.state in (JobState.RUNNING, JobState.SUCCEEDED):
             outcome = "success" if job.state is JobState.SUCCEEDED else None
@@ -136,7 +139,7 @@ class JobService:
                     job.attempt, job.worker_id, job.started_at_ms, job.finished_at_ms, outcome, None, None
                 )
             )
-        return JobDetail(job, attempts)
+        return JobDetail(job, attempts, events)
 
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None

@@ -5,27 +5,39 @@ import hmac
 import logging
 import random
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Protocol
 
 from jqmaster.domain.constraint import gate_id
 from jqmaster.domain.ids import is_id, new_id
-from jqmaster.domain.job import JobState
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.job import CONTINUED, Job, JobState
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision, HoldOrder, Outcome, decide
 from jqmaster.domain.worker import Worker, WorkerSpec
-from jqmaster.errors import AddressRefusedError, NotFoundError
+from jqmaster.errors import AddressRefusedError, ConflictError, NotFoundError
 from jqmaster.service.rules import RuleCache
 from jqmaster.store import codec
+from jqmaster.store.audit import encode_entry
 from jqmaster.store.jobs import Hold, JobStore, Settlement
 from jqmaster.store.rules import Rules
-from jqmaster.store.workers import Heartbeat, WorkerStore
+from jqmaster.store.workers import Commanded, Heartbeat, WorkerStore
 
 logger = logging.getLogger(__name__)
 
 # A longer message is cut: it is for people, and every failed attempt keeps one.
 MAX_MESSAGE: Final = 1_000
+
+
+WorkerOrder = Literal["drain", "resume", "detach"]
+TellWorker = Callable[[str, WorkerOrder], Awaitable[None]]
+
+_CHANGES: Final[Mapping[WorkerOrder, Mapping[str, Any]]] = {
+    "drain": {"draining": True},
+    "resume": {"draining": False},
+    "detach": {"detached_by": "operator"},
+}
 
 
 class AddressProver(Protocol):
@@ -42,7 +54,8 @@ class Registration:
 
 
 class WorkerService:
-    """`rng` gives the jitter of retries."""
+    """`tell(worker_id, order)` gives a worker an order at once; where it fails, the answer to the next heartbeat tells.
+    `rng` gives the jitter of retries."""
 
     def __init__(
         self,
@@ -51,12 +64,14 @@ class WorkerService:
         rules: RuleCache,
         prover: AddressProver,
         *,
+        tell: TellWorker,
         rng: random.Random | None = None,
     ) -> None:
         self._workers = workers
         self._jobs = jobs
         self._rules = rules
         self._prover = prover
+        self._tell = tell
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
 
     async def register(self, spec: WorkerSpec) -> Registration:
@@ -77,13 +92,81 @@ class WorkerService:
         return Registration(worker_id, epoch, now_ms)
 
     async def heartbeat(
-        self, worker_id: str, claims: Sequence[tuple[str, str]], free: int, as_of_ms: int = 0
+        self,
+        worker_id: str,
+        claims: Sequence[tuple[str, str]],
+        free: int,
+        as_of_ms: int = 0,
+        *,
+        asks_to_continue: bool = False,
     ) -> Heartbeat:
         """`as_of_ms`: store time, or less, when the claims were listed. Raises NotFoundError when the worker is not (any more) registered."""
         answer = await self._workers.renew(worker_id, claims, free, as_of_ms) if is_id(worker_id) else None
         if answer is None:
             raise _unknown(worker_id)
+        if asks_to_continue and answer.detached_by == "silence":
+            return await self._let_continue(worker_id, claims, answer)
         return answer
+
+    async def _let_continue(
+        self, worker_id: str, claims: Sequence[tuple[str, str]], answer: Heartbeat
+    ) -> Heartbeat:
+        """It was silent, and is not: its leases have just been renewed, so what it runs is nobody else's."""
+        held = [claim for claim in claims if claim not in answer.lost and claim not in answer.to_cancel]
+        worker = await self._workers.get(worker_id)
+        jobs = await self._jobs.get_without_argument([job_id for job_id, _ in held])
+        silent_since = iso_ms(worker.silent_since_ms) if worker and worker.silent_since_ms else "a while ago"
+        message = f"its worker was detached, silent since {silent_since}; it came back, asked, and goes on"
+        entries = [
+            (job_id, token, codec.encode_attempt(jobs[job_id], CONTINUED, message, None))
+            for job_id, token in held
+            if job_id in jobs
+        ]
+        if not await self._workers.go_on(worker_id, entries):
+            return answer
+        logger.warning("worker %s, silent since %s, goes on with %d jobs", worker_id, silent_since, len(held))
+        return replace(answer, detached_by=None)
+
+    # --- orders of people
+
+    async def drain(self, worker_id: str, who: str) -> Worker:
+        """It takes no more jobs and finishes those that it runs. Raises NotFoundError, ConflictError (detached)."""
+        return await self._command("drain", self._workers.drain, worker_id, who)
+
+    async def resume(self, worker_id: str, who: str) -> Worker:
+        """It takes jobs again. Raises NotFoundError, ConflictError (detached)."""
+        return await self._command("resume", self._workers.resume, worker_id, who)
+
+    async def detach(self, worker_id: str, who: str) -> Worker:
+        """It is cut off: its jobs run elsewhere when it has stopped them, or when their leases end. Raises NotFoundError."""
+        return await self._command("detach", self._workers.detach, worker_id, who)
+
+    async def _command(
+        self,
+        order: WorkerOrder,
+        command: Callable[[str, bytes], Awaitable[Commanded]],
+        worker_id: str,
+        who: str,
+    ) -> Worker:
+        before = await self.get(worker_id)
+        entry = encode_entry(
+            who=who,
+            action=f"worker.{order}",
+            target=worker_id,
+            before=_standing(before),
+            after={**_standing(before), **_CHANGES[order]},
+        )
+        match await command(worker_id, entry):
+            case Commanded.UNKNOWN:
+                raise _unknown(worker_id)
+            case Commanded.DETACHED:
+                raise ConflictError(
+                    f"worker {worker_id} is detached; it registers anew by itself", code="worker_detached"
+                )
+            case Commanded.NEW:
+                logger.warning("worker %s: %s, by %s", worker_id, order, who)
+        await self._tell(worker_id, order)
+        return await self.get(worker_id)
 
     async def confirm_start(
         self, worker_id: str, claims: Sequence[tuple[str, str]]
@@ -152,8 +235,26 @@ class WorkerService:
             raise _unknown(worker_id)
         return worker
 
+    async def held(self, worker_id: str) -> list[Job]:
+        """The jobs that it holds and that can be read, the oldest first."""
+        job_ids = await self._workers.claims(worker_id)
+        jobs = await self._jobs.get_without_argument(job_ids)
+        return [jobs[job_id] for job_id in job_ids if job_id in jobs]
+
     async def all(self) -> list[Worker]:
         return await self._workers.all()
+
+
+def _standing(worker: Worker) -> dict[str, Any]:
+    """What an audit entry says of a worker: for people, so that they know which one it was."""
+    spec = worker.spec
+    return {
+        "url": spec.url,
+        "node_id": spec.node_id,
+        "pid": spec.pid,
+        "draining": worker.is_draining,
+        "detached_by": worker.detached_by,
+    }
 
 
 def _hold(rules: Rules, order: HoldOrder, for_ms: int) -> Hold | None:

@@ -13,6 +13,7 @@ from jqmaster.domain.constraint import NO_RULES, Ruleset
 from jqmaster.domain.ids import TOKEN_BYTES, new_tokens
 from jqmaster.domain.job import Attempt, Job, JobSpec, JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.domain.worker import DetachedBy
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.client import Call
@@ -77,12 +78,16 @@ class ClaimedJob:
 
 
 class NotClaimed(Enum):
-    """Why a claim gave nothing and never will as things stand."""
+    """Why a claim gave nothing and never will as things stand. For a claim of one job to itself: the worker is busy, the
+    job does not wait for that any more, a gate is closed."""
 
     STALE_EPOCH = "stale_epoch"
     STALE_RULES = "stale_rules"
     GONE = "gone"
     FULL = "full"
+    BUSY = "busy"
+    OVER = "over"
+    CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +112,13 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredLease:
-    """`job` is None where its record cannot be read: see `JobStore.set_aside`."""
+    """`job` is None where its record cannot be read: see `JobStore.set_aside`. `detached_by` as in `Worker`."""
 
     job: Job | None
     job_id: str
     worker_seen_ms: int
     worker_as_of_ms: int
+    detached_by: DetachedBy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +306,46 @@ class JobStore:
             now_ms, busy, not_after_ms, lease_until_ms, jobs, passed_over, bool(is_exhausted), opens_in_ms
         )
 
+    async def suspects(self, limit: int) -> list[str]:
+        """IDs of jobs that may wait for a worker to themselves, in no order."""
+        found = await self._client.command("SRANDMEMBER", self._keys.suspects, limit)
+        return [job_id.decode() for job_id in found]
+
+    async def drop_suspects(self, epoch: str, job_ids: Sequence[str]) -> bool:
+        """Takes those off the list that wait no more. False under a stale epoch."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "drop_suspects", (k.epoch, k.suspects), (epoch, k.job_prefix, *job_ids)
+        )
+        return word == "ok"
+
+    async def claim_alone(
+        self, epoch: str, worker_id: str, job_id: str, edition: int = 0
+    ) -> Claim | NotClaimed:
+        """One job that workers were lost under, for a worker that holds nothing and gets nothing else meanwhile."""
+        k = self._keys
+        token = new_tokens(1)
+        word, data = await self._client.run(
+            "claim_alone",
+            (
+                k.epoch,
+                k.worker(worker_id),
+                k.claims(worker_id),
+                k.running,
+                k.retrying,
+                k.suspects,
+                k.fence,
+                k.rules,
+            ),
+            (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), job_id, token, self._lease_ms,
+             self._offer_ms, self._grace_ms, k.tag),
+        )  # fmt: skip
+        if word != "ok":
+            return NotClaimed(word)
+        now_ms, fence, record = data
+        job = ClaimedJob(job_id, token.hex(), fence, codec.decode_claimed(record))
+        return Claim(now_ms, 1, now_ms + self._offer_ms, now_ms + self._lease_ms, [job])
+
     async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
         """Undoes claims that were never started. False under a stale epoch; claims that are over are passed by."""
         k = self._keys
@@ -341,10 +387,14 @@ class JobStore:
             (self._shard.now_arg, MAX_PER_CALL, k.job_prefix, k.worker_prefix),
         )
         found = []
-        for n in range(0, len(flat), 4):
-            job_id, head, seen_ms, as_of_ms = flat[n : n + 4]
+        for n in range(0, len(flat), 5):
+            job_id, head, seen_ms, as_of_ms, detached_by = flat[n : n + 5]
             text = job_id.decode()
-            found.append(ExpiredLease(await self.job_or_none(text, head), text, seen_ms, as_of_ms))
+            found.append(
+                ExpiredLease(
+                    await self.job_or_none(text, head), text, seen_ms, as_of_ms, detached_by.decode() or None
+                )
+            )
         return now_ms, found, next_ms
 
     async def set_aside(self, epoch: str, job_ids: Sequence[str]) -> int | None:
@@ -413,7 +463,7 @@ class JobStore:
                     s.entry,
                     s.result,
                 )
-            word, data = await self._client.run("reclaim", (k.epoch, k.running, k.results), args)
+            word, data = await self._client.run("reclaim", (k.epoch, k.running, k.results, k.suspects), args)
             if word != "ok":
                 return None
             ended += map(bool, data[0])

@@ -52,6 +52,7 @@ class Keys:
         self.scheduled = f"{t}scheduled"
         self.retrying = f"{t}retrying"
         self.expiring = f"{t}expiring"
+        self.suspects = f"{t}suspects"
         self.running = f"{t}running"
         self.results = f"{t}results"
         self.damaged = f"{t}damaged"
@@ -252,6 +253,12 @@ KEYS: tuple[KeyInfo, ...] = (
     KeyInfo("scheduled", "sorted set", "while not empty", "jobs that wait for their time; score: due, ms"),
     KeyInfo(
         "retrying", "sorted set", "while not empty", "failed jobs that wait for their retry; score: due, ms"
+    ),
+    KeyInfo(
+        "suspects",
+        "set",
+        "while not empty",
+        "retrying jobs that workers were lost under, and that wait for a worker to themselves",
     ),
     KeyInfo(
         "expiring", "sorted set", "while not empty", "waiting jobs with expires_at; score: that instant, ms"

@@ -1,13 +1,15 @@
 """The registry of workers."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import msgpack
 
-from jqmaster.domain.worker import Worker, WorkerSpec
+from jqmaster.domain.worker import DetachedBy, Worker, WorkerSpec
 from jqmaster.store import codec
+from jqmaster.store.audit import MAX_ENTRIES
 from jqmaster.store.jobs import MAX_PER_CALL
 from jqmaster.store.scripts import Arg
 from jqmaster.store.shard import Shard
@@ -22,9 +24,27 @@ class Heartbeat:
     now_ms: int
     epoch: int
     is_draining: bool
-    is_detached: bool
+    detached_by: DetachedBy | None
     to_cancel: frozenset[tuple[str, str]]
     lost: frozenset[tuple[str, str]]
+
+    @property
+    def is_detached(self) -> bool:
+        return self.detached_by is not None
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether the claims in neither list have a new lease. Who was cut off for good keeps the rest of the old one."""
+        return self.detached_by in (None, "silence")
+
+
+class Commanded(Enum):
+    """What became of an order of people."""
+
+    NEW = "new"
+    SAME = "same"  # it was so already
+    DETACHED = "detached"
+    UNKNOWN = "unknown"
 
 
 class WorkerStore:
@@ -39,7 +59,8 @@ class WorkerStore:
         self._grace_ms = grace_ms
 
     async def register(self, worker_id: str, spec: WorkerSpec) -> tuple[int, int]:
-        """Makes the worker known; another one at its URL is detached. Store time and epoch (0: nobody led yet)."""
+        """Makes the worker known; another one at its URL is detached, and its claims are over. Store time and epoch (0:
+        nobody led yet)."""
         k = self._keys
         described: dict[str, Arg] = {
             "url": spec.url or "",
@@ -54,12 +75,13 @@ class WorkerStore:
         fields = [part for field in described.items() for part in field]
         _, (now_ms, epoch, _replaced) = await self._client.run(
             "register_worker",
-            (k.worker(worker_id), k.workers, k.worker_urls, k.epoch),
+            (k.worker(worker_id), k.workers, k.worker_urls, k.epoch, k.running),
             (
                 self._shard.now_arg,
                 worker_id,
                 spec.url or "",
                 k.worker_prefix,
+                k.claims_prefix,
                 self._shard.wake_channel,
                 *fields,
             ),
@@ -87,18 +109,62 @@ class WorkerStore:
             )
             if word != "ok":
                 return None
-            now_ms, epoch, draining, detached, to_cancel, lost = data
-            earlier = answer or Heartbeat(now_ms, 0, False, False, frozenset(), frozenset())
+            now_ms, epoch, draining, detached_by, to_cancel, lost = data
+            earlier = answer or Heartbeat(now_ms, 0, False, None, frozenset(), frozenset())
             answer = Heartbeat(
                 # The first call's time: what was renewed first ends first.
                 earlier.now_ms,
                 codec.epoch_number(epoch),
                 bool(draining),
-                bool(detached),
+                detached_by.decode() or None,
                 earlier.to_cancel | {claims[start + n] for n in to_cancel},
                 earlier.lost | {claims[start + n] for n in lost},
             )
         return answer
+
+    async def go_on(self, worker_id: str, claims: Sequence[tuple[str, str, bytes]]) -> bool:
+        """A worker that was detached for its silence belongs to the fleet again; each (job ID, token, history entry) that
+        it still holds gets its entry. False: it was not, or was detached for good."""
+        k = self._keys
+        for start in range(0, len(claims) or 1, MAX_PER_CALL):
+            is_last = start + MAX_PER_CALL >= len(claims)
+            args: list[Arg] = [
+                self._shard.now_arg, codec.id_bytes(worker_id), k.tag, int(is_last), self._shard.wake_channel,
+            ]  # fmt: skip
+            for job_id, token, entry in claims[start : start + MAX_PER_CALL]:
+                args += (job_id, bytes.fromhex(token), entry)
+            word, _ = await self._client.run("continue_worker", (k.worker(worker_id), k.running), args)
+            if word != "ok":
+                return False
+        self._shard.woke("workers")
+        return True
+
+    # --- orders of people, written down with the change
+
+    async def drain(self, worker_id: str, audit_entry: bytes) -> Commanded:
+        """It gets no more jobs and finishes those that it runs."""
+        return await self._command("drain_worker", worker_id, audit_entry)
+
+    async def resume(self, worker_id: str, audit_entry: bytes) -> Commanded:
+        """It gets jobs again."""
+        return await self._command("resume_worker", worker_id, audit_entry)
+
+    async def detach(self, worker_id: str, audit_entry: bytes) -> Commanded:
+        """It is cut off for good: no more jobs, no more leases."""
+        return await self._command("detach_worker", worker_id, audit_entry)
+
+    async def _command(self, script: str, worker_id: str, audit_entry: bytes) -> Commanded:
+        word, data = await self._client.run(
+            script,
+            (self._keys.worker(worker_id), self._keys.audit),
+            (self._shard.now_arg, audit_entry, MAX_ENTRIES, self._shard.wake_channel),
+        )
+        if word != "ok":
+            return Commanded(word)
+        self._shard.woke("workers")
+        return Commanded.NEW if data[0] else Commanded.SAME
+
+    # --- leaving
 
     async def forget(self, worker_id: str) -> bool:
         """Removes a worker; False when it was not known. Claims that it holds end with their leases."""
@@ -120,6 +186,24 @@ class WorkerStore:
             (self._shard.now_arg, epoch, worker_id, silent_ms),
         )
         return None if word == "stale_epoch" else word == "ok"
+
+    async def detach_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool | None:
+        """Cuts off a worker that was silent for so long, until it asks to go on; None under a stale epoch."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "detach_silent_worker",
+            (k.epoch, k.worker(worker_id), k.workers),
+            (self._shard.now_arg, epoch, worker_id, silent_ms),
+        )
+        return None if word == "stale_epoch" else word == "ok"
+
+    # --- reading
+
+    async def claims(self, worker_id: str) -> list[str]:
+        """IDs of the jobs that it holds, the oldest first."""
+        return sorted(
+            raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.claims(worker_id))
+        )
 
     async def get(self, worker_id: str) -> Worker | None:
         found = await self._load([worker_id], {})
@@ -180,4 +264,19 @@ def _worker(worker_id: str, fields: dict[str, bytes], last_seen_ms: int, busy: i
         is_draining=fields["is_draining"] == b"1",
         is_detached=fields["is_detached"] == b"1",
         busy=busy,
+        detached_by=_detached_by(fields),
+        silent_since_ms=int(fields.get("silent_since_ms", 0)),
+        alone_with=fields.get("alone_with", b"").decode(),
     )
+
+
+def _detached_by(fields: Mapping[str, bytes]) -> DetachedBy | None:
+    if fields["is_detached"] != b"1":
+        return None
+    match fields.get("detached_by"):
+        case b"silence":
+            return "silence"
+        case b"successor":
+            return "successor"
+        case _:
+            return "operator"

@@ -37,15 +37,16 @@ async def workers_of(api: Api) -> list[dict[str, Any]]:
 # --- register
 
 
-@pytest.mark.req("J10")
+@pytest.mark.req("D10", "J10")
 async def test_a_worker_registers_and_is_seen(api: Api, worker: ScriptedWorker) -> None:
     status, view = await api.call("GET", f"/api/workers/{worker.id}")
     assert status == 200
     for field in ("registered_at", "last_seen_at"):
         assert view.pop(field)
     assert view == {
-        "id": worker.id, "url": worker.url, "names": ["work"], "max_jobs": 10, "busy": 0, "node_id": "node-1", "pid": 1,
-        "labels": {"zone": "b"}, "version": "1.0", "state": "fresh", "breaker": view["breaker"],
+        "id": worker.id, "url": worker.url, "names": ["work"], "max_jobs": 10, "busy": 0, "load": 0.0, "role": "push", "node_id": "node-1",
+        "pid": 1, "labels": {"zone": "b"}, "version": "1.0", "state": "fresh", "detached_by": None, "breaker": view["breaker"],
+        "jobs": [],
     }  # fmt: skip
     assert view["breaker"] in ("closed", None)
     assert [w["id"] for w in await workers_of(api)] == [worker.id]

@@ -111,6 +111,13 @@ async def claim(world: StoreWorld, job: Job, target: JobState) -> None:
     await world.claim(await world.worker())
 
 
+async def claim_alone(world: StoreWorld, job: Job, target: JobState) -> None:
+    redis, suspects = world.shard.client.redis, world.shard.keys.suspects
+    await redis.sadd(suspects, job.id)
+    await world.jobs.claim_alone(world.epoch, await world.worker(), job.id)
+    await redis.srem(suspects, job.id)
+
+
 def decision(target: JobState) -> Decision:
     cause = {JobState.FAILED: Cause.ERROR, JobState.CANCELED: Cause.CANCELED}.get(target, Cause.NONE)
     return Decision(target, "ending", delay_ms=10, cause=cause)
@@ -162,6 +169,7 @@ async def patch(world: StoreWorld, job: Job, target: JobState) -> None:
 ATTEMPTS: dict[str, Callable[[StoreWorld, Job, JobState], Awaitable[None]]] = {
     "enqueue": enqueue, "promote": promote, "claim": claim, "return_offers": return_offers, "settle": settle,
     "reclaim": reclaim, "expire": expire, "cancel": cancel, "retry": retry, "run_now": run_now, "patch": patch,
+    "claim_alone": claim_alone,
 }  # fmt: skip
 
 

@@ -4,10 +4,16 @@ from typing import Any
 
 import pytest
 
+from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import ExpiryRules
+from jqmaster.domain.silence import CrowdRules
+from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import StoreUnavailableError
+from jqmaster.runtime.grace import Grace
 from jqmaster.runtime.reaper import Reaper
+from jqmaster.store.audit import encode_entry
+from jqmaster.store.jobs import Claim
 from jqmaster.store.leadership import Leadership
 from tests.support.clock import ManualClock
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
@@ -26,14 +32,15 @@ class Reaping:
         def on_stale() -> None:
             self.stale += 1
 
+        self.grace = Grace(self.clock, grace_s=GRACE_S, trust_s=5, crowd=CrowdRules(5000, 0.3, 3))
         self.reaper = Reaper(
             Leadership(world.epoch, "master-1"),
             world.jobs,
-            self.clock,
-            rules=ExpiryRules(stale_ms=5000, max_losses=3),
+            world.workers,
+            self.grace,
+            rules=ExpiryRules(stale_ms=5000, max_losses=3, alone_wait_ms=60_000),
             timeout_grace_ms=GRACE_MS,
             offer_ms=OFFER_MS,
-            grace_s=GRACE_S,
             on_ready=lambda: None,
             on_stale=on_stale,
         )
@@ -131,12 +138,18 @@ async def test_the_third_loss_ends_the_job(reaping: Reaping) -> None:
     job_id = await world.enqueue(max_retry=50, keep_result=True)
     for losses in (1, 2, 3):
         worker = await world.worker()
-        (job,) = await world.claim(worker)
+        if losses < 3:
+            (job,) = await world.claim(worker)
+        else:
+            claim = await world.jobs.claim_alone(world.epoch, worker, job_id)
+            assert isinstance(claim, Claim)
+            (job,) = claim.jobs
         await reaping.beat(worker, (job_id, job.token))
         await reaping.clock.pass_s(LEASE_MS / 1000 + 1)
         found = await world.get(job_id)
         assert found.losses == losses
-        assert found.state == (JobState.FAILED if losses == 3 else JobState.READY)
+        # Before its last try it waits for a worker to itself.
+        assert found.state == (JobState.READY, JobState.RETRYING, JobState.FAILED)[losses - 1]
     assert (found.cause, found.failures) == (Cause.LOST, 0)
     assert [a.outcome for a in await world.jobs.history(job_id)] == ["lost"] * 3
     assert isinstance(await world.jobs.fetch_result(job_id, watch=False), bytes)
@@ -280,3 +293,83 @@ async def test_under_a_stale_epoch_nothing_is_taken_back(reaping: Reaping) -> No
         await reaping.clock.pass_s(LEASE_MS / 1000 + 2, within_s=1)
     assert reaping.stale == 1
     assert await world.get(job.job_id) == before
+
+
+# --- crowds, successors, and a busy master
+
+
+@pytest.mark.req("D12")
+async def test_the_leases_of_a_crowd_that_fell_silent_at_once_get_a_grace(reaping: Reaping) -> None:
+    """A switch that fails for twenty seconds must not run every job of a rack twice."""
+    world = reaping.world
+    await reaping.past_grace()
+    crowd = [await world.running(timeout_ms=86_400_000) for _ in range(3)]
+    for worker, job in crowd:
+        await reaping.beat(worker, (job.job_id, job.token))
+    await reaping.clock.pass_s(LEASE_MS / 1000 + GRACE_S - 1)
+    assert {(await world.get(job.job_id)).token == job.token for _, job in crowd} == {True}
+    worker, job = crowd[0]
+    await reaping.beat(worker, (job.job_id, job.token))
+    await reaping.clock.pass_s(2)
+    states = [await world.state(job.job_id) for _, job in crowd]
+    assert states == [JobState.RUNNING, JobState.READY, JobState.READY], "who came back keeps its job"
+
+
+@pytest.mark.req("M3", "M6")
+async def test_two_lost_workers_are_no_crowd(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    lost = [(await world.running())[1] for _ in range(2)]
+    await reaping.clock.pass_s(LEASE_MS / 1000 + 1)
+    assert {await world.state(job.job_id) for job in lost} == {JobState.READY}
+
+
+@pytest.mark.req("D10", "M6")
+async def test_the_jobs_of_a_worker_with_a_successor_are_taken_back_at_once_even_in_a_grace(
+    world: StoreWorld,
+) -> None:
+    spec = WorkerSpec("http://h:1", ("work",), 10, "n", 1, {}, "1", "s" * 32)
+    former = new_id()
+    await world.workers.register(former, spec)
+    await world.enqueue()
+    (job,) = await world.claim(former)
+    await world.workers.renew(former, [(job.job_id, job.token)], 1, world.now_ms)
+    _, of_another = await world.running("another")
+    await world.workers.register(new_id(), spec)
+    reaping = Reaping(world)
+    await reaping.reaper.start()
+    await reaping.clock.pass_s(1)
+    found = await world.get(job.job_id)
+    assert (found.state, found.losses, found.token) == (JobState.READY, 1, "")
+    (attempt,) = await world.jobs.history(job.job_id)
+    assert attempt.outcome == "lost"
+    assert "another one was started at its address" in (attempt.message or "")
+    assert await world.state(of_another.job_id) is JobState.RUNNING
+    await reaping.reaper.stop()
+
+
+@pytest.mark.req("D12")
+async def test_the_history_says_that_people_detached_the_worker(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running()
+    await reaping.beat(worker, (job.job_id, job.token))
+    entry = encode_entry(who="ada", action="worker.detach", target=worker, before=None, after=None)
+    await world.workers.detach(worker, entry)
+    await reaping.beat_for(LEASE_MS // 1000 - 1, worker, (job.job_id, job.token))
+    assert await world.state(job.job_id) is JobState.RUNNING, "until its lease is over it may still run there"
+    await reaping.beat_for(2, worker, (job.job_id, job.token))
+    assert await world.state(job.job_id) is JobState.READY
+    (attempt,) = await world.jobs.history(job.job_id)
+    assert "detached by people" in (attempt.message or "")
+
+
+@pytest.mark.req("M6")
+async def test_a_master_that_stalls_again_and_again_takes_back_all_the_same(reaping: Reaping) -> None:
+    """Its own delays are no outage of the store: else nothing would ever be taken back under load."""
+    world = reaping.world
+    await reaping.past_grace()
+    _, job = await world.running()
+    for _ in range(6):
+        await reaping.clock.step(3)
+    assert await world.state(job.job_id) is JobState.READY

@@ -20,10 +20,8 @@ class Sweeping:
         self.sweeper = Sweeper(
             Leadership(world.epoch, "m"),
             world.jobs,
-            world.workers,
             self.clock,
             retention={JobState(state): limits for state, limits in retention.items()},
-            forget_worker_ms=60_000,
             on_stale=on_stale,
         )
 
@@ -90,34 +88,6 @@ async def test_results_that_nobody_fetched_are_discarded(world: StoreWorld) -> N
     world.pass_ms(RESULT_TTL_MS)
     await sweeping.clock.pass_s(1)
     assert await world.jobs.fetch_result(job_id, watch=False) is None
-    await sweeping.sweeper.stop()
-
-
-@pytest.mark.req("D10")
-async def test_a_worker_without_jobs_is_forgotten_after_long_silence(world: StoreWorld) -> None:
-    idle = await world.worker()
-    busy, _ = await world.running()
-    sweeping = Sweeping(world)
-    await sweeping.sweeper.start()
-    await sweeping.clock.pass_s(59)
-    assert await world.workers.get(idle)
-    await sweeping.clock.pass_s(3)
-    assert await world.workers.get(idle) is None
-    assert await world.workers.get(busy), "its claims are the reaper's first"
-    await sweeping.sweeper.stop()
-
-
-@pytest.mark.req("D12")
-async def test_silence_before_this_leadership_forgets_nobody(world: StoreWorld) -> None:
-    """The store or the masters may have been away: whole fleets would have to register anew."""
-    worker = await world.worker()
-    world.pass_ms(10**7)
-    sweeping = Sweeping(world)
-    await sweeping.sweeper.start()
-    await sweeping.clock.pass_s(2)
-    assert await world.workers.renew(worker, [], 1)
-    await sweeping.clock.pass_s(59)
-    assert await world.workers.get(worker)
     await sweeping.sweeper.stop()
 
 

@@ -61,6 +61,7 @@ class FakeMaster:
         self.stale: set[str] = set()
         self.drain = False
         self.detached = False
+        self.questions = 0  # heartbeats that asked whether the worker may go on
         self.answers_heartbeats = True
         self.scripts: dict[str, deque[Scripted]] = defaultdict(deque)
         self.hooks: dict[str, Callable[[Any], Scripted | None]] = {}
@@ -202,6 +203,7 @@ class FakeMaster:
     def _heartbeat(self, body: Fields) -> web.Response:
         if not -10_000 < self.now_ms() - body.pop("as_of_ms") < 10_000:
             self.faults.append("heartbeat: as_of_ms is not store time")
+        self.questions += body.pop("asks_to_continue", False)
         if set(body) != {"running", "free"} or len(body["running"]) > 1000:
             self.faults.append(f"heartbeat: {body}")
         self.beats.append(body)

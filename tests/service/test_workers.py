@@ -10,7 +10,7 @@ from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import AddressRefusedError, NotFoundError
 from jqmaster.runtime.worker_client import WorkerClient
-from jqmaster.service.workers import MAX_MESSAGE, WorkerService
+from jqmaster.service.workers import MAX_MESSAGE, WorkerOrder, WorkerService
 from jqmaster.store.jobs import ClaimedJob
 from tests.support.fake_worker import FakeWorker
 from tests.support.store import StoreWorld
@@ -20,8 +20,12 @@ from tests.support.store import StoreWorld
 async def service(world: StoreWorld) -> AsyncIterator[WorkerService]:
     client = WorkerClient(aiohttp.TCPConnector(), timeout_s=1)
     await client.start()
-    yield WorkerService(world.workers, world.jobs, world.rules, client)
+    yield WorkerService(world.workers, world.jobs, world.rules, client, tell=nobody)
     await client.stop()
+
+
+async def nobody(worker_id: str, order: WorkerOrder) -> None:
+    """Orders reach no worker."""
 
 
 @pytest.fixture

@@ -151,10 +151,21 @@ class MasterProcess(Process):
 class WorkerProcess(Process):
     """`jqmaster worker tests.support.workers:worker`; each handler writes its starts and ends to `journal`."""
 
-    def __init__(self, directory: Path, master_url: str, *, number: int = 0, max_jobs: int = 50) -> None:
+    def __init__(
+        self, directory: Path, master_url: str, *, number: int = 0, max_jobs: int = 50, port: int = 0
+    ) -> None:
         self.journal = directory / f"journal-{number}"
         super().__init__(
-            ["-m", "jqmaster", "worker", "tests.support.workers:worker", "--master", master_url],
+            [
+                "-m",
+                "jqmaster",
+                "worker",
+                "tests.support.workers:worker",
+                "--master",
+                master_url,
+                "--port",
+                str(port),
+            ],
             directory / f"worker-{number}.log",
             JOURNAL=str(self.journal),
             MAX_JOBS=str(max_jobs),

@@ -19,7 +19,8 @@ MSGPACK = "application/msgpack"
 
 
 class ScriptedWorker:
-    """`offers` holds accepted dispatches, `orders` job IDs that it was told to stop. It heartbeats by itself."""
+    """`offers` holds accepted dispatches, `orders` job IDs that it was told to stop, `commands` what it was told about
+    itself, with the epoch. It heartbeats by itself, unless `is_silent`, and answers pings, unless `is_deaf`."""
 
     def __init__(self, api: Api, names: tuple[str, ...], max_jobs: int) -> None:
         self.api = api
@@ -35,6 +36,8 @@ class ScriptedWorker:
         self.running: dict[str, str] = {}
         self.beats: list[dict[str, Any]] = []
         self.is_silent = False
+        self.is_deaf = False
+        self.commands: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
 
     def registration(self, **fields: Any) -> dict[str, Any]:
         return {
@@ -50,11 +53,11 @@ class ScriptedWorker:
         async with asyncio.timeout(timeout_s):
             return await self.offers.get()
 
-    async def beat(self) -> tuple[int, Any]:
+    async def beat(self, **fields: Any) -> tuple[int, Any]:
         running = [{"job_id": job_id, "token": token} for job_id, token in self.running.items()]
         free = self.max_jobs - len(running)
         return await self.api.call(
-            "POST", f"/api/workers/{self.id}/heartbeat", {"running": running, "free": free}
+            "POST", f"/api/workers/{self.id}/heartbeat", {"running": running, "free": free, **fields}
         )
 
     async def report(self, *items: dict[str, Any]) -> tuple[int, Any]:
@@ -90,6 +93,16 @@ class ScriptedWorker:
         self.orders.put_nowait(request.match_info["job_id"])
         return _answer({})
 
+    async def _command(self, request: web.Request) -> web.Response:
+        name = request.path.removeprefix("/")
+        body = await request.read()
+        check_schema("worker", {"$ref": f"#/components/schemas/{name.title()}Order"}, msgpack.unpackb(body))
+        self.commands.put_nowait((name, msgpack.unpackb(body)["epoch"]))
+        return _answer({})
+
+    async def _ping(self, request: web.Request) -> web.Response:
+        return web.Response(status=500 if self.is_deaf else 204)
+
     async def _challenge(self, request: web.Request) -> web.Response:
         challenge = msgpack.unpackb(await request.read())
         check_schema("worker", {"$ref": "#/components/schemas/ChallengeRequest"}, challenge)
@@ -111,6 +124,9 @@ class ScriptedWorker:
         app.router.add_post("/jobs", self._jobs)
         app.router.add_post("/jobs/{job_id}/cancel", self._cancel)
         app.router.add_post("/challenge", self._challenge)
+        for command in ("drain", "resume", "detach"):
+            app.router.add_post(f"/{command}", self._command)
+        app.router.add_get("/ping", self._ping)
         runner = web.AppRunner(app)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -21,10 +21,12 @@ local job_prefix = tag .. 'job:'
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
 local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
 if (rules[1] or '0') ~= edition or (rules[2] or '0') ~= edition then return {'stale_rules'} end
-local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached')
+local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'alone_with')
 if not worker[1] or worker[2] == '1' or worker[3] == '1' then return {'gone'} end
 local busy = redis.call('SCARD', claims_key)
 limit = math.min(limit, tonumber(worker[1]) - busy)
+-- One that workers were lost under is to take no other along.
+if busy > 0 and worker[4] and redis.call('SISMEMBER', claims_key, worker[4]) == 1 then limit = 0 end
 if limit <= 0 then return {'full', busy} end
 
 -- Open lanes, the best last.

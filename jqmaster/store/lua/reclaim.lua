@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Ends attempts whose lease or time is over, as the leader decided, unless they were renewed or settled meanwhile.
--- KEYS epoch:string running:zset results:zset
+-- KEYS epoch:string running:zset results:zset suspects:set
 -- ARGV now_ms tag epoch result_ttl_ms finished_channel [+ id token_bytes target_state index_key delay_ms cause is_counted is_loss history_entry(empty: none) result]
 -- REPLY ok:[1 reclaimed, 0 renewed or settled meanwhile] | stale_epoch
 -- CHECKS FIRST epoch, then the lease, state and token of each
@@ -9,14 +9,14 @@
 -- include lib/epoch.lua
 -- include lib/lanes.lua
 -- include lib/settle.lua
-local epoch_key, running_key, results_key = KEYS[1], KEYS[2], KEYS[3]
+local epoch_key, running_key, results_key, suspects_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, epoch, result_ttl_ms, finished_channel = time_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
 tag = ARGV[2]
 local FIRST, WIDTH = 6, 10
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
 local batch = new_batch(now_ms)
-local reclaimed = {}
+local reclaimed, suspects = {}, {}
 for i = FIRST, #ARGV, WIDTH do
   local id, target = ARGV[i], tonumber(ARGV[i + 2])
   local lease_end = redis.call('ZSCORE', running_key, id)
@@ -26,10 +26,13 @@ for i = FIRST, #ARGV, WIDTH do
     -- The token dies with the lease: what its holder still reports is stale.
     redis.call('SETRANGE', tag .. 'job:' .. id, 56, NO_ID)
     keep_failure(id, head, target, ARGV[i + 9], results_key, now_ms + result_ttl_ms)
+    -- Lost, and not ready again at once: it waits for a worker to itself.
+    if target == STATE.retrying and ARGV[i + 7] == '1' then suspects[#suspects + 1] = id end
     reclaimed[#reclaimed + 1] = 1
   else
     reclaimed[#reclaimed + 1] = 0
   end
 end
+each('SADD', suspects_key, suspects)
 write_batch(batch, running_key, '', finished_channel)
 return {'ok', reclaimed}

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- A worker's heartbeat: it lives, and it keeps the claims that it names and still holds.
+-- A worker's heartbeat: it lives, and it keeps the claims that it names and still holds, unless it was cut off for good.
 -- KEYS worker:hash workers:zset running:zset epoch:string
 -- ARGV now_ms worker_id worker_id_bytes free as_of_ms(how late, at least, the claims were listed; 0: unknown) lease_ms offer_ms grace_ms job_prefix [+ id token_bytes]
--- REPLY ok:now_ms,epoch,is_draining,is_detached,[index from 0 of each claim to cancel],[of each that is lost] | unknown
+-- REPLY ok:now_ms,epoch,is_draining,detached_by(empty: it belongs to the fleet; silence, operator or successor),[index from 0 of each claim to cancel],[of each that is lost] | unknown
 -- CHECKS FIRST that the worker is registered; then state, token and worker of each claim
 -- include lib/time.lua
 -- include lib/record.lua
@@ -11,8 +11,12 @@ local now_ms, worker_id, worker_id_bytes, free, as_of_ms = time_ms(ARGV[1]), ARG
 local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
 local FIRST, WIDTH = 10, 2
 
-local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached')
+local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'detached_by')
 if not worker[1] then return {'unknown'} end
+local detached_by = worker[3] == '1' and (worker[4] or 'operator') or ''
+-- Who fell silent and came back keeps what it holds while it asks whether it may go on. The others keep the rest of their
+-- leases, and who has a successor at its address nothing: its jobs are free already.
+local is_renewed, is_replaced = detached_by == '' or detached_by == 'silence', detached_by == 'successor'
 local renewed, to_cancel, lost = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do
   local id = ARGV[i]
@@ -20,14 +24,16 @@ for i = FIRST, #ARGV, WIDTH do
   local head = beginning(key, 103)
   local is_ours = #head == 104 and string.sub(head, 57, 72) == ARGV[i + 1] and string.sub(head, 73, 88) == worker_id_bytes
   local state = string.byte(head, 2)
-  if is_ours and state == STATE.running then
+  if is_ours and state == STATE.running and not is_replaced then
     local flags = string.byte(head, 3)
     if not has_flag(flags, FLAG_CONFIRMED) then
       redis.call('SETRANGE', key, 2, string.char(flags + FLAG_CONFIRMED))
     end
-    local deadline_ms = int64(head, 25) + offer_ms + int64(head, 97) + grace_ms
-    renewed[#renewed + 1] = math.min(now_ms + lease_ms, deadline_ms)
-    renewed[#renewed + 1] = id
+    if is_renewed then
+      local deadline_ms = int64(head, 25) + offer_ms + int64(head, 97) + grace_ms
+      renewed[#renewed + 1] = math.min(now_ms + lease_ms, deadline_ms)
+      renewed[#renewed + 1] = id
+    end
   elseif is_ours and state == STATE.canceled then
     to_cancel[#to_cancel + 1] = (i - FIRST) / WIDTH
   else
@@ -37,4 +43,4 @@ end
 redis.call('ZADD', workers_key, now_ms, worker_id)
 redis.call('HSET', worker_key, 'free', free, 'as_of_ms', as_of_ms)
 add_all(running_key, renewed)
-return {'ok', now_ms, redis.call('GET', epoch_key) or '', tonumber(worker[2]), tonumber(worker[3]), to_cancel, lost}
+return {'ok', now_ms, redis.call('GET', epoch_key) or '', tonumber(worker[2]), detached_by, to_cancel, lost}

@@ -1,0 +1,75 @@
+"""The worker of `jqmaster serve --with-worker`: in the master's process, in a thread and an event loop of its own.
+
+Of its own, so that a handler that blocks its loop holds up no lease of others and not the lead. It talks to its master by
+loopback, as every worker does: nothing works in one process that would not work in two.
+"""
+
+import asyncio
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+logger = logging.getLogger(__name__)
+
+_ANYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - a comparison
+
+
+class Companion:
+    """`worker` is a `worker_sdk.Worker`. One start, one stop. `token` is its own, and as good as the process lives."""
+
+    def __init__(self, worker: Any) -> None:
+        self._worker = worker
+        self.token = secrets.token_urlsafe(32)
+        self._stop: Callable[[], object] | None = None
+        self._started: Future[None] = Future()
+        self._ended: Future[None] = Future()
+        self._thread = threading.Thread(target=self._main, name="jq-companion", daemon=True)
+
+    async def start(self, master_url: str) -> None:
+        """Up; it registers by itself. Raises what the worker raises when it cannot serve: OSError, ValueError."""
+        self._worker.master = loopback_of(master_url)
+        self._worker.token = self.token
+        self._thread.start()
+        await asyncio.wrap_future(self._started)
+
+    async def stop(self) -> None:
+        """Drained, its results delivered, and gone; but for handlers that run whatever they are told."""
+        if self._stop is not None:
+            self._stop()
+            await asyncio.wrap_future(self._ended)
+
+    def _main(self) -> None:
+        import uvloop
+
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve())
+                # Not after the runner, which waits for handlers that do not stop: they end with the process.
+                self._ended.set_result(None)
+        except BaseException as exc:  # whatever ends the thread, somebody waits for it
+            for outcome in (self._started, self._ended):
+                if not outcome.done():
+                    outcome.set_exception(exc)
+
+    async def _serve(self) -> None:
+        told = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        async with self._worker.running():
+            self._stop = lambda: loop.call_soon_threadsafe(told.set)
+            logger.info("worker at %s for %s", self._worker.address, ", ".join(self._worker.names))
+            self._started.set_result(None)
+            await told.wait()
+            logger.info("draining the worker")
+
+
+def loopback_of(url: str) -> str:
+    """`url` where this machine itself reaches it."""
+    parts = urlsplit(url)
+    if parts.hostname not in _ANYWHERE:
+        return url
+    host = "127.0.0.1" if parts.hostname == "0.0.0.0" else "[::1]"  # noqa: S104 - a comparison
+    return f"{parts.scheme}://{host}:{parts.port}"

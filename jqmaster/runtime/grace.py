@@ -1,0 +1,102 @@
+"""When a leader takes nothing from anybody: where the living could not say that they live, they get the time to."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final, TypeVar
+
+from jqmaster.clock import Clock
+from jqmaster.domain.silence import CrowdRules, crowd_last_seen_ms
+from jqmaster.domain.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+# A longer outage of the store, or step of its clock, may have cost workers their leases through no fault of theirs.
+OUTAGE_S: Final = 1.0
+# A wait for the store is counted in such pieces: what one takes longer is this process's own delay, not the store's.
+TICK_S: Final = 0.2
+
+_T = TypeVar("_T")
+
+
+class Grace:
+    """Of one leadership: nothing is reclaimed or detached for `grace_s` after it began, after the store was away, after
+    its clock stepped, and after a crowd of workers fell silent at once. Else one outage would run every long job twice.
+
+    Whoever asks the store in rounds does it by `ask` and sleeps by `pause`. Own delays are no outage: a busy master would
+    never take anything back. But after one as long as `trust_s` another master may have led; that is as an election.
+    """
+
+    def __init__(self, clock: Clock, *, grace_s: float, trust_s: float, crowd: CrowdRules) -> None:
+        self._clock = clock
+        self._grace_s = grace_s
+        self._trust_s = trust_s
+        self._crowd = crowd
+        self._crowd_seen_ms = 0
+        now_s = clock.monotonic_s()
+        self._until_s = now_s + grace_s
+        # Of the last answer: when it was asked for and got, and what the store's clock said.
+        self._heard_s = (now_s, now_s)
+        self._heard_ms: int | None = None
+        # Since then: time spent asking, time meant to be slept, and how much of both the store was away.
+        self._asked_s = self._meant_s = self._away_s = 0.0
+        self._is_away = False
+
+    @property
+    def is_over(self) -> bool:
+        return self._clock.monotonic_s() >= self._until_s
+
+    async def ask(self, read: Callable[[], Coroutine[Any, Any, _T]], time_of: Callable[[_T], int]) -> _T:
+        """The answer of `read`, which the store's time is part of. Raises what it raises."""
+        sent_s = self._clock.monotonic_s()
+        reading = asyncio.ensure_future(read())
+        waited_s = 0.0
+        try:
+            while not reading.done():
+                before_s = self._clock.monotonic_s()
+                await asyncio.wait({reading}, timeout=TICK_S)
+                waited_s += min(self._clock.monotonic_s() - before_s, TICK_S)
+        finally:
+            reading.cancel()
+        self._asked_s += waited_s
+        self._away_s += waited_s
+        self._is_away = True
+        answer = reading.result()
+        self._is_away = False
+        self._heard(sent_s, time_of(answer))
+        return answer
+
+    async def pause(self, seconds: float) -> None:
+        self._meant_s += seconds
+        if self._is_away:
+            self._away_s += seconds
+        await self._clock.sleep(seconds)
+
+    def look(self, workers: Iterable[Worker], now_ms: int) -> None:
+        """All workers, as the store has them now."""
+        seen_ms = crowd_last_seen_ms(workers, now_ms=now_ms, after_ms=self._crowd_seen_ms, rules=self._crowd)
+        if seen_ms is not None:
+            self._crowd_seen_ms = seen_ms
+            self._begin("many workers fell silent at once")
+
+    def _heard(self, sent_s: float, now_ms: int) -> None:
+        received_s = self._clock.monotonic_s()
+        earlier_sent_s, earlier_received_s = self._heard_s
+        own_s = received_s - earlier_received_s - self._asked_s - self._meant_s
+        if self._away_s > OUTAGE_S:
+            self._begin(f"the store was away for {self._away_s:.1f} s")
+        elif own_s > self._trust_s:
+            self._begin(f"this master stood still for {own_s:.1f} s")
+        if self._heard_ms is not None:
+            # Between the two readings of the store's clock at least, and at most, so much has passed by ours.
+            passed_s = (now_ms - self._heard_ms) / 1000
+            least_s, most_s = sent_s - earlier_received_s, received_s - earlier_sent_s
+            step_s = passed_s - most_s if passed_s > most_s else min(0.0, passed_s - least_s)
+            if abs(step_s) > OUTAGE_S:
+                self._begin(f"the store's clock stepped by {step_s:.1f} s")
+        self._heard_s, self._heard_ms = (sent_s, received_s), now_ms
+        self._asked_s = self._meant_s = self._away_s = 0.0
+
+    def _begin(self, why: str) -> None:
+        logger.warning("%s; nothing is reclaimed or detached for %.1f s", why, self._grace_s)
+        self._until_s = self._clock.monotonic_s() + self._grace_s

@@ -1,0 +1,30 @@
+#!lua flags=allow-oom
+-- A worker that was cut off for its silence has asked to go on: it belongs to the fleet again, and the history of each run that goes on says so.
+-- KEYS worker:hash running:zset
+-- ARGV now_ms worker_id_bytes tag is_last(1: the question has no further claims) wake_channel(empty: nobody to wake) [+ id token_bytes history_entry]
+-- REPLY ok | refused
+-- CHECKS FIRST that it was cut off for its silence and nothing else; of each claim, that it still holds it
+-- include lib/time.lua
+-- include lib/record.lua
+local worker_key, running_key = KEYS[1], KEYS[2]
+local now_ms, worker_id_bytes, tag, is_last, wake_channel = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local FIRST, WIDTH = 6, 3
+
+local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_detached', 'detached_by')
+if not worker[1] or worker[2] ~= '1' or worker[3] ~= 'silence' then return {'refused'} end
+for i = FIRST, #ARGV, WIDTH do
+  local id = ARGV[i]
+  local head = beginning(tag .. 'job:' .. id, 87)
+  if #head == 88 and string.byte(head, 2) == STATE.running and string.sub(head, 57, 72) == ARGV[i + 1]
+    and string.sub(head, 73, 88) == worker_id_bytes and redis.call('ZSCORE', running_key, id) then
+    -- best effort: a history of the wrong type must not leave the rest half done
+    redis.pcall('RPUSH', tag .. 'history:' .. id, struct.pack('>i8', now_ms) .. ARGV[i + 2])
+    redis.pcall('LTRIM', tag .. 'history:' .. id, -100, -1)
+  end
+end
+if is_last == '1' then
+  redis.call('HSET', worker_key, 'is_detached', 0)
+  redis.call('HDEL', worker_key, 'detached_by', 'silent_since_ms')
+  if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'workers') end
+end
+return {'ok'}

@@ -1,0 +1,208 @@
+"""Orders of people to workers, and the way back of one that was silent."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from jqmaster.app import Master
+from tests.support.master import Api, master_on
+from tests.support.scripted_worker import ScriptedWorker, worker_at
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+
+NOBODY = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
+ORDERS = ("drain", "resume", "detach")
+
+
+@pytest.fixture
+async def worker(api: Api) -> AsyncIterator[ScriptedWorker]:
+    async with worker_at(api) as one:
+        yield one
+
+
+async def order(api: Api, worker_id: str, name: str) -> tuple[int, Any]:
+    return await api.call("POST", f"/api/workers/{worker_id}/{name}")
+
+
+async def next_command(worker: ScriptedWorker) -> tuple[str, int]:
+    async with asyncio.timeout(5):
+        return await worker.commands.get()
+
+
+def epoch_of(master: Master) -> int:
+    assert master.leader.leadership
+    return master.leader.leadership.number
+
+
+@pytest.mark.req("D11", "D14")
+async def test_a_worker_is_drained_and_resumed_by_push_and_by_heartbeat(
+    api: Api, worker: ScriptedWorker, master: Master
+) -> None:
+    await api.enqueue("work")
+    first = await worker.next_job()
+    status, view = await order(api, worker.id, "drain")
+    assert (status, view["state"], [job["job_id"] for job in view["jobs"]]) == (
+        200,
+        "draining",
+        [first["job_id"]],
+    )
+    assert await next_command(worker) == ("drain", epoch_of(master))
+    assert (await worker.beat())[1]["drain"] is True
+    waiting = await api.enqueue("work")
+    await worker.end(first)
+    other = await api.enqueue("work")
+    assert [await api.state(job_id) for job_id in (waiting, other)] == ["ready", "ready"]
+    assert worker.offers.empty()
+    status, view = await order(api, worker.id, "resume")
+    assert (status, view["state"]) == (200, "fresh")
+    assert await next_command(worker) == ("resume", epoch_of(master))
+    assert (await worker.beat())[1]["drain"] is False
+    assert {(await worker.next_job())["job_id"] for _ in range(2)} == {waiting, other}
+
+
+@pytest.mark.req("D12", "D14")
+async def test_a_detached_worker_keeps_the_rest_of_its_lease_and_no_more(
+    api: Api, worker: ScriptedWorker, master: Master
+) -> None:
+    job_id = await api.enqueue("work", max_retry=3)
+    job = await worker.next_job()
+    await worker.beat()
+    status, view = await order(api, worker.id, "detach")
+    assert (status, view["state"], view["detached_by"]) == (200, "detached", "operator")
+    assert await next_command(worker) == ("detach", epoch_of(master))
+    status, answer = await worker.beat(asks_to_continue=True)
+    assert (status, answer["detached"], answer["lost"]) == (200, True, [])
+    assert answer["lease_until_ms"] == answer["store_time_ms"], "nothing was renewed"
+    async with worker_at(api) as other:
+        assert (await other.next_job())["job_id"] == job_id
+        assert (await worker.beat())[1]["lost"] == [{"job_id": job_id, "token": job["token"]}]
+        view = await api.job(job_id)
+        assert "detached by people" in view["attempts"][0]["message"]
+
+
+@pytest.mark.req("D16")
+async def test_each_order_is_in_the_audit_log_once(api: Api, worker: ScriptedWorker) -> None:
+    for name in ("drain", "drain", "resume", "detach", "detach"):
+        assert (await order(api, worker.id, name))[0] == 200
+    _, page = await api.call("GET", f"/api/audit?target={worker.id}")
+    detached, resumed, drained = page["entries"]
+    assert [e["action"] for e in (drained, resumed, detached)] == [
+        "worker.drain",
+        "worker.resume",
+        "worker.detach",
+    ]
+    assert {e["who"] for e in page["entries"]} == {"local"}
+    assert (drained["before"]["draining"], drained["after"]["draining"]) == (False, True)
+    assert drained["before"]["url"] == worker.url
+    assert (detached["before"]["detached_by"], detached["after"]["detached_by"]) == (None, "operator")
+
+
+@pytest.mark.parametrize("name", ORDERS)
+async def test_an_order_to_nobody(api: Api, name: str) -> None:
+    for worker_id in (NOBODY, "no-id"):
+        status, problem = await order(api, worker_id, name)
+        assert (status, problem["code"]) == (404, "unknown_worker")
+
+
+@pytest.mark.parametrize("name", ["drain", "resume"])
+async def test_who_is_detached_takes_no_other_order(api: Api, worker: ScriptedWorker, name: str) -> None:
+    await order(api, worker.id, "detach")
+    status, problem = await order(api, worker.id, name)
+    assert (status, problem["code"]) == (409, "worker_detached")
+
+
+async def test_an_order_holds_although_the_worker_cannot_be_reached(api: Api) -> None:
+    async with worker_at(api) as gone:
+        pass
+    assert (await order(api, gone.id, "drain"))[0] == 200
+    assert (await gone.beat())[1]["drain"] is True
+
+
+@pytest.mark.req("D18")
+async def test_orders_need_the_scope_operate(store_server: StoreServer) -> None:
+    tokens = ["work+push+read:worker-secret", "operate:operator-secret"]
+    async with master_on(store_server.url, tokens=tokens) as (master, _):
+        weak, strong = Api(master.server.url, "worker-secret"), Api(master.server.url, "operator-secret")
+        try:
+            for name in ORDERS:
+                assert (await order(weak, NOBODY, name))[0] == 403
+                assert (await order(strong, NOBODY, name))[0] == 404
+        finally:
+            await weak.http.aclose()
+            await strong.http.aclose()
+
+
+@pytest.mark.req("D12", "D13")
+async def test_a_silent_worker_is_detached_and_goes_on_when_it_asks(store_server: StoreServer) -> None:
+    """Its lease is long, so that silence alone does not end it; nobody else gets its job meanwhile."""
+    settings = {
+        "lease_ms": 4_000,
+        "worker_stale_s": 0.5,
+        "max_missed_pings": 1,
+        "ping_timeout_s": 0.2,
+        "leader_ttl_s": 0.5,
+    }
+    async with (
+        master_on(store_server.url, **settings) as (master, api),
+        worker_at(api) as worker,
+        worker_at(api) as other,
+    ):
+        other.reject = "busy"
+        job_id = await api.enqueue("work")
+        job = await worker.next_job()
+        await worker.beat()
+
+        async def state() -> str:
+            _, view = await api.call("GET", f"/api/workers/{worker.id}")
+            found: str = view["state"]
+            return found
+
+        # Past the grace after the election, heard all the while.
+        assert master.settings.lease_ms == 4_000
+        await wait_until(lambda: master._grace is not None and master._grace.is_over, timeout_s=20)
+        worker.is_silent = worker.is_deaf = True
+
+        async def detached() -> bool:
+            return await state() == "detached"
+
+        await wait_until(detached, timeout_s=6)
+        await api.enqueue("work")
+        status, answer = await worker.beat()
+        assert (status, answer["detached"], answer["lost"]) == (200, True, [])
+        assert answer["lease_until_ms"] > answer["store_time_ms"], "while it asks, nobody takes its jobs"
+        status, answer = await worker.beat(asks_to_continue=True)
+        assert (answer["detached"], answer["lost"]) == (False, [])
+        worker.is_silent = worker.is_deaf = False
+        assert await state() == "fresh"
+        assert (await worker.next_job())["job_id"] != job_id, "it gets jobs again"
+        await worker.end(job)
+        view = await api.job(job_id)
+        assert [(a["attempt"], a["outcome"]) for a in view["attempts"]] == [(1, "success")]
+        (event,) = view["events"]
+        assert (event["event"], event["attempt"], event["worker_id"]) == ("continued", 1, worker.id)
+        assert "silent since" in event["message"]
+
+
+@pytest.mark.req("D10", "M6")
+async def test_a_restart_on_the_same_address_frees_the_jobs_at_once(store_server: StoreServer) -> None:
+    """Long before the lease of 30 s ends, and in the grace after the election."""
+    async with master_on(store_server.url, lease_ms=30_000) as (_, api), worker_at(api) as worker:
+        job_id = await api.enqueue("work")
+        first = await worker.next_job()
+        await worker.beat()
+        worker.running.clear()  # the process ended, and its supervisor starts another
+        status, answer = await worker.register()
+        assert status == 201
+        assert answer["worker_id"] != worker.id
+        former, worker.id = worker.id, answer["worker_id"]
+        again = await worker.next_job(timeout_s=5)
+        assert (again["job_id"], again["attempt"]) == (job_id, 2)
+        assert again["token"] != first["token"]
+        await worker.end(again)
+        view = await api.job(job_id)
+        assert [(a["worker_id"], a["outcome"]) for a in view["attempts"]] == [
+            (former, "lost"),
+            (worker.id, "success"),
+        ]
