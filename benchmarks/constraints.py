@@ -45,7 +45,7 @@ async def five_constraints() -> Figures:
 
 async def distinct_keys() -> Figures:
     """End to end with one job for each of many key values, each limited to one at a time, beside none."""
-    return await _beside_none(ONE_EACH, range(KEYS), rounds=1)
+    return await _beside_none(ONE_EACH, range(KEYS), rounds=ROUNDS)
 
 
 async def blocked_in_front() -> Figures:
