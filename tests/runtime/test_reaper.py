@@ -198,6 +198,23 @@ async def test_nothing_is_taken_back_in_the_grace_after_an_election(world: Store
     await reaping.reaper.stop()
 
 
+@pytest.mark.req("M3", "D1")
+async def test_what_was_never_taken_up_returns_also_in_the_grace_after_an_election(world: StoreWorld) -> None:
+    """Its claimant died before it was sent, and its worker says so: nobody could run it twice."""
+    worker, offered = await world.running()
+    _, silent = await world.running("other")
+    world.pass_ms(LEASE_MS + 1)
+    reaping = Reaping(world)
+    await reaping.reaper.start()
+    await reaping.beat(worker)
+    await reaping.clock.pass_s(1)
+    assert not reaping.grace.is_over
+    found = await world.get(offered.job_id)
+    assert (found.state, found.attempt, found.losses, found.returned_offers) == (JobState.READY, 0, 0, 1)
+    assert await world.state(silent.job_id) == JobState.RUNNING
+    await reaping.reaper.stop()
+
+
 @contextlib.contextmanager
 def store_away(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> Any:
     async def away() -> object:
