@@ -1,5 +1,6 @@
 """The store of a chaos run, with a disk that can be full and a clock that can be set, where the machine allows it."""
 
+import contextlib
 import glob
 import os
 import subprocess
@@ -11,6 +12,7 @@ from tests.support.server import StoreServer
 ROOMY = "4g"
 # Pages of the memory that stands in for the disk.
 PAGE_BYTES = 4096
+TRIES = 20
 # faketime reads its file this often: sooner it would slow the store down.
 CLOCK_LATENCY_S = 1
 _LIBRARIES = "/usr/lib/*/faketime/libfaketimeMT.so.1"
@@ -65,10 +67,13 @@ class ChaosStore(StoreServer):
         new.replace(self._clock_file)
 
     def fill_disk(self) -> None:
-        """Not one byte more."""
-        used = os.statvfs(self.directory)
-        taken = (used.f_blocks - used.f_bfree) * used.f_frsize
-        _mount("-o", f"remount,size={max(PAGE_BYTES, taken)}", str(self.directory))
+        """Not one byte more. It may grow while it is measured: then once again."""
+        for _ in range(TRIES):
+            used = os.statvfs(self.directory)
+            taken = (used.f_blocks - used.f_bfree) * used.f_frsize
+            with contextlib.suppress(subprocess.CalledProcessError):
+                _mount("-o", f"remount,size={max(PAGE_BYTES, taken)}", str(self.directory))
+                return
 
     def clear_disk(self) -> None:
         _mount("-o", f"remount,size={ROOMY}", str(self.directory))
@@ -87,4 +92,4 @@ class ChaosStore(StoreServer):
 
 
 def _mount(*arguments: str) -> None:
-    subprocess.run(["mount", *arguments], check=True, stdin=subprocess.DEVNULL)
+    subprocess.run(["mount", *arguments], check=True, stdin=subprocess.DEVNULL, capture_output=True)
