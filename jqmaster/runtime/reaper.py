@@ -70,6 +70,12 @@ class Reaper:
             next_ms = -1
             try:
                 now_ms, expired, next_ms = await self._grace.ask(self._jobs.expired_leases, lambda a: a[0])
+                if self._grace.was_set_back:
+                    # Leases of the time that is to come again would last until then; the living renew theirs anyway.
+                    if not await self._jobs.shorten_leases(self._epoch):
+                        self._on_stale()
+                        return
+                    self._grace.was_set_back = False
                 reapable = await self._reapable(expired)
                 if reapable and not await self._reap(now_ms, reapable):
                     self._on_stale()
