@@ -13,7 +13,7 @@ ROOMY = "4g"
 # Pages of the memory that stands in for the disk.
 PAGE_BYTES = 4096
 TRIES = 20
-# faketime reads its file this often: sooner it would slow the store down.
+# faketime reads its file about this often, in seconds: sooner it would slow the store down.
 CLOCK_LATENCY_S = 1
 _LIBRARIES = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 
@@ -60,7 +60,7 @@ class ChaosStore(StoreServer):
         return self._offset_s
 
     def step_clock(self, by_s: float) -> None:
-        """In force within CLOCK_LATENCY_S."""
+        """In force when TIME says so."""
         self._offset_s += by_s
         new = self._clock_file.with_suffix(".new")
         new.write_text(f"{self._offset_s:+.3f}\n")
