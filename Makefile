@@ -17,7 +17,7 @@ OTHER_VENV   ?= .venv-other
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all check spec docs bench chaos clean
+.PHONY: help setup run test test-all check spec docs bench chaos prove clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -58,6 +58,9 @@ bench: setup ## Measure speed and memory; JSON lines and a table
 
 chaos: setup ## Kill, stop and cut off everything for MINUTES=5; SEED=… replays a plan, CHAOS=… more options
 	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) $(CHAOS)
+
+prove: setup ## Promises with figures: PROOF=leader-kill (leader-stop, worker-kill, long-jobs) TIMES=100
+	$(BIN)/python -m tests.chaos.proofs $(PROOF) $(if $(TIMES),--times $(TIMES)) $(if $(SEED),--seed $(SEED)) $(CHAOS)
 
 clean: ## Remove what make has made
 	rm -rf $(VENV) $(OTHER_VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

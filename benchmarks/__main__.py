@@ -13,7 +13,7 @@ import msgpack
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import constraints, masters
+from benchmarks import constraints, fleet, masters
 from benchmarks.load import System, running_system
 from worker_sdk import Pusher
 
@@ -159,6 +159,9 @@ BENCHMARKS: dict[str, Callable[[], Awaitable[Figures]]] = {
     "change_under_load": constraints.change_under_load,
     "key_memory": constraints.key_memory,
     "takeover": masters.takeover,
+    "heartbeats_500": fleet.heartbeats_500,
+    "million_waiting": fleet.million_waiting,
+    "long_jobs": fleet.long_jobs,
 }
 
 

@@ -9,8 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -28,14 +28,39 @@ class System:
     url: str
     master: psutil.Process
     store: psutil.Process
-    workers: tuple[psutil.Process, ...]
+    directory: Path
+    spawn: Callable[..., psutil.Process]
+    workers: list[psutil.Process] = field(default_factory=list)
+    # CPU seconds of workers that have ended.
+    ended_s: list[float] = field(default_factory=list)
+
+    def start_worker(self) -> psutil.Process:
+        """One more; it works as soon as it is registered."""
+        worker = self.spawn("worker", "benchmarks.worker:worker", "--master", self.url)
+        self.workers.append(worker)
+        return worker
+
+    def end_worker(self, worker: psutil.Process) -> None:
+        """Returns when it has finished what it runs."""
+        worker.terminate()
+        self.ended_s.append(_cpu_s(worker))
+        self.workers.remove(worker)
+        worker.wait(30)
+
+    def kill_workers(self) -> None:
+        for worker in self.workers:
+            worker.kill()
+
+    def file_bytes(self) -> int:
+        """What the store has written for good so far; less after it has rewritten its file."""
+        return sum(path.stat().st_size for path in self.directory.rglob("*.aof"))
 
     def cpu_s(self) -> dict[str, float]:
         """CPU seconds so far of each kind of process; `pusher` is this one."""
         return {
             "pusher": _cpu_s(psutil.Process()),
             "master": _cpu_s(self.master),
-            "worker": sum(map(_cpu_s, self.workers)),
+            "worker": sum(map(_cpu_s, self.workers)) + sum(self.ended_s),
             "store": _cpu_s(self.store),
         }
 
@@ -68,7 +93,10 @@ def running_system(*, workers: int = 1, max_jobs: int = 200) -> Iterator[System]
         stack.callback(_kill_stores, directory)
         master = spawn("serve", "--port", str(port), "--data-dir", str(directory / "data"))
         _until(lambda: httpx.get(f"{url}/readyz", trust_env=False).status_code == 200, directory / "log")
-        spawned = tuple(spawn("worker", "benchmarks.worker:worker", "--master", url) for _ in range(workers))
+        store = next(p for p in master.children(recursive=True) if "valkey" in p.name())
+        system = System(url, master, store, directory / "data", spawn)
+        for _ in range(workers):
+            system.start_worker()
         _until(
             lambda: (
                 len(
@@ -80,8 +108,7 @@ def running_system(*, workers: int = 1, max_jobs: int = 200) -> Iterator[System]
             ),
             directory / "log",
         )
-        store = next(p for p in master.children(recursive=True) if "valkey" in p.name())
-        yield System(url, master, store, spawned)
+        yield system
 
 
 def _cpu_s(process: psutil.Process) -> float:

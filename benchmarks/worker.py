@@ -1,5 +1,6 @@
 """Handlers that do nothing but be counted."""
 
+import asyncio
 import os
 import time
 from typing import Any
@@ -18,3 +19,9 @@ async def noop(argument: Any) -> None:
 async def latency(argument: float) -> float:
     """Seconds from the push, by a clock that all processes of one machine share."""
     return time.clock_gettime(time.CLOCK_MONOTONIC) - argument
+
+
+@worker.handler("nap")
+async def nap(argument: float) -> None:
+    """Takes so many seconds, and nothing else."""
+    await asyncio.sleep(argument)

@@ -82,6 +82,11 @@ class ExpiryRules:
     alone_wait_ms: int = 0
 
 
+def was_never_taken_up(job: Job, worker_as_of_ms: int) -> bool:
+    """No heartbeat named the offer, although one was composed after it was over: its worker lives, and has not got it."""
+    return not job.is_confirmed and worker_as_of_ms > job.not_after_ms
+
+
 def decide_expired(
     job: Job,
     *,
@@ -99,7 +104,7 @@ def decide_expired(
     taken up: nothing happened then. Otherwise the job may have started, and may even have killed its worker, so it
     counts as a loss.
     """
-    if not job.is_confirmed and worker_as_of_ms > job.not_after_ms:
+    if was_never_taken_up(job, worker_as_of_ms):
         return Decision(JobState.READY, "returned")
     if now_ms >= deadline_ms and now_ms - worker_seen_ms <= rules.stale_ms:
         return _counted_failure(job, Cause.TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)

@@ -41,6 +41,8 @@ class Grace:
         # Since then: time spent asking, time meant to be slept, and how much of both the store was away.
         self._asked_s = self._meant_s = self._away_s = 0.0
         self._is_away = False
+        # The store's clock was set back; for whoever sets right what that made too long, and then takes it down again.
+        self.was_set_back = False
 
     @property
     def is_over(self) -> bool:
@@ -93,6 +95,7 @@ class Grace:
             least_s, most_s = sent_s - earlier_received_s, received_s - earlier_sent_s
             step_s = passed_s - most_s if passed_s > most_s else min(0.0, passed_s - least_s)
             if abs(step_s) > OUTAGE_S:
+                self.was_set_back = self.was_set_back or step_s < 0
                 self._begin(f"the store's clock stepped by {step_s:.1f} s")
         self._heard_s, self._heard_ms = (sent_s, received_s), now_ms
         self._asked_s = self._meant_s = self._away_s = 0.0

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import JobState
-from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, decide_expired
+from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, decide_expired, was_never_taken_up
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.grace import Grace
@@ -70,6 +70,12 @@ class Reaper:
             next_ms = -1
             try:
                 now_ms, expired, next_ms = await self._grace.ask(self._jobs.expired_leases, lambda a: a[0])
+                if self._grace.was_set_back:
+                    # Leases of the time that is to come again would last until then; the living renew theirs anyway.
+                    if not await self._jobs.shorten_leases(self._epoch):
+                        self._on_stale()
+                        return
+                    self._grace.was_set_back = False
                 reapable = await self._reapable(expired)
                 if reapable and not await self._reap(now_ms, reapable):
                     self._on_stale()
@@ -79,11 +85,12 @@ class Reaper:
             await self._grace.pause(min(POLL_S, next_ms / 1000) if next_ms >= 0 else POLL_S)
 
     async def _reapable(self, expired: list[ExpiredLease]) -> list[ExpiredLease]:
-        """In a grace time only what its worker cannot hold any more: another one serves its address."""
+        """In a grace time only what its worker cannot hold any more, as another one serves its address, or has said that
+        it never had."""
         if expired and self._grace.is_over:
             # A lease that ended is the last moment to see that it ended in a crowd.
             self._grace.look(*await self._workers.all_with_time())
-        return expired if self._grace.is_over else [e for e in expired if e.detached_by == "successor"]
+        return expired if self._grace.is_over else [e for e in expired if _is_free_for_sure(e)]
 
     async def _reap(self, now_ms: int, expired: list[ExpiredLease]) -> bool:
         """False under a stale epoch."""
@@ -130,6 +137,14 @@ class Reaper:
         if damaged and await self._jobs.set_aside(self._epoch, damaged) is None:
             return False
         return not settlements or await self._jobs.reclaim(self._epoch, settlements) is not None
+
+
+def _is_free_for_sure(lease: ExpiredLease) -> bool:
+    return lease.detached_by == "successor" or (
+        lease.job is not None
+        and lease.job.state is JobState.RUNNING
+        and was_never_taken_up(lease.job, lease.worker_as_of_ms)
+    )
 
 
 def _result(job_id: str, token: str, decision: Decision, message: str, now_ms: int) -> bytes:

@@ -397,6 +397,17 @@ class JobStore:
             )
         return now_ms, found, next_ms
 
+    async def shorten_leases(self, epoch: str) -> bool:
+        """Lets no lease last longer than a new one. False under a stale epoch."""
+        k = self._keys
+        while True:
+            args = (self._shard.now_arg, epoch, self._lease_ms, MAX_PER_CALL)
+            word, data = await self._client.run("shorten_leases", (k.epoch, k.running), args)
+            if word != "ok":
+                return False
+            if data[0] < MAX_PER_CALL:
+                return True
+
     async def set_aside(self, epoch: str, job_ids: Sequence[str]) -> int | None:
         """Takes claims whose records cannot be read out of the way; how many. None under a stale epoch."""
         k = self._keys

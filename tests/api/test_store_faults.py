@@ -164,6 +164,24 @@ async def test_a_full_store_refuses_jobs_and_lets_those_that_it_has_end(store: S
         await serves_again(api)
 
 
+@pytest.mark.req("M1")
+async def test_a_master_starts_on_a_full_store_and_drains_it(store: StoreServer) -> None:
+    """Else a restart would end what is left of the service, for good."""
+    async with master_on(store.url, shard="full") as (_, api):
+        job_id = await api.enqueue("work")
+    client = StoreClient(store.url)
+    await client.redis.config_set("maxmemory", "1mb")
+    try:
+        async with master_on(store.url, shard="full") as (_, api), worker_at(api) as worker:
+            job = await worker.next_job()
+            assert job["job_id"] == job_id
+            await worker.end(job)
+            assert await refused(api, "POST", "/api/jobs", {"name": "work"}) == "store_full"
+    finally:
+        await client.redis.config_set("maxmemory", "0")
+        await client.close()
+
+
 @pytest.mark.row(66)
 @pytest.mark.timeout(90)
 async def test_a_store_that_became_read_only(store: StoreServer) -> None:

@@ -5,13 +5,15 @@ import asyncio
 import secrets
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from tests.chaos.checker import Report, check
 from tests.chaos.history import History
 from tests.chaos.load import Mix
-from tests.chaos.plan import Scale, drill, make_plan
+from tests.chaos.plan import PRODUCTION, Scale, drill, make_plan
 from tests.chaos.run import Order, run, table
+from tests.chaos.store import powers
 
 SHOWN = 50
 
@@ -22,11 +24,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of the plan; a random one is drawn and printed")
     parser.add_argument("--masters", type=int, default=Scale().masters)
     parser.add_argument("--workers", type=int, default=Scale().workers)
+    parser.add_argument(
+        "--pull", type=int, default=Scale().pulling, help="so many of the workers fetch their jobs"
+    )
     parser.add_argument("--rate", type=float, default=Mix().rate_per_s, help="pushes per second")
     parser.add_argument("--every", type=float, default=Scale().every_s, help="mean seconds between faults")
-    parser.add_argument("--lease", type=float, default=Scale().lease_s, help="seconds")
+    parser.add_argument("--lease", type=float, help="seconds")
+    parser.add_argument("--ttl", type=float, help="of the leader's lock, in seconds")
     parser.add_argument(
-        "--ttl", type=float, default=Scale().leader_ttl_s, help="of the leader's lock, in seconds"
+        "--production", action="store_true", help="times as a user gets them, instead of shorter ones"
     )
     parser.add_argument(
         "--drill",
@@ -44,14 +50,30 @@ def main() -> int:
     if given.check:
         return _tell(check(History.load(given.check)))
     seed = given.seed if given.seed is not None else secrets.randbelow(1_000_000)
-    scale = Scale(given.masters, given.workers, given.lease, given.ttl, given.every)
+    base = PRODUCTION if given.production else Scale()
+    scale = replace(
+        base,
+        masters=given.masters,
+        workers=given.workers,
+        pulling=given.pull,
+        lease_s=given.lease or base.lease_s,
+        leader_ttl_s=given.ttl or base.leader_ttl_s,
+        every_s=given.every,
+    )
     load_s = given.minutes * 60
     if given.drill:
         kind, target, times, for_s = given.drill
-        plan = drill(kind, target, times=int(times), every_s=given.every, for_s=float(for_s))
+        plan = drill(kind, [target], times=int(times), every_s=given.every, for_s=float(for_s))
         load_s = 1.0 + int(times) * given.every
     else:
-        plan = make_plan(seed, scale, load_s)
+        able = powers()
+        plan = make_plan(seed, scale, load_s, able)
+        for has, what in (
+            (able.disk, "a full disk (needs root)"),
+            (able.clock, "clock steps (need faketime)"),
+        ):
+            if not has:
+                print(f"missing here: {what}", flush=True)
     if given.plan:
         for planned in plan:
             print(f"{planned.at_s:9.3f}  {planned.for_s:6.3f} s  {planned.kind:<15} {planned.target}")

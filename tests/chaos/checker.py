@@ -18,6 +18,8 @@ BY_HANDLER: Final = frozenset({"success", "failure", "timeout", "deferred", "han
 AROUND_S: Final = 8.0
 # What ends a process: somebody else, or itself.
 DEATHS: Final = frozenset({"kill", "exit"})
+# What keeps nobody from speaking, and so excuses no loss of a lease: orders, and what the store has to bear by itself.
+MILD: Final = frozenset({"demote", "drain", "detach", "memory full", "clock step"})
 COUNTED: Final = frozenset({"failure", "timeout"})
 # What a push says of a job and no later step may change, with what it means when left out.
 FIXED: Final[Mapping[str, Any]] = {"name": None, "argument": None, "priority": 0, "max_retry": 5}
@@ -95,6 +97,7 @@ class _Checker:
         yield (Violation("damaged journal", "history", text) for text in self._h.damage)
         yield (Violation("fsck", "store", text) for text in self._h.fsck)
         yield (Violation("slot taken", "store", text) for text in self._h.slots)
+        yield (Violation("did not end", "process", text) for text in self._h.stuck)
         yield self._existence()
         yield self._identity()
         yield self._starts()
@@ -142,7 +145,7 @@ class _Checker:
         """When this process was over: it was killed, or another began in its place."""
         began_s = next((at_s for at_s, one in lives if one == life), 0.0)
         next_s = min((at_s for at_s, _ in lives if at_s > began_s), default=self._end_s)
-        kills = [f.to_s for f in self._h.faults if f.kind in DEATHS and f.target == worker]
+        kills = [f.died_s for f in self._h.faults if f.kind in DEATHS and f.target == worker]
         return min([at_s for at_s in kills if began_s < at_s <= next_s], default=next_s)
 
     def _disturbances(self, worker: str) -> list[tuple[float, float]]:
@@ -153,6 +156,8 @@ class _Checker:
             masters: list[tuple[float, int]] = []
             for fault in self._h.faults:
                 hit = fault.target
+                if fault.kind in MILD or (fault.kind == "term" and hit == worker):
+                    continue
                 if hit == "store" or worker in hit.split(">"):
                     spans.append((fault.from_s, fault.to_s))
                 elif hit.startswith("master-"):
@@ -185,9 +190,18 @@ class _Checker:
 
     def _was_killed(self, worker: str, from_s: float, to_s: float) -> bool:
         return any(
-            f.kind in DEATHS and f.target == worker and from_s <= f.to_s + READING_S and f.from_s <= to_s
+            f.kind in DEATHS and f.target == worker and from_s <= f.died_s + READING_S and f.from_s <= to_s
             for f in self._h.faults
         )
+
+    def _was_detached(self, worker: str, from_s: float, to_s: float) -> bool:
+        return any(
+            f.kind == "detach" and f.target == worker and f.bites and from_s <= f.to_s and f.from_s <= to_s
+            for f in self._h.faults
+        )
+
+    def _clock_was_stepped(self, from_s: float, to_s: float) -> bool:
+        return any(f.kind == "clock step" and f.from_s <= to_s and f.to_s >= from_s for f in self._h.faults)
 
     def _calls(self, job_id: str, kind: str, *outcomes: str) -> list[Call]:
         return [c for c in self._others[job_id] if c.kind == kind and (not outcomes or c.outcome in outcomes)]
@@ -283,7 +297,9 @@ class _Checker:
                 continue
             invoked_s = min(call.invoked_s for call in pushes)
             delay_s = max((float((call.job or {}).get("delay", 0)) for call in pushes), default=0.0)
-            if run.start_s < invoked_s + delay_s - READING_S and not self._may_have(run.job_id, "run"):
+            is_early = run.start_s < invoked_s + delay_s - READING_S
+            # Its time comes by the store's clock, wherever that is set.
+            if is_early and not self._clock_was_stepped(invoked_s, run.start_s):
                 yield Violation(
                     "started too early",
                     run.job_id,
@@ -395,6 +411,8 @@ class _Checker:
                     yield Violation(
                         "wrong ending", job_id, f"attempt {entry.attempt} succeeded, and is a failure"
                     )
+                elif entry.outcome == "timeout":
+                    yield from self._early(job_id, runs)
                 elif entry.outcome == "lost":
                     yield from self._needless(job, runs)
             for number, runs in by_attempt.items():
@@ -405,6 +423,22 @@ class _Checker:
                     and len(job.attempts) < 100
                 ):
                     yield Violation("attempt forgotten", job_id, f"attempt {number} ran on {runs[0].worker}")
+
+    def _early(self, job_id: str, runs: list[Run]) -> Iterator[Violation]:
+        push = self._accepted(job_id) or next(iter(self._pushes[job_id]), None)
+        timeout_s = float(((push.job if push else None) or {}).get("timeout", 0.0))
+        for run in runs:
+            if run.end_s - run.start_s >= timeout_s - READING_S:
+                continue
+            # Masters go by the store's clock: what is set forward counts.
+            if self._clock_was_stepped(run.start_s, run.end_s):
+                self._excused["timeouts by a clock that was set"] += 1
+            else:
+                yield Violation(
+                    "timed out early",
+                    job_id,
+                    f"attempt {run.attempt} after {run.end_s - run.start_s:.3f} s of {timeout_s:g}",
+                )
 
     def _counts(self, job: EndState, counts: Counter[str]) -> Iterator[Violation]:
         failures = sum(counts[outcome] for outcome in COUNTED)
@@ -431,6 +465,8 @@ class _Checker:
             until_s = min(starts, default=run.end_s + self._terms.lease_s)
             if self._was_killed(run.worker, run.start_s, until_s):
                 self._excused["losses with a killed worker"] += 1
+            elif self._was_detached(run.worker, run.start_s, until_s):
+                self._excused["losses with a detached worker"] += 1
             elif self._was_disturbed(run.worker, run.start_s, until_s):
                 self._excused["losses with a cut or stopped worker"] += 1
             else:
@@ -639,7 +675,9 @@ class _Checker:
             "epochs": len({epoch.number for epoch in self._h.epochs}),
             "longest_dispatch_gap_s": round(max(gaps, default=0.0), 3),
             "dispatch_gap_at_leader_fault_s": self._gaps_at_leader_faults(),
-            "rerun_after_worker_kill_s": self._reruns(),
+            "rerun_after_worker_kill_s": self._reruns(is_last_try=False),
+            "last_try_after_worker_kill_s": self._reruns(is_last_try=True),
+            "refused_by_workers": dict(self._refusals()),
             "push_to_start_s": self._latencies(),
             "violations": dict(names),
         }
@@ -653,17 +691,27 @@ class _Checker:
                 found.append(max(around, default=0.0))
         return _spread(found)
 
-    def _reruns(self) -> dict[str, Any]:
-        """From the death of a worker to the next start of what it ran."""
+    def _reruns(self, *, is_last_try: bool) -> dict[str, Any]:
+        """From the death of a worker to the next start of what it ran. Before the last try a job waits for a worker
+        to itself."""
         kills = [f for f in self._h.faults if f.kind in DEATHS and f.target.startswith("worker-")]
         found = []
         for runs in self._runs_of.values():
+            losses = 0
             for a, b in pairwise(runs):
-                if not a.ending:
+                if a.ending:
+                    continue
+                losses += 1
+                if (losses == self._terms.max_losses - 1) == is_last_try:
                     found += [
-                        b.start_s - f.from_s for f in kills if f.target == a.worker and f.to_s == a.end_s
+                        b.start_s - f.from_s for f in kills if f.target == a.worker and f.died_s == a.end_s
                     ]
         return _spread(found)
+
+    def _refusals(self) -> Counter[str]:
+        """What workers said to offers that they did not take."""
+        offers = (line for line in self._h.lines if line.what == "offer")
+        return Counter(line.detail for line in offers if line.detail != "accepted")
 
     def _latencies(self) -> dict[str, Any]:
         waits = []

@@ -59,9 +59,10 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Fault:
     """`target`: a process (`master-1`, `worker-3`, `store`) or a link (`worker-3>masters`, `masters>worker-3`,
-    `master-1>store`, `pushers>masters`). `exit` is a process that
-    ended by itself. `bites` counts what it really hit: the process that died or stood still, or
-    the messages that were lost, held, or doubled. `is_leader`: it hit the master that led."""
+    `master-1>store`, `pushers>masters`). `exit` is a process that ended by itself; `demote`, `drain` and `detach` are
+    orders, `term` is SIGTERM. `bites` counts what it really hit: the process that died or stood still, the order that
+    was taken, or the messages that were lost, held, or doubled. `is_leader`: it hit the master that led. `dead_s`: the
+    process was gone by then (0: at the end)."""
 
     kind: str
     target: str
@@ -69,6 +70,11 @@ class Fault:
     to_s: float
     bites: int = 1
     is_leader: bool = False
+    dead_s: float = 0.0
+
+    @property
+    def died_s(self) -> float:
+        return self.dead_s or self.to_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +143,8 @@ class History:
     fsck: list[str] = field(default_factory=list)
     slots: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
+    # Processes that did not end when they were told to.
+    stuck: list[str] = field(default_factory=list)
     began_s: float = 0.0
     load_ended_s: float = 0.0
     seed: int = 0
@@ -175,7 +183,7 @@ class History:
 
 
 _RECORDS: dict[str, Any] = {"calls": Call, "lines": Line, "faults": Fault, "epochs": Epoch}
-_TEXTS = ("fsck", "slots", "damage")
+_TEXTS = ("fsck", "slots", "damage", "stuck")
 
 
 def write_line(line: Line) -> bytes:

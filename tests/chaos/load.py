@@ -26,6 +26,8 @@ class Mix:
     rate_per_s: float = 40.0
     clients: int = 4
     long_s: tuple[float, float] = (4.0, 9.0)
+    # What a job may take, in seconds: how soon a lost one runs again must not depend on it.
+    timeouts_s: tuple[float, ...] = (60.0, 600.0, 86_400.0)
     poison: float = 0.002
     long: float = 0.01
     narrow: float = 0.08
@@ -93,7 +95,8 @@ class Pushers:
         mix = self._mix
         self._count += 1
         argument: dict[str, Any] = {"n": self._count, "nap_s": round(rng.choice((0, 0, 0.01, 0.1, 0.4)), 3)}
-        job: dict[str, Any] = {"id": new_job_id(), "name": "work", "argument": argument, "timeout": 60.0}
+        job: dict[str, Any] = {"id": new_job_id(), "name": "work", "argument": argument}
+        job["timeout"] = rng.choice(mix.timeouts_s)
         job["retry"] = {"base_s": 0.1, "factor": 2.0, "max_s": 1.0}
         if rng.random() < mix.poison:
             return job | {"name": "poison"}

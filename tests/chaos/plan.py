@@ -1,7 +1,7 @@
 """What goes wrong, and when: drawn whole from a seed before the run begins, so that the seed replays it."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tests.chaos.proxy import Weather
@@ -13,11 +13,37 @@ class Scale:
 
     masters: int = 3
     workers: int = 6
+    # So many of the workers, the last ones, fetch their jobs instead of having them pushed.
+    pulling: int = 0
+    max_jobs: int = 8
     lease_s: float = 3.0
     leader_ttl_s: float = 2.0
+    heartbeat_s: float = 0.5
+    stale_s: float = 2.0
+    push_timeout_s: float = 1.0
+    store_timeout_s: float = 2.0
     # Mean time between the beginnings of faults; at most `at_once` of them hold at a time.
     every_s: float = 2.5
     at_once: int = 3
+
+    @property
+    def grace_s(self) -> float:
+        """In which a new leader takes nothing back: see jqmaster/app.py."""
+        return max(self.lease_s, self.stale_s) + 2.0
+
+
+# As a user gets them.
+PRODUCTION = Scale(
+    lease_s=15.0, leader_ttl_s=5.0, heartbeat_s=1.0, stale_s=5.0, push_timeout_s=3.0, store_timeout_s=5.0
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Powers:
+    """What this machine allows to be done to the store besides killing and stopping it; see rig.powers."""
+
+    disk: bool = True
+    clock: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +56,8 @@ class Planned:
     kind: str
     target: str
     weather: Weather | None = None
+    # Of a step of the clock, in seconds.
+    step_s: float = 0.0
 
 
 # (weight, kind, what it hits, shortest and longest duration in seconds)
@@ -37,15 +65,25 @@ def _processes(scale: Scale) -> list[tuple[float, str, str, float, float]]:
     ttl_s, lease_s = scale.leader_ttl_s, scale.lease_s
     return [
         (3, "kill", "leader", 0.1, 3.0),
+        (2, "term", "leader", 0.1, 2.0),
+        (2, "demote", "leader", 0.0, 0.0),
         (1, "kill", "master", 0.1, 4.0),
         (3, "stop", "leader", 0.5 * ttl_s, 3 * ttl_s),
         (1, "stop", "master", 0.5 * ttl_s, 2 * ttl_s),
         (4, "kill", "worker", 0.1, 3.0),
         (2, "stop", "worker", 0.1 * lease_s, 0.4 * lease_s),
         (3, "stop", "worker", 1.2 * lease_s, 2.5 * lease_s),
+        (2, "term", "worker", 0.1, 2.0),
+        (2, "drain", "worker", 1.0, 5.0),
+        (2, "detach", "worker", 0.0, 0.0),
         (2, "kill", "store", 0.1, 2.0),
         (1, "stop", "store", 0.3, 1.0),
         (1, "stop", "store", 1.5, 1.2 * lease_s),
+        (2, "memory full", "store", 1.0, 4.0),
+        (1, "disk full", "store", 0.5, 2.0),
+        # Back again after that time; for ever where it is none.
+        (1, "clock step", "store", 1.0, 5.0),
+        (1, "clock step", "store", 0.0, 0.0),
     ]
 
 
@@ -67,10 +105,16 @@ _LINKS: list[tuple[float, str, Weather, tuple[str, ...], float, float]] = [
 ]  # fmt: skip
 
 
-def make_plan(seed: int, scale: Scale, duration_s: float) -> list[Planned]:
+# How far the store's clock is stepped: forward, and backward for a while only, or nothing that has its time would end.
+FORWARD_S, BACKWARD_S = (2.0, 30.0, 600.0), (-2.0, -30.0, -3600.0)
+
+
+def make_plan(seed: int, scale: Scale, duration_s: float, powers: Powers | None = None) -> list[Planned]:
     """In the order of beginning. Nothing begins in the first second, or so late that it would not end before the load
-    does."""
-    return list(_draw(random.Random(seed), scale, duration_s))
+    does. What `powers` do not allow is left out; the rest is the same."""
+    powers = powers or Powers()
+    denied = {kind for kind, has in (("disk full", powers.disk), ("clock step", powers.clock)) if not has}
+    return [p for p in _draw(random.Random(seed), scale, duration_s) if p.kind not in denied]
 
 
 def opening(scale: Scale, duration_s: float) -> list[Planned]:
@@ -93,10 +137,10 @@ def opening(scale: Scale, duration_s: float) -> list[Planned]:
     ]
 
 
-def drill(kind: str, target: str, *, times: int, every_s: float, for_s: float) -> list[Planned]:
-    """The same fault again and again, with time to recover in between."""
+def drill(kind: str, targets: Sequence[str], *, times: int, every_s: float, for_s: float) -> list[Planned]:
+    """The same fault again and again, with time to recover in between, at one target after the other."""
     weather = {kind: weather for _, kind, weather, _, _, _ in _LINKS}.get(kind)
-    return [Planned(1.0 + n * every_s, for_s, kind, target, weather) for n in range(times)]
+    return [Planned(1.0 + n * every_s, for_s, kind, targets[n % len(targets)], weather) for n in range(times)]
 
 
 def _draw(rng: random.Random, scale: Scale, duration_s: float) -> Iterator[Planned]:
@@ -121,7 +165,10 @@ def _draw(rng: random.Random, scale: Scale, duration_s: float) -> Iterator[Plann
         if _parts(target) & {part for other in busy for part in _parts(other)} or at_s + for_s > duration_s:
             continue
         busy[target] = at_s + for_s + 0.5
-        yield Planned(round(at_s, 3), round(for_s, 3), kind, target, weather)
+        step_s = 0.0
+        if kind == "clock step":
+            step_s = rng.choice(FORWARD_S + BACKWARD_S if for_s else FORWARD_S)
+        yield Planned(round(at_s, 3), round(for_s, 3), kind, target, weather, step_s)
 
 
 def _target(rng: random.Random, hit: str, scale: Scale) -> str:

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import psutil
@@ -17,13 +18,18 @@ from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
 from tests.chaos.history import Epoch, Fault
 from tests.chaos.plan import Planned, Scale
-from tests.chaos.proxy import HttpLink, Link, RawLink, Weather
+from tests.chaos.proxy import HttpLink, Link, RawLink
+from tests.chaos.store import ChaosStore
 from tests.support.processes import MasterProcess, Process, free_port
-from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
 # How often the onlooker reads who leads, and the guard looks for processes that ended by themselves.
 LOOK_S = 0.1
+# A worker may finish what it runs, deliver and take its leave; a master hands over.
+END_WITHIN_S = 45.0
+ORDER_WITHIN_S = 30.0
+# How long the store may go by an old reading of its false clock; one that is away reads it when it is back.
+CLOCK_WITHIN_S = 10.0
 HALTED = {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
 
 
@@ -35,16 +41,20 @@ def is_registration(first_line: str) -> bool:
 class Rig:
     """Started and stopped as a context: `async with Rig.running(...) as rig`."""
 
-    def __init__(self, directory: Path, scale: Scale, seed: int, max_losses: int, without: str) -> None:
+    def __init__(
+        self, directory: Path, scale: Scale, plan: list[Planned], seed: int, max_losses: int, without: str
+    ) -> None:
         self.directory = directory
         self.scale = scale
-        self.store = StoreServer()
+        self.store = ChaosStore(plan)
         self.faults: list[Fault] = []
+        self.stuck: list[str] = []
         self.epochs: list[Epoch] = []
         self.links: dict[str, Link] = {}
         self.masters: dict[str, MasterProcess] = {}
         self.workers: dict[str, Process] = {}
         self._seed = seed
+        self._plan = plan
         self._max_losses = max_losses
         self._without = without
         # Parts that are down or standing still on purpose.
@@ -56,10 +66,17 @@ class Rig:
     @classmethod
     @contextlib.asynccontextmanager
     async def running(
-        cls, directory: Path, scale: Scale, *, seed: int, max_losses: int = 3, without: str = ""
+        cls,
+        directory: Path,
+        scale: Scale,
+        plan: list[Planned],
+        *,
+        seed: int,
+        max_losses: int = 3,
+        without: str = "",
     ) -> AsyncIterator["Rig"]:
         """All processes up and registered. At the end everything that it started is over. `without`: see chaos_worker."""
-        rig = cls(directory, scale, seed, max_losses, without)
+        rig = cls(directory, scale, plan, seed, max_losses, without)
         try:
             await rig._start()
             yield rig
@@ -85,11 +102,10 @@ class Rig:
     async def _start(self) -> None:
         await asyncio.to_thread(self.store.start)
         self._client = StoreClient(self.store.url, connections=4, timeout_s=2.0)
-        ttl_s, lease_s = self.scale.leader_ttl_s, self.scale.lease_s
         for n in range(1, self.scale.masters + 1):
-            await self._make_master(f"master-{n}", lease_s, ttl_s)
+            await self._make_master(f"master-{n}")
         for n in range(1, self.scale.workers + 1):
-            await self._make_worker(f"worker-{n}")
+            await self._make_worker(f"worker-{n}", is_pulling=n > self.scale.workers - self.scale.pulling)
         for name, master in self.masters.items():
             self._begin(name, master)
         for master in self.masters.values():
@@ -99,7 +115,8 @@ class Rig:
         await wait_until(self._all_registered, timeout_s=60, what="all workers are registered")
         self._tasks = [asyncio.create_task(self._look_on()), asyncio.create_task(self._guard())]
 
-    async def _make_master(self, name: str, lease_s: float, ttl_s: float) -> None:
+    async def _make_master(self, name: str) -> None:
+        scale = self.scale
         directory = self.directory / name
         directory.mkdir()
         store = RawLink(
@@ -110,22 +127,26 @@ class Rig:
             directory,
             redis_url=f"unix://{self.store.directory / name}",
             port=free_port(),
-            lease_ms=round(lease_s * 1000),
-            offer_ms=round(lease_s * 1000 / 3),
-            heartbeat_interval_s=lease_s / 6,
-            worker_stale_s=lease_s * 2 / 3,
-            leader_ttl_s=ttl_s,
-            push_timeout_s=1.0,
-            store_timeout_s=2.0,
+            lease_ms=round(scale.lease_s * 1000),
+            offer_ms=round(scale.lease_s * 1000 / 3),
+            heartbeat_interval_s=scale.heartbeat_s,
+            worker_stale_s=scale.stale_s,
+            leader_ttl_s=scale.leader_ttl_s,
+            push_timeout_s=scale.push_timeout_s,
+            store_timeout_s=scale.store_timeout_s,
             max_losses=self._max_losses,
-            retention_succeeded_s=86_400,
+            # The store's clock may be set ahead, again and again.
+            retention_succeeded_s=100 * 86_400,
+            retention_failed_s=100 * 86_400,
+            result_ttl_s=100 * 86_400,
+            result_grace_s=100 * 86_400,
             retention_succeeded_max=10_000_000,
             retention_failed_max=10_000_000,
             log_level="info",
         )
         await self._open(HttpLink(f"pushers>{name}", ("127.0.0.1", self.masters[name].port), seed=self._seed))
 
-    async def _make_worker(self, name: str) -> None:
+    async def _make_worker(self, name: str, *, is_pulling: bool) -> None:
         port = free_port()
         await self._open(HttpLink(f"masters>{name}", ("127.0.0.1", port), seed=self._seed))
         urls = []
@@ -146,6 +167,8 @@ class Rig:
             CHAOS_PORT=str(port),
             CHAOS_URL=f"http://127.0.0.1:{self.links[f'masters>{name}'].port}",
             CHAOS_WITHOUT=self._without,
+            CHAOS_PULL="1" if is_pulling else "",
+            CHAOS_MAX_JOBS=str(self.scale.max_jobs),
             CHAOS_JOURNAL=str(self.directory / f"journal-{name}"),
         )
 
@@ -205,6 +228,12 @@ class Rig:
         """Whoever supervises services starts again what ended by itself."""
         while True:
             await asyncio.sleep(LOOK_S)
+            if "store" not in self._held and self.store.is_down:
+                from_s = time.monotonic() - 2 * LOOK_S
+                self._held.add("store")
+                await asyncio.to_thread(self.store.start)
+                self._held.discard("store")
+                self.faults.append(Fault("exit", "store", from_s, time.monotonic()))
             for name, process in [*self.masters.items(), *self.workers.items()]:
                 if name in self._held or process.popen is None or process.popen.poll() is None:
                     continue
@@ -250,17 +279,44 @@ class Rig:
                 return
             target = target.replace("leader", leader)
         from_s = time.monotonic()
-        if planned.weather is not None:
-            bites = await self._weather(planned, target)
-        elif planned.kind == "kill":
-            bites = await self._kill(target, planned.for_s)
-        else:
-            bites = await self._stand_still(target, planned.for_s)
+        bites, dead_s = await self._bring_about(planned, target)
         hit = target.split(">")[0]
         # A process that was killed needs a while to be back: that belongs to the fault.
-        self.faults.append(
-            Fault(planned.kind, target, from_s, time.monotonic(), bites, leader is not None and hit == leader)
-        )
+        is_leader = leader is not None and hit == leader
+        self.faults.append(Fault(planned.kind, target, from_s, time.monotonic(), bites, is_leader, dead_s))
+
+    async def _bring_about(self, planned: Planned, target: str) -> tuple[int, float]:
+        """How often it hit, and when a process that it ended was gone (0: none was). Returns when it is over."""
+        for_s = planned.for_s
+        if planned.weather is not None:
+            return await self._weather(planned, target), 0.0
+        if target in self._held:
+            return 0, 0.0
+        self._held.add(target)
+        try:
+            match planned.kind:
+                case "kill" if target == "store":
+                    return await self._kill_store(for_s), 0.0
+                case "kill":
+                    return await self._kill(target, for_s)
+                case "term":
+                    return await self._terminate(target, for_s)
+                case "stop":
+                    return await self._stand_still(target, for_s), 0.0
+                case "demote":
+                    return await self._demote(target), 0.0
+                case "drain" | "detach" as order:
+                    return await self._order(target, order, for_s), 0.0
+                case "memory full":
+                    return await self._fill_memory(for_s), 0.0
+                case "disk full":
+                    return await self._fill_disk(for_s), 0.0
+                case "clock step":
+                    return await self._step_clock(planned.step_s, for_s), 0.0
+                case unknown:
+                    raise ValueError(f"not a fault: {unknown}")
+        finally:
+            self._held.discard(target)
 
     def _links_of(self, target: str) -> list[Link]:
         source, _, sink = target.partition(">")
@@ -280,44 +336,164 @@ class Rig:
             link.clear()
         return sum(link.bites.total for link in links)
 
-    async def _kill(self, target: str, for_s: float) -> int:
-        if target in self._held:
-            return 0
-        self._held.add(target)
-        try:
-            if target == "store":
-                await asyncio.to_thread(self.store.kill)
-                await asyncio.sleep(for_s)
-                await asyncio.to_thread(self.store.start)
-                return 1
-            process = self._process(target)
-            was_alive = process.popen is not None and process.popen.poll() is None
-            await asyncio.to_thread(process.kill)
-            await asyncio.sleep(for_s)
+    async def _kill_store(self, for_s: float) -> int:
+        await asyncio.to_thread(self.store.kill)
+        await asyncio.sleep(for_s)
+        await asyncio.to_thread(self.store.start)
+        return 1
+
+    async def _kill(self, target: str, for_s: float) -> tuple[int, float]:
+        process = self._process(target)
+        was_alive = process.popen is not None and process.popen.poll() is None
+        await asyncio.to_thread(process.kill)
+        dead_s = time.monotonic()
+        await asyncio.sleep(for_s)
+        self._begin(target, process)
+        return int(was_alive), dead_s
+
+    async def _terminate(self, target: str, for_s: float) -> tuple[int, float]:
+        process = self._process(target)
+        if process.popen is None or process.popen.poll() is not None:
             self._begin(target, process)
-            return int(was_alive)
-        finally:
-            self._held.discard(target)
+            return 0, 0.0
+        try:
+            await asyncio.to_thread(process.terminate, END_WITHIN_S)
+        except AssertionError:
+            self.stuck.append(f"{target}: not within {END_WITHIN_S:g} s after SIGTERM")
+        dead_s = time.monotonic()
+        await asyncio.sleep(for_s)
+        self._begin(target, process)
+        return 1, dead_s
 
     async def _stand_still(self, target: str, for_s: float) -> int:
-        if target in self._held:
+        send: Callable[[signal.Signals], None]
+        if target == "store":
+            assert self.store.process
+            pid, send = self.store.process.pid, self.store.signal
+        else:
+            process = self._process(target)
+            pid, send = process.pid, process.signal
+        send(signal.SIGSTOP)
+        await asyncio.sleep(for_s)
+        halted = _is_halted(pid)
+        send(signal.SIGCONT)
+        return int(halted)
+
+    # --- orders of operators
+
+    async def _demote(self, target: str) -> int:
+        """Whether another epoch followed."""
+        before = self.epochs[-1].number if self.epochs else 0
+        status, said = await self._ask("GET", f"{self.masters[target].url}/healthz")
+        if status == 200:
+            status, _ = await self._ask("POST", f"{self.masters[target].url}/api/masters/{said['id']}/demote")
+        if status != 202:
             return 0
-        self._held.add(target)
-        try:
-            send: Callable[[signal.Signals], None]
-            if target == "store":
-                assert self.store.process
-                pid, send = self.store.process.pid, self.store.signal
-            else:
-                process = self._process(target)
-                pid, send = process.pid, process.signal
-            send(signal.SIGSTOP)
+        end_s = time.monotonic() + self.scale.leader_ttl_s
+        while time.monotonic() < end_s:
+            if self.epochs and self.epochs[-1].number > before:
+                return 1
+            await asyncio.sleep(LOOK_S)
+        return 0
+
+    async def _order(self, target: str, order: str, for_s: float) -> int:
+        """A drain is taken back after a while, however long the masters are away meanwhile."""
+        worker_id = await self._worker_id(target)
+        if worker_id is None or await self._ask_any("POST", f"/api/workers/{worker_id}/{order}") != 200:
+            return 0
+        if order == "drain":
             await asyncio.sleep(for_s)
-            halted = _is_halted(pid)
-            send(signal.SIGCONT)
-            return int(halted)
+            end_s = time.monotonic() + ORDER_WITHIN_S
+            # 404, 409: it has joined anew meanwhile, or was cut off; neither is draining.
+            while await self._ask_any("POST", f"/api/workers/{worker_id}/resume") not in (200, 404, 409):
+                if time.monotonic() > end_s:
+                    self.stuck.append(f"{target}: not resumed within {ORDER_WITHIN_S:g} s")
+                    break
+                await asyncio.sleep(LOOK_S)
+        return 1
+
+    async def _worker_id(self, target: str) -> str | None:
+        for master in self.masters.values():
+            status, said = await self._ask("GET", f"{master.url}/api/workers")
+            if status == 200:
+                ids = [
+                    one["id"]
+                    for one in said["workers"]
+                    if one["labels"].get("chaos") == target and one["state"] == "fresh"
+                ]
+                return ids[0] if len(ids) == 1 else None
+        return None
+
+    async def _ask_any(self, method: str, path: str) -> int:
+        """The first sure answer of any master; 0 when there is none."""
+        for master in self.masters.values():
+            status, _ = await self._ask(method, f"{master.url}{path}")
+            if status and status < 500:
+                return status
+        return 0
+
+    async def _ask(self, method: str, url: str) -> tuple[int, Any]:
+        with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError):
+            async with (
+                aiohttp.ClientSession(trust_env=False) as session,
+                session.request(
+                    method,
+                    url,
+                    headers={"Accept": "application/json"},
+                    timeout=aiohttp.ClientTimeout(total=2.0),
+                ) as response,
+            ):
+                return response.status, await response.json(content_type=None)
+        return 0, None
+
+    # --- bad days of the store
+
+    async def _fill_memory(self, for_s: float) -> int:
+        """It is told that it has less memory than it uses."""
+        with contextlib.suppress(JqmasterError):
+            info = (await self.client.command("INFO", "memory")).decode()
+            used = int(info.split("used_memory:")[1].split("\r\n")[0])
+            await self.client.command("CONFIG", "SET", "maxmemory", used * 9 // 10)
+            await asyncio.sleep(for_s)
+            while True:
+                with contextlib.suppress(JqmasterError):
+                    await self.client.command("CONFIG", "SET", "maxmemory", 0)
+                    return 1
+                await asyncio.sleep(LOOK_S)
+        return 0
+
+    async def _fill_disk(self, for_s: float) -> int:
+        """It ends by itself, as it can promise nothing any more."""
+        await asyncio.to_thread(self.store.fill_disk)
+        try:
+            await asyncio.sleep(for_s)
+            bites = int(self.store.is_down)
         finally:
-            self._held.discard(target)
+            await asyncio.to_thread(self.store.clear_disk)
+        if self.store.is_down:
+            await asyncio.to_thread(self.store.start)
+        return bites
+
+    async def _step_clock(self, step_s: float, for_s: float) -> int:
+        """For good where `for_s` is 0."""
+        self.store.step_clock(step_s)
+        bites = await self._clock_is_set()
+        if for_s:
+            await asyncio.sleep(for_s)
+            self.store.step_clock(-step_s)
+            await self._clock_is_set()
+        return bites
+
+    async def _clock_is_set(self) -> int:
+        """Whether the store has seen it in time; it need not be up."""
+        end_s = time.monotonic() + CLOCK_WITHIN_S
+        while time.monotonic() < end_s:
+            with contextlib.suppress(JqmasterError):
+                now_s, _ = await self.client.command("TIME")
+                if abs(int(now_s) - time.time() - self.store.offset_s) < 1.5:
+                    return 1
+            await asyncio.sleep(LOOK_S)
+        return 0
 
     def _process(self, target: str) -> Process:
         return self.masters[target] if target in self.masters else self.workers[target]
@@ -327,9 +503,3 @@ def _is_halted(pid: int) -> bool:
     with contextlib.suppress(psutil.Error, OSError):
         return psutil.Process(pid).status() in HALTED
     return False
-
-
-def good_weather(links: dict[str, Link]) -> None:
-    for link in links.values():
-        if link.weather != Weather():
-            link.clear()

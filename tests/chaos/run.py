@@ -46,12 +46,12 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
         max_losses=order.max_losses,
         masters=scale.masters,
         limits={"narrow": NARROW},
-        # A lost lease is seen after its end and the grace of the reaper: see jqmaster/app.py.
-        recovery_s=2 * max(scale.lease_s, scale.leader_ttl_s) + 7.0,
+        # A lost lease is seen after its end and the grace of the reaper.
+        recovery_s=max(scale.lease_s, scale.leader_ttl_s) + scale.grace_s + 5.0,
     )
     history = History(terms=terms, seed=order.seed)
     async with Rig.running(
-        directory, scale, seed=order.seed, max_losses=order.max_losses, without=order.without
+        directory, scale, order.plan, seed=order.seed, max_losses=order.max_losses, without=order.without
     ) as rig:
         await _limit(rig)
         pushers = Pushers(rig.master_urls, order.mix, order.seed)
@@ -66,6 +66,7 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
         history.fsck = [f"{f.rule} {f.key} {f.detail}" async for f in fsck.check(rig.client, Keys("jq"))]
         history.slots = await _slots(rig.client)
         history.calls, history.faults, history.epochs = pushers.calls, rig.faults, rig.epochs
+        history.stuck = rig.stuck
         journals = rig.journals()
     for journal in journals:
         lines, damage = read_lines(journal)
@@ -74,6 +75,7 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
     history.save(directory / "history.jsonl")
     report = check(history)
     (directory / "figures.json").write_text(json.dumps(report.figures, indent=1) + "\n")
+    (directory / "figures.md").write_text(markdown(report.figures))
     (directory / "violations.txt").write_text("".join(f"{v}\n" for v in report.violations))
     return history, report
 
@@ -156,13 +158,23 @@ async def _pages(client: StoreClient, prefix: str) -> list[list[str]]:
 
 def table(figures: dict[str, Any]) -> str:
     """For people; the same numbers as figures.json."""
+    rows = _rows(figures)
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+
+def markdown(figures: dict[str, Any]) -> str:
+    """The same for docs/reliability.md."""
+    rows = [f"| {name.replace('_', ' ')} | {value} |" for name, value in _rows(figures)]
+    return "\n".join(["| figure | value |", "|---|---|", *rows, ""])
+
+
+def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [(name, _text(value)) for name, value in figures.items() if name != "faults"]
-    rows += [
+    return rows + [
         (f"fault: {name}", f"{f['bitten']} of {f['planned']} bit, {f['bites']} hits")
         for name, f in figures["faults"].items()
     ]
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
 def _text(value: Any) -> str:

@@ -260,7 +260,38 @@ def leaders_that_follow_each_other(s: Story) -> None:
     s.h.epochs += [Epoch(1.0, 10, "x", "m1"), Epoch(2.0, 10, "x", "m1"), Epoch(3.0, 11, "y", "m2")]
 
 
+def a_detached_worker(s: Story) -> None:
+    s.push()
+    s.run(end_s=1.6, ending="stopped")
+    s.fault("detach", "worker-1", 1.4, 1.5)
+    s.end(claim=s.run(start_s=2.0, end_s=2.1, attempt=2, worker=2), attempt=2, losses=1,
+          attempts=(EndedAttempt(1, "lost"),))  # fmt: skip
+
+
+def a_worker_that_was_dead_for_long(s: Story) -> None:
+    s.push()
+    s.run(end_s=None)
+    s.fault("kill", "worker-1", 1.2, 15.0, dead_s=1.21)
+    s.life("worker-1", 15.0, 201)
+    s.end(claim=s.run(start_s=6.0, end_s=6.1, attempt=2, worker=2), attempt=2, losses=1,
+          attempts=(EndedAttempt(1, "lost"),))  # fmt: skip
+
+
+def a_delay_by_a_clock_that_was_set(s: Story) -> None:
+    s.push(delay=5)
+    s.fault("clock step", "store", 2.0, 2.5)
+    s.end(claim=s.run(start_s=3.0, end_s=3.1))
+
+
+def a_timeout(s: Story) -> None:
+    s.push(timeout=2.0, max_retry=0)
+    claim = s.run(end_s=3.2, ending="stopped")
+    s.end(state="failed", cause="timeout", claim=claim, failures=1, max_retry=0,
+          attempts=(EndedAttempt(1, "timeout"),))  # fmt: skip
+
+
 GOOD = [
+    a_detached_worker, a_worker_that_was_dead_for_long, a_delay_by_a_clock_that_was_set, a_timeout,
     the_usual, unknown_and_there, unknown_and_not_there, refused_and_not_there, a_counted_failure, retries_used_up,
     a_killed_worker, a_stopped_worker_that_wakes, a_cut_worker_that_stops_itself, a_worker_that_was_not_scheduled,
     too_many_losses, a_cancel_before_the_start, a_cancel_of_a_run, a_retry_by_hand, a_delete, a_delete_and_another_job_of_that_id, a_limit_that_is_reached,
@@ -628,7 +659,40 @@ def slot_taken(s: Story) -> None:
     s.h.slots.append("{jq}:slots:abc: 1")
 
 
+def timed_out_early(s: Story) -> None:
+    a_timeout(s)
+    s.h.calls.clear()
+    s.push(timeout=60.0, max_retry=0)
+
+
+def did_not_end(s: Story) -> None:
+    s.h.stuck.append("worker-1: not within 45 s after SIGTERM")
+
+
+def needless_loss_of_a_draining_worker(s: Story) -> None:
+    a_cut_worker_that_stops_itself(s)
+    s.h.faults = [Fault("drain", "worker-1", 1.2, 9.0)]
+
+
+def needless_loss_by_a_step_of_the_clock(s: Story) -> None:
+    a_cut_worker_that_stops_itself(s)
+    s.h.faults = [Fault("clock step", "store", 1.2, 9.0)]
+
+
+def needless_loss_by_a_demotion(s: Story) -> None:
+    a_cut_worker_that_stops_itself(s)
+    s.h.faults = [Fault("demote", f"master-{n}", 1.2, 9.0, is_leader=True) for n in (1, 2, 3)]
+
+
+def ran_twice_after_a_detach(s: Story) -> None:
+    a_detached_worker(s)
+    s.h.lines = [replace(line, at_s=4.0) if line.detail == "stopped" else line for line in s.h.lines]
+
+
 BAD = [
+    ("timed out early", timed_out_early), ("did not end", did_not_end),
+    ("needless loss", needless_loss_of_a_draining_worker), ("needless loss", needless_loss_by_a_step_of_the_clock),
+    ("needless loss", needless_loss_by_a_demotion), ("ran twice at once", ran_twice_after_a_detach),
     ("lost", lost), ("lost", lost_before_it_ran), ("not over", not_over), ("unexpected", unexpected),
     ("refused but stored", refused_but_stored), ("another ID", another_id), ("created twice", created_twice),
     ("two contents", two_contents), ("deleted but stored", deleted_but_stored), ("changed", changed_argument),
@@ -691,6 +755,17 @@ def test_the_figures_count_what_happened() -> None:
     assert figures["faults"]["kill worker"] == {"planned": 1, "bitten": 1, "bites": 1}
     assert figures["longest_dispatch_gap_s"] == pytest.approx(14.0)
     assert figures["excused"] == {"losses with a killed worker": 1}
+
+
+def test_the_figures_tell_how_soon_a_killed_workers_jobs_run_again() -> None:
+    figures = check(told(a_worker_that_was_dead_for_long)).figures
+    assert figures["rerun_after_worker_kill_s"]["max"] == pytest.approx(4.8)
+    assert figures["last_try_after_worker_kill_s"] == {"count": 0}
+    figures = check(told(too_many_losses)).figures
+    assert (
+        figures["rerun_after_worker_kill_s"]["count"],
+        figures["last_try_after_worker_kill_s"]["count"],
+    ) == (1, 1)
 
 
 def test_a_history_is_written_and_read_back(tmp_path: Path) -> None:

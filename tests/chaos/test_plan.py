@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.chaos.plan import Scale, make_plan, opening
+from tests.chaos.plan import Powers, Scale, make_plan, opening
 
 SCALE = Scale(masters=3, workers=6)
 
@@ -31,10 +31,23 @@ def test_every_kind_of_fault_comes_up() -> None:
     plan = make_plan(1, SCALE, 3600)
     kinds = {p.kind for p in plan}
     assert kinds == {
-        "kill", "stop", "reset", "drop answers", "drop requests", "cut requests", "cut answers", "delay answers",
+        "kill", "stop", "term", "demote", "drain", "detach", "memory full", "disk full", "clock step", "reset", "drop answers", "drop requests", "cut requests", "cut answers", "delay answers",
         "delay requests", "double", "copy later", "hold answers", "hold requests", "cut off",
     }  # fmt: skip
     assert {"leader", "store", "leader>store", "pushers>masters"} <= {p.target for p in plan}
+
+
+def test_what_the_machine_does_not_allow_is_left_out_and_the_rest_is_the_same() -> None:
+    plan = make_plan(1, SCALE, 3600)
+    assert make_plan(1, SCALE, 3600, Powers(disk=False, clock=False)) == [
+        p for p in plan if p.kind not in ("disk full", "clock step")
+    ]
+
+
+def test_a_clock_is_stepped_forward_for_good_and_backward_for_a_while_only() -> None:
+    steps = [p for p in make_plan(1, SCALE, 36_000) if p.kind == "clock step"]
+    assert {p.step_s for p in steps if not p.for_s} == {2.0, 30.0, 600.0}
+    assert {p.step_s for p in steps if p.for_s} == {2.0, 30.0, 600.0, -2.0, -30.0, -3600.0}
 
 
 def test_the_short_form_has_one_of_each_main_kind() -> None:

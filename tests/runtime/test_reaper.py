@@ -198,6 +198,23 @@ async def test_nothing_is_taken_back_in_the_grace_after_an_election(world: Store
     await reaping.reaper.stop()
 
 
+@pytest.mark.req("M3", "D1")
+async def test_what_was_never_taken_up_returns_also_in_the_grace_after_an_election(world: StoreWorld) -> None:
+    """Its claimant died before it was sent, and its worker says so: nobody could run it twice."""
+    worker, offered = await world.running()
+    _, silent = await world.running("other")
+    world.pass_ms(LEASE_MS + 1)
+    reaping = Reaping(world)
+    await reaping.reaper.start()
+    await reaping.beat(worker)
+    await reaping.clock.pass_s(1)
+    assert not reaping.grace.is_over
+    found = await world.get(offered.job_id)
+    assert (found.state, found.attempt, found.losses, found.returned_offers) == (JobState.READY, 0, 0, 1)
+    assert await world.state(silent.job_id) == JobState.RUNNING
+    await reaping.reaper.stop()
+
+
 @contextlib.contextmanager
 def store_away(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> Any:
     async def away() -> object:
@@ -260,6 +277,38 @@ async def test_a_step_of_the_stores_clock_takes_nothing_back(reaping: Reaping, s
     await reaping.beat_for(30, worker, (job.job_id, job.token))
     found = await world.get(job.job_id)
     assert (found.state, found.token, found.losses) == (JobState.RUNNING, job.token, 0)
+
+
+@pytest.mark.req("D12", "M6")
+async def test_after_the_stores_clock_was_set_back_a_dead_workers_job_runs_again_soon(
+    reaping: Reaping,
+) -> None:
+    """Its lease would else last until the time that the clock had shown before, and a lease longer."""
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=86_400_000)
+    await reaping.beat(worker, (job.job_id, job.token))
+    await reaping.clock.pass_s(1)
+    world.pass_ms(-3_600_000)
+    await reaping.clock.pass_s(GRACE_S - 1)
+    assert await world.state(job.job_id) == JobState.RUNNING
+    await reaping.clock.pass_s(3)
+    found = await world.get(job.job_id)
+    assert (found.state, found.losses) == (JobState.READY, 1)
+
+
+@pytest.mark.req("D5")
+async def test_under_a_stale_epoch_no_lease_is_shortened(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    _, job = await world.running()
+    await world.reelect()
+    before = await world.score(world.shard.keys.running, job.job_id)
+    world.pass_ms(-3_600_000)
+    with contextlib.suppress(AssertionError):  # the loop ends with that round
+        await reaping.clock.pass_s(2, within_s=1)
+    assert reaping.stale == 1
+    assert await world.score(world.shard.keys.running, job.job_id) == before
 
 
 # --- damage and deposition

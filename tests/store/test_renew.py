@@ -34,6 +34,21 @@ async def test_no_renewal_reaches_beyond_the_deadline(world: StoreWorld) -> None
         assert score == min(deadline, world.now_ms + LEASE_MS)
 
 
+@pytest.mark.req("M3")
+async def test_nobody_vouches_for_a_time_that_is_still_to_come(world: StoreWorld) -> None:
+    """The store's clock was set back, and the worker has not heard of it yet: what it is offered next it may take."""
+    worker = await world.worker()
+    assert await world.workers.renew(worker, [], 1, world.now_ms + 3_600_000)
+    assert (
+        await world.shard.client.redis.hget(world.shard.keys.worker(worker), "as_of_ms")
+        == b"%d" % world.now_ms
+    )
+    assert await world.workers.renew(worker, [], 1, world.now_ms - 7)
+    assert await world.shard.client.redis.hget(world.shard.keys.worker(worker), "as_of_ms") == b"%d" % (
+        world.now_ms - 7
+    )
+
+
 async def test_an_unknown_worker_renews_nothing(world: StoreWorld) -> None:
     worker, job = await world.running()
     await world.workers.forget(worker)

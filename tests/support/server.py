@@ -19,7 +19,7 @@ def server_binary() -> str:
 
 
 # Its input ends when the test process does, however that ends.
-_WATCH = 'read -r _; kill -KILL "$1"; rm -rf -- "$2"'
+_WATCH = 'read -r _; kill -KILL "$1"; umount -l "$2" 2>/dev/null; rm -rf -- "$2"'
 
 
 class StoreServer:
@@ -28,12 +28,13 @@ class StoreServer:
     It does not outlive the test process, also when that is killed.
     """
 
-    def __init__(self, *extra: str) -> None:
+    def __init__(self, *extra: str, **environment: str) -> None:
         # Unix sockets allow 107 bytes of path: pytest's own directories are too deep.
         self.directory = Path(tempfile.mkdtemp(prefix="jq-", dir="/tmp"))
         self.socket = self.directory / "s"
         self.url = f"unix://{self.socket}"
         self._extra = extra
+        self._environment = environment
         self.process: subprocess.Popen[bytes] | None = None
         self._watch: subprocess.Popen[bytes] | None = None
 
@@ -49,6 +50,7 @@ class StoreServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env={**os.environ, **self._environment},
         )  # fmt: skip
         # Not PR_SET_PDEATHSIG: that follows the thread that started the process, not the process of the tests.
         self._watch = subprocess.Popen(

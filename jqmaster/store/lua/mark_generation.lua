@@ -1,5 +1,5 @@
-#!lua
--- Marks the data with a generation, once.
+#!lua flags=allow-oom
+-- Marks the data with a generation, once. Also in a full store, which else no master could start on to drain it.
 -- KEYS generation:string
 -- ARGV fresh
 -- REPLY ok:the mark

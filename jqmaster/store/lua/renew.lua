@@ -7,7 +7,9 @@
 -- include lib/time.lua
 -- include lib/record.lua
 local worker_key, workers_key, running_key, epoch_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now_ms, worker_id, worker_id_bytes, free, as_of_ms = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local now_ms, worker_id, worker_id_bytes, free = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+-- A worker that has not heard yet that the clock was set back must not vouch for a time that is still to come.
+local as_of_ms = math.min(tonumber(ARGV[5]), now_ms)
 local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
 local FIRST, WIDTH = 10, 2
 
@@ -41,6 +43,6 @@ for i = FIRST, #ARGV, WIDTH do
   end
 end
 redis.call('ZADD', workers_key, now_ms, worker_id)
-redis.call('HSET', worker_key, 'free', free, 'as_of_ms', as_of_ms)
+redis.call('HSET', worker_key, 'free', free, 'as_of_ms', string.format('%.0f', as_of_ms))
 add_all(running_key, renewed)
 return {'ok', now_ms, redis.call('GET', epoch_key) or '', tonumber(worker[2]), detached_by, to_cancel, lost}

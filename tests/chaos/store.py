@@ -1,0 +1,95 @@
+"""The store of a chaos run, with a disk that can be full and a clock that can be set, where the machine allows it."""
+
+import contextlib
+import glob
+import os
+import subprocess
+from pathlib import Path
+
+from tests.chaos.plan import Planned, Powers
+from tests.support.server import StoreServer
+
+ROOMY = "4g"
+# Pages of the memory that stands in for the disk.
+PAGE_BYTES = 4096
+TRIES = 20
+# faketime reads its file about this often, in seconds: sooner it would slow the store down.
+CLOCK_LATENCY_S = 1
+_LIBRARIES = "/usr/lib/*/faketime/libfaketimeMT.so.1"
+
+
+def faketime_library() -> str | None:
+    """That of FAKETIME_LIB, or the installed one."""
+    return os.environ.get("FAKETIME_LIB") or next(iter(sorted(glob.glob(_LIBRARIES))), None)
+
+
+def powers() -> Powers:
+    """A disk that can be full is a tmpfs, which root alone may mount; the clock is set by libfaketime."""
+    return Powers(disk=os.geteuid() == 0, clock=faketime_library() is not None)
+
+
+class ChaosStore(StoreServer):
+    """Prepared for what the plan asks for, and for nothing else: a false clock costs time."""
+
+    def __init__(self, plan: list[Planned]) -> None:
+        kinds = {planned.kind for planned in plan}
+        self._has_own_clock = "clock step" in kinds
+        self._is_on_tmpfs = "disk full" in kinds
+        self._offset_s = 0.0
+        super().__init__()
+        if self._is_on_tmpfs:
+            _mount("-t", "tmpfs", "-o", f"size={ROOMY}", "tmpfs", str(self.directory))
+        if self._has_own_clock:
+            library = faketime_library()
+            assert library
+            self._environment |= {
+                "LD_PRELOAD": library,
+                "FAKETIME_TIMESTAMP_FILE": str(self._clock_file),
+                "FAKETIME_CACHE_DURATION": str(CLOCK_LATENCY_S),
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                "DONT_FAKE_MONOTONIC": "1",
+            }
+            self.step_clock(0.0)
+
+    @property
+    def _clock_file(self) -> Path:
+        return self.directory / "clock"
+
+    @property
+    def offset_s(self) -> float:
+        return self._offset_s
+
+    def step_clock(self, by_s: float) -> None:
+        """In force when TIME says so."""
+        self._offset_s += by_s
+        new = self._clock_file.with_suffix(".new")
+        new.write_text(f"{self._offset_s:+.3f}\n")
+        new.replace(self._clock_file)
+
+    def fill_disk(self) -> None:
+        """Not one byte more. It may grow while it is measured: then once again."""
+        for _ in range(TRIES):
+            used = os.statvfs(self.directory)
+            taken = (used.f_blocks - used.f_bfree) * used.f_frsize
+            with contextlib.suppress(subprocess.CalledProcessError):
+                _mount("-o", f"remount,size={max(PAGE_BYTES, taken)}", str(self.directory))
+                return
+
+    def clear_disk(self) -> None:
+        _mount("-o", f"remount,size={ROOMY}", str(self.directory))
+
+    @property
+    def is_down(self) -> bool:
+        return self.process is None or self.process.poll() is not None
+
+    def stop(self) -> None:
+        if self._is_on_tmpfs and not self.is_down:
+            self.kill()
+        if self._is_on_tmpfs:
+            subprocess.run(["umount", "-l", str(self.directory)], check=True)
+            self._is_on_tmpfs = False
+        super().stop()
+
+
+def _mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True, stdin=subprocess.DEVNULL, capture_output=True)
