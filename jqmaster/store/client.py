@@ -167,8 +167,19 @@ class StoreClient:
             return []
         for call in calls:
             call.script.check_call(call.keys, call.args)
-        is_guarded = isinstance(self._locator, ClusterLocator)
-        commands = [_command(call, is_guarded=is_guarded) for call in calls]
+        guard = self._locator.guard if isinstance(self._locator, ClusterLocator) else None
+        is_guarded = guard is not None
+        commands = [
+            (
+                "EVALSHA",
+                call.script.digest(is_guarded=is_guarded),
+                len(call.keys) + is_guarded,
+                *call.keys,
+                *((guard,) if guard is not None else ()),
+                *call.args,
+            )
+            for call in calls
+        ]
         writes = any(c.script.writes for c in calls)
 
         async def evaluate(connection: AbstractConnection, todo: Sequence[int]) -> list[Any]:
@@ -330,15 +341,6 @@ class StoreClient:
         if isinstance(reply, ResponseError):
             raise _told_apart(reply)
         return call.script.read_reply(reply)
-
-
-def _command(call: Call, *, is_guarded: bool) -> tuple[Arg, ...]:
-    keys = [*call.keys]
-    if is_guarded:
-        # A key that never exists: while its slot is being moved a node then refuses the script as a whole. Else it would
-        # begin it, and stop where it comes to a key that is gone or not declared.
-        keys.append(f"{keys[0].partition('}')[0]}}}:nothing")
-    return ("EVALSHA", call.script.digest(is_guarded=is_guarded), len(keys), *keys, *call.args)
 
 
 def _locator(url: StoreUrl, access: StoreAccess) -> Locator | None:

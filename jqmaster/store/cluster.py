@@ -26,9 +26,13 @@ class ClusterLocator(Locator):
         self._seeds = {endpoint: connect(endpoint) for endpoint in url.endpoints}
         self._others: dict[Endpoint, Redis] = {}
         self._slot: int | None = None
+        # A key that never exists, given to each script: while its slot is being moved a node then refuses the script as a
+        # whole. Else it would begin it, and stop where it comes to a key that is gone or not declared.
+        self.guard: str | None = None
 
     def bind(self, tag: str) -> None:
         """From now on the node is meant that holds the keys of this tag (`{jq}:`)."""
+        self.guard = f"{tag}nothing"
         slot = key_slot(tag.encode())
         if slot != self._slot:
             self._slot = slot

@@ -167,6 +167,18 @@ class Cluster:
     def id_of(self, node: StoreNode) -> str:
         return _text(node.ask("CLUSTER MYID"))
 
+    @property
+    def primaries(self) -> list[StoreNode]:
+        """Those without a replica first."""
+        found = [node for node in self.nodes if node.is_primary]
+        return sorted(found, key=lambda node: int(node.ask("INFO", "replication")["connected_slaves"]))
+
+    @property
+    def with_replica(self) -> tuple[StoreNode, StoreNode]:
+        """A primary, and the replica of it."""
+        (replica,) = (node for node in self.nodes if not node.is_primary)
+        return next(node for node in self.nodes if node.port == replica.ask("ROLE")[2]), replica
+
     def owner(self, slot: int) -> StoreNode:
         """As the node itself has it."""
         for node in self.nodes:
