@@ -68,16 +68,17 @@ class ServerProcess(ABC):
     def wait_until_it_answers(self, timeout_s: float = 20) -> None:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
-            try:
-                with self._connect() as s:
-                    s.sendall(b"PING\r\n")
-                    if s.recv(64).startswith(b"+PONG"):
-                        return
-            except OSError:
-                pass
+            with contextlib.suppress(OSError):
+                if self._answers():
+                    return
             time.sleep(0.01)
         log = self.directory / "log"
         raise RuntimeError(f"the test store did not start: {log.read_text() if log.exists() else 'no log'}")
+
+    def _answers(self) -> bool:
+        with self._connect() as s:
+            s.sendall(b"PING\r\n")
+            return s.recv(64).startswith(b"+PONG")
 
     def signal(self, number: signal.Signals) -> None:
         assert self.process
