@@ -125,22 +125,28 @@ async def test_after_a_failover_pushes_and_jobs_go_on_and_nothing_accepted_is_lo
         worker = WorkerProcess(tmp_path, master.url)
         with running(master, worker):
             api = Api(master.url)
-            async with Load.at(api, worker) as load:
-                await wait_until(lambda: len(load.started()) > 50, what="the work is under way")
-                before = sentinels.primary
-                if how == "killed":
-                    before.kill()
-                else:
-                    try:
-                        await asyncio.to_thread(sentinels.fail_over, is_coordinated=True)
-                    except redis.ResponseError:
-                        pytest.skip("this store's Sentinels know no coordinated failover")
-                at_s = await asyncio.wait_for(promotion_s(sentinels, before), 30)
-                accepted_s, started_s = await load.resumed_after(at_s)
-                assert accepted_s < RESUMES_WITHIN_S
-                assert started_s < RESUMES_WITHIN_S
-            # What was said besides: nothing that a pusher may not repeat.
-            assert set(load.answers) <= {"200", "201", "store_unavailable", "outcome_unknown", "store_full"}
-            await load.all_succeeded()
-            await api.http.aclose()
+            async with contextlib.aclosing(api.http):
+                async with Load.at(api, worker) as load:
+                    await wait_until(lambda: len(load.started()) > 50, what="the work is under way")
+                    before = sentinels.primary
+                    if how == "killed":
+                        before.kill()
+                    else:
+                        try:
+                            await asyncio.to_thread(sentinels.fail_over, is_coordinated=True)
+                        except redis.ResponseError:
+                            pytest.skip("this store's Sentinels know no coordinated failover")
+                    at_s = await asyncio.wait_for(promotion_s(sentinels, before), 30)
+                    accepted_s, started_s = await load.resumed_after(at_s)
+                    assert accepted_s < RESUMES_WITHIN_S
+                    assert started_s < RESUMES_WITHIN_S
+                # What was said besides: nothing that a pusher may not repeat.
+                assert set(load.answers) <= {
+                    "200",
+                    "201",
+                    "store_unavailable",
+                    "outcome_unknown",
+                    "store_full",
+                }
+                await load.all_succeeded()
         await assert_sound(sentinels.url, shard)
