@@ -17,7 +17,7 @@ OTHER_VENV   ?= .venv-other
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all check spec docs bench chaos prove clean
+.PHONY: help setup run test test-all test-cluster check spec docs bench chaos prove clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -41,6 +41,9 @@ test: setup ## The whole suite, with the table of requirements at its end
 test-all: test ## The suite also on another Python and on another Redis
 	$(if $(OTHER_SERVER),JQMASTER_TEST_SERVER=$(OTHER_SERVER) $(PYTEST) $(TEST_ARGS),@echo "no redis-server found: skipped" >&2)
 	$(if $(OTHER_PYTHON),$(MAKE) test PYTHON=$(OTHER_PYTHON) VENV=$(OTHER_VENV),@echo "no other Python found: skipped" >&2)
+
+test-cluster: setup ## The tests of store, services and API on a Cluster of three nodes
+	JQMASTER_TEST_TOPOLOGY=cluster $(PYTEST) $(TEST_ARGS) tests/store tests/service tests/runtime tests/api
 
 check: setup ## Format, lint, types
 	$(BIN)/ruff format --check .

@@ -7,7 +7,6 @@ import os
 import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
-from urllib.parse import urlsplit
 
 from jqmaster import __version__
 from jqmaster.api.app import build_app
@@ -53,7 +52,7 @@ from jqmaster.service.why import WhyService
 from jqmaster.service.workers import WorkerService
 from jqmaster.store import generation
 from jqmaster.store.audit import AuditStore
-from jqmaster.store.client import StoreClient
+from jqmaster.store.client import StoreAccess, StoreClient
 from jqmaster.store.events import EventListener
 from jqmaster.store.inspect import Inspector
 from jqmaster.store.jobs import JobStore
@@ -66,6 +65,7 @@ from jqmaster.store.shard import Shard
 from jqmaster.store.usage import UsageStore
 from jqmaster.store.why import WhyStore
 from jqmaster.store.workers import WorkerStore
+from jqmaster.store_url import StoreUrl
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +136,10 @@ class Master:
             answers=self._master_client.answers,
         )
         self._membership = Membership(masters, clock, pace=pace, describe=self._describe)
-        self.guard = guard = EgressGuard(settings.allowed_worker_networks, _store_endpoint(store_url))
+        self.guard = guard = EgressGuard(
+            settings.allowed_worker_networks, StoreUrl.parse(store_url).endpoints
+        )
+        client.on_located(guard.forbid)
         self._worker_client = WorkerClient(guard.connector(), timeout_s=settings.push_timeout_s)
         waiters = FinishWaiters()
         orders = CancelOrders(self._workers, self._leadership, self._worker_client)
@@ -371,12 +374,6 @@ class _LocalWake:
         self._shard.wake_leader = None
 
 
-def _store_endpoint(url: str) -> list[tuple[str, int]]:
-    """Host and port of the store; nothing for a unix socket, which no HTTP call can reach."""
-    parts = urlsplit(url)
-    return [(parts.hostname, parts.port or 6379)] if parts.hostname and parts.scheme != "unix" else []
-
-
 @contextlib.asynccontextmanager
 async def running_master(
     settings: Settings, clock: Clock | None = None, *, own_tokens: Sequence[str] = ()
@@ -398,10 +395,12 @@ async def running_master(
             timeout_s=settings.store_timeout_s,
             connections=settings.store_connections,
             quorum_replicas=settings.quorum_replicas if settings.durability == "fsync+quorum" else 0,
+            access=StoreAccess.of(settings),
         )
         stack.push_async_callback(client.close)
+        shard = Shard(client, Keys(settings.shard))
         require(await probe(client.redis, settings), settings)
-        mark = await generation.mark(Shard(client, Keys(settings.shard)), uuid.uuid4().hex)
+        mark = await generation.mark(shard, uuid.uuid4().hex)
         master = Master(
             settings, client, url, mark, clock or SystemClock(), embedded=embedded, own_tokens=own_tokens
         )

@@ -6,7 +6,7 @@ The table in docs/config.md is generated from this model (`make docs`).
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -14,6 +14,8 @@ from pydantic_settings import (
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+
+from jqmaster.store_url import StoreUrl
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -57,7 +59,20 @@ class Settings(BaseSettings):
     # --- the store
     redis_url: SecretStr | None = Field(
         None,
-        description="`redis://`, `rediss://` or `unix://` address of the store; none: an embedded Valkey is started.",
+        description="Address of the store: `redis://[user:password@]host[:port][/db]`, `unix:///path`, "
+        "`redis+sentinel://[user:password@]host[:port],…/service[/db]`, `redis+cluster://[user:password@]host[:port],…`; "
+        "with `rediss` for `redis` it is spoken to by TLS. None: an embedded Valkey is started.",
+    )
+    redis_cafile: Path | None = Field(
+        None, description="PEM certificates of who vouches for the store (TLS); the system's, if none."
+    )
+    redis_certfile: Path | None = Field(
+        None, description="PEM certificate that this master shows to the store (TLS)."
+    )
+    redis_keyfile: Path | None = Field(None, description="PEM private key of `redis_certfile`.")
+    sentinel_username: str | None = Field(None, description="User at the Sentinels, if they ask for one.")
+    sentinel_password: SecretStr | None = Field(
+        None, description="Password at the Sentinels, if they ask for one."
     )
     data_dir: Path = Field(
         Path("jqmaster-data"), description="Directory of the embedded Valkey: data, log, socket, lock."
@@ -193,6 +208,13 @@ class Settings(BaseSettings):
         "info", description="Least level that is logged."
     )
 
+    @field_validator("redis_url")
+    @classmethod
+    def _is_store_url(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None:
+            StoreUrl.parse(url.get_secret_value())
+        return url
+
     @model_validator(mode="after")
     def _consistent(self) -> "Settings":
         if self.offer_ms * 2 > self.lease_ms:
@@ -205,6 +227,15 @@ class Settings(BaseSettings):
             raise ValueError("worker_stale_s must be longer than heartbeat_interval_s")
         if (self.tls_certfile is None) != (self.tls_keyfile is None):
             raise ValueError("tls_certfile and tls_keyfile go together")
+        if (self.redis_certfile is None) != (self.redis_keyfile is None):
+            raise ValueError("redis_certfile and redis_keyfile go together")
+        store = StoreUrl.parse(self.redis_url.get_secret_value()) if self.redis_url else None
+        if (self.redis_cafile or self.redis_certfile) and not (store and store.is_tls):
+            raise ValueError("redis_cafile and redis_certfile need a redis_url that begins with rediss")
+        if (self.sentinel_username or self.sentinel_password) and not (
+            store and store.topology == "sentinel"
+        ):
+            raise ValueError("sentinel_username and sentinel_password need a redis_url of Sentinels")
         return self
 
     @classmethod

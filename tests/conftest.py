@@ -1,7 +1,7 @@
 import contextlib
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from redis.exceptions import RedisError
@@ -9,7 +9,7 @@ from redis.exceptions import RedisError
 from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
 from jqmaster.store.shard import Shard
-from tests.support.server import StoreServer
+from tests.support.server import StoreServer, is_cluster_wanted, started
 from tests.support.store import StoreWorld
 
 if TYPE_CHECKING:
@@ -22,13 +22,29 @@ pytest_plugins = ["tests.support.req_report"]
 
 @pytest.fixture(scope="session")
 def store_server() -> Iterator[StoreServer]:
-    """One real server for the session; each test has a shard of its own on it."""
-    server = StoreServer()
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
+    """One real server for the session, or a Cluster; each test has a shard of its own on it."""
+    if is_cluster_wanted():
+        from tests.support.topology import Cluster
+
+        cluster = Cluster()
+        with started(cluster):
+            # To tests it is what a server is: a URL.
+            yield cast(StoreServer, cluster)
+    else:
+        server = StoreServer()
+        with started(server):
+            yield server
+
+
+@pytest.fixture(scope="session")
+def lone_server(store_server: StoreServer) -> Iterator[StoreServer]:
+    """One real server, also where the others share a Cluster: for what lies before its socket."""
+    if isinstance(store_server, StoreServer):
+        yield store_server
+    else:
+        server = StoreServer()
+        with started(server):
+            yield server
 
 
 @pytest.fixture

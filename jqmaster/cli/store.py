@@ -87,7 +87,8 @@ def _run(use: "Callable[[StoreClient, Settings], Coroutine[Any, Any, T]]", setti
 @contextlib.asynccontextmanager
 async def _store(settings: "Settings") -> "AsyncIterator[StoreClient]":
     from jqmaster.embedded import url_of_running
-    from jqmaster.store.client import StoreClient
+    from jqmaster.store.client import StoreAccess, StoreClient
+    from jqmaster.store.keys import Keys
 
     url = settings.redis_url.get_secret_value() if settings.redis_url else url_of_running(settings.data_dir)
     if url is None:
@@ -95,7 +96,10 @@ async def _store(settings: "Settings") -> "AsyncIterator[StoreClient]":
             exits.UNREACHABLE,
             f"no store runs in {settings.data_dir}; start `jqmaster serve`, or name one with --redis",
         )
-    client = StoreClient(url, timeout_s=settings.store_timeout_s, connections=4)
+    client = StoreClient(
+        url, timeout_s=settings.store_timeout_s, connections=4, access=StoreAccess.of(settings)
+    )
+    client.bind(Keys(settings.shard).tag)
     try:
         yield client
     finally:

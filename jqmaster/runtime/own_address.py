@@ -4,6 +4,8 @@ import socket
 from typing import Final
 from urllib.parse import urlsplit
 
+from jqmaster.store_url import StoreUrl
+
 _WILDCARDS: Final = ("", "0.0.0.0", "::")  # noqa: S104  compared, not bound
 
 
@@ -21,12 +23,10 @@ def own_url(bound_url: str, store_url: str) -> str:
 
 
 def _outgoing_address(store_url: str) -> str:
-    parts = urlsplit(store_url)
-    if not parts.hostname or parts.scheme == "unix":
+    endpoints = StoreUrl.parse(store_url).endpoints
+    if not endpoints:
         return "127.0.0.1"  # all masters of a store on a unix socket are on this machine
-    family, kind, _, _, address = socket.getaddrinfo(
-        parts.hostname, parts.port or 6379, type=socket.SOCK_DGRAM
-    )[0]
+    family, kind, _, _, address = socket.getaddrinfo(*endpoints[0], type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind) as probe:
         probe.connect(address)  # sends nothing; the kernel chooses the address
         return str(probe.getsockname()[0])

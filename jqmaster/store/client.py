@@ -2,14 +2,17 @@
 
 The client library's own retries are off (they repeat writes); what may be repeated is decided above, with the same
 IDs. Three outcomes are told apart: done, not done (StoreUnavailableError), and unknown (OutcomeUnknownError).
+Behind Sentinels and on a Cluster the connections follow the primary (see `locator`); a call that came to the wrong node
+of a Cluster, which did nothing, goes to the right one.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import hiredis
 import redis.asyncio as redis_asyncio
@@ -17,16 +20,25 @@ from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     BusyLoadingError,
+    ClusterDownError,
     MaxConnectionsError,
+    MovedError,
     NoScriptError,
+    ReadOnlyError,
     RedisError,
     ResponseError,
 )
 
+from jqmaster.config import Settings
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
+from jqmaster.store.cluster import ClusterLocator
+from jqmaster.store.locator import ASK_S, LocatedConnection, LocatedTlsConnection, Locator
 from jqmaster.store.scripts import Arg, Script, load
+from jqmaster.store.sentinel import SentinelLocator
+from jqmaster.store_url import Endpoint, StoreUrl
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +49,34 @@ _REFUSALS = (
     "OOM", "LOADING", "READONLY", "MISCONF", "BUSY", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK",
     "NOAUTH", "NOPERM", "max number of clients",
 )  # fmt: skip
+# Answers of a server that is perhaps the primary no more.
+_DOUBTS = (ReadOnlyError, ClusterDownError, AskError)
+_MOST_MOVES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAccess:
+    """What is needed to reach the store besides its address. `ca_file` None: the system's authorities are trusted."""
+
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    sentinel_username: str | None = None
+    sentinel_password: str | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> "StoreAccess":
+        def text(file: Path | None) -> str | None:
+            return None if file is None else str(file)
+
+        password = settings.sentinel_password
+        return cls(
+            ca_file=text(settings.redis_cafile),
+            cert_file=text(settings.redis_certfile),
+            key_file=text(settings.redis_keyfile),
+            sentinel_username=settings.sentinel_username,
+            sentinel_password=password.get_secret_value() if password else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +92,53 @@ class StoreClient:
     """A pool of connections to one store. `quorum_replicas` > 0: a write counts once that many replicas have it."""
 
     def __init__(
-        self, url: str, *, timeout_s: float = 5.0, connections: int = 32, quorum_replicas: int = 0
+        self,
+        url: str,
+        *,
+        timeout_s: float = 5.0,
+        connections: int = 32,
+        quorum_replicas: int = 0,
+        access: StoreAccess | None = None,
     ) -> None:
+        """`url`: see `store_url`. Raises ValueError where it is none."""
         self._timeout_s = timeout_s
         self._quorum_replicas = quorum_replicas
-        self._pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
-            url,
-            max_connections=connections,
-            timeout=timeout_s,
-            socket_timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-        )
+        parsed, access = StoreUrl.parse(url), access or StoreAccess()
+        pool_options: dict[str, Any] = {"max_connections": connections, "timeout": timeout_s}
+        self._locator = _locator(parsed, access)
+        if self._locator is None:
+            options = {**_tls_options(parsed, access), **_connection_options(timeout_s, timeout_s)}
+            self._pool = BlockingConnectionPool.from_url(url, **options, **pool_options)
+        else:
+            options = {
+                **_credentials(parsed.username, parsed.password),
+                **_tls_options(parsed, access),
+                # A primary that is gone for good must not hold up those who are to be told of the next one.
+                **_connection_options(timeout_s, min(timeout_s, ASK_S)),
+            }
+            self._pool = BlockingConnectionPool(
+                connection_class=LocatedTlsConnection if parsed.is_tls else LocatedConnection,
+                locator=self._locator,
+                db=parsed.db,
+                **options,
+                **pool_options,
+            )
         self.redis: redis_asyncio.Redis = redis_asyncio.Redis(connection_pool=self._pool)
         self._busy: set[asyncio.WriteTransport] = set()
 
+    def bind(self, tag: str) -> None:
+        """All keys that are asked for carry this tag: on a Cluster its node is spoken to."""
+        if isinstance(self._locator, ClusterLocator):
+            self._locator.bind(tag)
+
+    def on_located(self, tell: Callable[[str, int], None]) -> None:
+        """Calls `tell` with host and port of each server that turns out to be the primary."""
+        if self._locator:
+            self._locator.on_located(tell)
+
     async def close(self) -> None:
+        if self._locator:
+            await self._locator.close()
         await self.redis.aclose()
         await self.reset()
 
@@ -97,19 +167,38 @@ class StoreClient:
             return []
         for call in calls:
             call.script.check_call(call.keys, call.args)
-        async with self._connection() as connection:
-            commands = [("EVALSHA", c.script.sha, len(c.keys), *c.keys, *c.args) for c in calls]
-            writes = any(c.script.writes for c in calls)
-            replies = await self._exchange(connection, commands, writes=writes)
-            missing = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+        guard = self._locator.guard if isinstance(self._locator, ClusterLocator) else None
+        is_guarded = guard is not None
+        commands = [
+            (
+                "EVALSHA",
+                call.script.digest(is_guarded=is_guarded),
+                len(call.keys) + is_guarded,
+                *call.keys,
+                *((guard,) if guard is not None else ()),
+                *call.args,
+            )
+            for call in calls
+        ]
+        writes = any(c.script.writes for c in calls)
+
+        async def evaluate(connection: AbstractConnection, todo: Sequence[int]) -> list[Any]:
+            replies = await self._exchange(connection, [commands[i] for i in todo], writes=writes)
+            missing = [n for n, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
             if missing:
                 # EVAL loads the script too: after a failover or SCRIPT FLUSH it costs one more round trip, once.
-                repeats = [("EVAL", calls[i].script.source, *commands[i][2:]) for i in missing]
+                repeats = [
+                    ("EVAL", calls[todo[n]].script.text(is_guarded=is_guarded), *commands[todo[n]][2:])
+                    for n in missing
+                ]
                 again = await self._exchange(connection, repeats, writes=writes)
-                for i, reply in zip(missing, again, strict=True):
-                    replies[i] = reply
+                for n, reply in zip(missing, again, strict=True):
+                    replies[n] = reply
             if self._quorum_replicas and writes:
                 await self._await_replicas(connection)
+            return replies
+
+        replies = await self._where_it_belongs(len(calls), evaluate)
         refused = [reply for reply in replies if isinstance(reply, ResponseError)]
         if refused and len(refused) < len(calls) and writes:
             raise OutcomeUnknownError(
@@ -120,8 +209,7 @@ class StoreClient:
 
     async def command(self, *parts: Arg) -> Any:
         """One plain read command."""
-        async with self._connection() as connection:
-            (reply,) = await self._exchange(connection, [parts], writes=False)
+        (reply,) = await self._read_only([parts])
         if isinstance(reply, ResponseError):
             raise _told_apart(reply)
         return reply
@@ -130,14 +218,36 @@ class StoreClient:
         """Plain read commands in one round trip; `skip_damaged` answers None for keys of a wrong type."""
         if not commands:
             return []
-        async with self._connection() as connection:
-            replies = await self._exchange(connection, commands, writes=False)
+        replies = await self._read_only(commands)
         for n, reply in enumerate(replies):
             if isinstance(reply, ResponseError):
                 error = _told_apart(reply)
                 if not (skip_damaged and isinstance(error, DamagedError)):
                     raise error
                 replies[n] = None
+        return replies
+
+    async def _read_only(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
+        async def ask(connection: AbstractConnection, todo: Sequence[int]) -> list[Any]:
+            return await self._exchange(connection, [commands[i] for i in todo], writes=False)
+
+        return await self._where_it_belongs(len(commands), ask)
+
+    async def _where_it_belongs(
+        self, count: int, ask: Callable[[AbstractConnection, Sequence[int]], Awaitable[list[Any]]]
+    ) -> list[Any]:
+        """The replies to `count` commands. Those that came to the wrong node, which did nothing, go to the right one,
+        in their order. `ask` gets a connection and their numbers."""
+        replies: list[Any] = [None] * count
+        todo: Sequence[int] = range(count)
+        for _ in range(1 + _MOST_MOVES):
+            async with self._connection() as connection:
+                for n, reply in zip(todo, await ask(connection, todo), strict=True):
+                    replies[n] = reply
+            todo = [n for n in todo if isinstance(replies[n], MovedError)]
+            if not todo or not isinstance(self._locator, ClusterLocator):
+                break
+            self._locator.follow(replies[todo[-1]])
         return replies
 
     @contextlib.asynccontextmanager
@@ -179,17 +289,18 @@ class StoreClient:
                     replies.append(await connection.read_response())
                 except ResponseError as exc:
                     replies.append(exc)
+                    self._doubt_after(exc)
             return replies
         except asyncio.CancelledError:
             # Answers are still on their way: this connection must not be used by anyone else.
-            await _abandon(connection, transport)
+            await self._abandon(connection, transport)
             raise
         except (BusyLoadingError, AuthenticationError) as exc:
             # Answers, which redis-py takes for broken connections.
-            await _abandon(connection, transport)
+            await self._abandon(connection, transport)
             raise StoreUnavailableError(f"the store says: {exc}", retry_after_s=RETRY_AFTER_S) from exc
         except (RedisError, OSError, TimeoutError) as exc:
-            await _abandon(connection, transport)
+            await self._abandon(connection, transport)
             if writes:
                 raise OutcomeUnknownError(
                     "the store did not answer; it may have happened, repeat with the same ID",
@@ -207,12 +318,70 @@ class StoreClient:
             connection, [("WAIT", self._quorum_replicas, wait_ms)], writes=True
         )
         if isinstance(confirmed, ResponseError) or confirmed < self._quorum_replicas:
+            if self._locator:
+                self._locator.doubt()
             raise OutcomeUnknownError("too few replicas confirmed the write", retry_after_s=RETRY_AFTER_S)
+
+    def _doubt_after(self, error: ResponseError) -> None:
+        if self._locator and (isinstance(error, _DOUBTS) or str(error).startswith("NOREPLICAS")):
+            self._locator.doubt()
+
+    async def _abandon(
+        self, connection: AbstractConnection, transport: asyncio.WriteTransport | None
+    ) -> None:
+        """Hangs up at once. What was not yet sent is dropped: flushing it could take as long as the store is away, and
+        a transport that closes that slowly outlives its event loop."""
+        if self._locator:
+            self._locator.doubt()
+        if transport:
+            transport.abort()
+        await connection.disconnect(nowait=True)
 
     def _read(self, call: Call, reply: Any) -> tuple[str, list[Any]]:
         if isinstance(reply, ResponseError):
             raise _told_apart(reply)
         return call.script.read_reply(reply)
+
+
+def _locator(url: StoreUrl, access: StoreAccess) -> Locator | None:
+    options = {**_tls_options(url, access), **_connection_options(ASK_S, ASK_S)}
+    match url.topology:
+        case "sentinel":
+            asked_as = _credentials(access.sentinel_username, access.sentinel_password)
+            return SentinelLocator(url, {**options, **asked_as, **_use_tls(url)})
+        case "cluster":
+            options |= {**_credentials(url.username, url.password), **_use_tls(url)}
+
+            def connect(endpoint: Endpoint) -> redis_asyncio.Redis:
+                return redis_asyncio.Redis(host=endpoint[0], port=endpoint[1], **options)
+
+            return ClusterLocator(url, connect)
+        case _:
+            return None
+
+
+def _connection_options(timeout_s: float, connect_timeout_s: float) -> dict[str, Any]:
+    return {
+        "socket_timeout": timeout_s,
+        "socket_connect_timeout": connect_timeout_s,
+        "retry": Retry(NoBackoff(), 0),
+        "protocol": 2,
+    }
+
+
+def _credentials(username: str | None, password: str | None) -> dict[str, Any]:
+    return {name: text for name, text in (("username", username), ("password", password)) if text}
+
+
+def _use_tls(url: StoreUrl) -> dict[str, Any]:
+    return {"ssl": True} if url.is_tls else {}
+
+
+def _tls_options(url: StoreUrl, access: StoreAccess) -> dict[str, Any]:
+    if not url.is_tls:
+        return {}
+    files = {"ssl_ca_certs": access.ca_file, "ssl_certfile": access.cert_file, "ssl_keyfile": access.key_file}
+    return {name: path for name, path in files.items() if path}
 
 
 def _cancels() -> int:
@@ -225,14 +394,6 @@ def _pass_on_since(cancels: int) -> None:
     Python 3.12 forgets one that arrives together with the end of what it waits for (cpython issue 86296)."""
     if _cancels() > cancels:
         raise asyncio.CancelledError
-
-
-async def _abandon(connection: AbstractConnection, transport: asyncio.WriteTransport | None) -> None:
-    """Hangs up at once. What was not yet sent is dropped: flushing it could take as long as the store is away, and
-    a transport that closes that slowly outlives its event loop."""
-    if transport:
-        transport.abort()
-    await connection.disconnect(nowait=True)
 
 
 def _is_refusal(text: str) -> bool:

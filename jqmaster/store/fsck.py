@@ -31,6 +31,7 @@ class Finding:
 
 async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
     """Every disagreement of one shard, each job told once. Nothing is changed."""
+    client.bind(keys.tag)
     checker = _Checker(client, keys)
     told: set[str] = set()
     async for job_ids, found_in in checker.everything_named():

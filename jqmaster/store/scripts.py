@@ -25,6 +25,7 @@ Arg = str | bytes | int | float
 _LUA = files("jqmaster.store") / "lua"
 _INCLUDE = re.compile(r"^-- include (lib/\w+\.lua)$", re.MULTILINE)
 _FIELD = re.compile(r"^-- (KEYS|ARGV|REPLY|CHECKS FIRST)(?: (.*))?$", re.MULTILINE)
+_FORGET_LAST_KEY = b"\nKEYS[#KEYS] = nil\n"
 _REMARK = re.compile(r"\([^)]*\)")
 
 
@@ -47,6 +48,14 @@ class Script:
     group: int
     replies: frozenset[str]
     writes: bool
+
+    def text(self, *, is_guarded: bool) -> bytes:
+        """What EVAL takes. Guarded: with one key more than its header names, which it forgets before it begins."""
+        return _guarded(self.source)[0] if is_guarded else self.source
+
+    def digest(self, *, is_guarded: bool) -> str:
+        """What EVALSHA takes."""
+        return _guarded(self.source)[1] if is_guarded else self.sha
 
     def check_call(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
         """Raises ScriptContractError when the counts do not fit the header."""
@@ -91,6 +100,13 @@ def parse(name: str, text: str) -> Script:
 def _names(field: str) -> tuple[tuple[str, ...], int]:
     fixed, _, more = _REMARK.sub("", field).partition("[+")
     return tuple(fixed.split()), len(more.rstrip("] ").split())
+
+
+@cache
+def _guarded(source: bytes) -> tuple[bytes, str]:
+    head, _, rest = source.partition(b"\n")
+    text = head + _FORGET_LAST_KEY + rest
+    return text, hashlib.sha1(text, usedforsecurity=False).hexdigest()
 
 
 @cache

@@ -21,6 +21,9 @@ class Shard:
     now: Callable[[], int] | None = None
     wake_leader: Callable[[str], None] | None = None
 
+    def __post_init__(self) -> None:
+        self.client.bind(self.keys.tag)
+
     @property
     def now_arg(self) -> int | str:
         return "" if self.now is None else self.now()

@@ -16,7 +16,7 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.scripts import ScriptContractError, load, names
 from jqmaster.store.shard import Shard
 from tests.support.proxy import StoreProxy
-from tests.support.server import StoreServer
+from tests.support.server import StoreServer, is_cluster_wanted
 from tests.support.store import StoreWorld
 
 
@@ -51,7 +51,8 @@ async def test_scripts_come_back_after_the_store_forgot_them(world: StoreWorld) 
     await redis.script_flush()
     specs = [world.spec() for _ in range(1_001)]
     assert set(await world.jobs.enqueue(specs)) == {Accepted.NEW}
-    assert await redis.script_exists(load("enqueue").sha) == [True]
+    sha = load("enqueue").digest(is_guarded=is_cluster_wanted())
+    assert await redis.script_exists(sha) == [True]
     assert len(await world.jobs.enqueue([world.spec()])) == 1
 
 
@@ -187,8 +188,8 @@ async def test_a_read_only_store_refuses() -> None:
         "MOVED 1 h:1", "NOPERM this user has no permissions",
     ],
 )  # fmt: skip
-async def test_a_store_that_says_no_did_nothing(store_server: StoreServer, answer: str) -> None:
-    async with world_behind(store_server) as (world, proxy):
+async def test_a_store_that_says_no_did_nothing(lone_server: StoreServer, answer: str) -> None:
+    async with world_behind(lone_server) as (world, proxy):
         proxy.answer_next(f"-{answer}\r\n".encode())
         with pytest.raises(StoreUnavailableError):
             await world.jobs.enqueue([world.spec()])
@@ -201,18 +202,18 @@ async def test_a_store_that_says_no_did_nothing(store_server: StoreServer, answe
         await world.enqueue()
 
 
-async def test_an_answer_that_is_no_answer_is_unknown(store_server: StoreServer) -> None:
-    async with world_behind(store_server) as (world, proxy):
+async def test_an_answer_that_is_no_answer_is_unknown(lone_server: StoreServer) -> None:
+    async with world_behind(lone_server) as (world, proxy):
         proxy.answer_next(b"HTTP/1.1 200 OK\r\n\r\n")
         with pytest.raises(OutcomeUnknownError):
             await world.jobs.enqueue([world.spec()])
         await world.enqueue()
 
 
-async def test_a_fault_of_the_program_is_not_hidden(store_server: StoreServer) -> None:
+async def test_a_fault_of_the_program_is_not_hidden(lone_server: StoreServer) -> None:
     from redis.exceptions import ResponseError
 
-    async with world_behind(store_server) as (world, proxy):
+    async with world_behind(lone_server) as (world, proxy):
         with pytest.raises(ResponseError):
             await world.shard.client.command("NOSUCHCOMMAND")
         proxy.answer_next(b"-ERR something unheard of\r\n")
@@ -221,8 +222,8 @@ async def test_a_fault_of_the_program_is_not_hidden(store_server: StoreServer) -
 
 
 @pytest.mark.req("M1")
-async def test_a_lost_answer_is_unknown_and_the_repeat_harmless(store_server: StoreServer) -> None:
-    async with world_behind(store_server) as (world, proxy):
+async def test_a_lost_answer_is_unknown_and_the_repeat_harmless(lone_server: StoreServer) -> None:
+    async with world_behind(lone_server) as (world, proxy):
         spec = world.spec(keep_result=True)
         proxy.drop_next_answer()
         with pytest.raises(OutcomeUnknownError) as unknown:
@@ -243,8 +244,8 @@ async def test_a_lost_answer_is_unknown_and_the_repeat_harmless(store_server: St
             await world.jobs.get(job.job_id)
 
 
-async def test_a_claim_whose_answer_was_lost_comes_back(store_server: StoreServer) -> None:
-    async with world_behind(store_server) as (world, proxy):
+async def test_a_claim_whose_answer_was_lost_comes_back(lone_server: StoreServer) -> None:
+    async with world_behind(lone_server) as (world, proxy):
         job_id = await world.enqueue()
         worker = await world.worker()
         proxy.drop_next_answer()
@@ -257,8 +258,8 @@ async def test_a_claim_whose_answer_was_lost_comes_back(store_server: StoreServe
         assert lease.job == job
 
 
-async def test_a_request_that_was_cut_off_is_unknown_or_not_done(store_server: StoreServer) -> None:
-    async with world_behind(store_server) as (world, proxy):
+async def test_a_request_that_was_cut_off_is_unknown_or_not_done(lone_server: StoreServer) -> None:
+    async with world_behind(lone_server) as (world, proxy):
         proxy.cut_next_request()
         spec = world.spec(argument="x" * 100_000)
         with pytest.raises(OutcomeUnknownError):
@@ -267,8 +268,8 @@ async def test_a_request_that_was_cut_off_is_unknown_or_not_done(store_server: S
         assert await world.jobs.enqueue([spec]) == [Accepted.NEW]
 
 
-async def test_a_silent_store_is_unknown_after_the_timeout(store_server: StoreServer) -> None:
-    async with world_behind(store_server, timeout_s=0.2) as (world, proxy):
+async def test_a_silent_store_is_unknown_after_the_timeout(lone_server: StoreServer) -> None:
+    async with world_behind(lone_server, timeout_s=0.2) as (world, proxy):
         proxy.hold_answers()
         spec = world.spec()
         with pytest.raises(OutcomeUnknownError):
@@ -309,8 +310,8 @@ async def test_what_a_hung_store_did_not_take_is_never_sent_later(tmp_path: Path
         writer.close()
 
 
-async def test_a_canceled_call_leaves_the_pool_healthy(store_server: StoreServer) -> None:
-    async with world_behind(store_server) as (world, proxy):
+async def test_a_canceled_call_leaves_the_pool_healthy(lone_server: StoreServer) -> None:
+    async with world_behind(lone_server) as (world, proxy):
         ids = await world.enqueue_many(3)
         for _ in range(20):
             proxy.hold_answers()
@@ -328,8 +329,8 @@ async def test_a_canceled_call_leaves_the_pool_healthy(store_server: StoreServer
             assert [job.id for job in found] == ids
 
 
-async def test_an_exhausted_pool_is_not_done(store_server: StoreServer) -> None:
-    async with world_behind(store_server, timeout_s=0.3) as (world, proxy):
+async def test_an_exhausted_pool_is_not_done(lone_server: StoreServer) -> None:
+    async with world_behind(lone_server, timeout_s=0.3) as (world, proxy):
         job_id = await world.enqueue()
         proxy.hold_answers()
         calls = [asyncio.create_task(world.jobs.get(job_id)) for _ in range(4)]
@@ -342,8 +343,8 @@ async def test_an_exhausted_pool_is_not_done(store_server: StoreServer) -> None:
         await world.enqueue()
 
 
-async def test_after_a_reset_callers_in_flight_are_unsure_and_others_go_on(store_server: StoreServer) -> None:
-    async with world_behind(store_server) as (world, proxy):
+async def test_after_a_reset_callers_in_flight_are_unsure_and_others_go_on(lone_server: StoreServer) -> None:
+    async with world_behind(lone_server) as (world, proxy):
         spec = world.spec()
         proxy.hold_answers()
         call = asyncio.create_task(world.jobs.enqueue([spec]))
@@ -394,9 +395,9 @@ async def test_a_key_of_the_wrong_type_is_damage(world: StoreWorld) -> None:
 
 
 @pytest.mark.req("M1")
-async def test_a_write_counts_once_the_replicas_have_it(store_server: StoreServer) -> None:
+async def test_a_write_counts_once_the_replicas_have_it(lone_server: StoreServer) -> None:
     async with (
-        StoreProxy.before(str(store_server.socket)) as proxy,
+        StoreProxy.before(str(lone_server.socket)) as proxy,
         client_of(proxy.url, timeout_s=0.8, quorum_replicas=1) as client,
     ):
         k = Keys("quorum")

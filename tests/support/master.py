@@ -16,7 +16,7 @@ from jqmaster.api.services import Services
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from jqmaster.store import fsck
-from jqmaster.store.client import StoreClient
+from jqmaster.store.client import StoreAccess, StoreClient
 from jqmaster.store.keys import Keys
 from tests.support.contract import check_answer
 from tests.support.waiting import wait_until
@@ -94,12 +94,12 @@ async def master_on(store_url: str, **overrides: Any) -> AsyncIterator[tuple[Mas
             yield master, api
         finally:
             await api.http.aclose()
-    await assert_sound(store_url, shard)
+    await assert_sound(store_url, shard, StoreAccess.of(settings))
 
 
-async def assert_sound(store_url: str, shard: str) -> None:
+async def assert_sound(store_url: str, shard: str, access: StoreAccess | None = None) -> None:
     """fsck finds nothing."""
-    client = StoreClient(store_url, connections=2)
+    client = StoreClient(store_url, connections=2, access=access)
     try:
         assert [finding async for finding in fsck.check(client, Keys(shard))] == []
     finally:

@@ -1,5 +1,6 @@
 """A real store for tests: the embedded Valkey's binary, or the one that JQMASTER_TEST_SERVER names."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -7,7 +8,10 @@ import socket
 import subprocess
 import tempfile
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 
 def server_binary() -> str:
@@ -18,40 +22,41 @@ def server_binary() -> str:
     return str(get_binary_path())
 
 
+def is_cluster_wanted() -> bool:
+    """JQMASTER_TEST_TOPOLOGY=cluster: the tests that share a store share a Cluster of three nodes."""
+    return os.environ.get("JQMASTER_TEST_TOPOLOGY") == "cluster"
+
+
 # Its input ends when the test process does, however that ends.
 _WATCH = 'read -r _; kill -KILL "$1"; umount -l "$2" 2>/dev/null; rm -rf -- "$2"'
 
 
-class StoreServer:
-    """One server process on a unix socket, AOF on, fsync always: the configuration that we promise for.
+class ServerProcess(ABC):
+    """One server process with a directory of its own. It does not outlive the test process, also when that is killed."""
 
-    It does not outlive the test process, also when that is killed.
-    """
-
-    def __init__(self, *extra: str, **environment: str) -> None:
+    def __init__(self, **environment: str) -> None:
         # Unix sockets allow 107 bytes of path: pytest's own directories are too deep.
         self.directory = Path(tempfile.mkdtemp(prefix="jq-", dir="/tmp"))
-        self.socket = self.directory / "s"
-        self.url = f"unix://{self.socket}"
-        self._extra = extra
         self._environment = environment
         self.process: subprocess.Popen[bytes] | None = None
         self._watch: subprocess.Popen[bytes] | None = None
 
+    @abstractmethod
+    def _arguments(self) -> list[str]: ...
+
+    @abstractmethod
+    def _connect(self) -> socket.socket: ...
+
     def start(self) -> None:
         self._unwatch()
         self.process = subprocess.Popen(
-            [
-                server_binary(), "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.directory),
-                "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--maxmemory-policy", "noeviction",
-                "--logfile", str(self.directory / "log"), "--enable-debug-command", "local", *self._extra,
-            ],
+            [server_binary(), *self._arguments()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             env={**os.environ, **self._environment},
-        )  # fmt: skip
+        )
         # Not PR_SET_PDEATHSIG: that follows the thread that started the process, not the process of the tests.
         self._watch = subprocess.Popen(
             ["/bin/sh", "-c", _WATCH, "sh", str(self.process.pid), str(self.directory)],
@@ -65,18 +70,17 @@ class StoreServer:
     def wait_until_it_answers(self, timeout_s: float = 20) -> None:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
-            try:
-                with socket.socket(socket.AF_UNIX) as s:
-                    s.settimeout(1)
-                    s.connect(str(self.socket))
-                    s.sendall(b"PING\r\n")
-                    if s.recv(64).startswith(b"+PONG"):
-                        return
-            except OSError:
-                pass
+            with contextlib.suppress(OSError):
+                if self._answers():
+                    return
             time.sleep(0.01)
         log = self.directory / "log"
         raise RuntimeError(f"the test store did not start: {log.read_text() if log.exists() else 'no log'}")
+
+    def _answers(self) -> bool:
+        with self._connect() as s:
+            s.sendall(b"PING\r\n")
+            return s.recv(64).startswith(b"+PONG")
 
     def signal(self, number: signal.Signals) -> None:
         assert self.process
@@ -106,3 +110,44 @@ class StoreServer:
             assert self._watch.stdin
             self._watch.stdin.close()
             self._watch = None
+
+
+class Startable(Protocol):
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+@contextlib.contextmanager
+def started(servers: Startable) -> Iterator[None]:
+    try:
+        servers.start()
+        yield
+    finally:
+        servers.stop()
+
+
+class StoreServer(ServerProcess):
+    """One server process on a unix socket, AOF on, fsync always: the configuration that we promise for."""
+
+    def __init__(self, *extra: str, **environment: str) -> None:
+        super().__init__(**environment)
+        self.socket = self.directory / "s"
+        self.url = f"unix://{self.socket}"
+        self._extra = extra
+
+    def _arguments(self) -> list[str]:
+        return [
+            "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.directory),
+            "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--maxmemory-policy", "noeviction",
+            "--logfile", str(self.directory / "log"), "--enable-debug-command", "local", *self._extra,
+        ]  # fmt: skip
+
+    def _connect(self) -> socket.socket:
+        s = socket.socket(socket.AF_UNIX)
+        try:
+            s.settimeout(1)
+            s.connect(str(self.socket))
+        except OSError:
+            s.close()
+            raise
+        return s

@@ -1,0 +1,105 @@
+"""The address of the store: one server, a primary that Sentinels name, or a Cluster.
+
+    redis://[user:password@]host[:port][/db]      rediss:// with TLS, unix:///path for a socket
+    redis+sentinel://[user:password@]host[:port],host[:port]/service[/db]
+    redis+cluster://[user:password@]host[:port],host[:port]
+
+`rediss+sentinel` and `rediss+cluster` speak TLS.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+from urllib.parse import SplitResult, unquote, urlsplit
+
+Topology = Literal["single", "sentinel", "cluster"]
+Endpoint = tuple[str, int]
+
+_TOPOLOGIES: Final[dict[str, Topology]] = {
+    "redis": "single",
+    "rediss": "single",
+    "unix": "single",
+    "redis+sentinel": "sentinel",
+    "rediss+sentinel": "sentinel",
+    "redis+cluster": "cluster",
+    "rediss+cluster": "cluster",
+}
+_DEFAULT_PORTS: Final[dict[Topology, int]] = {"single": 6379, "sentinel": 26379, "cluster": 6379}
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUrl:
+    """`endpoints`: the server, the Sentinels, or nodes of the Cluster to begin with; none for a unix socket. User,
+    password and `db` are those of the servers that hold the data; of `single` the client library reads them itself."""
+
+    topology: Topology
+    is_tls: bool
+    endpoints: tuple[Endpoint, ...]
+    username: str | None = None
+    password: str | None = None
+    service: str = ""
+    db: int = 0
+
+    @classmethod
+    def parse(cls, url: str) -> "StoreUrl":
+        """Raises ValueError, which repeats nothing of the URL: there may be a password in any part of a faulty one."""
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # may show a part of it
+            raise ValueError("the address cannot be parsed") from None
+        topology = _TOPOLOGIES.get(parts.scheme)
+        if topology is None:
+            raise ValueError(
+                f"the address must begin with one of {', '.join(f'{s}://' for s in _TOPOLOGIES)}"
+            )
+        is_tls = parts.scheme.startswith("rediss")
+        if topology == "single":
+            return cls(topology, is_tls, () if parts.scheme == "unix" else (_only_endpoint(parts),))
+        if parts.query or parts.fragment:
+            raise ValueError(f"{parts.scheme}:// takes no ?options and no #fragment")
+        credentials, _, hosts = parts.netloc.rpartition("@")
+        username, _, password = credentials.partition(":")
+        endpoints = tuple(
+            _endpoint(text, number, _DEFAULT_PORTS[topology])
+            for number, text in enumerate(hosts.split(","), 1)
+        )
+        path = [unquote(part) for part in parts.path.strip("/").split("/")]
+        if topology == "cluster":
+            if path != [""]:
+                raise ValueError("a Cluster has no databases: nothing may follow its hosts")
+            service, db = "", 0
+        else:
+            service, db = _service_and_db(path)
+        return cls(
+            topology, is_tls, endpoints, unquote(username) or None, unquote(password) or None, service, db
+        )
+
+
+def _only_endpoint(parts: SplitResult) -> Endpoint:
+    if "," in parts.netloc.rpartition("@")[2]:
+        raise ValueError("several hosts need redis+sentinel:// or redis+cluster://")
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError("the port must be a number from 1 to 65535") from None
+    # redis-py takes it for the local machine.
+    return host or "localhost", port or _DEFAULT_PORTS["single"]
+
+
+def _endpoint(text: str, number: int, default_port: int) -> Endpoint:
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or port == 0 or text.endswith(":"):
+        raise ValueError(f"host {number} must be host or host:port, with a port from 1 to 65535")
+    return host, port or default_port
+
+
+def _service_and_db(path: list[str]) -> tuple[str, int]:
+    service, *rest = path
+    if not service:
+        raise ValueError("the name of the service that the Sentinels watch is missing: …/service")
+    if len(rest) > 1 or not all(part.isascii() and part.isdigit() for part in rest):
+        raise ValueError("only the number of a database may follow the name of the service: …/service/0")
+    return service, int(rest[0]) if rest else 0
