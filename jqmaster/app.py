@@ -16,14 +16,14 @@ from jqmaster.api.http_server import MasterServer
 from jqmaster.api.openapi import master_document
 from jqmaster.api.services import Condition, Services
 from jqmaster.clock import Clock, SystemClock
-from jqmaster.config import Settings
+from jqmaster.config import Durability, Settings
 from jqmaster.domain.job import JobState
 from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.domain.outcome import ExpiryRules
 from jqmaster.domain.silence import CrowdRules
 from jqmaster.egress import EgressGuard
 from jqmaster.embedded import EmbeddedValkey
-from jqmaster.errors import JqmasterError, StoreUnfitError
+from jqmaster.errors import JqmasterError, StoreUnavailableError, StoreUnfitError
 from jqmaster.lifecycle import Component, running
 from jqmaster.runtime.alone import AloneRuns
 from jqmaster.runtime.attendance import Attendance
@@ -60,7 +60,7 @@ from jqmaster.store.jobs import JobStore
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership import Leadership, LeadershipStore
 from jqmaster.store.masters import MasterStore
-from jqmaster.store.probe import probe, require
+from jqmaster.store.probe import StoreReport, probe, require
 from jqmaster.store.rules import RuleStore
 from jqmaster.store.shard import Shard
 from jqmaster.store.usage import UsageStore
@@ -86,6 +86,7 @@ class Master:
         mark: str,
         clock: Clock,
         *,
+        report: StoreReport,
         embedded: EmbeddedValkey | None = None,
         own_tokens: Sequence[str] = (),
     ) -> None:
@@ -140,7 +141,7 @@ class Master:
         self._worker_client = WorkerClient(guard.connector(), timeout_s=settings.push_timeout_s)
         waiters = FinishWaiters()
         orders = CancelOrders(self._workers, self._leadership, self._worker_client)
-        self._gauge = StoreGauge(client, clock)
+        self._gauge = StoreGauge(client, clock, settings, report)
         inspector = Inspector(shard, self._jobs)
         self._job_service = JobService(
             self._jobs,
@@ -149,7 +150,7 @@ class Master:
             clock,
             self._rules,
             tell_worker=orders,
-            admit=self._gauge.admit,
+            admit=self._admit,
         )
         self._events = EventListener(
             shard, on_wake=self._wake, on_finished=waiters.finished, on_gap=lambda: self._on_gap(waiters)
@@ -313,6 +314,11 @@ class Master:
             _LocalWake(self._shard, self._wake),
         ]
 
+    def _admit(self, durability: Durability | None) -> int:
+        if self.failure:
+            raise StoreUnavailableError(self.failure, code="store_unfit", retry_after_s=5)
+        return self._gauge.admit(durability)
+
     async def _admit_url(self, url: str) -> str:
         target = self.guard.parse(url)
         await self.guard.resolve(target)
@@ -335,8 +341,7 @@ class Master:
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def _condition(self) -> Condition:
-        found = {"process": self.failure, "space": self._gauge.fault}
-        faults = {check: fault for check, fault in found.items() if fault}
+        faults = {**({"process": self.failure} if self.failure else {}), **self._gauge.faults}
         store = "serving"
         try:
             async with asyncio.timeout(READY_WITHIN_S):
@@ -349,7 +354,13 @@ class Master:
             faults["store"] = f"store: {store}"
         if self._progress.round_s() > STALLED_S:
             faults["dispatcher"] = "the dispatcher stands still"
-        return Condition(self.leader.leadership is not None, store, faults)
+        return Condition(
+            self.leader.leadership is not None,
+            store,
+            faults,
+            self._gauge.durability,
+            self._gauge.durability_available,
+        )
 
     def _fail(self, reason: str) -> None:
         logger.critical("%s", reason)
@@ -397,13 +408,21 @@ async def running_master(
             url,
             timeout_s=settings.store_timeout_s,
             connections=settings.store_connections,
-            quorum_replicas=settings.quorum_replicas if settings.durability == "fsync+quorum" else 0,
         )
         stack.push_async_callback(client.close)
-        require(await probe(client.redis, settings), settings)
+        report = await probe(client.redis, settings)
+        require(report, settings)
+        client.quorum_replicas = report.replicas_needed if settings.durability == "fsync+quorum" else 0
         mark = await generation.mark(Shard(client, Keys(settings.shard)), uuid.uuid4().hex)
         master = Master(
-            settings, client, url, mark, clock or SystemClock(), embedded=embedded, own_tokens=own_tokens
+            settings,
+            client,
+            url,
+            mark,
+            clock or SystemClock(),
+            report=report,
+            embedded=embedded,
+            own_tokens=own_tokens,
         )
         await stack.enter_async_context(running(master.components()))
         # Known only now: the system may have chosen the port.

@@ -12,6 +12,7 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.store.client import StoreClient
+from tests.support.admin import admin_of
 from tests.support.contract import check_answer
 from tests.support.master import MSGPACK, Api, master_on
 from tests.support.scripted_worker import ending, worker_at
@@ -147,7 +148,7 @@ async def test_a_full_store_refuses_jobs_and_lets_those_that_it_has_end(store: S
     async with master_on(store.url) as (master, api), worker_at(api) as worker:
         job_id = await api.enqueue("work", keep_result=True)
         job = await worker.next_job()
-        redis = master._shard.client.redis
+        redis = admin_of(master._shard.client)
         await redis.config_set("maxmemory", "1mb")
         try:
             counts = await api.counts()
@@ -169,7 +170,7 @@ async def test_a_full_store_refuses_jobs_and_lets_those_that_it_has_end(store: S
 async def test_a_store_that_became_read_only(store: StoreServer) -> None:
     async with master_on(store.url) as (master, api):
         known = await api.enqueue("later", delay=3600)
-        redis = master._shard.client.redis
+        redis = admin_of(master._shard.client)
         await redis.execute_command("REPLICAOF", "127.0.0.1", "1")
         try:
             for path, value in (("/api/jobs", {"name": "work"}), (f"/api/jobs/{known}/cancel", None)):
@@ -185,7 +186,7 @@ async def test_a_store_that_became_read_only(store: StoreServer) -> None:
 async def test_a_store_that_is_loading(store: StoreServer) -> None:
     async with master_on(store.url, store_timeout_s=2) as (master, api):
         known = await api.enqueue("later", delay=3600)
-        pipeline = master._shard.client.redis.pipeline(transaction=False)
+        pipeline = admin_of(master._shard.client).pipeline(transaction=False)
         for n in range(10_000):
             pipeline.set(f"ballast:{n}", "x")
         await pipeline.execute()
@@ -252,14 +253,26 @@ async def wait_for_answer(call: Callable[[], Awaitable[tuple[int, Any]]]) -> tup
 async def test_a_nearly_full_store_is_noticed_before_it_is_full(store: StoreServer) -> None:
     async with master_on(store.url) as (_, api):
         client = StoreClient(store.url, connections=2)
-        used = (await client.redis.info("memory"))["used_memory"]
-        await client.redis.config_set("maxmemory", used + 20 * 1024 * 1024)
-        await client.redis.setrange("ballast", int((used + 20 * 1024 * 1024) * 0.85 - used), "x")
+        used = (await admin_of(client).info("memory"))["used_memory"]
+        await admin_of(client).config_set("maxmemory", used + 20 * 1024 * 1024)
+        await admin_of(client).setrange("ballast", int((used + 20 * 1024 * 1024) * 0.85 - used), "x")
 
         async def is_refused() -> bool:
             status, answer = await api.call("POST", "/api/jobs", {"name": "work"})
             return status == 503 and answer["code"] == "store_full"
 
         await wait_until(is_refused, what="new jobs are refused at 80 %")
-        await client.redis.delete("ballast")
+        await admin_of(client).delete("ballast")
         await client.close()
+
+
+@pytest.mark.req("M1")
+async def test_a_store_that_was_emptied_is_not_served_as_an_empty_queue(store: StoreServer) -> None:
+    async with master_on(store.url) as (master, api):
+        await api.enqueue("later", delay=3600)
+        await admin_of(master._shard.client).flushall()
+        await asyncio.wait_for(master.failed.wait(), 10)
+        status, answer = await api.call("GET", "/readyz")
+        assert (status, answer["status"]) == (503, "not_ready")
+        assert "restore the data" in answer["faults"][0]
+        assert await refused(api, "POST", "/api/jobs", {"name": "work"}) == "store_unfit"

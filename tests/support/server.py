@@ -9,6 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from jqmaster.store.rights import PASSWORD, USER, acl_file
+
 
 def server_binary() -> str:
     if named := os.environ.get("JQMASTER_TEST_SERVER"):
@@ -32,7 +34,10 @@ class StoreServer:
         # Unix sockets allow 107 bytes of path: pytest's own directories are too deep.
         self.directory = Path(tempfile.mkdtemp(prefix="jq-", dir="/tmp"))
         self.socket = self.directory / "s"
-        self.url = f"unix://{self.socket}"
+        # What is under test has the rights of the shipped file, and no more; what tests do to a store needs others.
+        self.url = f"unix://{USER}:{PASSWORD}@{self.socket}"
+        self.admin_url = f"unix://{self.socket}"
+        (self.directory / "acl").write_text(acl_file("*"))
         self._extra = extra
         self.process: subprocess.Popen[bytes] | None = None
         self._watch: subprocess.Popen[bytes] | None = None
@@ -43,7 +48,8 @@ class StoreServer:
             [
                 server_binary(), "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.directory),
                 "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--maxmemory-policy", "noeviction",
-                "--logfile", str(self.directory / "log"), "--enable-debug-command", "local", *self._extra,
+                "--logfile", str(self.directory / "log"), "--enable-debug-command", "local",
+                "--aclfile", str(self.directory / "acl"), *self._extra,
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
