@@ -33,6 +33,7 @@ from jqmaster.runtime.grace import Grace
 from jqmaster.runtime.leader import Leader
 from jqmaster.runtime.master_client import MasterClient
 from jqmaster.runtime.membership import Membership
+from jqmaster.runtime.mender import Mender
 from jqmaster.runtime.orders import CancelOrders, WorkerOrders
 from jqmaster.runtime.own_address import own_url
 from jqmaster.runtime.progress import Progress
@@ -61,6 +62,7 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.leadership import Leadership, LeadershipStore
 from jqmaster.store.masters import MasterStore
 from jqmaster.store.probe import StoreReport, probe, require
+from jqmaster.store.repair import Repair
 from jqmaster.store.rules import RuleStore
 from jqmaster.store.shard import Shard
 from jqmaster.store.usage import UsageStore
@@ -302,6 +304,17 @@ class Master:
             },
             on_stale=stale,
         )
+        mender = Mender(
+            Repair(
+                self._shard,
+                leadership.epoch,
+                who=f"master {self.id}",
+                lease_ms=s.lease_ms,
+                result_ttl_ms=round(s.result_ttl_s * 1000),
+            ),
+            clock,
+            on_stale=stale,
+        )
         # The wake-up comes last and so goes first: a new leader elsewhere hears of what is written here at once.
         return [
             self._dispatcher,
@@ -311,6 +324,7 @@ class Master:
             reaper,
             attendance,
             sweeper,
+            mender,
             _LocalWake(self._shard, self._wake),
         ]
 
