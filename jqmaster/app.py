@@ -72,6 +72,8 @@ from jqmaster.store.workers import WorkerStore
 logger = logging.getLogger(__name__)
 
 READY_WITHIN_S = 2.0
+# To renew the lock, and to give it back while that is under way.
+RESERVED_CONNECTIONS = 2
 STALLED_S = 5.0
 # After an election the living get this much more than a lease to say so.
 GRACE_EXTRA_S = 2.0
@@ -89,6 +91,7 @@ class Master:
         clock: Clock,
         *,
         report: StoreReport,
+        reserve: StoreClient,
         embedded: EmbeddedValkey | None = None,
         own_tokens: Sequence[str] = (),
     ) -> None:
@@ -121,7 +124,8 @@ class Master:
         self._grace: Grace | None = None
         self._leadership = LeadershipStore(shard)
         self.leader = Leader(
-            self._leadership,
+            # Connections of its own: whoever holds up all the others must not make it lose its lock.
+            LeadershipStore(Shard(reserve, shard.keys)),
             clock,
             master_id=self.id,
             ttl_s=settings.leader_ttl_s,
@@ -143,7 +147,7 @@ class Master:
         self._worker_client = WorkerClient(guard.connector(), timeout_s=settings.push_timeout_s)
         waiters = FinishWaiters()
         orders = CancelOrders(self._workers, self._leadership, self._worker_client)
-        self._gauge = StoreGauge(client, clock, settings, report)
+        self._gauge = StoreGauge(client, clock, settings, report, quorum_of=(client, reserve))
         inspector = Inspector(shard, self._jobs)
         self._job_service = JobService(
             self._jobs,
@@ -418,12 +422,12 @@ async def running_master(
             url = embedded.url
         else:
             url = settings.redis_url.get_secret_value()
-        client = StoreClient(
-            url,
-            timeout_s=settings.store_timeout_s,
-            connections=settings.store_connections,
+        client, reserve = (
+            StoreClient(url, timeout_s=settings.store_timeout_s, connections=connections)
+            for connections in (settings.store_connections, RESERVED_CONNECTIONS)
         )
         stack.push_async_callback(client.close)
+        stack.push_async_callback(reserve.close)
         report = await probe(client.redis, settings)
         require(report, settings)
         client.quorum_replicas = report.replicas_needed if settings.durability == "fsync+quorum" else 0
@@ -435,6 +439,7 @@ async def running_master(
             mark,
             clock or SystemClock(),
             report=report,
+            reserve=reserve,
             embedded=embedded,
             own_tokens=own_tokens,
         )

@@ -1,6 +1,7 @@
 """Watches whether the store still is what it was at the start: how full it is, and whether it keeps what it takes."""
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from jqmaster.clock import Clock
@@ -18,11 +19,21 @@ FULL_AT: Final = 0.8
 
 
 class StoreGauge:
-    """Component. `report` is the probe's of the start. `faults` says why new jobs are refused at present, by what was
+    """Component. `report` is the probe's of the start; `quorum_of` wait for replicas with each write, where that is
+    configured. `faults` says why new jobs are refused at present, by what was
     found: `space`, `fitness` (nothing may be entrusted to it), `durability` (less than is configured)."""
 
-    def __init__(self, client: StoreClient, clock: Clock, settings: Settings, report: StoreReport) -> None:
+    def __init__(
+        self,
+        client: StoreClient,
+        clock: Clock,
+        settings: Settings,
+        report: StoreReport,
+        *,
+        quorum_of: Sequence[StoreClient],
+    ) -> None:
         self._client = client
+        self._quorum_of = quorum_of
         self._clock = clock
         self._settings = settings
         self._loops = BackgroundLoops("store_gauge")
@@ -76,7 +87,8 @@ class StoreGauge:
     def _take(self, report: StoreReport) -> None:
         self._report = report
         if self._settings.durability == "fsync+quorum":
-            self._client.quorum_replicas = report.replicas_needed
+            for client in self._quorum_of:
+                client.quorum_replicas = report.replicas_needed
         errors = [fault for fault in report.faults if fault.level == "error"]
         faults = {
             check: "; ".join(f"{fault.what} ({fault.how_to_fix})" for fault in errors if fault.check == check)

@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import httpx
 import msgpack
 import pytest
+from redis.exceptions import ResponseError
 
 from jqmaster.domain.ids import new_id
 from jqmaster.store.client import StoreClient
@@ -276,3 +278,77 @@ async def test_a_store_that_was_emptied_is_not_served_as_an_empty_queue(store: S
         assert (status, answer["status"]) == (503, "not_ready")
         assert "restore the data" in answer["faults"][0]
         assert await refused(api, "POST", "/api/jobs", {"name": "work"}) == "store_unfit"
+
+
+@pytest.mark.req("M1")
+@pytest.mark.timeout(90)
+async def test_a_full_store_drains_while_it_takes_nothing(store: StoreServer) -> None:
+    async with master_on(store.url) as (master, api), worker_at(api, max_jobs=20) as worker:
+        jobs = [await api.enqueue("later", delay=3600) for _ in range(40)]
+        admin = admin_of(master._shard.client)
+        await admin.config_set("maxmemory", "1mb")
+        for job_id in jobs:
+            # To run now needs room: it was a decision of its own. It is the only one that is refused.
+            assert await refused(api, "POST", f"/api/jobs/{job_id}/run") in UNAVAILABLE
+        await admin.config_set("maxmemory", "0")
+        await wait_until(lambda: is_up(api))
+        await asyncio.gather(*(api.enqueue("work", n, keep_result=True) for n in range(60)))
+        await admin.config_set("maxmemory", "1mb")
+        for _ in range(60):
+            await worker.end(await worker.next_job(), result=1)
+            assert await refused(api, "POST", "/api/jobs", {"name": "work"}) in (
+                "store_unavailable",
+                "store_full",
+            )
+        counts = await api.counts()
+        assert (counts["ready"], counts["running"], counts["succeeded"]) == (0, 0, 60)
+        await admin.config_set("maxmemory", "0")
+        await serves_again(api)
+
+
+@pytest.mark.timeout(90)
+async def test_a_store_that_is_busy_with_a_script_is_waited_for_and_the_script_left_alone(
+    store: StoreServer,
+) -> None:
+    async with master_on(store.url, store_timeout_s=1) as (master, api):
+        known = await api.enqueue("later", delay=3600)
+        admin = admin_of(master._shard.client)
+        await admin.config_set("busy-reply-threshold", 50)
+        endless = asyncio.create_task(admin.eval("while true do end", 0))
+
+        async def says_busy() -> bool:
+            response = await api.http.get(f"/api/jobs/{known}")
+            return "BUSY" in str(msgpack.unpackb(response.content).get("detail"))
+
+        await wait_until(says_busy, timeout_s=20)
+        for _ in range(5):
+            assert await refused(api, "POST", "/api/jobs", {"name": "work"}) in UNAVAILABLE
+        assert not endless.done()
+        await admin.script_kill()
+        with pytest.raises(ResponseError):
+            await endless
+        await serves_again(api)
+
+
+@pytest.mark.timeout(90)
+async def test_a_store_without_a_connection_to_spare_refuses_and_keeps_its_leader(store: StoreServer) -> None:
+    ttl_s = 3.0
+    async with master_on(store.url, leader_ttl_s=ttl_s) as (master, api):
+        admin = admin_of(master._shard.client)
+        await api.enqueue("later", delay=3600)
+        now = (await admin.info("clients"))["connected_clients"]
+        await admin.config_set("maxclients", now)
+        epoch = master.leader.leadership
+        answers: set[int] = set()
+        began_s = time.monotonic()
+        while time.monotonic() - began_s < ttl_s * 1.5:
+            got = await asyncio.gather(*(api.http.get("/api/jobs?limit=1") for _ in range(20)))
+            answers |= {response.status_code for response in got}
+        assert answers == {200, 503}
+        assert master.leader.leadership == epoch
+        await admin.config_set("maxclients", 1000)
+        await serves_again(api)
+
+
+async def is_up(api: Api) -> bool:
+    return (await api.http.get("/readyz")).status_code == 200

@@ -27,7 +27,7 @@ ALARM_WITHIN_S = 10
 @contextlib.asynccontextmanager
 async def gauge_of(url: str, **settings: Any) -> AsyncIterator[tuple[StoreClient, StoreGauge]]:
     client, wanted = StoreClient(url, connections=4), Settings(**settings)
-    gauge = StoreGauge(client, SystemClock(), wanted, await probe(client.redis, wanted))
+    gauge = StoreGauge(client, SystemClock(), wanted, await probe(client.redis, wanted), quorum_of=[client])
     await gauge.start()
     yield client, gauge
     await gauge.stop()
