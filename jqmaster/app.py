@@ -15,14 +15,14 @@ from jqmaster.api.http_server import MasterServer
 from jqmaster.api.openapi import master_document
 from jqmaster.api.services import Condition, Services
 from jqmaster.clock import Clock, SystemClock
-from jqmaster.config import Settings
+from jqmaster.config import Durability, Settings
 from jqmaster.domain.job import JobState
 from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.domain.outcome import ExpiryRules
 from jqmaster.domain.silence import CrowdRules
 from jqmaster.egress import EgressGuard
 from jqmaster.embedded import EmbeddedValkey
-from jqmaster.errors import JqmasterError, StoreUnfitError
+from jqmaster.errors import JqmasterError, StoreUnavailableError, StoreUnfitError
 from jqmaster.lifecycle import Component, running
 from jqmaster.runtime.alone import AloneRuns
 from jqmaster.runtime.attendance import Attendance
@@ -32,6 +32,7 @@ from jqmaster.runtime.grace import Grace
 from jqmaster.runtime.leader import Leader
 from jqmaster.runtime.master_client import MasterClient
 from jqmaster.runtime.membership import Membership
+from jqmaster.runtime.mender import Mender
 from jqmaster.runtime.orders import CancelOrders, WorkerOrders
 from jqmaster.runtime.own_address import own_url
 from jqmaster.runtime.progress import Progress
@@ -59,7 +60,8 @@ from jqmaster.store.jobs import JobStore
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership import Leadership, LeadershipStore
 from jqmaster.store.masters import MasterStore
-from jqmaster.store.probe import probe, require
+from jqmaster.store.probe import StoreReport, probe, require
+from jqmaster.store.repair import Repair
 from jqmaster.store.rules import RuleStore
 from jqmaster.store.shard import Shard
 from jqmaster.store.usage import UsageStore
@@ -70,6 +72,8 @@ from jqmaster.store_url import StoreUrl
 logger = logging.getLogger(__name__)
 
 READY_WITHIN_S = 2.0
+# To renew the lock, and to give it back while that is under way.
+RESERVED_CONNECTIONS = 2
 STALLED_S = 5.0
 # After an election the living get this much more than a lease to say so.
 GRACE_EXTRA_S = 2.0
@@ -86,6 +90,8 @@ class Master:
         mark: str,
         clock: Clock,
         *,
+        report: StoreReport,
+        reserve: StoreClient,
         embedded: EmbeddedValkey | None = None,
         own_tokens: Sequence[str] = (),
     ) -> None:
@@ -118,7 +124,8 @@ class Master:
         self._grace: Grace | None = None
         self._leadership = LeadershipStore(shard)
         self.leader = Leader(
-            self._leadership,
+            # Connections of its own: whoever holds up all the others must not make it lose its lock.
+            LeadershipStore(Shard(reserve, shard.keys)),
             clock,
             master_id=self.id,
             ttl_s=settings.leader_ttl_s,
@@ -143,7 +150,7 @@ class Master:
         self._worker_client = WorkerClient(guard.connector(), timeout_s=settings.push_timeout_s)
         waiters = FinishWaiters()
         orders = CancelOrders(self._workers, self._leadership, self._worker_client)
-        self._gauge = StoreGauge(client, clock)
+        self._gauge = StoreGauge(client, clock, settings, report, quorum_of=(client, reserve))
         inspector = Inspector(shard, self._jobs)
         self._job_service = JobService(
             self._jobs,
@@ -152,7 +159,7 @@ class Master:
             clock,
             self._rules,
             tell_worker=orders,
-            admit=self._gauge.admit,
+            admit=self._admit,
         )
         self._events = EventListener(
             shard, on_wake=self._wake, on_finished=waiters.finished, on_gap=lambda: self._on_gap(waiters)
@@ -304,6 +311,17 @@ class Master:
             },
             on_stale=stale,
         )
+        mender = Mender(
+            Repair(
+                self._shard,
+                leadership.epoch,
+                who=f"master {self.id}",
+                lease_ms=s.lease_ms,
+                result_ttl_ms=round(s.result_ttl_s * 1000),
+            ),
+            clock,
+            on_stale=stale,
+        )
         # The wake-up comes last and so goes first: a new leader elsewhere hears of what is written here at once.
         return [
             self._dispatcher,
@@ -313,8 +331,14 @@ class Master:
             reaper,
             attendance,
             sweeper,
+            mender,
             _LocalWake(self._shard, self._wake),
         ]
+
+    def _admit(self, durability: Durability | None) -> int:
+        if self.failure:
+            raise StoreUnavailableError(self.failure, code="store_unfit", retry_after_s=5)
+        return self._gauge.admit(durability)
 
     async def _admit_url(self, url: str) -> str:
         target = self.guard.parse(url)
@@ -338,8 +362,7 @@ class Master:
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def _condition(self) -> Condition:
-        found = {"process": self.failure, "space": self._gauge.fault}
-        faults = {check: fault for check, fault in found.items() if fault}
+        faults = {**({"process": self.failure} if self.failure else {}), **self._gauge.faults}
         store = "serving"
         try:
             async with asyncio.timeout(READY_WITHIN_S):
@@ -352,7 +375,13 @@ class Master:
             faults["store"] = f"store: {store}"
         if self._progress.round_s() > STALLED_S:
             faults["dispatcher"] = "the dispatcher stands still"
-        return Condition(self.leader.leadership is not None, store, faults)
+        return Condition(
+            self.leader.leadership is not None,
+            store,
+            faults,
+            self._gauge.durability,
+            self._gauge.durability_available,
+        )
 
     def _fail(self, reason: str) -> None:
         logger.critical("%s", reason)
@@ -390,19 +419,31 @@ async def running_master(
             url = embedded.url
         else:
             url = settings.redis_url.get_secret_value()
-        client = StoreClient(
-            url,
-            timeout_s=settings.store_timeout_s,
-            connections=settings.store_connections,
-            quorum_replicas=settings.quorum_replicas if settings.durability == "fsync+quorum" else 0,
-            access=StoreAccess.of(settings),
+        client, reserve = (
+            StoreClient(
+                url,
+                timeout_s=settings.store_timeout_s,
+                connections=connections,
+                access=StoreAccess.of(settings),
+            )
+            for connections in (settings.store_connections, RESERVED_CONNECTIONS)
         )
         stack.push_async_callback(client.close)
-        shard = Shard(client, Keys(settings.shard))
-        require(await probe(client.redis, settings), settings)
-        mark = await generation.mark(shard, uuid.uuid4().hex)
+        stack.push_async_callback(reserve.close)
+        report = await probe(client.redis, settings)
+        require(report, settings)
+        client.quorum_replicas = report.replicas_needed if settings.durability == "fsync+quorum" else 0
+        mark = await generation.mark(Shard(client, Keys(settings.shard)), uuid.uuid4().hex)
         master = Master(
-            settings, client, url, mark, clock or SystemClock(), embedded=embedded, own_tokens=own_tokens
+            settings,
+            client,
+            url,
+            mark,
+            clock or SystemClock(),
+            report=report,
+            reserve=reserve,
+            embedded=embedded,
+            own_tokens=own_tokens,
         )
         await stack.enter_async_context(running(master.components()))
         # Known only now: the system may have chosen the port.

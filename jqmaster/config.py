@@ -80,14 +80,19 @@ class Settings(BaseSettings):
     shard: str = Field("jq", pattern=r"^[a-z0-9_-]{1,32}$", description="Hash tag of all keys: `{jq}:…`.")
     durability: Durability = Field(
         "fsync",
-        description="What a 201 promises; a store that cannot give it is refused at start (`doctor` tells why).",
+        description="What a 201 promises, unless a push asks for another level; a store that cannot give it is refused at "
+        "start (`doctor` tells why), and takes no new jobs when it loses it later.",
     )
     declare_durability: Durability | None = Field(
         None,
         description="What a store gives that does not show its configuration (CONFIG forbidden); you vouch for it.",
     )
-    quorum_replicas: int = Field(
-        1, ge=1, le=16, description="Replicas that must confirm a write under `fsync+quorum`."
+    quorum_replicas: int | None = Field(
+        None,
+        ge=1,
+        le=16,
+        description="Replicas that must confirm a write under `fsync+quorum`; if none, as many as make a majority together "
+        "with the primary, of the most replicas that were seen since the start.",
     )
     store_timeout_s: float = Field(5.0, gt=0, le=60, description="Longest wait for one answer of the store.")
     store_connections: int = Field(

@@ -24,9 +24,9 @@ _CLOSED_MEANWHILE: Final = (http.client.RemoteDisconnected, ConnectionResetError
 class BlockingClient:
     """One kept connection, for one thread at a time."""
 
-    def __init__(self, masters: Masters, token: str | None) -> None:
+    def __init__(self, masters: Masters, token: str | None, *, durability: str | None = None) -> None:
         self._masters = masters
-        self._headers = headers_for(token)
+        self._headers = headers_for(token, durability)
         self._connection: _Connection | None = None
         self._address = ""
 

@@ -21,12 +21,14 @@ _CONNECT_TIMEOUT_S: Final = 3.0
 class MasterClient:
     """One call, one try: repeating is the caller's business. aiohttp, because httpx costs ten times the CPU here."""
 
-    def __init__(self, masters: Masters, token: str | None, *, timeout_s: float = 15.0) -> None:
+    def __init__(
+        self, masters: Masters, token: str | None, *, timeout_s: float = 15.0, durability: str | None = None
+    ) -> None:
         self._masters = masters
         self._timeout = aiohttp.ClientTimeout(
             total=timeout_s, sock_connect=min(timeout_s, _CONNECT_TIMEOUT_S)
         )
-        self._headers = headers_for(token)
+        self._headers = headers_for(token, durability)
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:

@@ -70,8 +70,10 @@ class Masters:
                 self._turn = (self._turn + 1) % len(self._addresses)
 
 
-def headers_for(token: str | None) -> dict[str, str]:
+def headers_for(token: str | None, durability: str | None = None) -> dict[str, str]:
     headers = {"Content-Type": CONTENT_TYPE, "Accept": CONTENT_TYPE}
+    if durability:
+        headers["JQ-Durability"] = durability
     if token:
         headers["Authorization"] = f"Bearer {token}"
     return headers

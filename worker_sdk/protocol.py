@@ -782,14 +782,16 @@ class Readiness(TypedDict):
     """Whether this master makes progress."""
 
     status: Literal["ready", "not_ready"]
-    # What a 201 promises here.
+    # What a 201 promises here: the configured level, or less while the store does not give it.
     durability: Literal["besteffort", "fsync", "fsync+quorum"]
+    # The most that the store gives, as last probed: what a push may ask for.
+    durability_available: Literal["besteffort", "fsync", "fsync+quorum"]
     # Whether this master leads.
     leader: bool
     # `serving`, or what is wrong with it; without scope read `not serving` says no more.
     store: str
-    # What is in the way; without scope read only the names of the checks that failed: process, space, leader,
-    # store, dispatcher; more may come.
+    # What is in the way; without scope read only the names of the checks that failed: process, space,
+    # fitness, durability, leader, store, dispatcher; more may come.
     faults: list[str]
 
 

@@ -117,7 +117,8 @@ class _Attempts:
 
 
 class Pusher:
-    """For asyncio. `master` may be a list; `max_wait_s` bounds the repeats of one call.
+    """For asyncio. `master` may be a list; `max_wait_s` bounds the repeats of one call; `durability` (`besteffort`, `fsync`
+    or `fsync+quorum`) is what its jobs are worth before they count as accepted, where that is not what the master says.
 
     Repeats by itself what got no answer, or 429 or 5xx: enqueueing is safe to repeat, because the ID is made here.
     Raises RefusedError for a final no, UnavailableError when the time is over.
@@ -130,11 +131,12 @@ class Pusher:
         token: str | None = None,
         timeout_s: float = 10.0,
         max_wait_s: float = 60.0,
+        durability: str | None = None,
     ) -> None:
         self._masters = Masters(master)
         self._timeout_s = timeout_s
         self._max_wait_s = max_wait_s
-        self._client = MasterClient(self._masters, token, timeout_s=timeout_s)
+        self._client = MasterClient(self._masters, token, timeout_s=timeout_s, durability=durability)
         self._is_started = False
 
     async def __aenter__(self) -> Self:
@@ -219,9 +221,11 @@ class SyncPusher:
         token: str | None = None,
         timeout_s: float = 10.0,
         max_wait_s: float = 60.0,
+        durability: str | None = None,
     ) -> None:
         self._masters = Masters(master)
         self._token = token
+        self._durability = durability
         self._timeout_s = timeout_s
         self._max_wait_s = max_wait_s
         self._idle: deque[BlockingClient] = deque()
@@ -290,7 +294,7 @@ class SyncPusher:
         try:
             client = self._idle.pop()
         except IndexError:  # all are in use by other threads
-            client = BlockingClient(self._masters, self._token)
+            client = BlockingClient(self._masters, self._token, durability=self._durability)
         try:
             return client.call(method, path, body, timeout_s=self._timeout_s)
         finally:

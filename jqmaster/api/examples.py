@@ -327,6 +327,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "Readiness": {
         "status": "ready",
         "durability": "fsync",
+        "durability_available": "fsync",
         "leader": True,
         "store": "serving",
         "faults": [],

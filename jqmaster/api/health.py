@@ -21,7 +21,8 @@ async def readyz(call: Call) -> Reply:
         store, faults = "not serving" if "store" in condition.faults else "serving", list(condition.faults)
     body = {
         "status": "not_ready" if condition.faults else "ready",
-        "durability": call.services.settings.durability,
+        "durability": condition.durability,
+        "durability_available": condition.durability_available,
         "leader": condition.is_leader,
         "store": store,
         "faults": faults,

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, get_args
 
 from jqmaster.api import views
 from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Call, Reply, check
 from jqmaster.api.schemas import JobRequest, PatchRequest
 from jqmaster.api.wire import RawMsgpack, read_list_of_maps
+from jqmaster.config import Durability
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import FINISHED, JobSpec, JobState
 from jqmaster.errors import FieldError, InvalidError, TooLargeError
@@ -21,21 +22,25 @@ MAX_PAGE: Final = 500
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 # A bulk is checked whole before any of it is kept; past this many faults the rest of the list says nothing new.
 MAX_BULK_ERRORS: Final = 50
+_LEVELS: Final[tuple[Durability, ...]] = get_args(Durability)
 
 
 async def enqueue(call: Call) -> Reply:
     request = await call.read(JobRequest, ARGUMENT)
     _check_argument(call, request)
-    key = _idempotency_key(call)
-    job_id, is_new = await call.services.jobs.enqueue(request.to_spec(request.id or new_id()), key)
-    return Reply(201 if is_new else 200, {"id": job_id}, _durability(call))
+    key, durability = _idempotency_key(call), _durability(call)
+    spec = request.to_spec(request.id or new_id())
+    job_id, is_new = await call.services.jobs.enqueue(spec, key, durability=durability)
+    return Reply(201 if is_new else 200, {"id": job_id}, _promised(durability))
 
 
 async def enqueue_bulk(call: Call) -> Reply:
     if b"idempotency-key" in call.fields:
         raise InvalidError("Idempotency-Key is for single jobs; give each job of a bulk its own id")
+    durability = _durability(call)
     specs = list(_bulk_specs(call, await call.body()))
-    return Reply(201, {"ids": await call.services.jobs.enqueue_bulk(specs)}, _durability(call))
+    ids = await call.services.jobs.enqueue_bulk(specs, durability=durability)
+    return Reply(201, {"ids": ids}, _promised(durability))
 
 
 async def list_jobs(call: Call) -> Reply:
@@ -154,8 +159,22 @@ def _idempotency_key(call: Call) -> str | None:
     return key.decode()
 
 
-def _durability(call: Call) -> tuple[tuple[bytes, bytes], ...]:
-    return ((b"jq-durability", call.services.settings.durability.encode()),)
+def _durability(call: Call) -> Durability:
+    """The level that this push asks for, or the configured one. Raises InvalidError."""
+    asked = call.fields.get(b"jq-durability")
+    if asked is None:
+        return call.services.settings.durability
+    for level in _LEVELS:
+        if asked == level.encode():
+            return level
+    rule = f"one of {', '.join(_LEVELS)}"
+    raise InvalidError(
+        f"JQ-Durability must be {rule}", errors=[FieldError(("header", "JQ-Durability"), f"must be {rule}")]
+    )
+
+
+def _promised(durability: Durability) -> tuple[tuple[bytes, bytes], ...]:
+    return ((b"jq-durability", durability.encode()),)
 
 
 def whole_number(query: dict[str, str], name: str, *, default: int, least: int, most: int) -> int:

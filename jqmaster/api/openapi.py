@@ -62,6 +62,14 @@ _IDEMPOTENCY_KEY: Final = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
     "description": "Makes the push safe to repeat for 24 hours, also when its job is over and gone.",
 }
+_ASKED_DURABILITY: Final = {
+    "name": "JQ-Durability",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "enum": ["besteffort", "fsync", "fsync+quorum"]},
+    "description": "What this push must be worth before it is accepted, more or less than what is configured; 503 with "
+    "code `durability_unavailable`, and nothing happened, while the store does not give so much.",
+}
 _IF_MATCH: Final = {
     "name": "If-Match",
     "in": "header",
@@ -82,7 +90,8 @@ _RETRY_AFTER: Final = {
 }
 _DURABILITY: Final = {
     "JQ-Durability": {
-        "description": "What the acceptance is worth.",
+        "description": "What the acceptance is worth: a power cut or a crash of the store loses it under besteffort, the "
+        "end of the store's machine under fsync.",
         "schema": {"type": "string", "enum": ["besteffort", "fsync", "fsync+quorum"]},
     }
 }
@@ -296,7 +305,7 @@ def _master_operation(op: Operation) -> dict[str, Any]:
         {"name": name, "in": "query", "required": False, **described} for name, described in op.query.items()
     ]
     is_enqueue = op.method == "POST" and op.path == "/api/jobs"
-    parameters += _header_parameters(op, is_enqueue=is_enqueue)
+    parameters += _header_parameters(op)
     responses: dict[str, Any] = {}
     for status, model in op.responses.items():
         is_result = op.path.endswith("/result")
@@ -336,9 +345,12 @@ def _master_operation(op: Operation) -> dict[str, Any]:
     }
 
 
-def _header_parameters(op: Operation, *, is_enqueue: bool) -> list[dict[str, Any]]:
-    if is_enqueue:
-        return [_IDEMPOTENCY_KEY]
+def _header_parameters(op: Operation) -> list[dict[str, Any]]:
+    match op.method, op.path:
+        case "POST", "/api/jobs":
+            return [_IDEMPOTENCY_KEY, _ASKED_DURABILITY]
+        case "POST", "/api/jobs/bulk":
+            return [_ASKED_DURABILITY]
     if HTTPStatus.PRECONDITION_FAILED not in op.problems:
         return []
     return [_IF_MATCH, _IF_NONE_MATCH] if op.method == "PUT" else [_IF_MATCH]

@@ -914,14 +914,19 @@ class Readiness(Answer):
     """Whether this master makes progress."""
 
     status: Literal["ready", "not_ready"]
-    durability: Durability = Field(description="What a 201 promises here.")
+    durability: Durability = Field(
+        description="What a 201 promises here: the configured level, or less while the store does not give it."
+    )
+    durability_available: Durability = Field(
+        description="The most that the store gives, as last probed: what a push may ask for."
+    )
     leader: bool = Field(description="Whether this master leads.")
     store: str = Field(
         description="`serving`, or what is wrong with it; without scope read `not serving` says no more."
     )
     faults: list[str] = Field(
         description="What is in the way; without scope read only the names of the checks that failed: process, space, "
-        "leader, store, dispatcher; more may come."
+        "fitness, durability, leader, store, dispatcher; more may come."
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jqmaster.config import Settings
+from jqmaster.config import Durability, Settings
 from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.jobs import JobService
 from jqmaster.service.masters import MasterService
@@ -16,11 +16,14 @@ from jqmaster.store.audit import AuditStore
 @dataclass(frozen=True, slots=True)
 class Condition:
     """Whether this master can do its work. `faults`: what is in the way, each with details that may name paths and
-    addresses, under the name of the check that found it (`process`, `space`, `leader`, `store`, `dispatcher`)."""
+    addresses, under the name of the check that found it (`process`, `space`, `fitness`, `durability`, `leader`, `store`,
+    `dispatcher`). `durability_available`: the most that the store gives; `durability`: what is kept of the configured."""
 
     is_leader: bool
     store: str
     faults: dict[str, str]
+    durability: Durability
+    durability_available: Durability
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -41,10 +41,21 @@ def fsck(
     redis: RedisOption = None,
     data_dir: DataDirOption = None,
     config: ConfigOption = None,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Put right what the records of the jobs leave no doubt about; the audit log tells what.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that the structures in the store agree. Read-only; masters may go on working."""
+    """Check that the structures in the store agree. Read-only without --repair; masters may go on working."""
     settings = load_settings(config, redis_url=redis, data_dir=data_dir)
+    if repair:
+        count = _run(lambda client, settings: _repair(client, settings, as_json=as_json), settings)
+        if not as_json:
+            output.say(f"{count} put right")
 
     async def check(client: "StoreClient", settings: "Settings") -> int:
         from jqmaster.store.fsck import check
@@ -63,6 +74,30 @@ def fsck(
         exits.fail(exits.FAILED, f"{count} faults; the records named above disagree")
     if not as_json:
         output.say("everything agrees")
+
+
+async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool) -> int:
+    from jqmaster.store.keys import Keys
+    from jqmaster.store.leadership import LeadershipStore
+    from jqmaster.store.repair import Repair, StaleEpoch
+    from jqmaster.store.shard import Shard
+
+    shard, count = Shard(client, Keys(settings.shard)), 0
+    leadership = await LeadershipStore(shard).current()
+    if leadership is None:
+        exits.fail(exits.FAILED, "no master leads: nothing may be changed. Start one; it repairs by itself")
+    lease = {"lease_ms": settings.lease_ms, "result_ttl_ms": round(settings.result_ttl_s * 1000)}
+    try:
+        async for step in Repair(shard, leadership.epoch, who="fsck", **lease).steps():
+            for finding in step.repaired:
+                count += 1
+                if as_json:
+                    output.say_json({**asdict(finding), "repaired": True})
+                else:
+                    output.say(f"put right: {finding.rule}  {finding.key}  {finding.detail}")
+    except StaleEpoch:
+        exits.fail(exits.FAILED, "another master leads now; what was put right stays so. Repeat it")
+    return count
 
 
 async def _examine(client: "StoreClient", settings: "Settings") -> "StoreReport":

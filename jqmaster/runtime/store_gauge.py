@@ -1,12 +1,15 @@
-"""Watches how full the store is and whether it still keeps what it takes."""
+"""Watches whether the store still is what it was at the start: how full it is, and whether it keeps what it takes."""
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from jqmaster.clock import Clock
+from jqmaster.config import Durability, Settings
 from jqmaster.errors import JqmasterError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.store.client import StoreClient
+from jqmaster.store.probe import LEVELS, StoreReport, look_again
 
 logger = logging.getLogger(__name__)
 
@@ -16,13 +19,27 @@ FULL_AT: Final = 0.8
 
 
 class StoreGauge:
-    """Component. `fault` says why new jobs are refused at present; None: they are not."""
+    """Component. `report` is the probe's of the start; `quorum_of` wait for replicas with each write, where that is
+    configured. `faults` says why new jobs are refused at present, by what was
+    found: `space`, `fitness` (nothing may be entrusted to it), `durability` (less than is configured)."""
 
-    def __init__(self, client: StoreClient, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: StoreClient,
+        clock: Clock,
+        settings: Settings,
+        report: StoreReport,
+        *,
+        quorum_of: Sequence[StoreClient],
+    ) -> None:
         self._client = client
+        self._quorum_of = quorum_of
         self._clock = clock
+        self._settings = settings
         self._loops = BackgroundLoops("store_gauge")
-        self.fault: str | None = None
+        self._report = report
+        self.faults: dict[str, str] = {}
+        self._take(report)
 
     async def start(self) -> None:
         self._loops.spawn("rounds", self._run)
@@ -30,29 +47,62 @@ class StoreGauge:
     async def stop(self) -> None:
         await self._loops.stop()
 
-    def admit(self) -> None:
-        """Raises StoreUnavailableError while new jobs are refused."""
-        if self.fault:
-            raise StoreUnavailableError(self.fault, code="store_full", retry_after_s=5)
+    @property
+    def durability_available(self) -> Durability:
+        """The most that the store gives."""
+        return self._report.durability
+
+    @property
+    def durability(self) -> Durability:
+        """What is kept of the configured level."""
+        return min(self._settings.durability, self.durability_available, key=LEVELS.index)
+
+    def admit(self, durability: Durability | None = None) -> int:
+        """How many replicas must have a new job of this level (None: the configured one). Raises StoreUnavailableError
+        while new jobs are refused, or those of this level."""
+        level = durability or self._settings.durability
+        for check, code in (("fitness", "store_unfit"), ("space", "store_full")):
+            if fault := self.faults.get(check):
+                raise StoreUnavailableError(fault, code=code, retry_after_s=5)
+        if LEVELS.index(level) > LEVELS.index(self.durability_available):
+            raise StoreUnavailableError(
+                f"the store gives {self.durability_available} at present, which is less than {level}; nothing was accepted",
+                code="durability_unavailable",
+                retry_after_s=5,
+            )
+        return self._report.replicas_needed if level == "fsync+quorum" else 0
 
     async def _run(self) -> None:
         while True:
             try:
-                info = await self._client.command("INFO", "memory")
+                report = await look_again(self._client, self._settings, self._report)
             except JqmasterError:
                 pass  # its absence shows itself to every caller
             else:
-                self._judge(dict(line.partition(":")[::2] for line in info.decode().splitlines()))
+                # While it reads its data it refuses everything by itself, and tells little of what it will be.
+                if not report.is_loading:
+                    self._take(report)
             await self._clock.sleep(POLL_S)
 
-    def _judge(self, memory: dict[str, str]) -> None:
-        used, most = int(memory.get("used_memory", 0)), int(memory.get("maxmemory", 0))
-        policy = memory.get("maxmemory_policy", "noeviction")
-        fault = None
-        if most and policy != "noeviction":
-            fault = f"the store evicts data (maxmemory-policy {policy}); set it to noeviction"
-        elif most and used > most * FULL_AT:
-            fault = f"the store is full: {used} of {most} bytes are used; new jobs are refused until there is room"
-        if fault and fault != self.fault:
-            logger.error("%s", fault)
-        self.fault = fault
+    def _take(self, report: StoreReport) -> None:
+        self._report = report
+        if self._settings.durability == "fsync+quorum":
+            for client in self._quorum_of:
+                client.quorum_replicas = report.replicas_needed
+        errors = [fault for fault in report.faults if fault.level == "error"]
+        faults = {
+            check: "; ".join(f"{fault.what} ({fault.how_to_fix})" for fault in errors if fault.check == check)
+            for check in ("fitness", "durability")
+        }
+        used, most = report.memory_used_bytes, report.memory_max_bytes
+        if most and used > most * FULL_AT:
+            faults["space"] = (
+                f"the store is full: {used} of {most} bytes are used; new jobs are refused until there is room"
+            )
+        faults = {check: fault for check, fault in faults.items() if fault}
+        for check, fault in faults.items():
+            if check not in self.faults:
+                logger.error("%s", fault)
+        for check in self.faults.keys() - faults.keys():
+            logger.info("the store's %s is in order again", check)
+        self.faults = faults

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from jqmaster.clock import Clock
+from jqmaster.config import Durability
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import CONTINUED, Attempt, Job, JobSpec, JobState
 from jqmaster.errors import ConflictError, FieldError, NotFoundError, RateLimitedError
@@ -40,7 +41,8 @@ TellWorker = Callable[[str, str, str], Coroutine[None, None, None]]
 
 class JobService:
     """Component. `tell_worker(worker_id, job_id, token)` orders a worker to stop a canceled job; its failure is made
-    good by the answer to the worker's next heartbeat. `admit()` raises while new jobs are refused."""
+    good by the answer to the worker's next heartbeat. `admit(durability)` raises while new jobs are refused; it tells how
+    many replicas must have a job before it is accepted (`durability` None: what is configured)."""
 
     def __init__(
         self,
@@ -51,7 +53,7 @@ class JobService:
         rules: RuleCache,
         *,
         tell_worker: TellWorker,
-        admit: Callable[[], None],
+        admit: Callable[[Durability | None], int],
     ) -> None:
         self._jobs = jobs
         self._admit = admit
@@ -60,29 +62,39 @@ class JobService:
         self._tell_worker = tell_worker
         self._clock = clock
         self._rules = rules
-        self._enqueues: NaturalBatcher[JobSpec, Accepted | BacklogFull] = NaturalBatcher(
-            self._enqueue_each, max_batch=MAX_PER_CALL, max_waiting=MAX_WAITING_ENQUEUES
-        )
+        # By the number of replicas: a batch waits for them once, and nobody for more than was asked for.
+        self._enqueues: dict[int, NaturalBatcher[JobSpec, Accepted | BacklogFull]] = {}
         self._orders: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        await self._enqueues.start()
+        """Nothing runs before the first call."""
 
     async def stop(self) -> None:
-        await self._enqueues.stop()
+        for batcher in self._enqueues.values():
+            await batcher.stop()
         await asyncio.gather(*self._orders, return_exceptions=True)
 
-    async def _enqueue_each(self, specs: Sequence[JobSpec]) -> list[Accepted | BacklogFull]:
-        return await self._rules.under(lambda rules: self._jobs.enqueue(specs, rules))
+    def _batcher(self, replicas: int) -> NaturalBatcher[JobSpec, Accepted | BacklogFull]:
+        async def flush(specs: Sequence[JobSpec]) -> list[Accepted | BacklogFull]:
+            return await self._rules.under(lambda rules: self._jobs.enqueue(specs, rules, replicas=replicas))
 
-    async def enqueue(self, spec: JobSpec, idempotency_key: str | None = None) -> tuple[str, bool]:
+        if replicas not in self._enqueues:
+            self._enqueues[replicas] = NaturalBatcher(
+                flush, max_batch=MAX_PER_CALL, max_waiting=MAX_WAITING_ENQUEUES
+            )
+        return self._enqueues[replicas]
+
+    async def enqueue(
+        self, spec: JobSpec, idempotency_key: str | None = None, *, durability: Durability | None = None
+    ) -> tuple[str, bool]:
         """The job's ID, and whether it is new. Raises ConflictError when the ID or key stands for another request,
-        RateLimitedError while as many wait as a constraint allows, StoreUnavailableError while the store is too full."""
-        self._admit()
+        RateLimitedError while as many wait as a constraint allows, StoreUnavailableError while the store is too full or
+        cannot give `durability`, OutcomeUnknownError where it did not give it in time."""
+        replicas = self._admit(durability)
         if idempotency_key is None:
-            return await self._enqueue_one(spec)
+            return await self._enqueue_one(spec, replicas)
         digest = hashlib.blake2b(idempotency_key.encode(), digest_size=16).hexdigest()
-        bound = await self._jobs.reserve_id(digest, spec, life_ms=IDEMPOTENCY_LIFE_MS)
+        bound = await self._jobs.reserve_id(digest, spec, life_ms=IDEMPOTENCY_LIFE_MS, replicas=replicas)
         if bound is None:
             raise ConflictError(
                 "the Idempotency-Key was used for another request", code="idempotency_key_reused"
@@ -90,25 +102,27 @@ class JobService:
         job_id, was_accepted = bound
         if was_accepted:
             return job_id, False
-        answer = await self._enqueue_one(replace(spec, id=job_id))
-        await self._jobs.mark_accepted(digest)
+        answer = await self._enqueue_one(replace(spec, id=job_id), replicas)
+        await self._jobs.mark_accepted(digest, replicas=replicas)
         return answer
 
-    async def _enqueue_one(self, spec: JobSpec) -> tuple[str, bool]:
-        accepted = await self._enqueues.submit(spec)
+    async def _enqueue_one(self, spec: JobSpec, replicas: int) -> tuple[str, bool]:
+        accepted = await self._batcher(replicas).submit(spec)
         if isinstance(accepted, BacklogFull):
             raise self._backlog_full(accepted)
         if accepted is Accepted.TAKEN:
             raise ConflictError(f"job {spec.id} exists with other content", code="id_taken")
         return spec.id, accepted is Accepted.NEW
 
-    async def enqueue_bulk(self, specs: Sequence[JobSpec]) -> list[str]:
+    async def enqueue_bulk(
+        self, specs: Sequence[JobSpec], *, durability: Durability | None = None
+    ) -> list[str]:
         """The IDs, in order. Raises ConflictError that names each index whose ID is taken, RateLimitedError where a
-        constraint has no room for all of them to wait, StoreUnavailableError while the store is too full; then none is
+        constraint has no room for all of them to wait, StoreUnavailableError as `enqueue`; then none is
         accepted. Only if an ID was taken by another call between the look and the
         write are the others in; the error says so. Of more than `MAX_PER_CALL` jobs a part may be in when the store
         fails: OutcomeUnknownError."""
-        self._admit()
+        replicas = self._admit(durability)
         first: dict[str, JobSpec] = {}
         doubled = [
             n
@@ -117,7 +131,9 @@ class JobService:
         ]
         if taken := doubled or await self._jobs.find_taken(specs):
             raise _ids_taken(specs, taken, "no job was accepted")
-        accepted = await self._rules.under(lambda rules: self._jobs.enqueue(specs, rules, is_whole=True))
+        accepted = await self._rules.under(
+            lambda rules: self._jobs.enqueue(specs, rules, is_whole=True, replicas=replicas)
+        )
         if full := next((outcome for outcome in accepted if isinstance(outcome, BacklogFull)), None):
             raise self._backlog_full(full)
         # Only a call at this very instant, with the same ID, can still be in the way.

@@ -89,7 +89,8 @@ class Call:
 
 
 class StoreClient:
-    """A pool of connections to one store. `quorum_replicas` > 0: a write counts once that many replicas have it."""
+    """A pool of connections to one store. `quorum_replicas` > 0: a write counts once that many replicas have it; it may
+    change at any time."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class StoreClient:
     ) -> None:
         """`url`: see `store_url`. Raises ValueError where it is none."""
         self._timeout_s = timeout_s
-        self._quorum_replicas = quorum_replicas
+        self.quorum_replicas = quorum_replicas
         parsed, access = StoreUrl.parse(url), access or StoreAccess()
         pool_options: dict[str, Any] = {"max_connections": connections, "timeout": timeout_s}
         self._locator = _locator(parsed, access)
@@ -150,17 +151,25 @@ class StoreClient:
         with contextlib.suppress(RedisError, OSError):
             await self._pool.disconnect(inuse_connections=True)
 
-    async def run(self, script: str, keys: Sequence[str], args: Sequence[Arg]) -> tuple[str, list[Any]]:
-        """Runs one script. Returns its status word and data.
+    async def run(
+        self, script: str, keys: Sequence[str], args: Sequence[Arg], *, replicas: int | None = None
+    ) -> tuple[str, list[Any]]:
+        """Runs one script. Returns its status word and data. `replicas`: as in `run_all`.
 
         Raises StoreUnavailableError when it certainly did not run, OutcomeUnknownError when it may have,
         DamagedError when a key is not of the type that it must be.
         """
-        return (await self.run_all([Call(load(script), keys, args)]))[0]
+        return (await self.run_all([Call(load(script), keys, args)], replicas=replicas))[0]
 
-    async def run_all(self, calls: Sequence[Call]) -> list[tuple[str, list[Any]]]:
-        """Runs scripts in order, in one round trip. Raises like `run`, on the first one that failed; where others
-        were done, that is OutcomeUnknownError."""
+    async def run_all(
+        self, calls: Sequence[Call], *, replicas: int | None = None
+    ) -> list[tuple[str, list[Any]]]:
+        """Runs scripts in order, in one round trip. `replicas`: how many must confirm these writes; None: as many as
+        every write of this client needs.
+
+        Raises like `run`, on the first one that failed; where others were done, or too few replicas confirmed in time,
+        that is OutcomeUnknownError.
+        """
         if not calls:
             # An empty write never leaves the buffer of asyncio's own transport (since Python 3.12): the loop spins,
             # and the connection does not close.
@@ -194,8 +203,9 @@ class StoreClient:
                 again = await self._exchange(connection, repeats, writes=writes)
                 for n, reply in zip(missing, again, strict=True):
                     replies[n] = reply
-            if self._quorum_replicas and writes:
-                await self._await_replicas(connection)
+            needed = self.quorum_replicas if replicas is None else replicas
+            if needed and writes and not all(isinstance(reply, ResponseError) for reply in replies):
+                await self._await_replicas(connection, needed)
             return replies
 
         replies = await self._where_it_belongs(len(calls), evaluate)
@@ -311,16 +321,17 @@ class StoreClient:
             if transport:
                 self._busy.discard(transport)
 
-    async def _await_replicas(self, connection: AbstractConnection) -> None:
+    async def _await_replicas(self, connection: AbstractConnection, needed: int) -> None:
         # On the same connection: WAIT counts the writes of its own connection only.
         wait_ms = int(self._timeout_s * 500)
-        (confirmed,) = await self._exchange(
-            connection, [("WAIT", self._quorum_replicas, wait_ms)], writes=True
-        )
-        if isinstance(confirmed, ResponseError) or confirmed < self._quorum_replicas:
+        (confirmed,) = await self._exchange(connection, [("WAIT", needed, wait_ms)], writes=True)
+        if isinstance(confirmed, ResponseError) or confirmed < needed:
             if self._locator:
                 self._locator.doubt()
-            raise OutcomeUnknownError("too few replicas confirmed the write", retry_after_s=RETRY_AFTER_S)
+            raise OutcomeUnknownError(
+                f"it is stored, and too few replicas confirmed it in time ({confirmed} of {needed}); repeat with the same ID",
+                retry_after_s=RETRY_AFTER_S,
+            )
 
     def _doubt_after(self, error: ResponseError) -> None:
         if self._locator and (isinstance(error, _DOUBTS) or str(error).startswith("NOREPLICAS")):

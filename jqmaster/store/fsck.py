@@ -17,7 +17,9 @@ from jqmaster.store.pages import pages, scanned
 from jqmaster.store.rules import decode_constraint
 
 PAGE: Final = 200
-_HEAD_BYTES: Final = 64 * 1024
+# Each may have hundreds of lanes.
+NAMES_PER_READ: Final = 10
+HEAD_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Finding:
 async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
     """Every disagreement of one shard, each job told once. Nothing is changed."""
     client.bind(keys.tag)
-    checker = _Checker(client, keys)
+    checker = Checker(client, keys)
     told: set[str] = set()
     async for job_ids, found_in in checker.everything_named():
         new = [job_id for job_id in dict.fromkeys(job_ids) if job_id not in told]
@@ -45,13 +47,19 @@ async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
                 yield Finding("damaged", keys.job(job_id), "was set aside as damaged; delete it")
     async for finding in checker.check_constraints():
         yield finding
-    async for finding in checker.check_lanes():
-        yield finding
+    async for findings in checker.lane_pages():
+        for finding in findings:
+            yield finding
+    async for findings in checker.name_pages():
+        for finding in findings:
+            yield finding
     async for finding in checker.check_slots():
         yield finding
 
 
-class _Checker:
+class Checker:
+    """The parts of a check, each page of it at one instant."""
+
     def __init__(self, client: StoreClient, keys: Keys) -> None:
         self._client = client
         self._keys = keys
@@ -88,8 +96,8 @@ class _Checker:
         for page in pages(job_ids, PAGE):
             _, (states,) = await self._client.run(
                 "inspect_jobs",
-                (*(k.index(s) for s in _INDEX_ORDER), k.results, k.rules),
-                (k.tag, _HEAD_BYTES, found_in, *page),
+                (*(k.index(s) for s in INDEX_ORDER), k.results, k.rules),
+                (k.tag, HEAD_BYTES, found_in, *page),
             )
             for job_id, state in zip(page, states, strict=True):
                 head, flat, holders, has_result, is_discarded, has_history, slots, needed, has_lane = state
@@ -167,25 +175,35 @@ class _Checker:
             except DamagedError as exc:
                 yield Finding("constraint", self._keys.constraints, exc.detail)
 
-    async def check_lanes(self) -> AsyncIterator[Finding]:
+    async def lane_pages(self) -> AsyncIterator[list[Finding]]:
+        """What is wrong with lanes, page after page; a page may be empty."""
         k = self._keys
         for prefix in (k.lane_prefix, k.ready_prefix):
             async for lanes in self._scan_keys(prefix):
                 _, (faults,) = await self._client.run("inspect_lanes", (k.rules,), (k.tag, *lanes))
-                for lane, fault in zip(lanes, faults, strict=True):
-                    if fault:
-                        yield Finding("lane", k.lane(lane), fault.decode())
+                yield [
+                    Finding("lane", k.lane(lane), fault.decode())
+                    for lane, fault in zip(lanes, faults, strict=True)
+                    if fault
+                ]
+
+    async def name_pages(self) -> AsyncIterator[list[Finding]]:
+        """What is wrong with names that have lanes, page after page; a page may be empty."""
+        k = self._keys
         async for names in self._scan_keys(k.lanes_prefix):
-            for name in names:
-                exists, known = await self._client.pipeline(
-                    [("EXISTS", k.lanes(name)), ("SISMEMBER", k.names, name)]
+            for page in pages(names, NAMES_PER_READ):
+                _, (faults,) = await self._client.run(
+                    "inspect_names", (k.names, k.ready_counts), (k.tag, *page)
                 )
-                if exists and not known:
-                    yield Finding("lane", k.lanes(name), "its name is not in the set of names")
+                yield [
+                    Finding("lane", k.lanes(name), fault.decode())
+                    for name, fault in zip(page, faults, strict=True)
+                    if fault
+                ]
 
     async def check_slots(self) -> AsyncIterator[Finding]:
         k = self._keys
-        gates = [name async for page in self._scan_keys(k.slots_prefix) for name in page]
+        gates = await self.slot_gates()
         for start in range(0, max(1, len(gates)), PAGE):
             _, (unlisted, wrong) = await self._client.run(
                 "inspect_slots", (k.slot_lists, k.slot_counts), (k.tag, *gates[start : start + PAGE])
@@ -198,6 +216,10 @@ class _Checker:
                     "slot", k.slot_counts, f"{counted} slots counted at {gate.decode()}, {held} held"
                 )
 
+    async def slot_gates(self) -> list[str]:
+        """Under what slots are kept, as slots:{gates} names it."""
+        return [name async for page in self._scan_keys(self._keys.slots_prefix) for name in page]
+
     async def _scan_keys(self, prefix: str) -> AsyncIterator[list[str]]:
         async for found in scanned(self._client, "SCAN", count=PAGE, match=f"{prefix}*"):
             yield [key.decode().removeprefix(prefix) for key in found]
@@ -208,7 +230,7 @@ class _Checker:
 
 
 # The order in which inspect_jobs.lua takes the indexes.
-_INDEX_ORDER: Final = (
+INDEX_ORDER: Final = (
     JobState.SCHEDULED,
     JobState.RETRYING,
     JobState.RUNNING,

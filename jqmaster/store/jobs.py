@@ -181,22 +181,28 @@ class JobStore:
     # --- accepting
 
     async def enqueue(
-        self, specs: Sequence[JobSpec], rules: Ruleset = NO_RULES, *, is_whole: bool = False
+        self,
+        specs: Sequence[JobSpec],
+        rules: Ruleset = NO_RULES,
+        *,
+        is_whole: bool = False,
+        replicas: int | None = None,
     ) -> list[Accepted | BacklogFull]:
-        """Accepts each job by itself, in one round trip; `is_whole`: a full backlog refuses all of them.
+        """Accepts each job by itself, in one round trip; `is_whole`: a full backlog refuses all of them. `replicas`: how
+        many must have them before they count as accepted (None: as many as every write needs).
 
         Raises StaleRules; what was accepted nevertheless is KNOWN to the repeat.
         """
         calls = self._enqueue_calls(specs, rules, is_whole=is_whole)
         # The first call of a whole push speaks for all of it: when it is let in, so is the rest.
-        replies = await self._client.run_all(calls[:1] if is_whole else calls)
+        replies = await self._client.run_all(calls[:1] if is_whole else calls, replicas=replicas)
         if any(word == "stale_rules" for word, _ in replies):
             raise StaleRules
         statuses = _enqueued(replies)
         if is_whole and isinstance(statuses[0], BacklogFull):
             return [statuses[0]] * len(specs)
         try:
-            replies = await self._client.run_all(calls[len(replies) :])
+            replies = await self._client.run_all(calls[len(replies) :], replicas=replicas)
         except StoreUnavailableError as exc:
             raise OutcomeUnknownError(
                 f"the store did a part of it; repeat with the same IDs ({exc.detail})",
@@ -249,18 +255,23 @@ class JobStore:
         replies = await self._client.run_all(calls)
         return [n * MAX_PER_CALL + index for n, (_, data) in enumerate(replies) for index in data[0]]
 
-    async def reserve_id(self, key_digest: str, spec: JobSpec, *, life_ms: int) -> tuple[str, bool] | None:
+    async def reserve_id(
+        self, key_digest: str, spec: JobSpec, *, life_ms: int, replicas: int | None = None
+    ) -> tuple[str, bool] | None:
         """The job ID that an Idempotency-Key stands for, and whether it was accepted; None: it stands for another request."""
         word, data = await self._client.run(
             "reserve_id",
             (self._keys.idempotency(key_digest),),
             (spec.id, codec.encode_new(spec)[1], life_ms),
+            replicas=replicas,
         )
         return (data[0].decode(), bool(data[1])) if word == "ok" else None
 
-    async def mark_accepted(self, key_digest: str) -> None:
+    async def mark_accepted(self, key_digest: str, *, replicas: int | None = None) -> None:
         """To be called when the job of an Idempotency-Key was accepted."""
-        await self._client.run("mark_accepted", (self._keys.idempotency(key_digest),), ("+",))
+        await self._client.run(
+            "mark_accepted", (self._keys.idempotency(key_digest),), ("+",), replicas=replicas
+        )
 
     # --- dispatching (leader only)
 

@@ -1,16 +1,21 @@
-"""What kind of store is this, and can it keep our promises? Read-only; for the start of a master and for `doctor`."""
+"""What kind of store is this, and can it keep our promises? Read-only; for the start of a master, for its gauge, and for
+`doctor`."""
 
 import re
 import statistics
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from redis._parsers.helpers import parse_info
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from jqmaster.config import Durability, Settings
 from jqmaster.errors import StoreUnavailableError, StoreUnfitError
+from jqmaster.store import rights
+from jqmaster.store.client import StoreClient
 
 _OLDEST: Final = {"Redis": (7, 0), "Valkey": (7, 2)}
 # First releases with the fixes of CVE-2025-49844, 46817, 46818 and 46819 (escapes from the Lua sandbox).
@@ -23,7 +28,18 @@ _PATCHED: Final = {
     ("Valkey", (8, 0)): 6,
     ("Valkey", (8, 1)): 4,
 }
-_LEVELS: Final[tuple[Durability, ...]] = ("besteffort", "fsync", "fsync+quorum")
+LEVELS: Final[tuple[Durability, ...]] = ("besteffort", "fsync", "fsync+quorum")
+_FSYNC_SETTINGS: Final = "*append*fsync*"
+# ARGV: for each command how many words it has, then those. Answers their numbers where the user may not.
+_DENIED: Final = """
+local denied, at = {}, 1
+for n = 1, tonumber(ARGV[#ARGV]) do
+  local words = tonumber(ARGV[at])
+  if not redis.acl_check_cmd(unpack(ARGV, at + 1, at + words)) then denied[#denied + 1] = n end
+  at = at + words + 1
+end
+return denied
+"""
 # As Redis itself judges a replica by default (min-replicas-max-lag).
 _SYNC_LAG_S: Final = 10
 _SLOW_MS: Final = 10.0
@@ -33,16 +49,20 @@ _MEMORY_HIGH: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`error`: a master refuses to start on it; `warning`: it will hurt one day; `note`: good to know."""
+    """`error`: a master refuses to start on it, or to be ready; `warning`: it will hurt one day; `note`: good to know.
+    `check`: whether the store falls short of the configured durability, or of what any master needs."""
 
     level: Literal["error", "warning", "note"]
     what: str
     how_to_fix: str
+    check: Literal["fitness", "durability"] = "fitness"
 
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """None: the store does not tell. `durability` is the most that it can give."""
+    """None: the store does not tell. `durability` is the most that it can give: with replicas, where `replicas_needed` of
+    them are in sync. `replicas_seen`: the most that there were. `rights_missing`: commands that the store's user may not
+    run on the keys and channels of the shard."""
 
     kind: str
     version: tuple[int, ...]
@@ -54,11 +74,14 @@ class StoreReport:
     appendfsync: str | None
     maxmemory_policy: str
     replicas_in_sync: int
+    replicas_seen: int
+    replicas_needed: int
     memory_used_bytes: int
     memory_max_bytes: int
     latency_ms: float
     clock_ahead_ms: float
     durability: Durability
+    rights_missing: tuple[str, ...]
     faults: tuple[Finding, ...]
 
 
@@ -77,6 +100,21 @@ async def probe(client: Redis, settings: Settings) -> StoreReport:
         raise StoreUnavailableError(f"the store does not answer: {error}") from error
 
 
+async def look_again(client: StoreClient, settings: Settings, before: StoreReport) -> StoreReport:
+    """What may have changed since the last report, in two small calls. Raises what `StoreClient` raises."""
+    answer = await client.command("INFO", "memory", "persistence", "replication")
+    info: dict[str, Any] = parse_info(answer)  # type: ignore[no-untyped-call]
+    fsync: tuple[str | None, bool] = (None, False)
+    if before.appendfsync is not None:
+        try:
+            flat = await client.command("CONFIG", "GET", _FSYNC_SETTINGS)
+        except (StoreUnavailableError, ResponseError):
+            pass  # it was allowed before: now the store does not show it any more
+        else:
+            fsync = _fsync_of(dict(zip(flat[::2], flat[1::2], strict=True)))
+    return _judged(before, info, fsync, settings, lua_error="" if before.has_lua else "they could not before")
+
+
 def require(report: StoreReport, settings: Settings) -> None:
     """Raises StoreUnavailableError while the store reads its data, StoreUnfitError when it cannot keep the promises."""
     if report.is_loading:
@@ -92,28 +130,60 @@ async def _probe(client: Redis, settings: Settings) -> StoreReport:
     kind = "Valkey" if info.get("server_name") == "valkey" else "Redis"
     version = _version(str(info.get("valkey_version") or info["redis_version"]))
     latency_ms, clock_ahead_ms = await _timing(client)
-    appendfsync, skips_fsync = await _fsync_settings(client)
     lua_error = "" if is_loading else await _lua_error(client, settings.shard)
-    appendonly = bool(info.get("aof_enabled"))
-    replicas = _replicas_in_sync(info)
-    durability = _durability(settings, appendonly, appendfsync, skips_fsync=skips_fsync, replicas=replicas)
-    report = StoreReport(
+    blank = StoreReport(
         kind=kind,
         version=version,
-        role="primary" if info.get("role") == "master" else "replica",
+        role="",
         is_cluster=bool(info.get("cluster_enabled")),
         is_loading=is_loading,
         has_lua=not lua_error,
+        appendonly=False,
+        appendfsync=None,
+        maxmemory_policy="",
+        replicas_in_sync=0,
+        replicas_seen=0,
+        replicas_needed=0,
+        memory_used_bytes=0,
+        memory_max_bytes=0,
+        latency_ms=latency_ms,
+        clock_ahead_ms=clock_ahead_ms,
+        durability="besteffort",
+        rights_missing=() if is_loading or lua_error else await _rights_missing(client, settings.shard),
+        faults=(),
+    )
+    return _judged(blank, info, await _fsync_settings(client), settings, lua_error=lua_error)
+
+
+def _judged(
+    before: StoreReport,
+    info: dict[str, Any],
+    fsync: tuple[str | None, bool],
+    settings: Settings,
+    *,
+    lua_error: str,
+) -> StoreReport:
+    """`before` with what INFO and CONFIG say now."""
+    appendfsync, skips_fsync = fsync
+    appendonly = bool(info.get("aof_enabled"))
+    in_sync = _replicas_in_sync(info)
+    seen = max(before.replicas_seen, int(info.get("connected_slaves", 0)))
+    needed = settings.quorum_replicas or max(1, (seen + 1) // 2)
+    keeps = _keeps_writes(settings, appendonly, appendfsync, skips_fsync=skips_fsync)
+    with_replicas: Durability = "fsync+quorum" if in_sync >= needed else "fsync"
+    report = replace(
+        before,
+        role="primary" if info.get("role") == "master" else "replica",
+        is_loading=bool(info.get("loading")),
         appendonly=appendonly,
         appendfsync=appendfsync,
         maxmemory_policy=str(info.get("maxmemory_policy", "")),
-        replicas_in_sync=replicas,
+        replicas_in_sync=in_sync,
+        replicas_seen=seen,
+        replicas_needed=needed,
         memory_used_bytes=int(info.get("used_memory", 0)),
         memory_max_bytes=int(info.get("maxmemory", 0)),
-        latency_ms=latency_ms,
-        clock_ahead_ms=clock_ahead_ms,
-        durability=durability,
-        faults=(),
+        durability=with_replicas if keeps else "besteffort",
     )
     faults = [
         *_identity_faults(report, lua_error),
@@ -140,9 +210,12 @@ async def _timing(client: Redis) -> tuple[float, float]:
 async def _fsync_settings(client: Redis) -> tuple[str | None, bool]:
     """`appendfsync` (None: not shown) and whether fsync is left out while the file is rewritten."""
     try:
-        found = await client.config_get("*append*fsync*")
+        return _fsync_of(await client.config_get(_FSYNC_SETTINGS))
     except ResponseError:
         return None, False  # managed stores forbid or rename CONFIG
+
+
+def _fsync_of(found: Mapping[Any, Any]) -> tuple[str | None, bool]:
     config = {_text(name): _text(value) for name, value in found.items()}
     return config.get("appendfsync"), config.get("no-appendfsync-on-rewrite") == "yes"
 
@@ -156,17 +229,23 @@ async def _lua_error(client: Redis, shard: str) -> str:
     return ""
 
 
-def _durability(
-    settings: Settings, appendonly: bool, appendfsync: str | None, *, skips_fsync: bool, replicas: int
-) -> Durability:
+async def _rights_missing(client: Redis, shard: str) -> tuple[str, ...]:
+    samples = rights.samples(shard)
+    words = [word for _, command in samples for word in (str(len(command)), *command)]
+    try:
+        denied = await client.eval(_DENIED, 0, *words, str(len(samples)))
+    except ResponseError:
+        return ()  # not to be found out here: a store without ACLs, or one that imitates Redis
+    return tuple(samples[n - 1][0] for n in denied if samples[n - 1][0] not in rights.OPTIONAL)
+
+
+def _keeps_writes(
+    settings: Settings, appendonly: bool, appendfsync: str | None, *, skips_fsync: bool
+) -> bool:
+    """Whether a write is on the disk before it is answered."""
     if appendfsync is None:
-        declared = settings.declare_durability or "besteffort"
-        keeps = appendonly and declared != "besteffort"
-    else:
-        keeps = appendonly and appendfsync == "always" and not skips_fsync
-    if not keeps:
-        return "besteffort"
-    return "fsync+quorum" if replicas >= settings.quorum_replicas else "fsync"
+        return appendonly and settings.declare_durability in ("fsync", "fsync+quorum")
+    return appendonly and appendfsync == "always" and not skips_fsync
 
 
 def _identity_faults(report: StoreReport, lua_error: str) -> list[Finding]:
@@ -194,7 +273,16 @@ def _identity_faults(report: StoreReport, lua_error: str) -> list[Finding]:
             Finding(
                 "error",
                 f"scripts cannot run on the keys of the shard: {lua_error}",
-                "allow EVAL and EVALSHA to the store's user; on a cluster name the node that holds the shard",
+                "allow EVAL and EVALSHA on these keys to the store's user (deploy/valkey.acl); on a cluster name the node that holds the shard",
+            )
+        )
+    if report.rights_missing:
+        faults.append(
+            Finding(
+                "error",
+                f"the store's user may not use {', '.join(report.rights_missing)} on the keys and channels of the shard",
+                f"ACL SETUSER with {' '.join(f'+{right}' for right in report.rights_missing)}; "
+                "deploy/valkey.acl names all that is needed",
             )
         )
     if report.maxmemory_policy != "noeviction":
@@ -210,10 +298,10 @@ def _identity_faults(report: StoreReport, lua_error: str) -> list[Finding]:
 
 def _durability_faults(report: StoreReport, settings: Settings, *, skips_fsync: bool) -> list[Finding]:
     wanted = settings.durability
-    if _LEVELS.index(report.durability) >= _LEVELS.index(wanted):
+    if LEVELS.index(report.durability) >= LEVELS.index(wanted):
         if wanted == "besteffort":
             text = "under besteffort a power cut or a killed store can lose accepted jobs"
-            return [Finding("note", text, "set durability to fsync (JQMASTER_DURABILITY)")]
+            return [Finding("note", text, "set durability to fsync (JQMASTER_DURABILITY)", "durability")]
         return []
     fixes = []
     if not report.appendonly:
@@ -227,10 +315,10 @@ def _durability_faults(report: StoreReport, settings: Settings, *, skips_fsync: 
         fixes.append("CONFIG SET appendfsync always")
     if skips_fsync:
         fixes.append("CONFIG SET no-appendfsync-on-rewrite no")
-    if wanted == "fsync+quorum" and report.replicas_in_sync < settings.quorum_replicas:
-        fixes.append(f"{settings.quorum_replicas} replicas must be in sync, {report.replicas_in_sync} are")
+    if wanted == "fsync+quorum" and report.replicas_in_sync < report.replicas_needed:
+        fixes.append(f"{report.replicas_needed} replicas must be in sync, {report.replicas_in_sync} are")
     what = f"durability {wanted} is configured, the store gives {report.durability}"
-    return [Finding("error", what, "; ".join(fixes))]
+    return [Finding("error", what, "; ".join(fixes), "durability")]
 
 
 def _health_faults(report: StoreReport, info: dict[str, Any]) -> list[Finding]:

@@ -8,6 +8,7 @@ import pytest
 from jqmaster.app import Master
 from jqmaster.service import constraints as service
 from jqmaster.store import audit as store
+from tests.support.admin import admin_of
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 
@@ -117,7 +118,7 @@ async def test_an_entry_that_cannot_be_read_is_shown_as_such_and_hides_no_other(
     api: Api, master: Master
 ) -> None:
     await put(api, "c1", concurrency=1)
-    redis, key = master._shard.client.redis, master._shard.keys.audit
+    redis, key = admin_of(master._shard.client), master._shard.keys.audit
     await redis.xadd(key, {"at_ms": "1", "entry": b"\xc1"})
     await redis.xadd(key, {"at_ms": "1", "entry": msgpack.packb({"who": "x"})})
     await redis.xadd(key, {"else": "1"})

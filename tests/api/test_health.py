@@ -30,6 +30,7 @@ async def test_readyz_shows_progress_and_the_durability_in_force(api: Api) -> No
     assert answer == {
         "status": "ready",
         "durability": "fsync",
+        "durability_available": "fsync",
         "leader": True,
         "store": "serving",
         "faults": [],
@@ -67,7 +68,8 @@ async def test_only_readers_learn_where_the_store_is(
     tokens: tuple[str, ...], peer: str, authorization: str | None, is_told: bool
 ) -> None:
     async def condition() -> Condition:
-        return Condition(False, "no room in /srv/secret", {"store": "store: no room in /srv/secret"})
+        faults = {"store": "store: no room in /srv/secret"}
+        return Condition(False, "no room in /srv/secret", faults, "fsync", "fsync")
 
     services = SimpleNamespace(settings=Settings(), contract=dict, condition=condition)
     app = build_app(cast(Services, services), AccessPolicy(tokens))

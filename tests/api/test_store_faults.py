@@ -3,15 +3,18 @@
 import asyncio
 import contextlib
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import httpx
 import msgpack
 import pytest
+from redis.exceptions import ResponseError
 
 from jqmaster.domain.ids import new_id
 from jqmaster.store.client import StoreClient
+from tests.support.admin import admin_of
 from tests.support.contract import check_answer
 from tests.support.master import MSGPACK, Api, master_on
 from tests.support.scripted_worker import ending, worker_at
@@ -147,7 +150,7 @@ async def test_a_full_store_refuses_jobs_and_lets_those_that_it_has_end(store: S
     async with master_on(store.url) as (master, api), worker_at(api) as worker:
         job_id = await api.enqueue("work", keep_result=True)
         job = await worker.next_job()
-        redis = master._shard.client.redis
+        redis = admin_of(master._shard.client)
         await redis.config_set("maxmemory", "1mb")
         try:
             counts = await api.counts()
@@ -187,7 +190,7 @@ async def test_a_master_starts_on_a_full_store_and_drains_it(store: StoreServer)
 async def test_a_store_that_became_read_only(store: StoreServer) -> None:
     async with master_on(store.url) as (master, api):
         known = await api.enqueue("later", delay=3600)
-        redis = master._shard.client.redis
+        redis = admin_of(master._shard.client)
         await redis.execute_command("REPLICAOF", "127.0.0.1", "1")
         try:
             for path, value in (("/api/jobs", {"name": "work"}), (f"/api/jobs/{known}/cancel", None)):
@@ -203,7 +206,7 @@ async def test_a_store_that_became_read_only(store: StoreServer) -> None:
 async def test_a_store_that_is_loading(store: StoreServer) -> None:
     async with master_on(store.url, store_timeout_s=2) as (master, api):
         known = await api.enqueue("later", delay=3600)
-        pipeline = master._shard.client.redis.pipeline(transaction=False)
+        pipeline = admin_of(master._shard.client).pipeline(transaction=False)
         for n in range(10_000):
             pipeline.set(f"ballast:{n}", "x")
         await pipeline.execute()
@@ -270,14 +273,100 @@ async def wait_for_answer(call: Callable[[], Awaitable[tuple[int, Any]]]) -> tup
 async def test_a_nearly_full_store_is_noticed_before_it_is_full(store: StoreServer) -> None:
     async with master_on(store.url) as (_, api):
         client = StoreClient(store.url, connections=2)
-        used = (await client.redis.info("memory"))["used_memory"]
-        await client.redis.config_set("maxmemory", used + 20 * 1024 * 1024)
-        await client.redis.setrange("ballast", int((used + 20 * 1024 * 1024) * 0.85 - used), "x")
+        used = (await admin_of(client).info("memory"))["used_memory"]
+        await admin_of(client).config_set("maxmemory", used + 20 * 1024 * 1024)
+        await admin_of(client).setrange("ballast", int((used + 20 * 1024 * 1024) * 0.85 - used), "x")
 
         async def is_refused() -> bool:
             status, answer = await api.call("POST", "/api/jobs", {"name": "work"})
             return status == 503 and answer["code"] == "store_full"
 
         await wait_until(is_refused, what="new jobs are refused at 80 %")
-        await client.redis.delete("ballast")
+        await admin_of(client).delete("ballast")
         await client.close()
+
+
+@pytest.mark.req("M1")
+async def test_a_store_that_was_emptied_is_not_served_as_an_empty_queue(store: StoreServer) -> None:
+    async with master_on(store.url) as (master, api):
+        await api.enqueue("later", delay=3600)
+        await admin_of(master._shard.client).flushall()
+        await asyncio.wait_for(master.failed.wait(), 10)
+        status, answer = await api.call("GET", "/readyz")
+        assert (status, answer["status"]) == (503, "not_ready")
+        assert "restore the data" in answer["faults"][0]
+        assert await refused(api, "POST", "/api/jobs", {"name": "work"}) == "store_unfit"
+
+
+@pytest.mark.req("M1")
+@pytest.mark.timeout(90)
+async def test_a_full_store_drains_while_it_takes_nothing(store: StoreServer) -> None:
+    async with master_on(store.url) as (master, api), worker_at(api, max_jobs=20) as worker:
+        jobs = [await api.enqueue("later", delay=3600) for _ in range(40)]
+        admin = admin_of(master._shard.client)
+        await admin.config_set("maxmemory", "1mb")
+        for job_id in jobs:
+            # To run now needs room: it was a decision of its own. It is the only one that is refused.
+            assert await refused(api, "POST", f"/api/jobs/{job_id}/run") in UNAVAILABLE
+        await admin.config_set("maxmemory", "0")
+        await wait_until(lambda: is_up(api))
+        await asyncio.gather(*(api.enqueue("work", n, keep_result=True) for n in range(60)))
+        await admin.config_set("maxmemory", "1mb")
+        for _ in range(60):
+            await worker.end(await worker.next_job(), result=1)
+            assert await refused(api, "POST", "/api/jobs", {"name": "work"}) in (
+                "store_unavailable",
+                "store_full",
+            )
+        counts = await api.counts()
+        assert (counts["ready"], counts["running"], counts["succeeded"]) == (0, 0, 60)
+        await admin.config_set("maxmemory", "0")
+        await serves_again(api)
+
+
+@pytest.mark.timeout(90)
+async def test_a_store_that_is_busy_with_a_script_is_waited_for_and_the_script_left_alone(
+    store: StoreServer,
+) -> None:
+    async with master_on(store.url, store_timeout_s=1) as (master, api):
+        known = await api.enqueue("later", delay=3600)
+        admin = admin_of(master._shard.client)
+        await admin.config_set("busy-reply-threshold", 50)
+        endless = asyncio.create_task(admin.eval("while true do end", 0))
+
+        async def says_busy() -> bool:
+            response = await api.http.get(f"/api/jobs/{known}")
+            return "BUSY" in str(msgpack.unpackb(response.content).get("detail"))
+
+        await wait_until(says_busy, timeout_s=20)
+        for _ in range(5):
+            assert await refused(api, "POST", "/api/jobs", {"name": "work"}) in UNAVAILABLE
+        assert not endless.done()
+        await admin.script_kill()
+        with pytest.raises(ResponseError):
+            await endless
+        await serves_again(api)
+
+
+@pytest.mark.timeout(90)
+async def test_a_store_without_a_connection_to_spare_refuses_and_keeps_its_leader(store: StoreServer) -> None:
+    ttl_s = 3.0
+    async with master_on(store.url, leader_ttl_s=ttl_s) as (master, api):
+        admin = admin_of(master._shard.client)
+        await api.enqueue("later", delay=3600)
+        now = (await admin.info("clients"))["connected_clients"]
+        await admin.config_set("maxclients", now)
+        epoch = master.leader.leadership
+        answers: set[int] = set()
+        began_s = time.monotonic()
+        while time.monotonic() - began_s < ttl_s * 1.5:
+            got = await asyncio.gather(*(api.http.get("/api/jobs?limit=1") for _ in range(20)))
+            answers |= {response.status_code for response in got}
+        assert answers == {200, 503}
+        assert master.leader.leadership == epoch
+        await admin.config_set("maxclients", 1000)
+        await serves_again(api)
+
+
+async def is_up(api: Api) -> bool:
+    return (await api.http.get("/readyz")).status_code == 200

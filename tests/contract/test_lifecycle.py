@@ -112,7 +112,7 @@ async def claim(world: StoreWorld, job: Job, target: JobState) -> None:
 
 
 async def claim_alone(world: StoreWorld, job: Job, target: JobState) -> None:
-    redis, suspects = world.shard.client.redis, world.shard.keys.suspects
+    redis, suspects = world.redis, world.shard.keys.suspects
     await redis.sadd(suspects, job.id)
     await world.jobs.claim_alone(world.epoch, await world.worker(), job.id)
     await redis.srem(suspects, job.id)
@@ -144,9 +144,9 @@ async def reclaim(world: StoreWorld, job: Job, target: JobState) -> None:
 
 async def expire(world: StoreWorld, job: Job, target: JobState) -> None:
     key = world.shard.keys.job(job.id)
-    await world.shard.client.redis.zadd(world.shard.keys.expiring, {job.id: world.now_ms})
+    await world.redis.zadd(world.shard.keys.expiring, {job.id: world.now_ms})
     await world.jobs.expire(world.epoch)
-    assert await world.shard.client.redis.exists(key)
+    assert await world.redis.exists(key)
 
 
 async def cancel(world: StoreWorld, job: Job, target: JobState) -> None:

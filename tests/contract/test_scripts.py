@@ -147,7 +147,7 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
     spec = world.spec("n" * 200, 1, tags=("t",), headers={"h": "v"}, retry=RetryPolicy(9, 8, 7, False))
     await world.jobs.enqueue([spec])
     key = world.shard.keys.job(spec.id)
-    record = await world.shard.client.redis.get(key)
+    record = await world.redis.get(key)
     fields = [
         codec.VERSION,
         4,
@@ -173,15 +173,15 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
         unconstrained(spec.name).id,
     ]
     head = codec.HEAD.pack(*fields)
-    await world.shard.client.redis.set(key, head + record[codec.HEAD_SIZE :])
+    await world.redis.set(key, head + record[codec.HEAD_SIZE :])
     before = await world.get(spec.id)
     assert (before.priority, before.created_at_ms, before.expires_at_ms, before.losses) == (-20, 23, 24, 1)
 
     k = world.shard.keys
-    await world.shard.client.redis.zadd(k.running, {spec.id: world.now_ms + 1})
-    await world.shard.client.redis.zrem(world.ready(spec.name), spec.id)
-    await world.shard.client.redis.hdel(k.ready_counts, spec.name)
-    await world.shard.client.redis.sadd(k.claims(before.worker_id), spec.id)
+    await world.redis.zadd(k.running, {spec.id: world.now_ms + 1})
+    await world.redis.zrem(world.ready(spec.name), spec.id)
+    await world.redis.hdel(k.ready_counts, spec.name)
+    await world.redis.sadd(k.claims(before.worker_id), spec.id)
     assert await world.jobs.confirm_start(before.worker_id, [(spec.id, before.token)]) == [True]
     assert await world.get(spec.id) == replace(before, is_confirmed=True)
     worker = await world.worker()
@@ -200,7 +200,7 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
         expected, state=JobState.RUNNING, is_confirmed=False, attempt=12, due_at_ms=0, started_at_ms=world.now_ms,
         not_after_ms=world.now_ms + 5_000, fence=claimed.fence, token=claimed.token, worker_id=worker,
     )  # fmt: skip
-    record = await world.shard.client.redis.get(key)
+    record = await world.redis.get(key)
     assert record[120:128] == b"d" * 8
     assert record[128:136] == unconstrained(spec.name).id
     assert record[2] & codec.FLAG_WATCHED

@@ -127,7 +127,7 @@ async def test_only_workers_that_know_the_name_get_it(dispatching: Dispatching) 
 async def test_a_draining_or_detached_worker_gets_nothing(dispatching: Dispatching, flag: str) -> None:
     world = dispatching.world
     out, other = await dispatching.worker(), await dispatching.worker()
-    await world.shard.client.redis.hset(world.shard.keys.worker(out.id), flag, "1")
+    await world.redis.hset(world.shard.keys.worker(out.id), flag, "1")
     await dispatching.start()
     await world.enqueue_many(6)
     await wait_until(lambda: len(other.started) == 6)
@@ -178,7 +178,7 @@ async def test_expired_jobs_in_front_do_not_hide_those_behind(dispatching: Dispa
 
 async def test_a_lane_of_the_wrong_type_holds_up_its_own_names_only(dispatching: Dispatching) -> None:
     world = dispatching.world
-    redis, key = world.shard.client.redis, world.shard.keys.ready("broken")
+    redis, key = world.redis, world.shard.keys.ready("broken")
     await redis.set(key, "x")
     await dispatching.worker(names=("broken",))
     other = await dispatching.worker()
@@ -731,7 +731,7 @@ def _free(dispatching: Dispatching, worker: fake.FakeWorker) -> int:
 
 async def _hand_back_all(dispatching: Dispatching, worker: fake.FakeWorker) -> None:
     world = dispatching.world
-    claimed = await world.shard.client.redis.smembers(world.shard.keys.claims(worker.id))
+    claimed = await world.redis.smembers(world.shard.keys.claims(worker.id))
     jobs = [await world.get(raw.decode()) for raw in claimed]
     decision = Decision(JobState.READY, "handed_back")
     await dispatching.jobs.settle(worker.id, [world.settlement(job, job.token, decision) for job in jobs])

@@ -18,6 +18,7 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.leadership import Leadership, LeadershipStore
 from jqmaster.store.masters import MasterStore
 from jqmaster.store.shard import Shard
+from tests.support.admin import admin_of
 from tests.support.clock import ManualClock
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
@@ -174,7 +175,7 @@ async def test_it_stops_when_another_holds_the_lock(electorate: Electorate) -> N
     leader = await electorate.leader("m1", ttl_s=0.6)
     await wait_until(lambda: leader.leadership)
     store = await electorate.store()
-    redis, keys = store._shard.client.redis, store._shard.keys
+    redis, keys = admin_of(store._shard.client), store._shard.keys
     await redis.set(keys.leader, "99:other:m9", px=60_000)
     await wait_until(lambda: not electorate.log.leading)
     assert await redis.get(keys.leader) == b"99:other:m9", "the lock of another is left alone"
@@ -186,7 +187,7 @@ async def test_a_lock_that_was_lost_is_won_again_under_a_greater_epoch(electorat
     leader = await electorate.leader("m1")
     await wait_until(lambda: leader.leadership)
     store = await electorate.store()
-    await store._shard.client.redis.delete(store._shard.keys.leader)
+    await admin_of(store._shard.client).delete(store._shard.keys.leader)
     await wait_until(lambda: len(electorate.log.epochs) == 2)
     assert electorate.log.epochs[0] < electorate.log.epochs[1]
 

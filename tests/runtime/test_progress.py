@@ -115,7 +115,7 @@ async def test_what_keeps_jobs_from_workers_is_no_stall(leading: Leading, reason
     if reason != "no work":
         await world.enqueue()
     if reason == "draining":
-        redis, keys = world.shard.client.redis, world.shard.keys
+        redis, keys = world.redis, world.shard.keys
         await redis.hset(keys.worker(worker_id), "is_draining", 1)
     await leading.member(worker_id)
     if reason == "silent":

@@ -318,7 +318,7 @@ async def test_unreadable_claims_are_set_aside_and_hide_nothing(reaping: Reaping
     """They come first in the order of leases; five hundred of them would hide all others for ever."""
     world = reaping.world
     await reaping.past_grace()
-    redis, keys = world.shard.client.redis, world.shard.keys
+    redis, keys = world.redis, world.shard.keys
     damaged = {f"damaged-{n}": 1 for n in range(600)}
     await redis.zadd(keys.running, damaged)
     _, job = await world.running()

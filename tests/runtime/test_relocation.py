@@ -173,7 +173,7 @@ async def test_a_lane_that_cannot_be_emptied_does_not_hold_the_others_up(
 ) -> None:
     world = rules.world
     jobs = await rules.enqueue_many(range(10))
-    k, redis = world.shard.keys, world.shard.client.redis
+    k, redis = world.shard.keys, world.redis
     stuck = "00" * 8
     await redis.set(k.lane(stuck), f"gone\n0\n{stuck}\n\n\n\n0\n\n3")
     await redis.zadd(k.lanes("gone"), {stuck: 0})
@@ -191,7 +191,7 @@ async def test_a_lane_with_jobs_that_are_no_longer_there_is_emptied(rules: Const
     """Their records are gone or were damaged: they are set aside, and those behind them are moved."""
     world = rules.world
     jobs = await rules.enqueue_many(range(60))
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     for job_id in jobs[:40]:
         await redis.set(k.job(job_id), b"damaged")
     assert await rules.change("limit", constraint("limit", BY_KEY, key="argument", concurrency=1))

@@ -270,7 +270,7 @@ async def test_lanes_and_gates_that_nobody_uses_go_within_a_while(keeping: Keepi
     k = world.shard.keys
 
     async def are_gone() -> bool:
-        return not await world.shard.client.redis.exists(k.names, k.lanes("work"))
+        return not await world.redis.exists(k.names, k.lanes("work"))
 
     await wait_until(are_gone)
     await keeping.idle()

@@ -60,9 +60,9 @@ async def test_a_step_is_bounded_and_the_rest_follows(
     await sweeping.sweeper.start()
     await sweeping.clock.asleep()
     key = world.shard.keys.finished(JobState.SUCCEEDED)
-    assert await world.shard.client.redis.zcard(key) == 600
+    assert await world.redis.zcard(key) == 600
     await sweeping.clock.pass_s(1)
-    assert await world.shard.client.redis.zcard(key) == 0
+    assert await world.redis.zcard(key) == 0
     await sweeping.sweeper.stop()
 
 

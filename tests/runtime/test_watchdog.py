@@ -104,7 +104,7 @@ async def test_an_outage_of_the_store_is_waited_for_and_is_no_stall_afterwards(
 @pytest.mark.req("M1")
 @pytest.mark.parametrize("other", [None, "another mark"])
 async def test_a_store_with_other_data_is_not_served(watching: Watching, other: str | None) -> None:
-    redis, key = watching.world.shard.client.redis, watching.world.shard.keys.generation
+    redis, key = watching.world.redis, watching.world.shard.keys.generation
     await (redis.delete(key) if other is None else redis.set(key, other))
     await watching.clock.pass_s(2)
     assert watching.failures

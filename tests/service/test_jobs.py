@@ -9,6 +9,7 @@ import msgpack
 import pytest
 
 from jqmaster.clock import SystemClock
+from jqmaster.config import Durability
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import Cause, JobSpec, JobState
 from jqmaster.domain.outcome import Decision
@@ -60,9 +61,10 @@ class Served:
     async def _tell(self, *order: str) -> None:
         self.orders.append(order)  # type: ignore[arg-type]
 
-    def _admit(self) -> None:
+    def _admit(self, durability: Durability | None) -> int:
         if self.admits:
             raise self.admits
+        return 0
 
     @contextlib.asynccontextmanager
     async def polls(self, job_id: str, count: int = 1) -> AsyncIterator[list[asyncio.Task[object]]]:
@@ -155,7 +157,7 @@ async def test_concurrent_requests_share_calls_to_the_store(
         sizes.append(len(specs))
         return await enqueue(specs)
 
-    monkeypatch.setattr(served.service._enqueues, "_flush", counted)
+    monkeypatch.setattr(served.service._batcher(0), "_flush", counted)
     specs = [served.world.spec(argument=n) for n in range(400)]
     answers = await asyncio.gather(*[served.service.enqueue(spec) for spec in specs])
     assert answers == [(spec.id, True) for spec in specs]
@@ -191,7 +193,7 @@ async def test_an_unknown_outcome_reaches_the_caller_as_such(
     async def unknown(specs: list) -> list:
         raise OutcomeUnknownError("lost", retry_after_s=1)
 
-    monkeypatch.setattr(served.service._enqueues, "_flush", unknown)
+    monkeypatch.setattr(served.service._batcher(0), "_flush", unknown)
     with pytest.raises(OutcomeUnknownError):
         await served.service.enqueue(served.world.spec())
 
@@ -244,7 +246,7 @@ async def test_a_store_that_fails_within_a_large_bulk_leaves_it_in_doubt_and_a_r
     served: Served,
 ) -> None:
     specs = [served.world.spec(argument=n) for n in range(1200)]
-    redis = served.world.shard.client.redis
+    redis = served.world.redis
     # A step has 8 MiB: one fits in, two do not.
     used = (await redis.info("memory"))["used_memory"]
     before = (await redis.config_get("maxmemory"))["maxmemory"]
@@ -267,12 +269,12 @@ async def test_a_store_that_is_gone_after_the_first_step_of_a_large_bulk_leaves_
     client = served.world.shard.client
     run_all, runs = client.run_all, 0
 
-    async def fails_later(calls: Sequence[Call]) -> list[tuple[str, list[Any]]]:
+    async def fails_later(calls: Sequence[Call], **options: Any) -> list[tuple[str, list[Any]]]:
         nonlocal runs
         runs += 1
         if runs > 1:
             raise StoreUnavailableError("the store is away", retry_after_s=1.0)
-        return await run_all(calls)
+        return await run_all(calls, **options)
 
     monkeypatch.setattr(client, "run_all", fails_later)
     with pytest.raises(OutcomeUnknownError, match="same IDs"):

@@ -40,7 +40,7 @@ class SecondMaster:
             SystemClock(),
             self.rules,
             tell_worker=self._tell,
-            admit=lambda: None,
+            admit=lambda _: 0,
         )
 
     async def _tell(self, *order: str) -> None:

@@ -91,7 +91,7 @@ async def test_the_life_of_a_job_from_one_reason_to_the_next(world: StoreWorld, 
 async def test_without_a_leader_nobody_gives_jobs_out(world: StoreWorld, desk: Desk) -> None:
     job = await world.enqueue(expires_at_ms=world.now_ms + 1_000)
     await world.worker(url=URL)
-    await world.shard.client.redis.delete(world.shard.keys.leader)
+    await world.redis.delete(world.shard.keys.leader)
     assert await desk.codes(job) == ["no_leader"]
     world.pass_ms(1_000)
     assert await desk.codes(job) == ["no_leader", "expired"]

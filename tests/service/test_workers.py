@@ -234,7 +234,7 @@ async def test_a_damaged_record_hurts_only_itself(world: StoreWorld, service: Wo
     good, bad = await world.enqueue_many(2)
     worker = await world.worker()
     jobs = {job.job_id: job for job in await world.claim(worker)}
-    redis, key = world.shard.client.redis, world.shard.keys.job(bad)
+    redis, key = world.redis, world.shard.keys.job(bad)
     kept = await redis.get(key)
     await redis.set(key, b"x")
     outcomes = [outcome(jobs[bad], "failure"), outcome(jobs[good], "failure")]

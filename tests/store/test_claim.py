@@ -31,13 +31,13 @@ async def test_a_claim_takes_leases_marks_and_counts_in_one_step(world: StoreWor
     k = world.shard.keys
     assert await world.score(k.running, job_id) == claim.lease_until_ms
     assert await world.score(world.ready(), job_id) is None
-    assert await world.shard.client.redis.smembers(k.claims(worker)) == {job_id.encode()}
+    assert await world.redis.smembers(k.claims(worker)) == {job_id.encode()}
     assert len(job.token) == 32
 
 
 async def test_a_short_job_is_looked_at_when_its_time_is_over(world: StoreWorld) -> None:
     await world.running(timeout_ms=100)
-    (_, score), *_ = await world.shard.client.redis.zrange(world.shard.keys.running, 0, -1, withscores=True)
+    (_, score), *_ = await world.redis.zrange(world.shard.keys.running, 0, -1, withscores=True)
     assert score == world.now_ms + min(LEASE_MS, OFFER_MS + 100 + GRACE_MS)
 
 
@@ -87,7 +87,7 @@ async def test_refusals_change_nothing(world: StoreWorld) -> None:
     full = await world.worker(max_jobs=2)
     assert len(await world.claim(full)) == 2
     draining, detached, unknown = await world.worker(), await world.worker(), await world.worker()
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     await redis.hset(k.worker(draining), "is_draining", 1)
     await redis.hset(k.worker(detached), "is_detached", 1)
     await world.workers.forget(unknown)
@@ -122,15 +122,15 @@ async def test_the_fence_grows_with_the_clock_and_without_it(world: StoreWorld) 
     second = [job.fence for job in await world.claim(worker, limit=2)]
     assert second == [world.now_ms + 3, world.now_ms + 4]
     # A failover lost the newest fences: the clock is ahead of the stored one.
-    await world.shard.client.redis.set(world.shard.keys.fence, world.now_ms - 50_000)
+    await world.redis.set(world.shard.keys.fence, world.now_ms - 50_000)
     world.pass_ms(1000)
     assert [job.fence for job in await world.claim(worker, limit=1)] == [world.now_ms]
     # The clock went back by an hour.
     newest = world.now_ms
     world.pass_ms(-3_600_000)
     assert [job.fence for job in await world.claim(worker, limit=2)] == [newest + 1, newest + 2]
-    assert await world.shard.client.redis.get(world.shard.keys.fence) == str(newest + 2).encode()
-    await world.shard.client.redis.delete(world.shard.keys.fence)
+    assert await world.redis.get(world.shard.keys.fence) == str(newest + 2).encode()
+    await world.redis.delete(world.shard.keys.fence)
     assert [job.fence for job in await world.claim(worker, limit=1)] == [world.now_ms]
 
 
@@ -174,7 +174,7 @@ async def test_nothing_but_expired_jobs_is_told_apart_from_nothing(world: StoreW
     claim = await world.jobs.claim(world.epoch, worker, ["work"], 2)
     assert isinstance(claim, Claim)
     assert (claim.jobs, claim.passed_over, claim.is_exhausted) == ([], 3, True)
-    assert await world.shard.client.redis.exists(world.shard.keys.fence) == 0
+    assert await world.redis.exists(world.shard.keys.fence) == 0
 
 
 async def test_a_retry_is_claimed_under_a_new_token(world: StoreWorld) -> None:
@@ -203,7 +203,7 @@ async def test_a_claim_is_an_offer_whatever_the_last_one_became(world: StoreWorl
 
 async def test_in_production_the_time_is_that_of_the_store(world: StoreWorld) -> None:
     world.shard.now = None
-    seconds, _ = await world.shard.client.redis.time()
+    seconds, _ = await world.redis.time()
     worker, job = await world.running(delay_ms=None, keep_result=True)
     await world.workers.renew(worker, [(job.job_id, job.token)], 0)
     assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"r")]) == [True]
@@ -226,7 +226,7 @@ DAMAGES = (
 
 
 async def damage(world: StoreWorld, job_id: str, how: str) -> None:
-    redis, key = world.shard.client.redis, world.shard.keys.job(job_id)
+    redis, key = world.redis, world.shard.keys.job(job_id)
     record = await redis.get(key)
     gates_at = HEAD_SIZE + 1 + record[HEAD_SIZE]
     extras_at = gates_at + 1 + GATE_BYTES * record[gates_at]
@@ -258,7 +258,7 @@ async def test_a_damaged_record_hurts_only_itself(world: StoreWorld, how: str) -
     claim = await world.jobs.claim(world.epoch, worker, ["work"], 10)
     assert isinstance(claim, Claim)
     assert ([job.job_id for job in claim.jobs], claim.passed_over, claim.busy) == ([one, two], 1, 2)
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     assert await redis.smembers(k.damaged) == {bad.encode()}
     assert await world.score(world.ready(), bad) is None
     assert [f.key for f in await world.findings()] == [k.job(bad)]
@@ -269,7 +269,7 @@ async def test_a_damaged_record_hurts_only_itself(world: StoreWorld, how: str) -
 
 async def test_extras_that_cannot_be_read_hurt_only_their_job(world: StoreWorld) -> None:
     bad, good = await world.enqueue(tags=("t",)), await world.enqueue()
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     await redis.setrange(k.job(bad), HEAD_SIZE + 1 + len("work") + 1 + 4, b"\xc1")
     worker = await world.worker()
     claim = await world.jobs.claim(world.epoch, worker, ["work"], 10)

@@ -100,7 +100,7 @@ async def test_who_takes_nothing_does_not_get_it(world: StoreWorld, flag: str | 
     job_id = await suspect(world)
     worker = await world.worker()
     if flag:
-        await world.shard.client.redis.hset(world.shard.keys.worker(worker), flag, 1)
+        await world.redis.hset(world.shard.keys.worker(worker), flag, 1)
     async with world.unchanged():
         claim = await world.jobs.claim_alone(world.epoch, worker if flag else new_id(), job_id)
         assert claim is NotClaimed.GONE

@@ -15,7 +15,9 @@ from jqmaster.store.jobs import Accepted
 from jqmaster.store.keys import Keys
 from jqmaster.store.scripts import ScriptContractError, load, names
 from jqmaster.store.shard import Shard
+from tests.support.admin import admin_of
 from tests.support.proxy import StoreProxy
+from tests.support.replicas import paused, replicated
 from tests.support.server import StoreServer, is_cluster_wanted
 from tests.support.store import StoreWorld
 
@@ -41,13 +43,13 @@ async def world_behind(
     ):
         # Else the answer that a test drops is that the store does not know the script.
         for name in names():
-            await client.redis.script_load(load(name).source)
+            await admin_of(client).script_load(load(name).source)
         yield world, proxy
 
 
 async def test_scripts_come_back_after_the_store_forgot_them(world: StoreWorld) -> None:
     await world.enqueue()
-    redis = world.shard.client.redis
+    redis = world.redis
     await redis.script_flush()
     specs = [world.spec() for _ in range(1_001)]
     assert set(await world.jobs.enqueue(specs)) == {Accepted.NEW}
@@ -89,7 +91,7 @@ async def test_a_full_store_refuses_new_jobs_whole_and_lets_the_others_drain() -
 
 
 async def drain_when_full(world: StoreWorld) -> None:
-    redis = world.shard.client.redis
+    redis = world.redis
     await world.enqueue_many(8, keep_result=True, max_retry=0)
     scheduled = await world.enqueue("later", delay_ms=1)
     short = await world.enqueue("short", delay_ms=1, expires_at_ms=world.now_ms + 2)
@@ -143,12 +145,12 @@ async def test_a_bulk_that_filled_the_store_half_way_is_unknown() -> None:
     server.start()
     try:
         async with client_of(server.url) as client, StoreWorld.on(Shard(client, Keys("half"))) as world:
-            used = (await client.redis.info("memory"))["used_memory"]
-            await client.redis.config_set("maxmemory", used + 3_000_000)
+            used = (await admin_of(client).info("memory"))["used_memory"]
+            await admin_of(client).config_set("maxmemory", used + 3_000_000)
             specs = [world.spec(argument="x" * 2_000) for _ in range(3_000)]
             with pytest.raises(OutcomeUnknownError):
                 await world.jobs.enqueue(specs)
-            await client.redis.config_set("maxmemory", 0)
+            await admin_of(client).config_set("maxmemory", 0)
             outcome = await world.jobs.enqueue(specs)
             assert (outcome[0], outcome[-1]) == (Accepted.KNOWN, Accepted.NEW)
     finally:
@@ -161,18 +163,18 @@ async def test_a_read_only_store_refuses() -> None:
     try:
         async with client_of(server.url) as client, StoreWorld.on(Shard(client, Keys("ro"))) as world:
             worker, job = await world.running()
-            await client.redis.config_set("replica-serve-stale-data", "yes")
-            await client.redis.replicaof("127.0.0.1", "1")
+            await admin_of(client).config_set("replica-serve-stale-data", "yes")
+            await admin_of(client).replicaof("127.0.0.1", "1")
             with pytest.raises(StoreUnavailableError) as refused:
                 await world.jobs.enqueue([world.spec()])
             assert refused.value.retry_after_s
             with pytest.raises(StoreUnavailableError):
                 await world.jobs.settle_success(worker, [(job.job_id, job.token, b"")])
             assert (await world.get(job.job_id)).state is JobState.RUNNING
-            await client.redis.config_set("replica-serve-stale-data", "no")
+            await admin_of(client).config_set("replica-serve-stale-data", "no")
             with pytest.raises(StoreUnavailableError):
                 await world.jobs.get(job.job_id)
-            await client.redis.replicaof("NO", "ONE")
+            await admin_of(client).replicaof("NO", "ONE")
             await world.enqueue()
     finally:
         server.stop()
@@ -380,7 +382,7 @@ async def test_a_store_that_is_away_is_not_done_and_comes_back() -> None:
 
 
 async def test_a_key_of_the_wrong_type_is_damage(world: StoreWorld) -> None:
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     spec = world.spec()
     await redis.lpush(k.job(spec.id), "x")
     with pytest.raises(DamagedError):
@@ -395,18 +397,28 @@ async def test_a_key_of_the_wrong_type_is_damage(world: StoreWorld) -> None:
 
 
 @pytest.mark.req("M1")
-async def test_a_write_counts_once_the_replicas_have_it(lone_server: StoreServer) -> None:
-    async with (
-        StoreProxy.before(str(lone_server.socket)) as proxy,
-        client_of(proxy.url, timeout_s=0.8, quorum_replicas=1) as client,
-    ):
+async def test_a_write_counts_once_the_replicas_have_it() -> None:
+    async with replicated(1) as (primary, (replica,)), client_of(primary.url, timeout_s=1) as client:
         k = Keys("quorum")
         calls = [Call(load("mark_generation"), (k.generation,), ("fresh",))]
-        for _ in range(2):
-            with pytest.raises(OutcomeUnknownError, match="too few replicas"):
-                await client.run_all(calls)
-        proxy.answer_next(b":1\r\n", after=1)
+        assert await client.run_all(calls, replicas=1) == [("ok", [b"fresh"])]
+        client.quorum_replicas = 1
+        with paused(replica):
+            # The repeat writes what is there: WAIT tells the truth of it too, and on whatever connection.
+            for _ in range(2):
+                with pytest.raises(OutcomeUnknownError, match="0 of 1"):
+                    await client.run_all(calls)
+            # Who asks for less is not kept waiting, and reads ask nobody.
+            assert await client.run_all(calls, replicas=0) == [("ok", [b"fresh"])]
+            assert await client.run("page", (k.running,), ("", "", 1, 1, "")) == ("ok", [[]])
         assert await client.run_all(calls) == [("ok", [b"fresh"])]
-        # Reads ask nobody.
-        assert await client.run("page", (k.running,), ("", "", 1, 1, "")) == ("ok", [[]])
-        await client.redis.delete(k.generation)
+        with pytest.raises(OutcomeUnknownError, match="1 of 2"):
+            await client.run_all(calls, replicas=2)
+
+
+@pytest.mark.req("M1")
+async def test_what_the_store_refused_is_not_done_whatever_the_replicas_say() -> None:
+    async with replicated(1) as (primary, (replica,)), client_of(primary.url, timeout_s=1) as client:
+        await admin_of(client).config_set("maxmemory", "1mb")
+        with paused(replica), pytest.raises(StoreUnavailableError):
+            await client.run("reserve_id", ("{q}:idempotency:d",), ("i" * 36, "d" * 8, 1000), replicas=1)

@@ -94,7 +94,7 @@ async def test_a_damaged_job_that_is_to_move_to_another_lane_is_set_aside(
     worker = await world.worker()
     claim = await limited.claim_once(worker)
     assert [job.job_id for job in claim.jobs] == [ids[0], ids[2]]
-    assert await world.shard.client.redis.smembers(world.shard.keys.damaged) == {ids[1].encode()}
+    assert await world.redis.smembers(world.shard.keys.damaged) == {ids[1].encode()}
     await world.jobs.delete(ids[1])
 
 
@@ -128,7 +128,7 @@ async def test_nothing_stays_of_a_closed_gate_that_nobody_waits_at_any_more(
     for job_id in ids:
         await world.jobs.cancel(job_id)
     await world.prune()
-    redis, tag = world.shard.client.redis, world.shard.keys.tag
+    redis, tag = world.redis, world.shard.keys.tag
     kinds = {key.decode().removeprefix(tag).split(":")[0] async for key in redis.scan_iter(match=f"{tag}*")}
     assert not kinds & {
         "lane",

@@ -147,11 +147,11 @@ async def test_the_leader_is_woken_for_ready_and_for_due_jobs(world: StoreWorld)
 
 async def test_a_damaged_record_under_the_id_is_a_taken_id(world: StoreWorld) -> None:
     spec = world.spec()
-    await world.shard.client.redis.lpush(world.shard.keys.job(spec.id), "not a record")
+    await world.redis.lpush(world.shard.keys.job(spec.id), "not a record")
     other = world.spec()
     assert await world.jobs.find_taken([other, spec]) == [1]
     assert await world.jobs.enqueue([spec, other]) == [Accepted.TAKEN, Accepted.NEW]
-    await world.shard.client.redis.delete(world.shard.keys.job(spec.id))
+    await world.redis.delete(world.shard.keys.job(spec.id))
 
 
 async def test_an_idempotency_key_stands_for_its_first_request(world: StoreWorld) -> None:
@@ -161,7 +161,7 @@ async def test_an_idempotency_key_stands_for_its_first_request(world: StoreWorld
     assert await world.jobs.reserve_id("d", again, life_ms=60_000) == (first.id, False)
     async with world.unchanged():
         assert await world.jobs.reserve_id("d", world.spec(argument=2), life_ms=1) is None
-    life_ms = await world.shard.client.redis.pttl(world.shard.keys.idempotency("d"))
+    life_ms = await world.redis.pttl(world.shard.keys.idempotency("d"))
     assert 1_000 < life_ms <= 60_000
     await world.jobs.mark_accepted("d")
     async with world.unchanged():

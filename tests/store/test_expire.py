@@ -25,7 +25,7 @@ async def test_a_waiting_job_is_skipped_when_its_time_is_over(world: StoreWorld,
         job, state=JobState.SKIPPED, cause=Cause.EXPIRED, finished_at_ms=world.now_ms
     )
     assert await world.score(world.shard.keys.index(JobState.SKIPPED), job.id) == world.now_ms
-    assert not await world.shard.client.redis.exists(world.shard.keys.expiring)
+    assert not await world.redis.exists(world.shard.keys.expiring)
 
 
 async def test_a_running_job_runs_on_and_is_looked_at_again(world: StoreWorld) -> None:

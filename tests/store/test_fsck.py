@@ -16,43 +16,43 @@ Harm = Callable[[StoreWorld, Job, Keys], Awaitable[object]]
 
 # What a job should be found in names more than one disagreement where the place of its lane depends on it.
 HARMS: dict[str, tuple[JobState, str, Harm]] = {
-    "no index": (JobState.READY, "membership lane", lambda w, j, k: w.shard.client.redis.zrem(w.ready(), j.id)),
+    "no index": (JobState.READY, "membership lane", lambda w, j, k: w.redis.zrem(w.ready(), j.id)),
     "two indexes": (
-        JobState.READY, "membership", lambda w, j, k: w.shard.client.redis.zadd(k.scheduled, {j.id: 1}),
+        JobState.READY, "membership", lambda w, j, k: w.redis.zadd(k.scheduled, {j.id: 1}),
     ),
     "another lane": (
-        JobState.READY, "membership lane", lambda w, j, k: w.shard.client.redis.zadd(w.ready("work2"), {j.id: 0}),
+        JobState.READY, "membership lane", lambda w, j, k: w.redis.zadd(w.ready("work2"), {j.id: 0}),
     ),
     "wrong index": (
-        JobState.RUNNING, "membership", lambda w, j, k: w.shard.client.redis.setrange(k.job(j.id), 1, b"\x06"),
+        JobState.RUNNING, "membership", lambda w, j, k: w.redis.setrange(k.job(j.id), 1, b"\x06"),
     ),
     "priority": (
-        JobState.READY, "priority lane", lambda w, j, k: w.shard.client.redis.zadd(w.ready(), {j.id: 5}),
+        JobState.READY, "priority lane", lambda w, j, k: w.redis.zadd(w.ready(), {j.id: 5}),
     ),
     "no claim": (
-        JobState.RUNNING, "claim", lambda w, j, k: w.shard.client.redis.srem(k.claims(j.worker_id), j.id),
+        JobState.RUNNING, "claim", lambda w, j, k: w.redis.srem(k.claims(j.worker_id), j.id),
     ),
     "claim of another": (
-        JobState.RUNNING, "claim", lambda w, j, k: w.shard.client.redis.sadd(k.claims(w.spec().id), j.id),
+        JobState.RUNNING, "claim", lambda w, j, k: w.redis.sadd(k.claims(w.spec().id), j.id),
     ),
     "claim of a waiting job": (
-        JobState.READY, "claim", lambda w, j, k: w.shard.client.redis.sadd(k.claims(w.spec().id), j.id),
+        JobState.READY, "claim", lambda w, j, k: w.redis.sadd(k.claims(w.spec().id), j.id),
     ),
-    "gone": (JobState.SCHEDULED, "missing", lambda w, j, k: w.shard.client.redis.delete(k.job(j.id))),
-    "gone while claimed": (JobState.RUNNING, "missing", lambda w, j, k: w.shard.client.redis.delete(k.job(j.id))),
+    "gone": (JobState.SCHEDULED, "missing", lambda w, j, k: w.redis.delete(k.job(j.id))),
+    "gone while claimed": (JobState.RUNNING, "missing", lambda w, j, k: w.redis.delete(k.job(j.id))),
     "wrong type": (JobState.READY, "record", lambda w, j, k: damage(w, j.id, "wrong type")),
     "cut short": (JobState.READY, "record", lambda w, j, k: damage(w, j.id, "half a name")),
     "result without end": (
-        JobState.SUCCEEDED, "result", lambda w, j, k: w.shard.client.redis.zrem(k.results, j.id),
+        JobState.SUCCEEDED, "result", lambda w, j, k: w.redis.zrem(k.results, j.id),
     ),
     "end without result": (
-        JobState.SUCCEEDED, "result", lambda w, j, k: w.shard.client.redis.delete(k.result(j.id)),
+        JobState.SUCCEEDED, "result", lambda w, j, k: w.redis.delete(k.result(j.id)),
     ),
     "result of nobody": (
-        JobState.SUCCEEDED, "result", lambda w, j, k: w.shard.client.redis.set(k.result(w.spec().id), b""),
+        JobState.SUCCEEDED, "result", lambda w, j, k: w.redis.set(k.result(w.spec().id), b""),
     ),
-    "set aside": (JobState.READY, "damaged", lambda w, j, k: w.shard.client.redis.sadd(k.damaged, j.id)),
-    "name unknown": (JobState.READY, "lane", lambda w, j, k: w.shard.client.redis.srem(k.names, "work")),
+    "set aside": (JobState.READY, "damaged", lambda w, j, k: w.redis.sadd(k.damaged, j.id)),
+    "name unknown": (JobState.READY, "lane", lambda w, j, k: w.redis.srem(k.names, "work")),
 }  # fmt: skip
 
 
@@ -60,7 +60,7 @@ HARMS: dict[str, tuple[JobState, str, Harm]] = {
 async def test_each_disagreement_is_found_once_and_nothing_else(world: StoreWorld, harm: str) -> None:
     state, rules, do = HARMS[harm]
     await world.enqueue("work2")
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     job = await job_in(world, state, keep_result=True)
     await do(world, job, k)
     async with world.unchanged():
@@ -73,7 +73,7 @@ async def test_each_disagreement_is_found_once_and_nothing_else(world: StoreWorl
 
 async def test_attempts_of_a_job_that_is_gone(world: StoreWorld) -> None:
     job = await job_in(world, JobState.FAILED)
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     await redis.delete(k.job(job.id))
     await redis.zrem(k.index(JobState.FAILED), job.id)
     assert await world.findings() == [Finding("history", k.job(job.id), "attempts of a job that is gone")]
@@ -87,9 +87,9 @@ async def test_a_large_store_is_read_in_pages(world: StoreWorld) -> None:
     jobs = [job for _ in range(3) for job in await world.claim(worker)]
     await world.jobs.settle_success(worker, [(j.job_id, j.token, b"") for j in jobs[:150]])
     assert await world.findings() == []
-    await world.shard.client.redis.zrem(world.shard.keys.running, jobs[-1].job_id)
+    await world.redis.zrem(world.shard.keys.running, jobs[-1].job_id)
     assert [f.key for f in await world.findings()] == [world.shard.keys.job(jobs[-1].job_id)]
-    await world.shard.client.redis.zadd(world.shard.keys.running, {jobs[-1].job_id: 1})
+    await world.redis.zadd(world.shard.keys.running, {jobs[-1].job_id: 1})
 
 
 async def test_a_record_with_a_large_argument_is_healthy(world: StoreWorld) -> None:
@@ -99,10 +99,10 @@ async def test_a_record_with_a_large_argument_is_healthy(world: StoreWorld) -> N
 
 # Slots of one running job that passes two gates without a key.
 SLOT_HARMS: dict[str, Callable[[StoreWorld, str, Keys], Awaitable[object]]] = {
-    "a sum is too high": lambda w, gates, k: w.shard.client.redis.hincrby(k.slot_counts, gates[:24], 1),
-    "a sum is missing": lambda w, gates, k: w.shard.client.redis.hdel(k.slot_counts, gates[24:]),
-    "a sum without slots": lambda w, gates, k: w.shard.client.redis.hset(k.slot_counts, "f" * 8 + NO_KEY, 1),
-    "a list is not listed": lambda w, gates, k: w.shard.client.redis.srem(k.slot_lists, gates),
+    "a sum is too high": lambda w, gates, k: w.redis.hincrby(k.slot_counts, gates[:24], 1),
+    "a sum is missing": lambda w, gates, k: w.redis.hdel(k.slot_counts, gates[24:]),
+    "a sum without slots": lambda w, gates, k: w.redis.hset(k.slot_counts, "f" * 8 + NO_KEY, 1),
+    "a list is not listed": lambda w, gates, k: w.redis.srem(k.slot_lists, gates),
 }
 
 
@@ -113,7 +113,7 @@ async def test_slots_that_do_not_add_up_are_found(world: StoreWorld, harm: str) 
     await limited.enqueue()
     await limited.take(await world.worker())
     assert await world.findings() == []
-    (gates,) = [raw.decode() for raw in await world.shard.client.redis.smembers(world.shard.keys.slot_lists)]
+    (gates,) = [raw.decode() for raw in await world.redis.smembers(world.shard.keys.slot_lists)]
     await SLOT_HARMS[harm](world, gates, world.shard.keys)
     assert {finding.rule for finding in await world.findings()} == {"slot"}
-    await world.shard.client.redis.flushdb()
+    await world.redis.flushdb()

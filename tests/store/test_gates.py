@@ -214,7 +214,7 @@ async def test_a_shadow_delays_nothing_and_counts_what_it_would_have_delayed(rul
     one = await rules.limit(concurrency=2, mode=Mode.SHADOW)
     jobs = await rules.enqueue_many(range(5))
     assert await rules.take(await rules.world.worker()) == jobs
-    redis, k = rules.world.shard.client.redis, rules.world.shard.keys
+    redis, k = rules.world.redis, rules.world.shard.keys
     assert await redis.hget(k.shadowed, one.cid) == b"3"
 
 
@@ -684,7 +684,7 @@ async def test_gates_that_nothing_needs_go_however_many_others_are_in_use(rules:
     claimed = await rules.claim(worker, limit=700)
     await rules.succeed(worker, *claimed[:40])
     await world.prune_gates()
-    assert await world.shard.client.redis.hlen(world.shard.keys.gates(one.cid)) == 660
+    assert await world.redis.hlen(world.shard.keys.gates(one.cid)) == 660
 
 
 async def test_a_gate_that_only_running_jobs_have_passed_is_listed_with_its_value(
@@ -696,7 +696,7 @@ async def test_a_gate_that_only_running_jobs_have_passed_is_listed_with_its_valu
     await rules.take(worker)
     one = await rules.limit(key="argument", concurrency=1)
     await world.prune_gates()
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     gate = gate_id(one.cid, key_value("x"))
     assert await redis.hgetall(k.gates(one.cid)) == {gate.encode(): b"0:x"}
 
@@ -706,7 +706,7 @@ async def test_a_gate_that_only_running_jobs_have_passed_is_listed_with_its_valu
 
 async def commands(world: StoreWorld) -> int:
     """How many commands the server has run, those of scripts too."""
-    stats = await world.shard.client.redis.info("commandstats")
+    stats = await world.redis.info("commandstats")
     return sum(int(of_one["calls"]) for of_one in stats.values())
 
 

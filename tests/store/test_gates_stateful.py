@@ -200,7 +200,7 @@ class GatesMachine(RuleBasedStateMachine):
         try:
             if self.is_begun:
                 self.run(self.let_all_end())
-            self.run(self.client.redis.unlink("none", *self.run(self.world.dump())))
+            self.run(self.world.redis.unlink("none", *self.run(self.world.dump())))
         finally:
             self.run(self.client.close())
             self.runner.close()
@@ -216,7 +216,7 @@ class GatesMachine(RuleBasedStateMachine):
             if job:
                 seen[job_id] = Seen(job, unpacked(job.argument))
                 if job.lane_id not in editions:
-                    lane: Any = await self.client.redis.get(self.world.shard.keys.lane(job.lane_id.hex()))
+                    lane: Any = await self.world.redis.get(self.world.shard.keys.lane(job.lane_id.hex()))
                     editions[job.lane_id] = StoredLane.read(lane).edition if lane else -2
         return Snapshot(seen, list(self.constraints.values()), ruleset.edition, editions)
 
@@ -298,7 +298,7 @@ class GatesMachine(RuleBasedStateMachine):
     def reelection(self) -> None:
         """The one that was relocating is no more; its last step may still arrive."""
         old = self.relocation
-        self.run(self.client.redis.delete(self.world.shard.keys.leader))
+        self.run(self.world.redis.delete(self.world.shard.keys.leader))
         self.elect()
         if old:
             self.run(self.end_stale(old))
@@ -754,7 +754,7 @@ class GatesMachine(RuleBasedStateMachine):
         else:
             raise AssertionError(f"{left} wait for ever")
         for worker in self.workers:
-            assert await self.client.redis.scard(self.world.shard.keys.claims(worker)) == 0
+            assert await self.world.redis.scard(self.world.shard.keys.claims(worker)) == 0
         assert await self.world.findings() == []
         await self.nothing_is_left()
 
@@ -762,7 +762,7 @@ class GatesMachine(RuleBasedStateMachine):
         """With the last job goes all that was kept of lanes and gates, whatever became of their constraints."""
         # These end by time, which is the server's own.
         for gate in (await self.limits.structures()).starts:
-            await self.client.redis.unlink(self.world.shard.keys.starts(gate))
+            await self.world.redis.unlink(self.world.shard.keys.starts(gate))
         await self.prune()
         kinds = ("slots", "gates", "crowded", "waiters", "parked", "open", "lane", "lanes", "open_groups", "served",
                  "names", "closed", "ready")  # fmt: skip

@@ -38,7 +38,7 @@ async def test_the_epoch_grows_with_the_clock_and_without_it(world: StoreWorld) 
 
 @pytest.mark.req("D2")
 async def test_the_first_election_of_all_and_one_after_the_epoch_was_lost(world: StoreWorld) -> None:
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     await redis.delete(k.epoch, k.leader)
     one = await world.leadership.elect("m", "n", ttl_ms=60_000)
     assert one == Leadership(f"{world.now_ms}:n", "m")
@@ -60,7 +60,7 @@ async def test_only_the_holder_renews_and_resigns(world: StoreWorld) -> None:
             assert await world.leadership.renew(stranger, ttl_ms=900_000) is False
             assert await world.leadership.resign(stranger) is False
     assert await world.leadership.renew(holder, ttl_ms=900_000)
-    assert await world.shard.client.redis.pttl(world.shard.keys.leader) > 800_000
+    assert await world.redis.pttl(world.shard.keys.leader) > 800_000
     async with world.published(world.shard.keys.wake_channel, "resigned"):
         assert await world.leadership.resign(holder)
     async with world.unchanged():
@@ -69,7 +69,7 @@ async def test_only_the_holder_renews_and_resigns(world: StoreWorld) -> None:
 
 
 async def test_a_lock_that_ran_out_is_lost(world: StoreWorld) -> None:
-    await world.shard.client.redis.delete(world.shard.keys.leader)
+    await world.redis.delete(world.shard.keys.leader)
     async with world.unchanged():
         assert await world.leadership.renew(Leadership(world.epoch, "master-1"), ttl_ms=1_000) is False
 

@@ -81,7 +81,7 @@ async def test_the_dead_are_removed_by_the_beats_of_the_living(
     world.pass_ms(2 * FORGET_MS)
     await masters.beat(record("living"))
     assert await ids(masters) == {"living"}
-    assert await world.shard.client.redis.hlen(world.shard.keys.master_info) == 1
+    assert await world.redis.hlen(world.shard.keys.master_info) == 1
 
 
 async def test_the_registry_is_bounded(
@@ -95,7 +95,7 @@ async def test_the_registry_is_bounded(
 
 
 async def test_an_entry_that_cannot_be_read_hides_no_other(world: StoreWorld, masters: MasterStore) -> None:
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     for n, garbage in enumerate((b"", b"\xc1", b"\x80", b"\x92\x01\x02", b"\x81\xa3pid\xa1x")):
         await masters.beat(record(f"bad{n}"))
         await redis.hset(k.master_info, f"bad{n}", garbage)
@@ -131,7 +131,7 @@ async def test_a_demoted_leader_keeps_the_lock_until_it_gives_it_back_and_is_not
     other = await world.leadership.elect("m2", "n", ttl_ms=60_000)
     assert other
     assert other.number > leadership.number
-    ttl_ms = await world.shard.client.redis.pttl(world.shard.keys.demoted)
+    ttl_ms = await world.redis.pttl(world.shard.keys.demoted)
     assert 50_000 < ttl_ms <= 60_000, "and one day it may lead again"
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,9 @@ from redis.backoff import NoBackoff
 
 from jqmaster.config import Settings
 from jqmaster.errors import StoreUnavailableError, StoreUnfitError
-from jqmaster.store.probe import StoreReport, probe, require
+from jqmaster.store.client import StoreClient
+from jqmaster.store.probe import StoreReport, look_again, probe, require
+from tests.support.replicas import free_port, replicated
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
@@ -171,9 +172,7 @@ async def test_a_store_that_tells_nothing_is_unfit_and_an_absent_one_unavailable
 
 @pytest.mark.req("M1")
 async def test_a_quorum_needs_a_replica_in_sync_and_a_replica_is_no_store() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with started("--port", str(port), "--repl-diskless-sync-delay", "0") as primary:
         async with connected(primary) as client:
             with pytest.raises(StoreUnfitError, match="1 replicas must be in sync, 0 are"):
@@ -186,6 +185,25 @@ async def test_a_quorum_needs_a_replica_in_sync_and_a_replica_is_no_store() -> N
                 async with connected(second) as replica:
                     with pytest.raises(StoreUnfitError, match="replica"):
                         require(await probe(replica, FSYNC), FSYNC)
+
+
+@pytest.mark.req("M1")
+async def test_the_quorum_is_a_majority_of_what_was_seen_or_what_the_operator_says() -> None:
+    async with replicated(3) as (primary, replicas):
+        client = StoreClient(primary.url, connections=2)
+        report = await probe(client.redis, QUORUM)
+        assert (report.replicas_in_sync, report.replicas_needed) == (3, 2)
+        assert (
+            await probe(client.redis, Settings(durability="fsync+quorum", quorum_replicas=3))
+        ).replicas_needed == 3
+        for replica in replicas[:2]:
+            replica.kill()
+        await wait_until(lambda: _replicas(client.redis, 1))
+        # Those that are gone count on: else a lone survivor would be its own majority.
+        report = await look_again(client, QUORUM, report)
+        assert (report.replicas_needed, report.durability) == (2, "fsync")
+        assert [f.check for f in report.faults if f.level == "error"] == ["durability"]
+        await client.close()
 
 
 async def _replicas(client: Any, wanted: int) -> bool:
@@ -240,7 +258,7 @@ async def fake_redis(version: bytes) -> AsyncIterator[int]:
         b"INFO": b"$%d\r\n%s\r\n" % (len(info), info),
         b"TIME": b"*2\r\n$10\r\n1800000000\r\n$1\r\n0\r\n",
         b"CONFIG": b"*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n",
-        b"EVAL": b":0\r\n",
+        b"EVAL": b"*0\r\n",
     }
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

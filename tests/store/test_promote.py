@@ -49,7 +49,7 @@ async def test_a_name_that_nobody_knew_yet_is_known_by_then(world: StoreWorld) -
     await world.enqueue("rare", delay_ms=1)
     world.pass_ms(1)
     await world.jobs.promote(world.epoch, JobState.SCHEDULED)
-    assert await world.shard.client.redis.sismember(world.shard.keys.names, "rare")
+    assert await world.redis.sismember(world.shard.keys.names, "rare")
 
 
 async def test_many_are_promoted_in_steps(world: StoreWorld) -> None:
@@ -67,7 +67,7 @@ async def test_a_damaged_record_hurts_only_itself(world: StoreWorld, how: str) -
     await damage(world, ids[1], how)
     world.pass_ms(1)
     assert await world.jobs.promote(world.epoch, JobState.SCHEDULED) == (2, -1)
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     assert await redis.smembers(k.damaged) == {ids[1].encode()}
     assert [f.key for f in await world.findings()] == [k.job(ids[1])]
     await world.jobs.delete(ids[1])

@@ -34,7 +34,7 @@ async def test_an_ended_lease_leads_where_it_was_decided(world: StoreWorld, deci
         losses=int(decision.is_loss), token="", due_at_ms=world.now_ms + decision.delay_ms,
         finished_at_ms=world.now_ms if is_final else 0,
     )  # fmt: skip
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     assert not await redis.exists(k.running, k.claims(worker))
     assert [a.outcome for a in await world.jobs.history(job.id)] == [decision.ending]
     assert await redis.get(k.result(job.id)) == (b"lost result" if is_final else None)

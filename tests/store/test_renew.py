@@ -16,7 +16,7 @@ async def test_a_heartbeat_keeps_the_claims_that_it_names(world: StoreWorld) -> 
     k = world.shard.keys
     assert await world.score(k.running, job.job_id) == world.now_ms + LEASE_MS
     assert await world.score(k.workers, worker) == world.now_ms
-    assert await world.shard.client.redis.hget(k.worker(worker), "free") == b"3"
+    assert await world.redis.hget(k.worker(worker), "free") == b"3"
     assert (await world.get(job.job_id)).is_confirmed
     # The same again, at the same instant, is the same.
     async with world.unchanged():
@@ -99,7 +99,7 @@ async def test_what_is_settled_is_not_brought_back(world: StoreWorld) -> None:
 
 async def test_the_worker_learns_what_it_was_told(world: StoreWorld) -> None:
     worker = await world.worker()
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     await redis.hset(k.worker(worker), mapping={"is_draining": 1, "is_detached": 1})
     answer = await world.workers.renew(worker, [], 0)
     assert answer
@@ -108,7 +108,7 @@ async def test_the_worker_learns_what_it_was_told(world: StoreWorld) -> None:
 
 async def test_a_heartbeat_before_any_election(world: StoreWorld) -> None:
     worker = await world.worker()
-    await world.shard.client.redis.delete(world.shard.keys.epoch, world.shard.keys.leader)
+    await world.redis.delete(world.shard.keys.epoch, world.shard.keys.leader)
     answer = await world.workers.renew(worker, [], 0)
     assert answer
     assert answer.epoch == 0
@@ -125,7 +125,7 @@ async def test_more_claims_than_one_call_holds_some_damaged(world: StoreWorld) -
     answer = await world.workers.renew(worker, [(j.job_id, j.token) for j in jobs], 0)
     assert answer
     assert {job_id for job_id, _ in answer.lost} == set(bad)
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     assert await redis.zcount(k.running, world.now_ms + LEASE_MS, "+inf") == 998
     await world.jobs.set_aside(world.epoch, list(bad))
     # Nothing tells their lane any more.

@@ -40,7 +40,7 @@ async def test_an_unfetched_result_ends_after_its_time(world: StoreWorld) -> Non
         assert await world.jobs.fetch_result(job_id, watch=False) is None
     assert await world.jobs.sweep_results(world.epoch) == 1
     k = world.shard.keys
-    assert not await world.shard.client.redis.exists(k.results, k.result(job_id))
+    assert not await world.redis.exists(k.results, k.result(job_id))
     assert await world.state(job_id) is JobState.SUCCEEDED
 
 
@@ -122,7 +122,7 @@ async def test_many_results_go_in_steps(world: StoreWorld) -> None:
 
 async def test_a_result_that_vanished_is_nothing(world: StoreWorld) -> None:
     job_id = await succeeded(world)
-    await world.shard.client.redis.delete(world.shard.keys.result(job_id))
+    await world.redis.delete(world.shard.keys.result(job_id))
     assert await world.jobs.fetch_result(job_id, watch=False) is None
     assert [f.rule for f in await world.findings()] == ["result"]
     await world.jobs.delete(job_id)

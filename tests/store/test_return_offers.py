@@ -19,7 +19,7 @@ async def test_a_returned_offer_is_as_if_it_had_not_been_made(world: StoreWorld)
     )
     assert await world.score(world.ready(), job_id) == 3
     assert await world.score(world.shard.keys.running, job_id) is None
-    assert not await world.shard.client.redis.exists(world.shard.keys.claims(worker))
+    assert not await world.redis.exists(world.shard.keys.claims(worker))
     assert await world.jobs.history(job_id) == []
 
 
@@ -77,8 +77,8 @@ async def test_many_offers_some_of_them_damaged(world: StoreWorld) -> None:
         await damage(world, job_id, how)
     assert await world.jobs.return_offers(world.epoch, worker, [(j.job_id, j.token) for j in jobs])
     k = world.shard.keys
-    assert await world.shard.client.redis.zcard(world.ready()) == 617
-    assert await world.shard.client.redis.zcard(k.running) == 3
+    assert await world.redis.zcard(world.ready()) == 617
+    assert await world.redis.zcard(k.running) == 3
     assert await world.jobs.set_aside(world.epoch, bad) == 3
     # Of two nothing tells the lane any more.
     world.never_counted_out["work"] = 2
@@ -93,6 +93,6 @@ async def test_the_leader_counts_returned_offers(world: StoreWorld) -> None:
         assert (await world.get(job.job_id)).returned_offers == n
         (job,) = await world.claim(worker)
     # The counter is 16 bits wide and stays at its end.
-    await world.shard.client.redis.setrange(world.shard.keys.job(job.job_id), 14, b"\xff\xff")
+    await world.redis.setrange(world.shard.keys.job(job.job_id), 14, b"\xff\xff")
     await world.jobs.return_offers(world.epoch, worker, [(job.job_id, job.token)])
     assert (await world.get(job.job_id)).returned_offers == 65_535

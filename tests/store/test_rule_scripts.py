@@ -56,13 +56,13 @@ async def test_a_damaged_constraint_hurts_no_other(world: StoreWorld) -> None:
     limited = ConstrainedWorld(world)
     await limited.change("good", constraint("good", concurrency=1))
     await limited.change("bad", constraint("bad", concurrency=1))
-    await world.shard.client.redis.hset(world.shard.keys.constraints, "bad", b"0" * 16 + b"\xc1")
+    await world.redis.hset(world.shard.keys.constraints, "bad", b"0" * 16 + b"\xc1")
     rules = await world.rule_store.load()
     assert [stored.constraint.name for stored in rules.stored] == ["good"]
     assert [finding.detail for finding in await world.findings() if finding.rule == "constraint"] == [
         "constraint bad: its document cannot be read"
     ]
-    await world.shard.client.redis.hdel(world.shard.keys.constraints, "bad")
+    await world.redis.hdel(world.shard.keys.constraints, "bad")
     await limited.follow_up()
 
 
@@ -82,7 +82,7 @@ async def test_a_batch_may_free_thousands_of_gates_at_which_others_wait(world: S
 async def test_rules_made_anew_on_a_store_that_fell_back_are_not_taken_for_the_old_ones(
     world: StoreWorld,
 ) -> None:
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     limited, other = ConstrainedWorld(world), ConstrainedWorld(world, RuleStore(world.shard))
     saved = {key: await redis.dump(key) for key in (k.rules, k.constraints)}
     lost = constraint("b", concurrency=1)
@@ -100,7 +100,7 @@ async def test_rules_made_anew_on_a_store_that_fell_back_are_not_taken_for_the_o
 
 
 async def test_a_lane_that_cannot_be_read_keeps_no_other_from_moving(world: StoreWorld) -> None:
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     limited = ConstrainedWorld(world)
     await limited.enqueue_many([None] * 3, name="a")
     await limited.enqueue_many([None] * 3, name="b")

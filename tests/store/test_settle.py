@@ -31,7 +31,7 @@ async def test_every_ending_leads_where_it_was_decided(world: StoreWorld, decisi
         before, state=decision.state, cause=decision.cause, is_confirmed=False, failures=int(decision.is_counted),
         due_at_ms=due_at_ms, finished_at_ms=world.now_ms if is_final else 0,
     )  # fmt: skip
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     home = world.ready() if decision.state is JobState.READY else k.index(decision.state)
     score = -5 if decision.state is JobState.READY else world.now_ms if is_final else due_at_ms
     assert await world.score(home, job.job_id) == score
@@ -47,7 +47,7 @@ async def test_every_ending_leads_where_it_was_decided(world: StoreWorld, decisi
 async def test_no_result_is_kept_that_nobody_asked_for(world: StoreWorld) -> None:
     worker, job = await world.running(keep_result=False)
     assert await world.fail(worker, job, FAILED)
-    assert not await world.shard.client.redis.exists(world.shard.keys.result(job.job_id))
+    assert not await world.redis.exists(world.shard.keys.result(job.job_id))
 
 
 @pytest.mark.parametrize("decision", DECISIONS, ids=lambda d: f"{d.state}-{d.ending}")
@@ -111,7 +111,7 @@ async def test_many_at_once_with_damaged_and_doubled_ones_among_them(world: Stor
         for n, j in enumerate(jobs)
     ]
     settlements.insert(1, settlements[0])
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     bad = {jobs[10].job_id: "wrong type", jobs[11].job_id: "gone", jobs[12].job_id: "half a name"}
     for job_id, how in bad.items():
         await damage(world, job_id, how)

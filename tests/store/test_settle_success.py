@@ -17,7 +17,7 @@ async def test_a_success_ends_the_job(world: StoreWorld, keep_result: bool) -> N
     assert await world.get(job.job_id) == replace(
         before, state=JobState.SUCCEEDED, finished_at_ms=world.now_ms
     )
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     assert await world.score(k.finished(JobState.SUCCEEDED), job.job_id) == world.now_ms
     assert not await redis.exists(k.running, k.claims(worker), k.history(job.job_id))
     assert await redis.get(k.result(job.job_id)) == (b"result" if keep_result else None)

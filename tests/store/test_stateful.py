@@ -84,7 +84,7 @@ class QueueMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.run(self.world.assert_sound())
-            self.run(self.client.redis.unlink("none", *self.run(self.world.dump())))
+            self.run(self.world.redis.unlink("none", *self.run(self.world.dump())))
         finally:
             self.run(self.client.close())
             self.runner.close()
@@ -127,7 +127,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def reelection(self) -> None:
-        self.run(self.client.redis.delete(self.world.shard.keys.leader))
+        self.run(self.world.redis.delete(self.world.shard.keys.leader))
         self.elect()
 
     @precondition(lambda self: len(self.epochs) > 1)
@@ -480,14 +480,14 @@ class QueueMachine(RuleBasedStateMachine):
             del self.jobs[job_id]
             self.deleted.add(job_id)
         if count:
-            self.run(self.client.redis.unlink("none", *self.orphaned_results()))
+            self.run(self.world.redis.unlink("none", *self.orphaned_results()))
             self.replay = None
 
     def orphaned_results(self) -> list[str]:
         """Results live by themselves; here they end with their jobs, lest the model must keep both."""
         k = self.world.shard.keys
         for job_id in self.deleted:
-            self.run(self.client.redis.zrem(k.results, job_id))
+            self.run(self.world.redis.zrem(k.results, job_id))
         return [k.result(job_id) for job_id in self.deleted]
 
     @rule()
@@ -511,7 +511,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert stored.keys() == self.jobs.keys()  # I2
         counts = await self.world.inspector.counts()
         assert sum(counts.values()) == len(self.jobs)  # I4; which index is right, fsck says at the end
-        redis, k = self.client.redis, self.world.shard.keys
+        redis, k = self.world.redis, self.world.shard.keys
         for job_id, job in self.jobs.items():
             now = stored[job_id]
             assert (now.name, now.argument, now.max_retry) == (

@@ -73,7 +73,7 @@ async def test_cancel_ends_a_running_job_and_tells_who_holds_it(world: StoreWorl
     assert await world.get(job.id) == replace(
         job, state=JobState.CANCELED, cause=Cause.CANCELED, finished_at_ms=world.now_ms
     )
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     assert not await redis.exists(k.running, k.claims(job.worker_id))
     assert await world.jobs.history(job.id) == [
         Attempt(1, job.worker_id, job.started_at_ms, world.now_ms, "canceled", None, None)
@@ -84,9 +84,9 @@ async def test_cancel_writes_the_entry_of_an_attempt_as_python_does(world: Store
     for attempt in (1, 200, 70_000, 2**32 - 1):
         job = await job_in(world, JobState.RUNNING)
         key, history = world.shard.keys.job(job.id), world.shard.keys.history(job.id)
-        await world.shard.client.redis.setrange(key, 4, attempt.to_bytes(4, "big"))
+        await world.redis.setrange(key, 4, attempt.to_bytes(4, "big"))
         await world.jobs.cancel(job.id)
-        (written,) = await world.shard.client.redis.lrange(history, 0, -1)
+        (written,) = await world.redis.lrange(history, 0, -1)
         entry = codec.encode_attempt(replace(job, attempt=attempt), "canceled", "", None)
         assert written[:8] == world.now_ms.to_bytes(8, "big")
         # Numbers may be stored wider than they need to be.
@@ -133,7 +133,7 @@ async def test_retry_makes_a_finished_job_ready_with_all_its_retries(
         job, state=JobState.READY, cause=Cause.NONE, failures=0, losses=0, due_at_ms=0, started_at_ms=0,
         finished_at_ms=0, expires_at_ms=0, token="",
     )  # fmt: skip
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     assert await world.score(world.ready(), job.id) == -3
     assert not await redis.exists(k.result(job.id), k.results)
     if state is JobState.SUCCEEDED:
@@ -262,7 +262,7 @@ async def test_a_running_job_is_not_deleted(world: StoreWorld) -> None:
 async def test_nothing_can_be_done_to_what_is_no_job(world: StoreWorld, record: bytes | None) -> None:
     job = replace(await job_in(world, JobState.READY), id=world.spec().id)
     if record:
-        await world.shard.client.redis.set(world.shard.keys.job(job.id), record)
+        await world.redis.set(world.shard.keys.job(job.id), record)
     calls: list[Callable[[], Awaitable[object]]] = [
         lambda: world.jobs.cancel(job.id), lambda: world.jobs.retry(job), lambda: world.jobs.run_now(job.id),
         lambda: world.jobs.patch(job, Changes(priority=1)), lambda: world.jobs.delete(job.id),
@@ -271,7 +271,7 @@ async def test_nothing_can_be_done_to_what_is_no_job(world: StoreWorld, record: 
         for call in calls:
             with pytest.raises(KeyError):
                 await call()
-    await world.shard.client.redis.delete(world.shard.keys.job(job.id))
+    await world.redis.delete(world.shard.keys.job(job.id))
 
 
 async def test_the_leader_in_this_process_is_woken_without_a_message(world: StoreWorld) -> None:

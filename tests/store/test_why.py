@@ -289,7 +289,7 @@ async def test_without_keys_any_number_is_counted_exactly(
 
 async def test_without_a_leader_it_says_so(world: StoreWorld) -> None:
     job = await world.enqueue()
-    await world.shard.client.redis.delete(world.shard.keys.leader)
+    await world.redis.delete(world.shard.keys.leader)
     assert (await look(world, job)).has_leader is False
 
 
@@ -310,7 +310,7 @@ async def test_a_job_that_waits_for_a_time_or_is_over_stands_nowhere(world: Stor
 
 async def test_what_is_damaged_is_said_to_be_so(world: StoreWorld) -> None:
     job = await world.enqueue()
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     record = await redis.get(k.job(job))
     await redis.set(k.job(job), record[:50])
     with pytest.raises(DamagedError):

@@ -192,7 +192,7 @@ async def test_people_may_cut_off_for_good_who_was_merely_silent(world: StoreWor
 
 async def test_a_history_of_the_wrong_type_keeps_nobody_from_going_on(world: StoreWorld) -> None:
     worker, claim = await silent(world)
-    redis, key = world.shard.client.redis, world.shard.keys.history(claim[0])
+    redis, key = world.redis, world.shard.keys.history(claim[0])
     await redis.set(key, "damaged")
     assert await world.workers.go_on(worker, [(*claim, b"")]) is True
     await redis.delete(key)
@@ -218,7 +218,7 @@ async def test_a_restart_on_the_same_address_frees_the_jobs_of_the_former_one_at
     _, expired, _ = await world.jobs.expired_leases()
     assert {lease.job_id for lease in expired} <= {job.job_id for job in jobs}
     assert (len(expired), {lease.detached_by for lease in expired}) == (500, {"successor"})
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     assert await redis.zcount(k.running, "-inf", world.now_ms) == 700
     # The former one, should it live, learns that they are not its own any more, and renews nothing.
     answer = await world.workers.renew(first, claims, 0)
@@ -246,7 +246,7 @@ async def test_a_record_of_a_detached_worker_without_a_reason_counts_as_cut_off_
     world: StoreWorld,
 ) -> None:
     worker = await world.worker()
-    await world.shard.client.redis.hset(world.shard.keys.worker(worker), "is_detached", 1)
+    await world.redis.hset(world.shard.keys.worker(worker), "is_detached", 1)
     answer = await world.workers.renew(worker, [], 0)
     found = await world.workers.get(worker)
     assert answer

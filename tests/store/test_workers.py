@@ -38,14 +38,14 @@ async def test_a_second_worker_at_the_same_address_takes_over(world: StoreWorld)
     assert detached == {first: True, second: False, elsewhere: False, pulls: False}
     # The first one leaves: the address stays with the second.
     assert await world.workers.forget(first)
-    assert await world.shard.client.redis.hgetall(world.shard.keys.worker_urls) == {
+    assert await world.redis.hgetall(world.shard.keys.worker_urls) == {
         b"u": second.encode(),
         b"v": elsewhere.encode(),
     }
     # One that is gone already cannot be detached.
-    await world.shard.client.redis.hset(world.shard.keys.worker_urls, "w", first)
+    await world.redis.hset(world.shard.keys.worker_urls, "w", first)
     await world.workers.register(new_id(), WorkerSpec("w", ("a",), 1, "n", 1, {}, "1", "s" * 32))
-    assert not await world.shard.client.redis.exists(world.shard.keys.worker(first))
+    assert not await world.redis.exists(world.shard.keys.worker(first))
 
 
 async def test_a_worker_that_leaves_is_forgotten_and_its_claims_end_with_their_leases(
@@ -58,7 +58,7 @@ async def test_a_worker_that_leaves_is_forgotten_and_its_claims_end_with_their_l
     assert await world.workers.forget(worker_id)
     assert await world.workers.get(worker_id) is None
     assert await world.workers.all() == []
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     assert not await redis.exists(k.worker(worker_id), k.workers, k.worker_urls)
     async with world.unchanged():
         assert await world.workers.forget(worker_id) is False
@@ -77,10 +77,10 @@ async def test_the_leader_here_is_woken_by_workers_that_come_and_go(world: Store
 
 async def test_a_half_registered_worker_is_left_out_and_can_be_removed(world: StoreWorld) -> None:
     worker = await world.worker()
-    await world.shard.client.redis.delete(world.shard.keys.worker(worker))
+    await world.redis.delete(world.shard.keys.worker(worker))
     assert await world.workers.all() == []
     assert await world.workers.forget(worker) is False
-    assert not await world.shard.client.redis.exists(world.shard.keys.workers)
+    assert not await world.redis.exists(world.shard.keys.workers)
 
 
 async def test_store_time_comes_with_the_fleet_in_production(world: StoreWorld) -> None:
@@ -88,7 +88,7 @@ async def test_store_time_comes_with_the_fleet_in_production(world: StoreWorld) 
     assert world.shard.now_arg == ""
     worker = await world.worker()
     (one,), now_ms = await world.workers.all_with_time()
-    seconds, _ = await world.shard.client.redis.time()
+    seconds, _ = await world.redis.time()
     assert one.id == worker
     assert 0 <= seconds - now_ms // 1000 <= 2
     assert 0 <= now_ms - one.last_seen_ms <= 2_000
@@ -108,5 +108,5 @@ async def test_a_worker_that_fell_silent_is_forgotten_unless_it_holds_something(
     await world.jobs.settle_success(worker, [(job.job_id, job.token, b"")])
     assert await forget(world.epoch, worker, silent_ms=10_000) is True
     assert await world.workers.get(worker) is None
-    redis, k = world.shard.client.redis, world.shard.keys
+    redis, k = world.redis, world.shard.keys
     assert not await redis.exists(k.worker(worker), k.workers, k.worker_urls)

@@ -180,7 +180,7 @@ class ConstrainedWorld:
     # --- reading the shard itself
 
     async def structures(self) -> Structures:
-        redis: Any = self.world.shard.client.redis
+        redis: Any = self.world.redis
         k = self.world.shard.keys
         slots: dict[str, dict[str, str]] = {}
         starts: dict[str, dict[str, int]] = {}
@@ -207,7 +207,7 @@ class ConstrainedWorld:
 
     async def gates_of(self, job_id: str, lanes: Mapping[str, StoredLane]) -> list[str]:
         """The gates that the store will have this job pass: those of its lane, and those that its record brings along."""
-        redis: Any = self.world.shard.client.redis
+        redis: Any = self.world.redis
         record: bytes = await redis.get(self.world.shard.keys.job(job_id))
         lane = lanes[record[128:136].hex()]
         text = lane.shared + lane.keyed

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from jqmaster.store.rights import PASSWORD, USER, acl_file
+
 
 def server_binary() -> str:
     if named := os.environ.get("JQMASTER_TEST_SERVER"):
@@ -132,14 +134,18 @@ class StoreServer(ServerProcess):
     def __init__(self, *extra: str, **environment: str) -> None:
         super().__init__(**environment)
         self.socket = self.directory / "s"
-        self.url = f"unix://{self.socket}"
+        # What is under test has the rights of the shipped file, and no more; what tests do to a store needs others.
+        self.url = f"unix://{USER}:{PASSWORD}@{self.socket}"
+        self.admin_url = f"unix://{self.socket}"
+        (self.directory / "acl").write_text(acl_file("*"))
         self._extra = extra
 
     def _arguments(self) -> list[str]:
         return [
             "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.directory),
             "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--maxmemory-policy", "noeviction",
-            "--logfile", str(self.directory / "log"), "--enable-debug-command", "local", *self._extra,
+            "--logfile", str(self.directory / "log"), "--enable-debug-command", "local",
+            "--aclfile", str(self.directory / "acl"), *self._extra,
         ]  # fmt: skip
 
     def _connect(self) -> socket.socket:

@@ -24,6 +24,7 @@ from jqmaster.store.placement import StoredLane
 from jqmaster.store.rules import RuleStore
 from jqmaster.store.shard import Shard
 from jqmaster.store.workers import WorkerStore
+from tests.support.admin import admin_of
 
 LEASE_MS, OFFER_MS, GRACE_MS = 15_000, 5_000, 5_000
 RESULT_TTL_MS, RESULT_GRACE_MS = 86_400_000, 60_000
@@ -65,6 +66,11 @@ class StoreWorld:
         world.epoch = leadership.epoch
         yield world
         await world.assert_sound()
+
+    @property
+    def redis(self) -> Any:
+        """For what no part of the product does: harm, and looks at keys as they are."""
+        return admin_of(self.shard.client)
 
     def pass_ms(self, ms: int) -> None:
         self.now_ms += ms
@@ -145,7 +151,7 @@ class StoreWorld:
                 cursor = done[1]
 
     async def score(self, key: str, member: str) -> float | None:
-        return await self.shard.client.redis.zscore(key, member)
+        return await self.redis.zscore(key, member)
 
     @contextlib.asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:
@@ -159,11 +165,11 @@ class StoreWorld:
     @contextlib.asynccontextmanager
     async def published(self, channel: str, *messages: str) -> AsyncIterator[None]:
         """What happens inside publishes exactly these messages on the channel."""
-        async with self.shard.client.redis.pubsub() as pubsub:
+        async with self.redis.pubsub() as pubsub:
             await pubsub.subscribe(channel)
             assert (await pubsub.get_message(timeout=5))["type"] == "subscribe"
             yield
-            await self.shard.client.redis.publish(channel, "end")
+            await self.redis.publish(channel, "end")
             heard = []
             while (text := (await pubsub.get_message(timeout=5))["data"].decode()) != "end":
                 heard.append(text)
@@ -187,7 +193,7 @@ class StoreWorld:
 
     async def dump(self) -> dict[str, bytes]:
         """Every key of the shard, whole: equal dumps mean that nothing at all changed."""
-        redis = self.shard.client.redis
+        redis = self.redis
         keys = sorted([key async for key in redis.scan_iter(match=f"{self.shard.keys.tag}*", count=1000)])
         return {key.decode(): await redis.dump(key) for key in keys}
 
@@ -207,7 +213,7 @@ class StoreWorld:
     async def _assert_counts(self) -> None:
         """Each lane counts its unfinished jobs, each gate those that wait behind it, and nothing stays of a lane or gate
         that no job is of. Lanes without keys, and gates without jobs, may stay until they are pruned."""
-        redis, k = self.shard.client.redis, self.shard.keys
+        redis, k = self.redis, self.shard.keys
         found = [key async for key in redis.scan_iter(match=f"{k.tag}*", count=1000)]
         names = [key.decode().removeprefix(k.tag) for key in found]
         damaged = {raw.decode() for raw in await redis.smembers(k.damaged)}

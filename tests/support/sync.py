@@ -19,7 +19,7 @@ def on_a_world(store_server: Any, body: Callable[[StoreWorld], Awaitable[None]])
         try:
             async with StoreWorld.on(Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))) as world:
                 await body(world)
-            await client.redis.unlink(*await world.dump())
+            await world.redis.unlink(*await world.dump())
         finally:
             await client.close()
 

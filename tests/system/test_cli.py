@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
+from redis import Redis
 
 from jqmaster.cli.output import inert
 from jqmaster.domain.ids import new_id
+from jqmaster.embedded import url_of_running
 from tests.support.processes import free_port
 
 pytestmark = pytest.mark.system
@@ -233,6 +235,22 @@ def test_doctor_and_fsck_examine_the_store_of_a_running_master(master: tuple[str
     assert strict.code == 1
     assert "replicas must be in sync" in strict.out
     assert jqmaster("fsck", "--data-dir", master[1]).out == "everything agrees\n"
+    assert jqmaster("fsck", "--repair", "--data-dir", master[1]).out == "0 put right\neverything agrees\n"
+
+
+def test_fsck_repairs_what_is_certain_and_tells_what(master: tuple[str, Path]) -> None:
+    job_id = jqmaster("enqueue", "work", "--delay", "3600", "--master", master[0]).out.strip()
+    url = url_of_running(master[1])
+    assert url
+    with Redis.from_url(url) as store:
+        store.zrem("{jq}:scheduled", job_id)
+    dry = jqmaster("fsck", "--data-dir", master[1])
+    assert dry.code == 1
+    assert f"membership  {{jq}}:job:{job_id}" in dry.out
+    (told,) = jqmaster("fsck", "--repair", "--json", "--data-dir", master[1]).lines()
+    assert (told["repaired"], told["rule"], told["key"]) == (True, "membership", f"{{jq}}:job:{job_id}")
+    assert jqmaster("fsck", "--data-dir", master[1]).out == "everything agrees\n"
+    assert "repair" in jqmaster("audit", "--master", master[0]).out
 
 
 def test_a_second_master_on_the_directory_is_refused_with_a_clear_text(master: tuple[str, Path]) -> None:

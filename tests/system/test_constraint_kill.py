@@ -16,6 +16,7 @@ from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
 from jqmaster.store.rules import RuleStore
 from jqmaster.store.shard import Shard
+from tests.support.admin import admin_of
 from tests.support.master import Api, assert_sound
 from tests.support.processes import MasterProcess, Process, WorkerProcess, running
 from tests.support.server import StoreServer
@@ -57,7 +58,7 @@ class Watch:
         self.starts: dict[bytes, int] = {}
 
     async def look_on(self) -> None:
-        k, redis, seen_before = self._keys, self._client.redis, set[bytes]()
+        k, redis, seen_before = self._keys, admin_of(self._client), set[bytes]()
         while not self.is_over:
             slots, flat = await redis.eval(LOOK, 2, k.slots_prefix, k.starts_prefix, *self._limits)
             self.looks += 1
@@ -212,7 +213,7 @@ async def test_limits_hold_while_masters_and_workers_are_killed(
     assert {host: most_at_once(runs[host]) for host in hosts if most_at_once(runs[host]) > PER_HOST} == {}
     assert most_at_once([run for host in hosts for run in runs[host]]) <= IN_ALL
     k = Keys("jq")
-    assert [key async for key in client.redis.scan_iter(match=f"{k.slots_prefix}*")] == []
+    assert [key async for key in admin_of(client).scan_iter(match=f"{k.slots_prefix}*")] == []
     await assert_sound(server.url, "jq")
 
 

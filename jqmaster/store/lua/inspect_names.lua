@@ -1,0 +1,24 @@
+#!lua flags=no-writes
+-- What is wrong with each name that has lanes, all at one instant: empty where nothing is.
+-- KEYS names:set ready_counts:hash
+-- ARGV tag [+ name]
+-- REPLY ok:[text]
+-- CHECKS FIRST nothing; it writes nothing
+-- include lib/lanes.lua
+-- include lib/ready_count.lua
+local names_key, counts_key = KEYS[1], KEYS[2]
+tag = ARGV[1]
+local FIRST = 2
+
+local faults = {}
+for i = FIRST, #ARGV do
+  local ready, counted, lanes = ready_and_counted(ARGV[i], counts_key)
+  local fault = ''
+  if lanes ~= 0 and redis.call('SISMEMBER', names_key, ARGV[i]) == 0 then
+    fault = 'its name is not in the set of names'
+  elseif ready and ready ~= counted then
+    fault = string.format('counts %.0f ready jobs, %.0f are', counted, ready)
+  end
+  faults[#faults + 1] = fault
+end
+return {'ok', faults}

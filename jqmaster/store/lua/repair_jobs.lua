@@ -1,0 +1,163 @@
+#!lua flags=allow-oom
+-- Makes what names these jobs agree with their records, which are never changed; of a job that has no record it removes what is left.
+-- KEYS epoch:string scheduled:zset retrying:zset running:zset succeeded:zset failed:zset canceled:zset skipped:zset results:zset rules:hash damaged:set audit:stream
+-- ARGV now_ms tag epoch found_in(as inspect_jobs takes it) lease_ms result_ttl_ms wake_channel(empty: nobody to wake) audit_entry audit_max [+ id]
+-- REPLY ok:[id of each of which something was put right] | stale_epoch
+-- CHECKS FIRST epoch; of each job that it is not set aside, and that its record can be read
+-- include lib/time.lua
+-- include lib/record.lua
+-- include lib/epoch.lua
+-- include lib/lanes.lua
+local epoch_key, scheduled_key, retrying_key, running_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local succeeded_key, failed_key, canceled_key, skipped_key = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local results_key, rules_key, damaged_key, audit_key = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local now_ms, epoch, found_in, lease_ms, result_ttl_ms = time_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+tag = ARGV[2]
+local wake_channel, audit_entry, audit_max = ARGV[7], ARGV[8], tonumber(ARGV[9])
+local FIRST = 10
+
+if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+local index_of = {[STATE.scheduled] = scheduled_key, [STATE.retrying] = retrying_key, [STATE.running] = running_key, [STATE.succeeded] = succeeded_key,
+  [STATE.failed] = failed_key, [STATE.canceled] = canceled_key, [STATE.skipped] = skipped_key}
+local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
+local is_settled = (rules[1] or '0') == (rules[2] or '0')
+local function after(prefix)
+  local full = tag .. prefix
+  return string.sub(found_in, 1, #full) == full and string.sub(found_in, #full + 1) or nil
+end
+local found_lane, found_worker, found_gates = after('ready:'), after('claims:'), after('slots:')
+
+local done, freed = {}, {}
+local function free(gates, id)
+  if redis.call('HEXISTS', tag .. 'slots:' .. gates, id) == 0 then return 0 end
+  for _, gate_id in ipairs(gates_in(gates)) do freed[#freed + 1] = gate_id end
+  return give_slots_back(gates, {id})
+end
+
+-- What stands in an order of ready jobs to which it does not belong. A job without a record was counted by that lane.
+local function leave_found_lane(id, is_gone)
+  if redis.call('EXISTS', tag .. 'lane:' .. found_lane) == 0 then return redis.call('ZREM', tag .. 'ready:' .. found_lane, id) end
+  if not redis.call('ZSCORE', tag .. 'ready:' .. found_lane, id) then return 0 end
+  local lane = lane_by_id(found_lane)
+  lane_remove(lane, id)
+  lane.has_moved = true
+  if is_gone then lane_counts(lane, nil, -1, -1) end
+  return 1
+end
+
+local function forget(id)
+  local count = 0
+  for _, key in pairs(index_of) do count = count + redis.call('ZREM', key, id) end
+  if found_lane then count = count + leave_found_lane(id, true) end
+  if found_worker then count = count + redis.call('SREM', tag .. 'claims:' .. found_worker, id) end
+  if found_gates then count = count + free(found_gates, id) end
+  return count + redis.call('ZREM', tag .. 'expiring', id) + redis.call('UNLINK', tag .. 'history:' .. id)
+end
+
+-- In the index of its state, and in no other.
+local function put_in_its_index(id, head, state)
+  local count = 0
+  for index_state, key in pairs(index_of) do
+    if index_state ~= state then count = count + redis.call('ZREM', key, id) end
+  end
+  local own_lane = hex(string.sub(head, LANE_AT, LANE_AT + 7))
+  if found_lane and (state ~= STATE.ready or found_lane ~= own_lane) then count = count + leave_found_lane(id, false) end
+  local is_unfinished = state <= STATE.running
+  local lane = is_unfinished and lane_by_id(own_lane, name_of(head)) or nil
+  if lane and lane.is_lost then
+    lane_counts(lane_of(head), nil, 1, 0)
+    count = count + 1
+  end
+  local own_key = tag .. 'ready:' .. own_lane
+  if state == STATE.ready then
+    local priority = struct.unpack('>i4', head, 89)
+    if tonumber(redis.call('ZSCORE', own_key, id)) ~= priority then
+      lane_add(lane, priority, id)
+      lane.has_moved = true
+      count = count + 1
+    end
+    return count
+  end
+  if redis.call('ZSCORE', own_key, id) then
+    if lane then
+      lane_remove(lane, id)
+      lane.has_moved = true
+    else
+      redis.call('ZREM', own_key, id)
+    end
+    count = count + 1
+  end
+  if redis.call('ZSCORE', index_of[state], id) then return count end
+  local score = state == STATE.running and now_ms + lease_ms or int64(head, is_unfinished and 17 or 33)
+  redis.call('ZADD', index_of[state], score, id)
+  return count + 1
+end
+
+-- Among the claims of its worker while it runs, and of nobody else.
+local function put_under_its_worker(id, head, state)
+  local count = 0
+  local worker = string.sub(head, 73, 88) ~= NO_ID and uuid_text(string.sub(head, 73, 88)) or nil
+  if found_worker and (state ~= STATE.running or found_worker ~= worker) then count = redis.call('SREM', tag .. 'claims:' .. found_worker, id) end
+  if not worker then return count end
+  return count + redis.call(state == STATE.running and 'SADD' or 'SREM', tag .. 'claims:' .. worker, id)
+end
+
+local function put_slots_right(id, head, state)
+  local lane, own, count, lists = lane_by_id(hex(string.sub(head, LANE_AT, LANE_AT + 7))), own_gates(head), 0, {}
+  if #lane.shared > 0 then lists[table.concat(lane.shared)] = true end
+  for _, gate_id in ipairs(#lane.keyed > 0 and lane.keyed or own or {}) do lists[gate_id] = true end
+  local token = string.sub(head, 57, 72)
+  for gates in pairs(lists) do
+    local is_needed = false
+    for _, gate_id in ipairs(gates_in(gates)) do
+      local limits = limits_of(string.sub(gate_id, 1, CID_LENGTH))
+      is_needed = is_needed or (limits and limits.tracks_slots)
+    end
+    local held = redis.call('HGET', tag .. 'slots:' .. gates, id)
+    if state ~= STATE.running then
+      count = count + free(gates, id)
+    elseif held and held ~= token or not held and is_needed and is_settled then
+      take_slots(gates, {id, token})
+      count = count + 1
+    end
+  end
+  if found_gates and not lists[found_gates] and (state ~= STATE.running or redis.call('HGET', tag .. 'slots:' .. found_gates, id) ~= token) then
+    count = count + free(found_gates, id)
+  end
+  return count
+end
+
+local function keep_or_forget_result(id)
+  local has_result = redis.call('EXISTS', tag .. 'result:' .. id) == 1
+  local ends = redis.call('ZSCORE', results_key, id)
+  if has_result and not ends then return redis.call('ZADD', results_key, now_ms + result_ttl_ms, id) end
+  return not has_result and ends and redis.call('ZREM', results_key, id) or 0
+end
+
+for i = FIRST, #ARGV do
+  local id = ARGV[i]
+  local key = tag .. 'job:' .. id
+  local count = 0
+  if redis.call('SISMEMBER', damaged_key, id) == 1 then
+    count = 0
+  elseif redis.call('EXISTS', key) == 0 then
+    count = forget(id) + keep_or_forget_result(id)
+  else
+    local head = head_of(key)
+    local state = string.byte(head, 2)
+    if string.byte(head, 1) == VERSION and (state == STATE.ready or index_of[state]) then
+      count = put_in_its_index(id, head, state) + put_under_its_worker(id, head, state) + put_slots_right(id, head, state) + keep_or_forget_result(id)
+    end
+  end
+  if count > 0 then done[#done + 1] = id end
+end
+write_lanes(nil)
+for _, gate_id in ipairs(closed_among(freed)) do open_gate(gate_id) end
+if #done > 0 then
+  redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+  if wake_channel ~= '' then
+    redis.call('PUBLISH', wake_channel, 'ready')
+    redis.call('PUBLISH', wake_channel, 'due')
+  end
+end
+return {'ok', done}

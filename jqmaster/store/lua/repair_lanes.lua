@@ -1,0 +1,76 @@
+#!lua flags=allow-oom
+-- Puts lanes where their first jobs belong, among the open ones: a claim asks their gates anyhow, and lays them aside again.
+-- KEYS epoch:string rules:hash audit:stream
+-- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+ lane]
+-- REPLY ok:[lane of each that was put right] | stale_epoch
+-- CHECKS FIRST epoch, then what is wrong with each
+-- include lib/time.lua
+-- include lib/record.lua
+-- include lib/epoch.lua
+-- include lib/lanes.lua
+-- include lib/lane_fault.lua
+local epoch_key, rules_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, epoch, wake_channel, audit_entry, audit_max = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+tag = ARGV[2]
+local FIRST = 7
+-- Entries under which a lane may stand besides: looked for among so many.
+local LOOKED_AT = 500
+
+if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+local edition = tonumber(redis.call('HGET', rules_key, 'edition') or '0')
+
+-- A lane that nothing tells of is made anew without gates, of no edition, so that the leader matches its jobs again.
+local function found_again(lane)
+  local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0)
+  local head = first[1] and head_of(tag .. 'job:' .. first[1]) or ''
+  if head == '' or hex(string.sub(head, LANE_AT, LANE_AT + 7)) ~= lane.id then return false end
+  lane.name, lane.is_lost = name_of(head), false
+  return true
+end
+
+local function leave(key, lane)
+  local gone = {lane.member}
+  for _, member in ipairs(redis.call('ZRANGE', key, 0, LOOKED_AT - 1)) do
+    if string.sub(member, -ID_LENGTH) == lane.id then gone[#gone + 1] = member end
+  end
+  redis.call('ZREM', key, unpack(gone))
+end
+
+local function stand_open(lane)
+  local open_key = tag .. 'open:' .. lane.group
+  leave(open_key, lane)
+  if lane.at ~= '' then
+    local parked_key = tag .. 'parked:' .. lane.at .. ':' .. lane.group
+    leave(parked_key, lane)
+    if redis.call('EXISTS', parked_key) == 0 then waits_no_more(lane.at, 'L' .. lane.group .. lane.name) end
+  end
+  local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0, 'WITHSCORES')
+  lane.at, lane.score, lane.member = '', 0, ''
+  if first[1] then
+    lane.score, lane.member = tonumber(first[2]), order_of(lane, first[1]) .. lane.id
+    redis.call('ZADD', open_key, lane.score, lane.member)
+    redis.call('SADD', tag .. 'open_groups:' .. lane.name, lane.group)
+  end
+end
+
+local done = {}
+for i = FIRST, #ARGV do
+  local id = ARGV[i]
+  if fault_of(id, edition) ~= '' then
+    local lane = lane_by_id(id)
+    if not lane.is_lost or found_again(lane) then
+      redis.call('ZADD', tag .. 'lanes:' .. lane.name, lane.edition, id)
+      redis.call('SADD', tag .. 'names', lane.name)
+      -- Too high a count keeps a lane for longer; too low a one would remove it under its jobs.
+      lane.jobs = math.max(lane.jobs, redis.call('ZCARD', tag .. 'ready:' .. id))
+      stand_open(lane)
+      save_lane(lane)
+      done[#done + 1] = id
+    end
+  end
+end
+if #done > 0 then
+  redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+  if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
+end
+return {'ok', done}

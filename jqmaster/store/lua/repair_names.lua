@@ -1,0 +1,29 @@
+#!lua flags=allow-oom
+-- Lists names that have lanes, and counts their ready jobs anew.
+-- KEYS epoch:string names:set ready_counts:hash audit:stream
+-- ARGV now_ms tag epoch audit_entry audit_max [+ name]
+-- REPLY ok:[name of each that was put right] | stale_epoch
+-- CHECKS FIRST epoch
+-- include lib/time.lua
+-- include lib/epoch.lua
+-- include lib/lanes.lua
+-- include lib/ready_count.lua
+local epoch_key, names_key, counts_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local now_ms, epoch, audit_entry, audit_max = time_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
+tag = ARGV[2]
+local FIRST = 6
+
+if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+local done = {}
+for i = FIRST, #ARGV do
+  local name = ARGV[i]
+  local ready, counted, lanes = ready_and_counted(name, counts_key)
+  local count = lanes ~= 0 and redis.call('SADD', names_key, name) or 0
+  if ready and ready ~= counted then
+    redis.call('HSET', counts_key, name, ready)
+    count = count + 1
+  end
+  if count > 0 then done[#done + 1] = name end
+end
+if #done > 0 then redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry) end
+return {'ok', done}

@@ -1,0 +1,51 @@
+#!lua flags=allow-oom
+-- Lists the gates without a key under which slots are kept, and adds their slots up anew.
+-- KEYS epoch:string slot_lists:set slot_counts:hash audit:stream
+-- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+ gates(as slots:{gates} names them)]
+-- REPLY ok:how many lists and sums were put right | stale_epoch
+-- CHECKS FIRST epoch
+-- include lib/time.lua
+-- include lib/record.lua
+-- include lib/epoch.lua
+-- include lib/lanes.lua
+local epoch_key, lists_key, counts_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local now_ms, epoch, wake_channel, audit_entry, audit_max = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+tag = ARGV[2]
+local FIRST = 7
+
+if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+local count, held, freed = 0, {}, {}
+for i = FIRST, #ARGV do
+  local gates = ARGV[i]
+  if is_shared(gates) and redis.call('EXISTS', tag .. 'slots:' .. gates) == 1 then count = count + redis.call('SADD', lists_key, gates) end
+end
+for _, gates in ipairs(redis.call('SMEMBERS', lists_key)) do
+  local slots = redis.call('HLEN', tag .. 'slots:' .. gates)
+  if slots == 0 then count = count + redis.call('SREM', lists_key, gates) end
+  for _, gate_id in ipairs(gates_in(gates)) do held[gate_id] = (held[gate_id] or 0) + slots end
+end
+local counts = redis.call('HGETALL', counts_key)
+for i = 1, #counts, 2 do
+  if (held[counts[i]] or 0) == 0 then
+    redis.call('HDEL', counts_key, counts[i])
+    freed[#freed + 1] = counts[i]
+    count = count + 1
+  elseif held[counts[i]] ~= tonumber(counts[i + 1]) then
+    redis.call('HSET', counts_key, counts[i], held[counts[i]])
+    if held[counts[i]] < tonumber(counts[i + 1]) then freed[#freed + 1] = counts[i] end
+    count = count + 1
+  end
+  held[counts[i]] = nil
+end
+for gate_id, slots in pairs(held) do
+  if slots > 0 then
+    redis.call('HSET', counts_key, gate_id, slots)
+    count = count + 1
+  end
+end
+for _, gate_id in ipairs(closed_among(freed)) do open_gate(gate_id) end
+if count > 0 then
+  redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+  if has_opened and wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
+end
+return {'ok', count}

@@ -1,0 +1,122 @@
+"""Puts right what fsck finds, where it is certain what is right: the record of a job, which is never changed.
+
+Each step is one script under a leader's epoch, small enough to hold nobody up, and writes down in the audit log what it
+found. What it leaves: records that cannot be read, jobs that were set aside, constraints that cannot be read.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jqmaster.store.audit import MAX_ENTRIES, encode_entry
+from jqmaster.store.fsck import INDEX_ORDER, PAGE, Checker, Finding
+from jqmaster.store.pages import pages
+from jqmaster.store.scripts import Arg
+from jqmaster.store.shard import Shard
+
+# What nobody can know: what the record said.
+_BEYOND_REPAIR: Final = frozenset({"record", "damaged", "constraint"})
+
+
+class StaleEpoch(Exception):  # noqa: N818 - a value for the caller, not an error of the store
+    """Another leadership has begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One page: what was put right of it."""
+
+    repaired: list[Finding]
+
+
+class Repair:
+    """One shard, under one epoch. `who` is for the audit log. Raises what `JobStore` raises, and StaleEpoch."""
+
+    def __init__(self, shard: Shard, epoch: str, *, who: str, lease_ms: int, result_ttl_ms: int) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+        self._epoch = epoch
+        self._who = who
+        self._lease_ms = lease_ms
+        self._result_ttl_ms = result_ttl_ms
+        self._checker = Checker(shard.client, shard.keys)
+
+    async def steps(self) -> AsyncIterator[Step]:
+        """Goes through the whole shard once, in the order of what depends on what."""
+        async for job_ids, found_in in self._checker.everything_named():
+            yield Step(await self._jobs(list(dict.fromkeys(job_ids)), found_in))
+        async for findings in self._checker.lane_pages():
+            yield Step(await self._lanes(findings))
+        async for findings in self._checker.name_pages():
+            yield Step(await self._names(findings))
+        yield Step(await self._slots())
+        self._shard.woke("ready")
+        self._shard.woke("due")
+
+    async def _jobs(self, job_ids: Sequence[str], found_in: str) -> list[Finding]:
+        k, repaired = self._keys, []
+        found = await self._checker.check_jobs(job_ids, found_in)
+        for page in pages([f for f in found if f.rule not in _BEYOND_REPAIR], PAGE):
+            done = await self._run(
+                "repair_jobs",
+                (*(k.index(state) for state in INDEX_ORDER), k.results, k.rules, k.damaged, k.audit),
+                (found_in, self._lease_ms, self._result_ttl_ms, self._shard.wake_channel),
+                page,
+                [finding.key.removeprefix(k.job_prefix) for finding in page],
+            )
+            ids = {raw.decode() for raw in done}
+            repaired += [f for f in page if f.key.removeprefix(k.job_prefix) in ids]
+        return repaired
+
+    async def _lanes(self, found: Sequence[Finding]) -> list[Finding]:
+        if not found:
+            return []
+        k = self._keys
+        lanes = [finding.key.removeprefix(k.lane_prefix) for finding in found]
+        done = await self._run("repair_lanes", (k.rules, k.audit), (self._shard.wake_channel,), found, lanes)
+        ids = {raw.decode() for raw in done}
+        return [finding for finding, lane in zip(found, lanes, strict=True) if lane in ids]
+
+    async def _names(self, found: Sequence[Finding]) -> list[Finding]:
+        if not found:
+            return []
+        k = self._keys
+        names = [finding.key.removeprefix(k.lanes_prefix) for finding in found]
+        done = await self._run("repair_names", (k.names, k.ready_counts, k.audit), (), found, names)
+        ids = {raw.decode() for raw in done}
+        return [finding for finding, name in zip(found, names, strict=True) if name in ids]
+
+    async def _slots(self) -> list[Finding]:
+        found = [finding async for finding in self._checker.check_slots()]
+        if not found:
+            return []
+        k, count = self._keys, 0
+        for page in pages(await self._checker.slot_gates() or [""], PAGE):
+            count += await self._run(
+                "repair_slots",
+                (k.slot_lists, k.slot_counts, k.audit),
+                (self._shard.wake_channel,),
+                found,
+                [gates for gates in page if gates],
+            )
+        return found if count else []
+
+    async def _run(
+        self,
+        script: str,
+        keys: Sequence[str],
+        args: Sequence[Arg],
+        found: Sequence[Finding],
+        rest: Sequence[str],
+    ) -> Any:
+        what = {finding.key: f"{finding.rule}: {finding.detail}" for finding in found[:PAGE]}
+        entry = encode_entry(who=self._who, action="repair", target="store", before=what, after=None)
+        word, data = await self._client.run(
+            script,
+            (self._keys.epoch, *keys),
+            (self._shard.now_arg, self._keys.tag, self._epoch, *args, entry, MAX_ENTRIES, *rest),
+        )
+        if word != "ok":
+            raise StaleEpoch
+        return data[0]

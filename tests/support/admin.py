@@ -1,0 +1,27 @@
+"""What tests do to a store, and read of it, beyond the rights of its user."""
+
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from jqmaster.store.client import StoreClient
+
+
+def admin_of(client: StoreClient) -> Any:
+    """An all-powerful client of the same server, which is closed with the other one."""
+    known = vars(client).get("admin")
+    address = client._pool.connection_kwargs.get("path")
+    if known or address is None:
+        return known or client.redis
+    admin: Any = Redis(unix_socket_path=address, protocol=2, retry=Retry(NoBackoff(), 0))
+    close = client.redis.aclose
+
+    async def close_both(*args: Any, **options: Any) -> None:
+        await admin.aclose()
+        await close(*args, **options)
+
+    vars(client)["admin"] = admin
+    client.redis.aclose = close_both  # type: ignore[method-assign]
+    return admin
