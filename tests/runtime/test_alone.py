@@ -129,7 +129,7 @@ async def test_a_worker_is_kept_free_no_longer_than_the_job_waits(giving: Giving
 
 async def test_nobody_is_kept_free_for_a_name_that_he_does_not_know(giving: Giving) -> None:
     worker = await giving.worker("other")
-    pulls = await giving.world.worker("work")
+    pulls = await giving.world.worker("work", url=None)
     await giving.suspect()
     await giving.round()
     assert (giving.given, giving.fleet.reserved) == ([], None)
