@@ -41,7 +41,7 @@ class System:
 
 
 @contextlib.contextmanager
-def running_system(*, workers: int = 1, max_jobs: int = 200) -> Iterator[System]:
+def running_system(*, workers: int = 1, max_jobs: int = 200, pull: bool = False) -> Iterator[System]:
     """Defaults everywhere, as a user gets them; the log level alone is lower."""
     with tempfile.TemporaryDirectory(prefix="jqmaster-bench-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
@@ -68,7 +68,8 @@ def running_system(*, workers: int = 1, max_jobs: int = 200) -> Iterator[System]
         stack.callback(_kill_stores, directory)
         master = spawn("serve", "--port", str(port), "--data-dir", str(directory / "data"))
         _until(lambda: httpx.get(f"{url}/readyz", trust_env=False).status_code == 200, directory / "log")
-        spawned = tuple(spawn("worker", "benchmarks.worker:worker", "--master", url) for _ in range(workers))
+        options = ("--master", url, *(["--pull"] if pull else []))
+        spawned = tuple(spawn("worker", "benchmarks.worker:worker", *options) for _ in range(workers))
         _until(
             lambda: (
                 len(

@@ -28,8 +28,8 @@ _OVERTAKEN_S: Final = 0.05
 _MAX_REFUSED: Final = 1_000
 
 
-class _NoRoomError(Exception):
-    """The worker drains while a call waits for jobs."""
+class _GivenUpError(Exception):
+    """The worker drains, or registers anew, while a call waits for jobs."""
 
 
 class Puller:
@@ -63,6 +63,7 @@ class Puller:
         self._room = asyncio.Event()
         self._poll_id = ""
         self._asked_as = ""  # under which worker ID; "": nothing is asked
+        self._member_id = ""
         self._refused: list[tuple[str, str]] = []
         self._tries = 0
         self._is_stopping = False
@@ -95,7 +96,7 @@ class Puller:
                 continue
             try:
                 wait_s = await self._ask(worker_id, free)
-            except _NoRoomError:
+            except _GivenUpError:
                 continue
             except MasterUnreachableError as exc:
                 self._tries += 1
@@ -122,9 +123,12 @@ class Puller:
     # --- asking
 
     async def _ask(self, worker_id: str, free: int) -> float:
-        """Seconds until the next call. Raises MasterUnreachableError and _NoRoomError."""
+        """Seconds until the next call. Raises MasterUnreachableError and _GivenUpError."""
+        if self._member_id != worker_id:
+            # What was asked and given under another ID ended with it.
+            self._member_id, self._refused = worker_id, []
         if self._asked_as != worker_id:
-            self._asked_as, self._poll_id, self._refused = worker_id, secrets.token_hex(8), []
+            self._asked_as, self._poll_id = worker_id, secrets.token_hex(8)
         sending = self._refused[:_MAX_REFUSED]
         body: ClaimRequest = {
             "max": free,
@@ -133,7 +137,7 @@ class Puller:
             "refused": [{"job_id": job_id, "token": token} for job_id, token in sending],
             "withdraw": False,
         }
-        answer = await self._call(f"/api/workers/{worker_id}/claim", encode(body))
+        answer = await self._call(worker_id, encode(body))
         if self._is_stopping:
             return 1.0  # it is being withdrawn: what was given goes back
         if answer.is_ok:
@@ -152,17 +156,21 @@ class Puller:
             return 0.0
         return pause_s(self._tries, answer.retry_after_s)
 
-    async def _call(self, path: str, body: bytes) -> Answer:
+    async def _call(self, worker_id: str, body: bytes) -> Answer:
         """Given up as soon as the heartbeat finds that this master answers no more."""
         address = self._masters.current
-        call = asyncio.ensure_future(self._client.call("POST", path, body, timeout_s=self._wait_s + _SLACK_S))
+        call = asyncio.ensure_future(
+            self._client.call(
+                "POST", f"/api/workers/{worker_id}/claim", body, timeout_s=self._wait_s + _SLACK_S
+            )
+        )
         try:
             while True:
                 done, _ = await asyncio.wait((call,), timeout=_LOOK_S)
                 if done:
                     return call.result()
-                if self._admission.is_draining:
-                    raise _NoRoomError
+                if self._admission.is_draining or self._identity.worker_id != worker_id:
+                    raise _GivenUpError
                 if self._masters.current != address:
                     raise MasterUnreachableError(f"{address}: it answers no heartbeats")
         finally:
@@ -195,8 +203,8 @@ class Puller:
     async def _withdraw(self) -> None:
         """The call that has not been answered, if there is one, and what is still to be refused: nobody claims for it any
         more, and what it was given goes back. In `stop` it hangs meanwhile; its answer is not looked at."""
-        worker_id, refused = self._asked_as or self._identity.worker_id, self._refused[:_MAX_REFUSED]
-        if worker_id is None or not (self._asked_as or refused):
+        worker_id, refused = self._member_id, self._refused[:_MAX_REFUSED]
+        if not (self._asked_as or refused):
             return
         body: ClaimRequest = {
             "max": 1,

@@ -178,8 +178,13 @@ class Fleet:
         return names
 
     def breaker_states(self) -> dict[str, str]:
+        """Nobody calls those that pull: they have none."""
         now_s = self._clock.monotonic_s()
-        return {worker_id: m.breaker.state(now_s) for worker_id, m in self._members.items()}
+        return {
+            worker_id: m.breaker.state(now_s)
+            for worker_id, m in self._members.items()
+            if not m.worker.is_pulling
+        }
 
     def reach(self) -> dict[str, Reach]:
         """What this leader knows of each worker beyond the store."""

@@ -139,7 +139,8 @@ async def test_what_is_refused_goes_to_another_and_counts_nothing(api: Api, pull
     puller.running.clear()
     refused = [{"job_id": job_id, "token": job["token"]}]
     async with worker_at(api) as other:
-        assert await puller.claim(wait=0, max_jobs=1, refused=refused, withdraw=True, poll_id="none") == []
+        status, problem = await puller.ask(max=1, refused=refused, withdraw=True, poll_id="none")
+        assert (status, problem["code"]) == (409, "no_such_poll"), "it asks for nothing"
         job = await other.next_job()
         assert (job["job_id"], job["attempt"]) == (job_id, 1)
         await other.end(job)

@@ -145,6 +145,8 @@ class Rig:
             ),
             CHAOS_PORT=str(port),
             CHAOS_URL=f"http://127.0.0.1:{self.links[f'masters>{name}'].port}",
+            # Each third one is not reached, and asks.
+            CHAOS_PULL="1" if len(self.workers) % 3 == 2 else "",
             CHAOS_WITHOUT=self._without,
             CHAOS_JOURNAL=str(self.directory / f"journal-{name}"),
         )

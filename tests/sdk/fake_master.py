@@ -64,6 +64,7 @@ class FakeMaster:
         self.questions = 0  # heartbeats that asked whether the worker may go on
         self.answers_heartbeats = True
         self.polls: list[Fields] = []
+        self.poll_s = 0.3  # how long a call for jobs waits, if it may
         self.mail: deque[list[Fields]] = deque()  # what the next polls are given
         self.scripts: dict[str, deque[Scripted]] = defaultdict(deque)
         self.hooks: dict[str, Callable[[Any], Scripted | None]] = {}
@@ -200,7 +201,7 @@ class FakeMaster:
             asked = [s["job_id"] for s in body["starts"] if s["token"] not in self.stale]
             return self._answer(200, {"confirmed": asked, "stale": stale})
         if route == "claim":
-            return await self._claim(body)
+            return await self._claim(worker_id, body)
         assert route == "results", route
         for item in body["results"]:
             self._check_result(item)
@@ -209,14 +210,16 @@ class FakeMaster:
         accepted = [item["job_id"] for item in body["results"] if item["token"] not in self.stale]
         return self._answer(200, {"accepted": accepted, "stale": stale})
 
-    async def _claim(self, body: Fields) -> web.Response:
+    async def _claim(self, worker_id: str, body: Fields) -> web.Response:
         """Waits until the test has given something, or for a while."""
         if set(body) != {"max", "wait", "poll_id", "refused", "withdraw"}:
             self.faults.append(f"claim: {sorted(body)}")
         self.polls.append(body)
-        ends_s = time.monotonic() + min(body["wait"], 0.5)
+        ends_s = time.monotonic() + min(body["wait"], self.poll_s)
         while not self.mail and not body["withdraw"] and time.monotonic() < ends_s:
             await asyncio.sleep(0.005)
+            if worker_id not in self.workers:
+                return self._problem(404, "unknown_worker")
         jobs = self.mail.popleft() if self.mail and not body["withdraw"] else []
         return self._answer(
             200, {"epoch": self.epoch, "store_time_ms": self.now_ms(), "jobs": jobs, "drain": self.drain}
