@@ -214,6 +214,6 @@ def test_calls_are_held_against_the_header() -> None:
             script.check_call([""] * keys, [""] * args)
     claim = scripts.load("claim")
     claim.check_call([""] * 9, [""] * (len(claim.args) + 3))
-    for keys in (7, 9):
+    for keys in (8, 10):
         with pytest.raises(scripts.ScriptContractError):
             claim.check_call([""] * keys, [""] * len(claim.args))
