@@ -13,7 +13,7 @@ import msgpack
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import constraints, fleet, masters
+from benchmarks import constraints, fleet, masters, pull
 from benchmarks.load import System, running_system
 from worker_sdk import Pusher
 
@@ -24,7 +24,11 @@ Figures = dict[str, float]
 
 async def end_to_end() -> Figures:
     """20,000 no-op jobs, bulk-enqueued while one worker works."""
-    with running_system() as system:
+    return await _end_to_end()
+
+
+async def _end_to_end(*, pull: bool = False) -> Figures:
+    with running_system(pull=pull) as system:
         await _drain(system, 2_000)
         cpu, began = system.cpu_s(), time.monotonic()
         await _drain(system, JOBS)
@@ -49,6 +53,16 @@ async def enqueue_bulk() -> Figures:
 async def latency() -> Figures:
     """Enqueue to handler start at a steady 100 jobs/s."""
     return await _latency(rate=100, seconds=10)
+
+
+async def latency_pull() -> Figures:
+    """The same to a worker that pulls."""
+    return await _latency(rate=100, seconds=10, pull=True)
+
+
+async def end_to_end_pull() -> Figures:
+    """As end_to_end, with a worker that pulls."""
+    return await _end_to_end(pull=True)
 
 
 async def memory() -> Figures:
@@ -97,9 +111,9 @@ async def _enqueue_single(system: System, count: int, *, connections: int) -> Fi
         return _per_job(system, cpu, time.monotonic() - began, count) | _quantiles("ms", waits)
 
 
-async def _latency(*, rate: int, seconds: int) -> Figures:
+async def _latency(*, rate: int, seconds: int, pull: bool = False) -> Figures:
     waits: list[float] = []
-    with running_system() as system:
+    with running_system(pull=pull) as system:
         async with Pusher(system.url) as pusher:
 
             async def one() -> None:
@@ -162,6 +176,9 @@ BENCHMARKS: dict[str, Callable[[], Awaitable[Figures]]] = {
     "heartbeats_500": fleet.heartbeats_500,
     "million_waiting": fleet.million_waiting,
     "long_jobs": fleet.long_jobs,
+    "end_to_end_pull": end_to_end_pull,
+    "latency_100_pull": latency_pull,
+    "pull_idle": pull.idle,
 }
 
 

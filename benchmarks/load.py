@@ -34,9 +34,10 @@ class System:
     # CPU seconds of workers that have ended.
     ended_s: list[float] = field(default_factory=list)
 
-    def start_worker(self) -> psutil.Process:
+    def start_worker(self, *, pull: bool = False) -> psutil.Process:
         """One more; it works as soon as it is registered."""
-        worker = self.spawn("worker", "benchmarks.worker:worker", "--master", self.url)
+        options = ("--master", self.url, *(["--pull"] if pull else []))
+        worker = self.spawn("worker", "benchmarks.worker:worker", *options)
         self.workers.append(worker)
         return worker
 
@@ -66,7 +67,7 @@ class System:
 
 
 @contextlib.contextmanager
-def running_system(*, workers: int = 1, max_jobs: int = 200) -> Iterator[System]:
+def running_system(*, workers: int = 1, max_jobs: int = 200, pull: bool = False) -> Iterator[System]:
     """Defaults everywhere, as a user gets them; the log level alone is lower."""
     with tempfile.TemporaryDirectory(prefix="jqmaster-bench-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
@@ -96,7 +97,7 @@ def running_system(*, workers: int = 1, max_jobs: int = 200) -> Iterator[System]
         store = next(p for p in master.children(recursive=True) if "valkey" in p.name())
         system = System(url, master, store, directory / "data", spawn)
         for _ in range(workers):
-            system.start_worker()
+            system.start_worker(pull=pull)
         _until(
             lambda: (
                 len(

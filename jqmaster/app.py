@@ -47,6 +47,7 @@ from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.jobs import JobService
 from jqmaster.service.masters import MasterService
+from jqmaster.service.polls import PollDesk
 from jqmaster.service.rules import RuleCache
 from jqmaster.service.waiters import FinishWaiters
 from jqmaster.service.why import WhyService
@@ -60,6 +61,7 @@ from jqmaster.store.jobs import JobStore
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership import Leadership, LeadershipStore
 from jqmaster.store.masters import MasterStore
+from jqmaster.store.polls import PollStore
 from jqmaster.store.probe import StoreReport, probe, require
 from jqmaster.store.repair import Repair
 from jqmaster.store.rules import RuleStore
@@ -115,6 +117,8 @@ class Master:
             result_grace_ms=round(settings.result_grace_s * 1000),
         )
         self._workers = WorkerStore(shard, **lease)
+        polls = PollStore(shard, lease_ms=settings.lease_ms)
+        self._desk = PollDesk(polls, self._jobs)
         self._rule_store = RuleStore(shard)
         self._rules = RuleCache(self._rule_store)
         self._fleet = Fleet(clock, stale_ms=round(settings.worker_stale_s * 1000))
@@ -188,8 +192,9 @@ class Master:
                 self._jobs,
                 self._rules,
                 self._worker_client,
-                tell=WorkerOrders(self._workers, self._leadership, self._worker_client),
+                tell=WorkerOrders(self._workers, polls, self._leadership, self._worker_client),
             ),
+            polls=self._desk,
             constraints=ConstraintService(
                 self._rule_store, self._rules, UsageStore(shard, self._jobs), clock, self._store_time_ms
             ),
@@ -208,7 +213,7 @@ class Master:
 
     def components(self) -> list[Component]:
         """In the order of need: the server comes after all that it uses, so that nobody is answered before it can
-        work, and stops before it. The lead comes last, and goes first: another master may have it while requests here
+        work, and stops before it; only the polls that hang there must end first. The lead comes last, and goes first: another master may have it while requests here
         still come to their ends, as those of any follower."""
         return [
             self._worker_client,
@@ -218,6 +223,7 @@ class Master:
             self._job_service,
             self._watchdog,
             self.server,
+            self._desk,
             self._membership,
             self._sub_leader,
             self.leader,
@@ -239,6 +245,7 @@ class Master:
             workers=self._workers,
             rules=self._rules,
             fleet=self._fleet,
+            desk=self._desk,
             client=self._worker_client,
             clock=clock,
             max_push_jobs=s.max_push_jobs,
@@ -283,6 +290,7 @@ class Master:
             self._fleet,
             clock,
             give=dispatcher.give,
+            polls_here=self._desk.holds,
             on_stale=stale,
         )
         attendance = Attendance(
@@ -346,6 +354,7 @@ class Master:
         return target.url
 
     def _wake(self, message: str) -> None:
+        self._desk.wake(message)
         self.leader.wake(message)
         if self.leader.leadership and self._dispatcher and self._promoter and self._keeper:
             self._dispatcher.wake(message)
@@ -354,6 +363,7 @@ class Master:
 
     def _on_gap(self, waiters: FinishWaiters) -> None:
         waiters.wake_all()
+        self._desk.look_all()
         for message in ("workers", "due", "rules", "resigned"):
             self._wake(message)
 

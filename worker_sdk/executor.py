@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from worker_sdk import outcomes
@@ -65,6 +65,8 @@ class Executor:
         self._watch: asyncio.TimerHandle | None = None
         self._watch_due_s = _NEVER
         self._idle: asyncio.Future[None] | None = None
+        # Called when a slot may have become free.
+        self.on_room: Callable[[], object] = lambda: None
 
     # --- for the heartbeat thread
 
@@ -233,6 +235,7 @@ class Executor:
 
     def _release(self, run: JobRun) -> None:
         self.occupying.pop(run.job_id, None)
+        self.on_room()
         run.argument = run.task = None
         if self._idle is not None and not self.occupying and not self._idle.done():
             self._idle.set_result(None)
@@ -325,6 +328,7 @@ class Executor:
 
     def answered(self, token: str) -> None:
         self.owed.pop(token, None)
+        self.on_room()
 
     def _report_without_end(self, run: JobRun) -> None:
         self._settle_stopped(run)

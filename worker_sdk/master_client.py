@@ -47,15 +47,21 @@ class MasterClient:
         if self._session is not None:
             await self._session.close()
 
-    async def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Raises MasterUnreachableError; then it is another master's turn, as it is after a 5xx."""
+    async def call(
+        self, method: str, path: str, body: bytes | None = None, *, timeout_s: float | None = None
+    ) -> Answer:
+        """`timeout_s`: for calls that wait on purpose. Raises MasterUnreachableError; then it is another master's turn, as
+        it is after a 5xx."""
         assert self._session is not None
         address = self._masters.current
+        timeout = self._timeout
+        if timeout_s is not None:
+            timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_TIMEOUT_S)
         # Large bytes are sent in one piece, which aiohttp warns of: it would hold the loop.
         data = io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY_BYTES else body
         try:
             async with self._session.request(
-                method, address + path, data=data, allow_redirects=False
+                method, address + path, data=data, allow_redirects=False, timeout=timeout
             ) as response:
                 received = bytearray()
                 async for piece in response.content.iter_any():

@@ -61,6 +61,7 @@ class Masters:
 
     @property
     def current(self) -> str:
+        """The one whose turn it is; also what another thread found out about the one before changes it."""
         return self._addresses[self._turn]
 
     def failed(self, address: str) -> None:

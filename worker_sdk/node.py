@@ -19,6 +19,7 @@ from worker_sdk.master_client import MasterClient
 from worker_sdk.masters import Masters, MasterUnreachableError
 from worker_sdk.outbox import Outbox
 from worker_sdk.own_address import url_of
+from worker_sdk.puller import Puller
 from worker_sdk.pushers import LazyPushers
 from worker_sdk.registry import Registry
 from worker_sdk.run import Stop
@@ -35,7 +36,7 @@ _LEAVE_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """What a Worker was told. `url` None: that of the own server."""
+    """What a Worker was told. `url` None: that of the own server. `pull`: it serves nothing, and asks for jobs."""
 
     masters: Sequence[str]
     token: str | None
@@ -47,6 +48,7 @@ class NodeConfig:
     version: str
     secrets: Sequence[str]
     grace_s: float
+    pull: bool = False
     labels: dict[str, str] = field(default_factory=dict)
 
 
@@ -60,6 +62,10 @@ class Node:
         self._clock = StoreClock()
         self.identity = Identity(self._loop)
         self._client = MasterClient(Masters(config.masters), config.token)
+        # What the heartbeat finds out about a master is news for a call that waits there.
+        self._heard_masters = Masters(config.masters)
+        self._pull_client = MasterClient(self._heard_masters, config.token) if config.pull else None
+        self._puller: Puller | None = None
         self._pushers = LazyPushers(config.masters, config.token)
         self._starts = StartConfirmer(self._client, self.identity)
         self._outbox = Outbox(self._client, self.identity, self._clock)
@@ -79,6 +85,9 @@ class Node:
     async def start(self, serve: Callable[[], App] | None) -> None:
         """`serve` gives the application for an own server; None: somebody else serves it at the configured URL."""
         config = self._config
+        if config.pull:
+            await self._start_pulling()
+            return
         if serve is not None:
             self._server = WorkerServer(serve(), config.host, config.port)
             self.url = config.url or url_of(config.host, self._server.bound_port, config.masters[0])
@@ -102,8 +111,29 @@ class Node:
         if self._server is not None:
             await self._server.start()
         # Last: a registration proves the address, which must be served by then.
+        self._start_beating(self.url)
+
+    async def _start_pulling(self) -> None:
+        assert self._pull_client is not None
+        await self._client.start()
+        await self._pull_client.start()
+        self._outbox.start(on_answered=self.executor.answered, on_unknown_worker=self._unknown_to_masters)
+        self._start_beating(None)
+        self._puller = Puller(
+            self._pull_client,
+            self._heard_masters,
+            self.identity,
+            self._admission,
+            self.executor,
+            on_unknown_worker=self._unknown_to_masters,
+            beat_now=self._beat_now,
+        )
+        self._puller.start()
+
+    def _start_beating(self, url: str | None) -> None:
+        config = self._config
         self._heartbeat = Heartbeat(
-            client=BlockingClient(Masters(config.masters), config.token),
+            client=BlockingClient(self._heard_masters, config.token),
             identity=self.identity,
             clock=self._clock,
             ledger=self.executor,
@@ -111,7 +141,7 @@ class Node:
             orders=self,
             may_join=self._may_join,
             registration={
-                "url": self.url,
+                "url": url,
                 "names": self._registry.names,
                 "max_jobs": config.max_jobs,
                 "node_id": config.node_id,
@@ -147,6 +177,8 @@ class Node:
         before the old start is really over. It is named in heartbeats to the last; then its lease tells the masters.
         """
         self.drain()
+        if self._puller is not None:
+            await self._puller.stop()
         if not await self.executor.idle(self._config.grace_s):
             logger.info("grace is over: %d jobs are handed back", len(self.executor.occupying))
             self.hand_back_now()
@@ -166,6 +198,8 @@ class Node:
             await asyncio.to_thread(self._heartbeat.stop)
         await self._leave()
         await self._client.stop()
+        if self._pull_client is not None:
+            await self._pull_client.stop()
         self.executor.close()
         return bool(self.executor.occupying)
 

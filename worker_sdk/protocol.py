@@ -105,12 +105,42 @@ class ChallengeRequest(TypedDict):
     nonce: str
 
 
+class ClaimAnswer(TypedDict):
+    """Jobs for a worker that asked for them: taken with this answer, unless the next call refuses
+    them."""
+
+    # Of the newest leadership; jobs under one that is older than any seen are not to be started.
+    epoch: int
+    store_time_ms: int
+    # None: the wait is over, or the worker is to drain.
+    jobs: list[Dispatch]
+    # Finish what runs; no more will come.
+    drain: bool
+
+
 class ClaimRef(TypedDict):
     """A claim: the job and the right to settle it."""
 
     # UUIDv7
     job_id: str
     token: str
+
+
+class ClaimRequest(TypedDict):
+    """A worker without an address asks for jobs. One call at a time: a later one ends the one before
+    it."""
+
+    # Most jobs that it takes now.
+    max: int
+    # Seconds to wait for the first of them; 60 at most, a quarter of one at least.
+    wait: NotRequired[float]
+    # Chosen anew for each call. When its answer was not heard, the same call again, at any master, is given
+    # the same jobs; another one says that the answers before were heard.
+    poll_id: NotRequired[str | None]
+    # Jobs of earlier answers that it has not begun and does not take. They go back as if never given.
+    refused: NotRequired[list[ClaimRef]]
+    # It takes the call of this `poll_id` back and wants none: what that was given goes back.
+    withdraw: NotRequired[bool]
 
 
 class ClaimView(TypedDict):
@@ -1117,7 +1147,7 @@ class WorkersUnavailableVerdict(TypedDict):
     workers: int
     full: int
     draining: int
-    # Without an address to push to.
+    # Pull, and do not ask for jobs at this moment.
     pulling: int
     # Circuit breaker open. Null, as the next two, where this master does not lead.
     broken: int | None

@@ -30,7 +30,8 @@ class Worker:
     `master`: one address or a list. `token`: with scope `work` (and `push` for `ctx.enqueue`), else that of
     JQMASTER_TOKEN. `port` 0: a free one. `url`: where masters reach this worker, if not `http://{host}:{port}`.
     `secret`: 32–128 characters that sign pushes, a random one by default; a list of two while it rotates (the first
-    is registered, both are valid). `grace_s`: how long running jobs may go on when the process is told to end.
+    is registered, both are valid). `pull`: masters cannot reach this worker, it asks them for jobs and serves nothing;
+    `host`, `port` and `url` mean nothing then. `grace_s`: how long running jobs may go on when the process is told to end.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Worker:
         host: str = "127.0.0.1",
         port: int = 0,
         url: str | None = None,
+        pull: bool = False,
         node_id: str | None = None,
         labels: Mapping[str, str] | None = None,
         grace_s: float = 25.0,
@@ -56,6 +58,7 @@ class Worker:
         self.host = host
         self.port = port
         self.url = url
+        self.pull = pull
         self.node_id = node_id if node_id is not None else socket.gethostname()
         self.labels = dict(labels or {})
         self.grace_s = grace_s
@@ -113,8 +116,8 @@ class Worker:
 
     @property
     def address(self) -> str | None:
-        """The URL that is registered; None when it is not up."""
-        return self._node.url if self._node else None
+        """The URL that is registered; None when it is not up, or pulls."""
+        return (self._node.url or None) if self._node else None
 
     def asgi(self) -> "App":
         """The ASGI application. It starts and stops the worker by its lifespan; needs `url`.
@@ -198,7 +201,8 @@ class Worker:
         await self._start(serve=True)
         # All that was imported stays: the collector need not walk it again with every thousand jobs.
         gc.freeze()
-        logger.info("worker at %s for %s", self.address, ", ".join(self.names))
+        where = f"at {self.address}" if self.address else "without an address"
+        logger.info("worker %s for %s", where, ", ".join(self.names))
         await told.wait()
         logger.info("draining")
         return await self.stop()
@@ -213,6 +217,7 @@ class Worker:
             host=self.host,
             port=self.port,
             url=self.url,
+            pull=self.pull,
             node_id=self.node_id,
             version=self.version,
             secrets=self._secrets,

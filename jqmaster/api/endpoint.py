@@ -70,6 +70,11 @@ class Call:
         """The body as `model`. Raises what `read_map` raises, and InvalidError naming each field."""
         return check(model, read_map(await self.body(), raw_fields, limits=self.limits.scan))
 
+    async def gone(self) -> None:
+        """Returns when nobody waits for the answer any more. Not before the body was read."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
     def query(self, *allowed: str) -> dict[str, str]:
         """Query parameters. Raises InvalidError for one that is unknown or given twice."""
         if len(self.query_string) > MAX_QUERY_BYTES:

@@ -50,6 +50,18 @@ _WORKER: Final[dict[str, Any]] = {
 }
 _CLAIM: Final[dict[str, Any]] = {"job_id": JOB_ID, "token": _TOKEN}
 
+_DISPATCH: Final = {
+    **_CLAIM,
+    "attempt": 1,
+    "fence": _NOW_MS,
+    "phase": "run",
+    "name": "mail.send",
+    "argument": {"user_id": 42},
+    "timeout": 30.0,
+    "not_after_ms": _NOW_MS + 5_000,
+    "lease_until_ms": _NOW_MS + 15_000,
+    "headers": {},
+}
 _ETAG: Final = "5f0c2a9b71d3e846"
 _CONSTRAINT: Final[dict[str, Any]] = {
     "name": "api.example.org",
@@ -220,6 +232,8 @@ EXAMPLES: Final[dict[str, Any]] = {
         "drain": False,
         "detached": False,
     },
+    "ClaimRequest": {"max": 5, "wait": 20.0, "poll_id": "c0ffee"},
+    "ClaimAnswer": {"epoch": _EPOCH, "store_time_ms": _NOW_MS, "jobs": [_DISPATCH], "drain": False},
     "StartRequest": {"starts": [_CLAIM]},
     "StartAnswer": {"confirmed": [JOB_ID], "stale": []},
     "ResultsRequest": {
@@ -345,20 +359,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "worker_id": WORKER_ID,
         "epoch": _EPOCH,
         "store_time_ms": _NOW_MS,
-        "jobs": [
-            {
-                **_CLAIM,
-                "attempt": 1,
-                "fence": _NOW_MS,
-                "phase": "run",
-                "name": "mail.send",
-                "argument": {"user_id": 42},
-                "timeout": 30.0,
-                "not_after_ms": _NOW_MS + 5_000,
-                "lease_until_ms": _NOW_MS + 15_000,
-                "headers": {},
-            }
-        ],
+        "jobs": [_DISPATCH],
     },
     "PushAnswer": {"accepted": [], "rejected": [{"job_id": JOB_ID, "reason": "busy", "retry_after": 0.5}]},
     "CancelOrder": {"token": _TOKEN, "epoch": _EPOCH},

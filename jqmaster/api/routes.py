@@ -2,7 +2,18 @@
 
 from typing import Any, Final
 
-from jqmaster.api import audit, constraints, health, jobs, masters, schemas, why, why_schemas, workers
+from jqmaster.api import (
+    audit,
+    constraints,
+    health,
+    jobs,
+    masters,
+    schemas,
+    why,
+    why_schemas,
+    worker_schemas,
+    workers,
+)
 from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Operation
 from jqmaster.service.preview import PREVIEW_MAX_JOBS, PREVIEW_MAX_S
@@ -79,6 +90,11 @@ _DETACH_TEXT: Final = (
     "It gets no more jobs and no more leases. It is told to stop what it runs, which then runs elsewhere: as soon as it "
     "registers anew, or else when its leases are over; each of these jobs counts a loss. To be gentle, drain it."
 )
+_CLAIM_TEXT: Final = (
+    "Answers as soon as there are jobs, with as many as there are. What is answered is leased as what is pushed: heartbeats "
+    "name it, results end it. 409 `not_pulling` for a worker with an address, `worker_detached`; 429 `poll_replaced` where "
+    "another call of the same worker came later."
+)
 _AUDIT_TEXT: Final = "Who changed what, and when: for those who may change it as well."
 _DEMOTE_TEXT: Final = (
     "It ends what it has under way, and leaves the lead to the others. 409 `not_leader` where it does not lead, "
@@ -124,6 +140,8 @@ OPERATIONS: Final = [
               {200: schemas.StartAnswer}, schemas.StartRequest, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/results", workers.results, Scope.WORK, "Report how attempts ended", "workers",
               {200: schemas.ResultsAnswer}, schemas.ResultsRequest, problems=(404, 413, *_STORE)),
+    Operation("POST", "/api/workers/{worker_id}/claim", workers.claim, Scope.WORK, "Wait for jobs (a worker without an address)", "workers",
+              {200: worker_schemas.ClaimAnswer}, schemas.ClaimRequest, problems=(404, 409, 429, *_STORE), text=_CLAIM_TEXT),
     Operation("GET", "/api/constraints", constraints.list_constraints, Scope.READ, "List constraints", "constraints",
               {200: schemas.ConstraintList}, problems=_STORE),
     Operation("POST", "/api/constraints/preview", constraints.preview, Scope.READ, "Which waiting jobs would it apply to?", "constraints",

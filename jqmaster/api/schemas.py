@@ -33,6 +33,7 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, JobState, RetryPolicy
 from jqmaster.domain.outcome import HoldOrder, Outcome
 from jqmaster.domain.worker import WorkerSpec
+from jqmaster.service.polls import Ask
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:/-]{1,200}$"
 TOKEN_PATTERN: Final = r"^[0-9a-f]{32}$"  # noqa: S105 - a pattern
@@ -405,6 +406,45 @@ class StartAnswer(Answer):
 
     confirmed: list[JobId]
     stale: list[JobId]
+
+
+class ClaimRequest(Request):
+    """A worker without an address asks for jobs. One call at a time: a later one ends the one before it."""
+
+    max: int = Field(ge=1, le=1000, description="Most jobs that it takes now.")
+    wait: Seconds = Field(
+        0, ge=0, description="Seconds to wait for the first of them; 60 at most, a quarter of one at least."
+    )
+    poll_id: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="Chosen anew for each call. When its answer was not heard, the same call again, at any master, is given "
+        "the same jobs; another one says that the answers before were heard.",
+    )
+    refused: list[ClaimRef] = Field(
+        default_factory=list,
+        max_length=1000,
+        description="Jobs of earlier answers that it has not begun and does not take. They go back as if never given.",
+    )
+    withdraw: bool = Field(
+        False,
+        description="It takes the call of this `poll_id` back and wants none: what that was given goes back.",
+    )
+
+    @model_validator(mode="after")
+    def _names_what_it_withdraws(self) -> "ClaimRequest":
+        if self.withdraw and self.poll_id is None:
+            raise ValueError("poll_id names what is to be withdrawn")
+        return self
+
+    def to_ask(self) -> Ask:
+        return Ask(
+            self.max,
+            self.wait,
+            self.poll_id or "",
+            [(claim.job_id, claim.token) for claim in self.refused],
+            self.withdraw,
+        )
 
 
 def _reported_time(value: object) -> str:

@@ -8,6 +8,7 @@ from jqmaster.config import Durability, Settings
 from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.jobs import JobService
 from jqmaster.service.masters import MasterService
+from jqmaster.service.polls import PollDesk
 from jqmaster.service.why import WhyService
 from jqmaster.service.workers import WorkerService
 from jqmaster.store.audit import AuditStore
@@ -35,6 +36,7 @@ class Services:
     jobs: JobService
     why: WhyService
     workers: WorkerService
+    polls: PollDesk
     constraints: ConstraintService
     audit: AuditStore
     masters: MasterService

@@ -13,6 +13,7 @@ from jqmaster.service.jobs import JobDetail
 from jqmaster.service.masters import ListedMaster
 from jqmaster.service.preview import Preview
 from jqmaster.store.audit import AuditEntry
+from jqmaster.store.polls import Offer
 from jqmaster.store.rules import StoredConstraint
 
 MAX_SHOWN_ARGUMENT_BYTES: Final = 64 * 1024
@@ -116,6 +117,24 @@ def worker_view(worker: Worker, *, now_ms: int, stale_ms: int, breaker: str | No
         "state": state,
         "detached_by": worker.detached_by,
         "breaker": breaker,
+    }
+
+
+def dispatch(offer: Offer) -> dict[str, Any]:
+    """`Dispatch`; the argument goes out as the bytes that the pusher sent."""
+    job, record = offer.job, offer.job.record
+    return {
+        "job_id": job.job_id,
+        "attempt": record.attempt,
+        "token": job.token,
+        "fence": job.fence,
+        "phase": "run",
+        "name": record.name,
+        "argument": RawMsgpack(record.argument),
+        "timeout": record.timeout_ms / 1000,
+        "not_after_ms": offer.not_after_ms,
+        "lease_until_ms": offer.lease_until_ms,
+        "headers": record.headers,
     }
 
 

@@ -123,7 +123,7 @@ class WorkersUnavailableVerdict(Answer):
     workers: int
     full: int
     draining: int
-    pulling: int = Field(description="Without an address to push to.")
+    pulling: int = Field(description="Pull, and do not ask for jobs at this moment.")
     broken: int | None = Field(
         description="Circuit breaker open. Null, as the next two, where this master does not lead."
     )

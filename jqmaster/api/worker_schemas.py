@@ -50,6 +50,19 @@ class PushRequest(Open):
     jobs: list[Dispatch] = Field(min_length=1, max_length=500)
 
 
+class ClaimAnswer(Open):
+    """Jobs for a worker that asked for them: taken with this answer, unless the next call refuses them."""
+
+    epoch: int = Field(
+        description="Of the newest leadership; jobs under one that is older than any seen are not to be started."
+    )
+    store_time_ms: int
+    jobs: list[Dispatch] = Field(
+        max_length=500, description="None: the wait is over, or the worker is to drain."
+    )
+    drain: bool = Field(description="Finish what runs; no more will come.")
+
+
 class Rejected(Open):
     """An offer that the worker does not take; the job has not been attempted."""
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from jqmaster.api import views
 from jqmaster.api.endpoint import Call, Reply, check
-from jqmaster.api.schemas import ENDINGS, HeartbeatRequest, RegisterRequest, StartRequest
+from jqmaster.api.schemas import ENDINGS, ClaimRequest, HeartbeatRequest, RegisterRequest, StartRequest
 from jqmaster.api.wire import read_list_of_maps
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.worker import Worker
@@ -74,6 +74,20 @@ async def results(call: Call) -> Reply:
         outcomes.append(outcome)
     accepted, stale = await call.services.workers.results(call.path["worker_id"], outcomes)
     return Reply(200, {"accepted": accepted, "stale": stale})
+
+
+async def claim(call: Call) -> Reply:
+    request = await call.read(ClaimRequest)
+    reply = await call.services.polls.poll(call.path["worker_id"], request.to_ask(), call.gone)
+    return Reply(
+        200,
+        {
+            "epoch": reply.epoch,
+            "store_time_ms": reply.now_ms,
+            "jobs": [views.dispatch(offer) for offer in reply.offers],
+            "drain": reply.is_draining,
+        },
+    )
 
 
 async def list_workers(call: Call) -> Reply:

@@ -32,6 +32,14 @@ def worker(
             envvar="JQMASTER_WORKER_URL", help="Where the master reaches this worker, if elsewhere."
         ),
     ] = None,
+    pull: Annotated[
+        bool | None,
+        typer.Option(
+            "--pull",
+            envvar="JQMASTER_WORKER_PULL",
+            help="Serve nothing and ask the master for jobs: for where it cannot reach this worker.",
+        ),
+    ] = None,
     max_jobs: Annotated[int | None, typer.Option(help="Most jobs at a time.")] = None,
     token: TokenOption = None,
 ) -> None:
@@ -42,6 +50,7 @@ def worker(
         "host": host,
         "port": port,
         "url": url,
+        "pull": pull,
         "max_jobs": max_jobs,
         "token": token,
     }

@@ -32,7 +32,7 @@ def list_workers(
     output.show_table(
         ("ID", "STATE", "BUSY", "MAX", "NODE", "PID", "URL", "NAMES", "LAST SEEN"),
         (
-            (w["id"], w["state"], w["busy"], w["max_jobs"], w["node_id"], w["pid"], w["url"], " ".join(w["names"]), w["last_seen_at"])
+            (w["id"], w["state"], w["busy"], w["max_jobs"], w["node_id"], w["pid"], w["url"] or "(pulls)", " ".join(w["names"]), w["last_seen_at"])
             for w in answer["workers"]
         ),
     )  # fmt: skip

@@ -306,7 +306,7 @@ class WorkersUnavailable:
                 (self.broken, "not reachable (circuit breaker open)"),
                 (self.paused, "asked for a pause"),
                 (self.refusing, "registered for the name and refused it as unknown"),
-                (self.pulling, "without an address to push to"),
+                (self.pulling, "not asking for jobs (without an address, they pull)"),
             )
             if count
         ]
@@ -483,7 +483,7 @@ def _workers(name: str, now_ms: int, fleet: FleetFacts) -> NoWorker | WorkersUna
             counts["full"] += 1
         elif reach.paused_ms > 0:
             counts["paused"] += 1
-        elif worker.spec.url is None:
+        elif not worker.may_be_given(now_ms):
             counts["pulling"] += 1
         else:
             return None

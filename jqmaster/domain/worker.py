@@ -25,7 +25,8 @@ class WorkerSpec:
 @dataclass(frozen=True, slots=True)
 class Worker:
     """A registered worker; `busy` counts the claims that it holds. `alone_with`: the job that it was last given to itself;
-    while it holds that one it gets no other."""
+    while it holds that one it gets no other. `polls_until_ms`: one that pulls asks for jobs until then, unless it was
+    answered (0)."""
 
     id: str
     spec: WorkerSpec
@@ -37,6 +38,15 @@ class Worker:
     detached_by: DetachedBy | None = None
     silent_since_ms: int = 0
     alone_with: str = ""
+    polls_until_ms: int = 0
+
+    @property
+    def is_pulling(self) -> bool:
+        return self.spec.url is None
+
+    def may_be_given(self, now_ms: int) -> bool:
+        """Whether there is a way to give it jobs: an address, or a poll that waits for them."""
+        return not self.is_pulling or self.polls_until_ms > now_ms
 
     def is_fresh(self, now_ms: int, stale_ms: int) -> bool:
         return now_ms - self.last_seen_ms <= stale_ms

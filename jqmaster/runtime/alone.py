@@ -24,7 +24,8 @@ WORKERS_PER_ALONE_RUN: Final = 4
 
 class AloneRuns:
     """Component of one leadership. Keeps one worker at a time free of new jobs, until it is empty and takes the next
-    suspect. A suspect waits for it in `retrying`, for a bounded time; then it becomes ready and runs beside others."""
+    suspect. A suspect waits for it in `retrying`, for a bounded time; then it becomes ready and runs beside others.
+    `polls_here`: whether the poll of this worker, which pulls, hangs at this master."""
 
     def __init__(
         self,
@@ -35,6 +36,7 @@ class AloneRuns:
         clock: Clock,
         *,
         give: Callable[[Member, Claim, float], None],
+        polls_here: Callable[[str], bool] = lambda _: False,
         on_stale: Callable[[], None],
     ) -> None:
         self._epoch = leadership.epoch
@@ -43,6 +45,7 @@ class AloneRuns:
         self._fleet = fleet
         self._clock = clock
         self._give = give
+        self._polls_here = polls_here
         self._on_stale = on_stale
         self._loops = BackgroundLoops("alone")
 
@@ -106,7 +109,11 @@ class AloneRuns:
             return False
         sent_at_s = self._clock.monotonic_s()
         claim = await self._jobs.claim_alone(
-            self._epoch, worker_id, job.id, self._rules.current.ruleset.edition
+            self._epoch,
+            worker_id,
+            job.id,
+            self._rules.current.ruleset.edition,
+            polls_here=self._polls_here(worker_id),
         )
         match claim:
             case NotClaimed.STALE_EPOCH:
@@ -116,6 +123,8 @@ class AloneRuns:
                 return False
             case NotClaimed.GONE:
                 self._fleet.forget(worker_id)
+            case NotClaimed.NO_POLL:
+                member.polls_until_s = 0.0
             case Claim():
                 logger.warning(
                     "job %s, under which %d workers were lost, runs alone on worker %s",

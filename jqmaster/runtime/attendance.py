@@ -23,7 +23,8 @@ MAX_PINGS_AT_ONCE: Final = 64
 
 class Attendance:
     """Component of one leadership. A worker is detached when it is silent for `stale_ms` and has missed `max_missed`
-    pings in a row, one a second, each `ping_timeout_s` long; it comes back by asking to continue."""
+    pings in a row, one a second, each `ping_timeout_s` long; it comes back by asking to continue. One that pulls has no
+    address to ping: so many seconds of silence more count the same."""
 
     def __init__(
         self,
@@ -90,6 +91,8 @@ class Attendance:
         return [worker for worker in silent if self._missed.get(worker.id, 0) >= self._max_missed]
 
     async def _answers(self, worker: Worker) -> bool:
+        if worker.is_pulling:
+            return False
         async with self._pings:
             return await self._client.ping(worker, self._ping_timeout_s)
 
@@ -100,11 +103,8 @@ class Attendance:
             if detached is None:
                 return False
             if detached:
-                logger.warning(
-                    "worker %s detached: silent, and %d pings not answered",
-                    worker.id,
-                    self._missed[worker.id],
-                )
+                pings = "" if worker.is_pulling else f", and {self._missed[worker.id]} pings not answered"
+                logger.warning("worker %s detached: silent%s", worker.id, pings)
                 self._on_detached()
         return True
 

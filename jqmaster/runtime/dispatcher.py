@@ -13,9 +13,11 @@ from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.fleet import Fleet, Member
 from jqmaster.runtime.relocation import StaleLeadership
 from jqmaster.runtime.worker_client import Delivered, MaybeDelivered, NotDelivered, PushResult, WorkerClient
+from jqmaster.service.polls import PollDesk
 from jqmaster.service.rules import RuleCache
 from jqmaster.store.jobs import Claim, JobStore, NotClaimed
 from jqmaster.store.leadership import Leadership
+from jqmaster.store.polls import reply_of
 from jqmaster.store.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ class Dispatcher:
         workers: WorkerStore,
         rules: RuleCache,
         fleet: Fleet,
+        desk: PollDesk,
         client: WorkerClient,
         clock: Clock,
         max_push_jobs: int,
@@ -56,6 +59,7 @@ class Dispatcher:
         self._jobs = jobs
         self._workers = workers
         self._fleet = fleet
+        self._desk = desk
         self._client = client
         self._clock = clock
         self._max_push_jobs = max_push_jobs
@@ -100,6 +104,8 @@ class Dispatcher:
         match message.split(":"):
             case ["freed", worker_id, count]:
                 self._fleet.freed(worker_id, int(count))
+            case ["polls", worker_id, wait_ms]:
+                self._fleet.polls(worker_id, int(wait_ms) / 1000)
             case ["workers"]:
                 self._wants_refresh = True
             case ["ready"]:
@@ -155,6 +161,7 @@ class Dispatcher:
                     names,
                     assignment.limit,
                     self._rules.current.ruleset.edition,
+                    polls_here=self._desk.holds(assignment.worker_id),
                 )
             except DamagedError as exc:
                 self.claimed_at_s = self._clock.monotonic_s()
@@ -171,11 +178,8 @@ class Dispatcher:
                     # Whoever follows them up says so when jobs may be claimed again.
                     self._on_gates("rules")
                     return
-                case NotClaimed.GONE:
-                    self._fleet.forget(assignment.worker_id)
-                    self._wants_refresh = True
-                case NotClaimed.FULL:
-                    member.busy = member.worker.spec.max_jobs
+                case NotClaimed():
+                    self._cannot_take(member, claim)
                 case Claim():
                     member.busy = claim.busy
                     # What became ready while the claim was on its way may not have been seen by it.
@@ -191,8 +195,24 @@ class Dispatcher:
                 self._wake.set()
                 return
 
+    def _cannot_take(self, member: Member, why: NotClaimed) -> None:
+        match why:
+            case NotClaimed.GONE:
+                self._fleet.forget(member.worker.id)
+                self._wants_refresh = True
+            case NotClaimed.NO_POLL:
+                member.polls_until_s = 0.0
+            case NotClaimed.FULL:
+                member.busy = member.worker.spec.max_jobs
+
     def give(self, member: Member, claim: Claim, claimed_at_s: float) -> None:
-        """Begins the push of what was just claimed for a worker."""
+        """Begins the push of what was just claimed for a worker, or answers its poll."""
+        if member.worker.is_pulling:
+            # One poll, one answer; it asks again. Who holds the poll, if it is not this master, was told by the claim.
+            member.polls_until_s = 0.0
+            if claim.is_ours_to_tell:
+                self._answer_poll(member.worker.id, claim)
+            return
         member.pushes += 1
         member.breaker.begin_call()
         push = asyncio.create_task(
@@ -200,6 +220,13 @@ class Dispatcher:
         )
         self._pushes.add(push)
         push.add_done_callback(self._pushes.discard)
+
+    def _answer_poll(self, worker_id: str, claim: Claim) -> None:
+        if self._is_trusted():
+            self._desk.tell(worker_id, reply_of(self._leadership.number, claim))
+        else:
+            # This process may have stood still: what the store says by now counts.
+            self._desk.look(worker_id)
 
     async def _push(self, member: Member, claim: Claim, claimed_at_s: float) -> None:
         try:

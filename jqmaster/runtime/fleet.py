@@ -23,6 +23,8 @@ class Member:
     breaker: Breaker = field(default_factory=Breaker)
     paused_until_s: float = 0.0
     pushes: int = 0
+    # Of one that pulls: until when it asks for jobs.
+    polls_until_s: float = 0.0
     unknown_names: frozenset[str] = frozenset()
 
     @property
@@ -30,6 +32,10 @@ class Member:
         if not self.unknown_names:
             return self.worker.spec.names
         return tuple(name for name in self.worker.spec.names if name not in self.unknown_names)
+
+    def may_be_given(self, now_s: float) -> bool:
+        """Whether there is a way to give it jobs; see `Worker.may_be_given`."""
+        return not self.worker.is_pulling or self.polls_until_s > now_s
 
     def pause(self, now_s: float, seconds: float) -> None:
         """No offers for so long; a longer pause that was asked for before stays."""
@@ -62,6 +68,10 @@ class Fleet:
                 member.worker = worker
                 if not member.pushes:
                     member.busy = worker.busy
+            # That it asks no more the claim tells: what was read may be older than its question.
+            if worker.polls_until_ms > store_time_ms:
+                left_s = (worker.polls_until_ms - store_time_ms) / 1000
+                member.polls_until_s = max(member.polls_until_s, self._read_at_s + left_s)
             members[worker.id] = member
         self._members = members
 
@@ -75,6 +85,11 @@ class Fleet:
         """So many claims of this worker ended. An estimate is enough: the claim script counts for itself."""
         if member := self._members.get(worker_id):
             member.busy = max(0, member.busy - count)
+
+    def polls(self, worker_id: str, wait_s: float) -> None:
+        """A worker that pulls asks for jobs from now on, for so long. Who is not known yet is read soon."""
+        if member := self._members.get(worker_id):
+            member.polls_until_s = self._clock.monotonic_s() + wait_s
 
     def fresh(self) -> list[Worker]:
         """Those that were heard lately and were not cut off."""
@@ -101,7 +116,8 @@ class Fleet:
             m
             for m in self._members.values()
             if name in m.names
-            and m.worker.spec.url is not None
+            # One that pulls and has no free slot asks again when it has one.
+            and (m.busy > 0 or m.may_be_given(now_s))
             and self._is_available(m, now_s)
             and m.breaker.state(now_s) == "closed"
         ]
@@ -133,7 +149,7 @@ class Fleet:
             for worker_id, m in self._members.items()
             if worker_id != self.reserved
             and m.pushes < self._max_pushes
-            and m.worker.spec.url is not None
+            and m.may_be_given(now_s)
             and m.busy < m.worker.spec.max_jobs
             and self._is_available(m, now_s)
             and m.names
@@ -147,7 +163,7 @@ class Fleet:
         names: set[str] = set()
         for worker in workers:
             if (
-                worker.spec.url is None
+                not worker.may_be_given(store_time_ms)
                 or worker.busy >= worker.spec.max_jobs
                 or worker.is_draining
                 or worker.is_detached
@@ -162,8 +178,13 @@ class Fleet:
         return names
 
     def breaker_states(self) -> dict[str, str]:
+        """Nobody calls those that pull: they have none."""
         now_s = self._clock.monotonic_s()
-        return {worker_id: m.breaker.state(now_s) for worker_id, m in self._members.items()}
+        return {
+            worker_id: m.breaker.state(now_s)
+            for worker_id, m in self._members.items()
+            if not m.worker.is_pulling
+        }
 
     def reach(self) -> dict[str, Reach]:
         """What this leader knows of each worker beyond the store."""

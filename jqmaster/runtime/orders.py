@@ -6,6 +6,7 @@ from jqmaster.errors import JqmasterError
 from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.service.workers import WorkerOrder
 from jqmaster.store.leadership import LeadershipStore
+from jqmaster.store.polls import PollStore
 from jqmaster.store.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
@@ -32,10 +33,13 @@ class CancelOrders:
 
 
 class WorkerOrders:
-    """Orders about the worker itself; as `CancelOrders`."""
+    """Orders about the worker itself; as `CancelOrders`. One that pulls is told by the answer to its poll."""
 
-    def __init__(self, workers: WorkerStore, leadership: LeadershipStore, client: WorkerClient) -> None:
+    def __init__(
+        self, workers: WorkerStore, polls: PollStore, leadership: LeadershipStore, client: WorkerClient
+    ) -> None:
         self._workers = workers
+        self._polls = polls
         self._leadership = leadership
         self._client = client
 
@@ -44,10 +48,12 @@ class WorkerOrders:
         try:
             worker = await self._workers.get(worker_id)
             epoch = await self._leadership.newest_number()
+            if worker is not None and worker.is_pulling:
+                await self._polls.tell(worker_id)
         except JqmasterError as exc:
             logger.warning("cannot order worker %s to %s: %s", worker_id, order, exc.detail)
             return
-        if worker is None or worker.spec.url is None:
+        if worker is None or worker.is_pulling:
             return
         if not await self._client.order(worker, epoch, order):
             logger.info(

@@ -245,6 +245,24 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
         raise DamagedError("the record of a claimed job cannot be read") from exc
 
 
+class OfferedRecord(NamedTuple):
+    """A claim that its worker may not have heard of yet."""
+
+    token: str
+    fence: int
+    started_at_ms: int
+    not_after_ms: int
+    claimed: ClaimedRecord
+
+
+def decode_offered(record: bytes) -> OfferedRecord:
+    """Of the record of a running job. Raises DamagedError."""
+    claimed = decode_claimed(record)
+    claimed.attempt -= 1  # counted already
+    not_after_ms, fence = _I64.unpack_from(record, 40)[0], _I64.unpack_from(record, 48)[0]
+    return OfferedRecord(record[56:72].hex(), fence, _I64.unpack_from(record, 24)[0], not_after_ms, claimed)
+
+
 class MatchedRecord(NamedTuple):
     """What matching again needs of a record."""
 

@@ -67,6 +67,8 @@ class Claim:
     passed_over: int = 0
     is_exhausted: bool = False
     opens_in_ms: int = -1
+    # Of a worker that pulls: its poll hung at this master, so that nobody else was told.
+    is_ours_to_tell: bool = False
 
 
 @dataclass(slots=True)
@@ -78,12 +80,13 @@ class ClaimedJob:
 
 
 class NotClaimed(Enum):
-    """Why a claim gave nothing and never will as things stand. For a claim of one job to itself: the worker is busy, the
+    """Why a claim gave nothing and never will as things stand. `NO_POLL`: the worker pulls, and does not ask. For a claim of one job to itself: the worker is busy, the
     job does not wait for that any more, a gate is closed."""
 
     STALE_EPOCH = "stale_epoch"
     STALE_RULES = "stale_rules"
     GONE = "gone"
+    NO_POLL = "no_poll"
     FULL = "full"
     BUSY = "busy"
     OVER = "over"
@@ -276,10 +279,17 @@ class JobStore:
     # --- dispatching (leader only)
 
     async def claim(
-        self, epoch: str, worker_id: str, names: Sequence[str], limit: int, edition: int = 0
+        self,
+        epoch: str,
+        worker_id: str,
+        names: Sequence[str],
+        limit: int,
+        edition: int = 0,
+        *,
+        polls_here: bool = False,
     ) -> Claim | NotClaimed:
         """Up to `limit` jobs for a worker that no constraint of this edition holds back, the smallest priority and
-        then the oldest first."""
+        then the oldest first. `polls_here`: the worker's poll hangs at this master, which will answer it."""
         k = self._keys
         limit = min(limit, MAX_PER_CALL)
         tokens = new_tokens(limit)
@@ -292,12 +302,14 @@ class JobStore:
             k.finished(JobState.SKIPPED),
             k.damaged,
             k.rules,
+            k.mail(worker_id),
         )
         word, data = await self._client.run(
             "claim",
             keys,
             (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), limit, self._lease_ms, self._offer_ms,
-             self._grace_ms, k.tag, tokens, k.finished_channel, *dict.fromkeys(names)),
+             self._grace_ms, k.tag, tokens, k.finished_channel, worker_id, "" if polls_here else k.wake_channel,
+             *dict.fromkeys(names)),
         )  # fmt: skip
         if word != "ok":
             return NotClaimed(word)
@@ -314,7 +326,15 @@ class JobStore:
             jobs.append(ClaimedJob(job_id.decode(), token, first_fence + n, claimed))
         not_after_ms, lease_until_ms = now_ms + self._offer_ms, now_ms + self._lease_ms
         return Claim(
-            now_ms, busy, not_after_ms, lease_until_ms, jobs, passed_over, bool(is_exhausted), opens_in_ms
+            now_ms,
+            busy,
+            not_after_ms,
+            lease_until_ms,
+            jobs,
+            passed_over,
+            bool(is_exhausted),
+            opens_in_ms,
+            polls_here,
         )
 
     async def suspects(self, limit: int) -> list[str]:
@@ -331,9 +351,10 @@ class JobStore:
         return word == "ok"
 
     async def claim_alone(
-        self, epoch: str, worker_id: str, job_id: str, edition: int = 0
+        self, epoch: str, worker_id: str, job_id: str, edition: int = 0, *, polls_here: bool = False
     ) -> Claim | NotClaimed:
-        """One job that workers were lost under, for a worker that holds nothing and gets nothing else meanwhile."""
+        """One job that workers were lost under, for a worker that holds nothing and gets nothing else meanwhile.
+        `polls_here` as in `claim`."""
         k = self._keys
         token = new_tokens(1)
         word, data = await self._client.run(
@@ -347,21 +368,34 @@ class JobStore:
                 k.suspects,
                 k.fence,
                 k.rules,
+                k.mail(worker_id),
             ),
             (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), job_id, token, self._lease_ms,
-             self._offer_ms, self._grace_ms, k.tag),
+             self._offer_ms, self._grace_ms, k.tag, worker_id, "" if polls_here else k.wake_channel),
         )  # fmt: skip
         if word != "ok":
             return NotClaimed(word)
         now_ms, fence, record = data
         job = ClaimedJob(job_id, token.hex(), fence, codec.decode_claimed(record))
-        return Claim(now_ms, 1, now_ms + self._offer_ms, now_ms + self._lease_ms, [job])
+        not_after_ms, lease_until_ms = now_ms + self._offer_ms, now_ms + self._lease_ms
+        return Claim(now_ms, 1, not_after_ms, lease_until_ms, [job], is_ours_to_tell=polls_here)
 
     async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
         """Undoes claims that were never started. False under a stale epoch; claims that are over are passed by."""
+        return await self._return(epoch, worker_id, claims)
+
+    async def refuse_offers(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
+        """The same by the word of the worker: the tokens are its right to do so."""
+        await self._return("", worker_id, claims)
+        self._shard.woke(f"freed:{worker_id}:{len(claims)}")
+        self._shard.woke("ready")
+
+    async def _return(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
         k = self._keys
         for chunk in _chunks(claims):
-            args: list[Arg] = [k.tag, epoch]
+            args: list[Arg] = [
+                k.tag, epoch, worker_id, codec.id_bytes(worker_id), "" if epoch else self._shard.wake_channel,
+            ]  # fmt: skip
             for job_id, token in chunk:
                 args += (job_id, bytes.fromhex(token))
             word, _ = await self._client.run("return_offers", (k.epoch, k.running, k.claims(worker_id)), args)

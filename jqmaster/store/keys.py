@@ -30,6 +30,7 @@ class Keys:
         self.ready_prefix = f"{t}ready:"
         self.worker_prefix = f"{t}worker:"
         self.claims_prefix = f"{t}claims:"
+        self.mail_prefix = f"{t}mail:"
         self.lane_prefix = f"{t}lane:"
         self.lanes_prefix = f"{t}lanes:"
         self.open_prefix = f"{t}open:"
@@ -124,6 +125,9 @@ class Keys:
 
     def claims(self, worker_id: str) -> str:
         return self.claims_prefix + worker_id
+
+    def mail(self, worker_id: str) -> str:
+        return self.mail_prefix + worker_id
 
     def idempotency(self, digest: str) -> str:
         return f"{self.tag}idempotency:{digest}"
@@ -290,6 +294,12 @@ KEYS: tuple[KeyInfo, ...] = (
         "what the worker said of itself, and what it was told",
     ),
     KeyInfo("claims:{worker_id}", "set", "while not empty", "jobs that the worker holds"),
+    KeyInfo(
+        "mail:{worker_id}",
+        "string",
+        "expires",
+        "jobs and tokens that the newest poll of a worker that pulls was given",
+    ),
     KeyInfo("worker_urls", "hash", "while not empty", "URL to the worker that serves it now"),
     KeyInfo("leader", "string", "expires", "`epoch:nonce:master_id` of the leader"),
     KeyInfo("epoch", "string", "always", "`epoch:nonce` of the newest leadership"),

@@ -267,6 +267,7 @@ def _worker(worker_id: str, fields: dict[str, bytes], last_seen_ms: int, busy: i
         detached_by=_detached_by(fields),
         silent_since_ms=int(fields.get("silent_since_ms", 0)),
         alone_with=fields.get("alone_with", b"").decode(),
+        polls_until_ms=int(fields.get("poll_until_ms", 0)),
     )
 
 

@@ -31,6 +31,7 @@ worker = Worker(
     max_jobs=int(os.environ.get("CHAOS_MAX_JOBS", "8")),
     port=int(os.environ.get("CHAOS_PORT", "0")),
     url=os.environ.get("CHAOS_URL"),
+    pull=bool(os.environ.get("CHAOS_PULL")),
     labels={"chaos": NAME},
     **_mode,
 )

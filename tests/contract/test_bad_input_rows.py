@@ -90,6 +90,7 @@ ROWS: Final = {
     83: "impossible results",
     84: "result over the limit",
     85: "result of another worker's job",
+    86: "impossible and too many calls for jobs",
     # 118, session cookies, does not apply yet.
     119: "worker: unsigned, wrong key, expired, replayed, changed body or path",
     120: "worker: signature for another worker",

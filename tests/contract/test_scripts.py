@@ -213,7 +213,7 @@ def test_calls_are_held_against_the_header() -> None:
         with pytest.raises(scripts.ScriptContractError):
             script.check_call([""] * keys, [""] * args)
     claim = scripts.load("claim")
-    claim.check_call([""] * 8, [""] * (len(claim.args) + 3))
-    for keys in (7, 9):
+    claim.check_call([""] * 9, [""] * (len(claim.args) + 3))
+    for keys in (8, 10):
         with pytest.raises(scripts.ScriptContractError):
             claim.check_call([""] * keys, [""] * len(claim.args))

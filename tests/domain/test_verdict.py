@@ -281,8 +281,8 @@ def test_each_unavailable_worker_counts_once_under_its_first_reason() -> None:
     assert (first.broken, first.paused, first.refusing, first.busy, first.max_jobs) == (1, 1, 1, 13, 28)
     assert first.text == (
         "None of the 7 live workers for jobs named mail takes a job now: 2 full (13 of 28 slots), 1 draining, 1 not reachable "
-        "(circuit breaker open), 1 asked for a pause, 1 registered for the name and refused it as unknown, 1 without an "
-        "address to push to."
+        "(circuit breaker open), 1 asked for a pause, 1 registered for the name and refused it as unknown, 1 not "
+        "asking for jobs (without an address, they pull)."
     )
     assert second.code == "next"
 

@@ -8,6 +8,7 @@ from jqmaster.clock import SystemClock
 from jqmaster.runtime.dispatcher import Dispatcher
 from jqmaster.runtime.fleet import Fleet, Member
 from jqmaster.runtime.worker_client import WorkerClient
+from jqmaster.service.polls import PollDesk
 from jqmaster.store.jobs import JobStore
 from jqmaster.store.leadership import Leadership
 from tests.support.fake_worker import Behaviour, FakeWorker
@@ -25,6 +26,7 @@ class Dispatching:
         self._stack = stack
         self._dispatchers: list[Dispatcher] = []
         self.jobs = self.job_store(offer_ms=1500)
+        self.desk = PollDesk(world.polls, world.jobs)
         self.fleet = Fleet(SystemClock(), stale_ms=5000)
 
     def job_store(self, *, offer_ms: int) -> JobStore:
@@ -54,6 +56,7 @@ class Dispatching:
             workers=self.world.workers,
             rules=self.world.rules,
             fleet=self.fleet,
+            desk=self.desk,
             client=self.client,
             clock=SystemClock(),
             max_push_jobs=200,

@@ -27,7 +27,7 @@ class Giving:
         self.fleet = Fleet(self.clock, stale_ms=5_000)
         self.given: list[tuple[str, Claim]] = []
         self.stale = 0
-        self.workers = 0
+        self.workers: list[str] = []
 
         def give(member: Member, claim: Claim, sent_at_s: float) -> None:
             self.given.append((member.worker.id, claim))
@@ -54,15 +54,14 @@ class Giving:
         return job.job_id
 
     async def worker(self, *names: str) -> str:
-        self.workers += 1
-        return await self.world.worker(*(names or ("work",)), url=f"http://127.0.0.1:1/{self.workers}")
+        worker_id = await self.world.worker(*(names or ("work",)))
+        self.workers.append(worker_id)
+        return worker_id
 
     async def round(self) -> None:
         """What the dispatcher does each second, and then a round."""
-        workers, now_ms = await self.world.workers.all_with_time()
-        for worker in workers:
-            if worker.spec.url:
-                await self.world.workers.renew(worker.id, [], 1)
+        for worker_id in self.workers:
+            await self.world.workers.renew(worker_id, [], 1)
         workers, now_ms = await self.world.workers.all_with_time()
         self.fleet.refresh(workers, now_ms)
         await self.clock.pass_s(0.5)
@@ -129,7 +128,7 @@ async def test_a_worker_is_kept_free_no_longer_than_the_job_waits(giving: Giving
 
 async def test_nobody_is_kept_free_for_a_name_that_he_does_not_know(giving: Giving) -> None:
     worker = await giving.worker("other")
-    pulls = await giving.world.worker("work")
+    pulls = await giving.world.worker("work", url=None)
     await giving.suspect()
     await giving.round()
     assert (giving.given, giving.fleet.reserved) == ([], None)

@@ -9,6 +9,7 @@ from jqmaster.domain.breaker import Breaker
 from jqmaster.runtime.dispatcher import Dispatcher
 from jqmaster.runtime.fleet import Fleet, Member
 from jqmaster.runtime.worker_client import MaybeDelivered, NotDelivered, PushResult
+from jqmaster.service.polls import PollDesk
 from jqmaster.store.jobs import Claim
 from jqmaster.store.leadership import Leadership
 from tests.support.store import StoreWorld
@@ -43,6 +44,7 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
         workers=world.workers,
         rules=world.rules,
         fleet=Fleet(clock, stale_ms=5_000),
+        desk=PollDesk(world.polls, world.jobs),
         client=client,  # type: ignore[arg-type]
         clock=clock,
         max_push_jobs=10,

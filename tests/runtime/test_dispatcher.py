@@ -587,8 +587,8 @@ async def test_a_leader_that_lost_its_lock_between_claim_and_push_pushes_nothing
     worker = await dispatching.worker()
     claim = dispatching.jobs.claim
 
-    async def then_stands_still(*args: Any) -> object:
-        answer = await claim(*args)
+    async def then_stands_still(*args: Any, **options: Any) -> object:
+        answer = await claim(*args, **options)
         dispatching.is_trusted = False
         await world.reelect()
         return answer
@@ -667,8 +667,8 @@ async def test_a_claim_under_way_when_the_lead_ends_is_given_back_and_not_left_t
     worker = await dispatching.worker()
     claimed, goes_on, claim = asyncio.Event(), asyncio.Event(), dispatching.jobs.claim
 
-    async def slow(*args: Any) -> object:
-        answer = await claim(*args)
+    async def slow(*args: Any, **options: Any) -> object:
+        answer = await claim(*args, **options)
         claimed.set()
         await goes_on.wait()
         return answer

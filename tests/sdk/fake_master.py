@@ -63,6 +63,9 @@ class FakeMaster:
         self.detached = False
         self.questions = 0  # heartbeats that asked whether the worker may go on
         self.answers_heartbeats = True
+        self.polls: list[Fields] = []
+        self.poll_s = 0.3  # how long a call for jobs waits, if it may
+        self.mail: deque[list[Fields]] = deque()  # what the next polls are given
         self.scripts: dict[str, deque[Scripted]] = defaultdict(deque)
         self.hooks: dict[str, Callable[[Any], Scripted | None]] = {}
         self.port = 0
@@ -146,13 +149,15 @@ class FakeMaster:
         if path == "/api/workers":
             return await self._register(body)
         if path.startswith("/api/workers/"):
-            return self._of_worker(request.method, path.split("/")[3], route, body)
+            return await self._of_worker(request.method, path.split("/")[3], route, body)
         return self._of_job(request, body)
 
     async def _register(self, body: Fields) -> web.Response:
         if set(body) != {"url", "names", "max_jobs", "node_id", "pid", "labels", "version", "secret"}:
             self.faults.append(f"register: {sorted(body)}")
         nonce = secrets.token_urlsafe(32)
+        if body["url"] is None:
+            return self._admit(body)
         try:
             async with (
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session,
@@ -167,6 +172,9 @@ class FakeMaster:
             return self._problem(422, "address_unverified")
         if proof != hmac.new(body["secret"].encode(), nonce.encode(), hashlib.sha256).hexdigest():
             return self._problem(422, "address_unverified")
+        return self._admit(body)
+
+    def _admit(self, body: Fields) -> web.Response:
         worker_id = new_id()
         self.workers[worker_id] = {**body, "worker_id": worker_id}
         return self._answer(
@@ -180,7 +188,7 @@ class FakeMaster:
             },
         )
 
-    def _of_worker(self, method: str, worker_id: str, route: str, body: Any) -> web.Response:
+    async def _of_worker(self, method: str, worker_id: str, route: str, body: Any) -> web.Response:
         if worker_id not in self.workers:
             return self._problem(404, "unknown_worker")
         if method == "DELETE":
@@ -192,6 +200,8 @@ class FakeMaster:
             stale = [s["job_id"] for s in body["starts"] if s["token"] in self.stale]
             asked = [s["job_id"] for s in body["starts"] if s["token"] not in self.stale]
             return self._answer(200, {"confirmed": asked, "stale": stale})
+        if route == "claim":
+            return await self._claim(worker_id, body)
         assert route == "results", route
         for item in body["results"]:
             self._check_result(item)
@@ -199,6 +209,21 @@ class FakeMaster:
         stale = [item["job_id"] for item in body["results"] if item["token"] in self.stale]
         accepted = [item["job_id"] for item in body["results"] if item["token"] not in self.stale]
         return self._answer(200, {"accepted": accepted, "stale": stale})
+
+    async def _claim(self, worker_id: str, body: Fields) -> web.Response:
+        """Waits until the test has given something, or for a while."""
+        if set(body) != {"max", "wait", "poll_id", "refused", "withdraw"}:
+            self.faults.append(f"claim: {sorted(body)}")
+        self.polls.append(body)
+        ends_s = time.monotonic() + min(body["wait"], self.poll_s)
+        while not self.mail and not body["withdraw"] and time.monotonic() < ends_s:
+            await asyncio.sleep(0.005)
+            if worker_id not in self.workers:
+                return self._problem(404, "unknown_worker")
+        jobs = self.mail.popleft() if self.mail and not body["withdraw"] else []
+        return self._answer(
+            200, {"epoch": self.epoch, "store_time_ms": self.now_ms(), "jobs": jobs, "drain": self.drain}
+        )
 
     def _heartbeat(self, body: Fields) -> web.Response:
         if not -10_000 < self.now_ms() - body.pop("as_of_ms") < 10_000:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -152,8 +152,16 @@ class WorkerProcess(Process):
     """`jqmaster worker tests.support.workers:worker`; each handler writes its starts and ends to `journal`."""
 
     def __init__(
-        self, directory: Path, master_url: str, *, number: int = 0, max_jobs: int = 50, port: int = 0
+        self,
+        directory: Path,
+        master_url: str | Sequence[str],
+        *,
+        number: int = 0,
+        max_jobs: int = 50,
+        port: int = 0,
+        pull: bool = False,
     ) -> None:
+        urls = [master_url] if isinstance(master_url, str) else master_url
         self.journal = directory / f"journal-{number}"
         super().__init__(
             [
@@ -161,10 +169,8 @@ class WorkerProcess(Process):
                 "jqmaster",
                 "worker",
                 "tests.support.workers:worker",
-                "--master",
-                master_url,
-                "--port",
-                str(port),
+                *[part for url in urls for part in ("--master", url)],
+                *(["--pull"] if pull else ["--port", str(port)]),
             ],
             directory / f"worker-{number}.log",
             JOURNAL=str(self.journal),

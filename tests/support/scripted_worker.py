@@ -63,6 +63,19 @@ class ScriptedWorker:
     async def report(self, *items: dict[str, Any]) -> tuple[int, Any]:
         return await self.api.call("POST", f"/api/workers/{self.id}/results", {"results": list(items)})
 
+    async def claim(self, max_jobs: int = 10, wait: float = 10, **fields: Any) -> list[dict[str, Any]]:
+        """What it is given when it asks for jobs; it runs them from now on."""
+        status, answer = await self.ask(max=max_jobs, wait=wait, **fields)
+        assert status == 200, answer
+        jobs: list[dict[str, Any]] = answer["jobs"]
+        for job in jobs:
+            check_schema("worker", {"$ref": "#/components/schemas/Dispatch"}, job)
+            self.running[job["job_id"]] = job["token"]
+        return jobs
+
+    async def ask(self, api: Api | None = None, **fields: Any) -> tuple[int, Any]:
+        return await (api or self.api).call("POST", f"/api/workers/{self.id}/claim", fields)
+
     async def end(self, job: dict[str, Any], type: str = "success", **fields: Any) -> None:  # noqa: A002
         """Ends the attempt, and expects that it counts."""
         assert await self.report(ending(job, type, **fields)) == (
@@ -132,14 +145,21 @@ class ScriptedWorker:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with self.beating():
+            try:
+                yield self
+            finally:
+                await runner.cleanup()
+
+    @contextlib.asynccontextmanager
+    async def beating(self) -> AsyncIterator[None]:
         beating = asyncio.create_task(self._keep_beating())
         try:
-            yield self
+            yield
         finally:
             beating.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await beating
-            await runner.cleanup()
 
 
 @contextlib.asynccontextmanager
@@ -149,6 +169,17 @@ async def worker_at(api: Api, *names: str, max_jobs: int = 10) -> AsyncIterator[
         status, answer = await worker.register()
         assert status == 201, answer
         worker.id = answer["worker_id"]
+        yield worker
+
+
+@contextlib.asynccontextmanager
+async def puller_at(api: Api, *names: str, max_jobs: int = 10) -> AsyncIterator[ScriptedWorker]:
+    """A registered worker without an address. It asks only when it is told to."""
+    worker = ScriptedWorker(api, names or ("work",), max_jobs)
+    status, answer = await worker.register(url=None)
+    assert status == 201, answer
+    worker.id = answer["worker_id"]
+    async with worker.beating():
         yield worker
 
 

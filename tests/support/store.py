@@ -21,6 +21,7 @@ from jqmaster.store.jobs import Accepted, Claim, ClaimedJob, JobStore, Settlemen
 from jqmaster.store.keys import KEYS
 from jqmaster.store.leadership import Leadership, LeadershipStore
 from jqmaster.store.placement import StoredLane
+from jqmaster.store.polls import PollStore
 from jqmaster.store.rules import RuleStore
 from jqmaster.store.shard import Shard
 from jqmaster.store.workers import WorkerStore
@@ -49,6 +50,7 @@ class StoreWorld:
             result_grace_ms=RESULT_GRACE_MS,
         )
         self.workers = WorkerStore(shard, lease_ms=LEASE_MS, offer_ms=OFFER_MS, grace_ms=GRACE_MS)
+        self.polls = PollStore(shard, lease_ms=LEASE_MS)
         self.leadership = LeadershipStore(shard)
         self.inspector = Inspector(shard, self.jobs)
         self.rule_store = RuleStore(shard)
@@ -91,9 +93,11 @@ class StoreWorld:
         assert set(await self.jobs.enqueue(specs)) == {Accepted.NEW}
         return [spec.id for spec in specs]
 
-    async def worker(self, *names: str, max_jobs: int = 10, url: str | None = None) -> str:
+    async def worker(self, *names: str, max_jobs: int = 10, url: str | None = "") -> str:
+        """At an address of its own, unless one is given; None: it pulls."""
         worker_id = new_id()
-        spec = WorkerSpec(url, names or ("work",), max_jobs, "node-1", 1, {}, "1", "s" * 32)
+        own_url = f"http://{worker_id}" if url == "" else url
+        spec = WorkerSpec(own_url, names or ("work",), max_jobs, "node-1", 1, {}, "1", "s" * 32)
         await self.workers.register(worker_id, spec)
         return worker_id
 

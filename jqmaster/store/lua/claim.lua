@@ -1,30 +1,34 @@
 #!lua flags=allow-oom
 -- Gives ready jobs to a worker: taken, leased, marked and counted in one step. Of all jobs that no gate holds back the smallest priority first, the oldest first within.
--- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set rules:hash
--- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel [+ name]
--- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these names have no more that may start),ms until a gate opens(-1: none closed by time),[id record] | stale_epoch | stale_rules | gone | full:busy
--- CHECKS FIRST epoch, edition of the rules, worker, free slots, each gate, each record
+-- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set rules:hash mail:string
+-- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel worker_id mail_channel(empty: its poll hangs at the caller) [+ name]
+-- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these names have no more that may start),ms until a gate opens(-1: none closed by time),[id record] | stale_epoch | stale_rules | gone | no_poll | full:busy
+-- CHECKS FIRST epoch, edition of the rules, worker, that one that pulls asks for jobs, free slots, each gate, each record
 -- include lib/time.lua
 -- include lib/epoch.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
-local epoch_key, worker_key, claims_key, running_key, fence_key, skipped_key, damaged_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+-- include lib/mail.lua
+local epoch_key, worker_key, claims_key, running_key, fence_key, skipped_key, damaged_key, rules_key, mail_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 -- Bounds of one call: jobs and lanes looked at, jobs and lanes put aside, and bytes of records given out (after the first).
 local MAX_READ, MAX_LANES, MAX_MOVES, MAX_BYTES = 5000, 1000, 1000, 8 * 1024 * 1024
 local now_ms, epoch, edition, worker_id_bytes, limit = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local lease_ms, offer_ms, grace_ms = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 tag = ARGV[9]
-local tokens, finished_channel = ARGV[10], ARGV[11]
-local FIRST = 12
+local tokens, finished_channel, worker_id, mail_channel = ARGV[10], ARGV[11], ARGV[12], ARGV[13]
+local FIRST = 14
 local job_prefix = tag .. 'job:'
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
 local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
 if (rules[1] or '0') ~= edition or (rules[2] or '0') ~= edition then return {'stale_rules'} end
-local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'alone_with')
+local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'alone_with', 'url', 'poll_until_ms', 'poll_max')
+local is_pulling = worker[5] == ''
 if not worker[1] or worker[2] == '1' or worker[3] == '1' then return {'gone'} end
+if is_pulling and tonumber(worker[6] or 0) <= now_ms then return {'no_poll'} end
 local busy = redis.call('SCARD', claims_key)
 limit = math.min(limit, tonumber(worker[1]) - busy)
+if is_pulling then limit = math.min(limit, tonumber(worker[7])) end
 -- One that workers were lost under is to take no other along.
 if busy > 0 and worker[4] and redis.call('SISMEMBER', claims_key, worker[4]) == 1 then limit = 0 end
 if limit <= 0 then return {'full', busy} end
@@ -338,7 +342,7 @@ local first_fence = 0
 if count > 0 then
   first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
   redis.call('SET', fence_key, string.format('%.0f', first_fence + count - 1))
-  local running, ids = {}, {}
+  local running, ids, mail = {}, {}, {}
   for i = 1, #claimed, 2 do
     local id, record, n = claimed[i], claimed[i + 1], (i - 1) / 2
     local flags = string.byte(record, 3)
@@ -352,9 +356,11 @@ if count > 0 then
     running[#running + 1] = now_ms + math.min(lease_ms, offer_ms + int64(record, 97) + grace_ms)
     running[#running + 1] = id
     ids[#ids + 1] = id
+    add_pair(mail, id, string.sub(tokens, n * 16 + 1, n * 16 + 16))
   end
   add_all(running_key, running)
   each('SADD', claims_key, ids)
+  if is_pulling then give_mail(worker_key, mail_key, mail, offer_ms, mail_channel, 'mail:' .. worker_id) end
 end
 for _, list in pairs(passing) do pass_gates(list.gate_ids, list.holders, list.begun, now_ms) end
 for gate_id, holders in pairs(held_own) do take_slots(gate_id, holders) end

@@ -1,24 +1,27 @@
 #!lua flags=allow-oom
 -- Gives a worker that holds nothing one job to itself: one that earlier workers were lost under. Taken, leased, marked and counted in one step.
--- KEYS epoch:string worker:hash claims:set running:zset retrying:zset suspects:set fence:string rules:hash
--- ARGV now_ms epoch edition worker_id_bytes job_id token_bytes lease_ms offer_ms grace_ms tag
--- REPLY ok:now_ms,fence,record | stale_epoch | stale_rules | gone | busy | over | closed
--- CHECKS FIRST epoch, edition of the rules, that the worker is there and holds nothing, that the job waits for this, each gate
+-- KEYS epoch:string worker:hash claims:set running:zset retrying:zset suspects:set fence:string rules:hash mail:string
+-- ARGV now_ms epoch edition worker_id_bytes job_id token_bytes lease_ms offer_ms grace_ms tag worker_id mail_channel(empty: its poll hangs at the caller)
+-- REPLY ok:now_ms,fence,record | stale_epoch | stale_rules | gone | no_poll | busy | over | closed
+-- CHECKS FIRST epoch, edition of the rules, that the worker is there and holds nothing, that one that pulls asks for jobs, that the job waits for this, each gate
 -- include lib/time.lua
 -- include lib/epoch.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
-local epoch_key, worker_key, claims_key, running_key, retrying_key, suspects_key, fence_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+-- include lib/mail.lua
+local epoch_key, worker_key, claims_key, running_key, retrying_key, suspects_key, fence_key, rules_key, mail_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local now_ms, epoch, edition, worker_id_bytes, id, token_bytes = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local lease_ms, offer_ms, grace_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 tag = ARGV[10]
+local worker_id, mail_channel = ARGV[11], ARGV[12]
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
 local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
 if (rules[1] or '0') ~= edition or (rules[2] or '0') ~= edition then return {'stale_rules'} end
-local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached')
+local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'url', 'poll_until_ms')
 if not worker[1] or worker[2] == '1' or worker[3] == '1' then return {'gone'} end
 if redis.call('EXISTS', claims_key) == 1 then return {'busy'} end
+if worker[4] == '' and tonumber(worker[5] or 0) <= now_ms then return {'no_poll'} end
 local key = tag .. 'job:' .. id
 local head = head_of(key)
 if string.byte(head, 2) ~= STATE.retrying or redis.call('SISMEMBER', suspects_key, id) == 0 or not redis.call('ZSCORE', retrying_key, id) then return {'over'} end
@@ -42,6 +45,7 @@ redis.call('SADD', claims_key, id)
 redis.call('ZREM', retrying_key, id)
 redis.call('SREM', suspects_key, id)
 redis.call('HSET', worker_key, 'alone_with', id)
+if worker[4] == '' then give_mail(worker_key, mail_key, {id, token_bytes}, offer_ms, mail_channel, 'mail:' .. worker_id) end
 lane_counts(lane, own, 0, -1)
 for _, gate_ids in ipairs({lane.shared, keyed}) do pass_gates(gate_ids, {id, token_bytes}, {now_ms, token_bytes}, now_ms) end
 write_lanes(nil)

@@ -1,24 +1,24 @@
 #!lua flags=allow-oom
 -- Takes back claims that were never started (the worker refused them, or could not be reached): as if they had not been made.
 -- KEYS epoch:string running:zset claims:set
--- ARGV tag epoch [+ id token_bytes]
+-- ARGV tag epoch(empty: the worker itself does) worker_id worker_id_bytes wake_channel(empty: nobody to wake) [+ id token_bytes]
 -- REPLY ok:[1 returned, 0 no longer ours] | stale_epoch
--- CHECKS FIRST epoch, then state and token of each
+-- CHECKS FIRST epoch, then state, token and worker of each
 -- include lib/record.lua
 -- include lib/epoch.lua
 -- include lib/lanes.lua
 local epoch_key, running_key, claims_key = KEYS[1], KEYS[2], KEYS[3]
-local epoch = ARGV[2]
+local epoch, worker_id, worker_id_bytes, wake_channel = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 tag = ARGV[1]
-local FIRST, WIDTH = 3, 2
+local FIRST, WIDTH = 6, 2
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if epoch ~= '' and not leads(epoch_key, epoch) then return {'stale_epoch'} end
 local returned, ids, tokens = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do
   local id = ARGV[i]
   local key = tag .. 'job:' .. id
   local head = head_of(key)
-  if #head >= HEAD_LENGTH and string.byte(head, 2) == STATE.running and string.sub(head, 57, 72) == ARGV[i + 1]
+  if #head >= HEAD_LENGTH and string.byte(head, 2) == STATE.running and string.sub(head, 57, 72) == ARGV[i + 1] and string.sub(head, 73, 88) == worker_id_bytes
     and not has_flag(string.byte(head, 3), FLAG_CONFIRMED) then
     local attempt, failures, losses, offers = struct.unpack('>I4I4I2I2', head, 5)
     redis.call('SETRANGE', key, 1, string.char(STATE.ready) .. string.sub(head, 3, 4)
@@ -40,4 +40,8 @@ each('ZREM', running_key, ids)
 each('SREM', claims_key, ids)
 -- What never started does not count against a rate.
 write_lanes(tokens)
+if wake_channel ~= '' and #ids > 0 then
+  redis.call('PUBLISH', wake_channel, 'freed:' .. worker_id .. ':' .. #ids)
+  redis.call('PUBLISH', wake_channel, 'ready')
+end
 return {'ok', returned}

@@ -1,0 +1,25 @@
+#!lua flags=allow-oom
+-- What a poll was given; where that is nothing, it hangs on, or ends. It is over when another one took its place.
+-- KEYS worker:hash mail:string epoch:string
+-- ARGV now_ms worker_id_bytes poll_id ends(1: it ends in any case) job_prefix
+-- REPLY mail:now_ms,epoch,is_draining,[id record] | open:now_ms,epoch,is_draining | over | unknown | detached
+-- CHECKS FIRST that the worker is there, and the poll its newest
+-- include lib/time.lua
+-- include lib/record.lua
+-- include lib/mail.lua
+local worker_key, mail_key, epoch_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, worker_id_bytes, poll_id, ends, job_prefix = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+local worker = redis.call('HMGET', worker_key, 'url', 'is_draining', 'is_detached', 'poll_id')
+if not worker[1] then return {'unknown'} end
+if worker[4] ~= poll_id then return {'over'} end
+local epoch, is_draining = redis.call('GET', epoch_key) or '', tonumber(worker[2])
+local mail = read_mail(mail_key)
+local offers = mail and offers_in(mail, worker_id_bytes, now_ms, job_prefix) or {}
+if #offers > 0 then
+  redis.call('HSET', worker_key, 'poll_is_told', 1)
+  return {'mail', now_ms, epoch, is_draining, offers}
+end
+if ends == '1' or worker[3] == '1' then redis.call('HSET', worker_key, 'poll_until_ms', 0) end
+if worker[3] == '1' then return {'detached'} end
+return {'open', now_ms, epoch, is_draining}
