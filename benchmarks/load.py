@@ -112,6 +112,15 @@ def running_system(*, workers: int = 1, max_jobs: int = 200, pull: bool = False)
         yield system
 
 
+def loop_ns() -> float:
+    """CPU time of one step of a fixed loop: how fast this machine is at this moment."""
+    began = time.process_time()
+    total = 0
+    for number in range(5_000_000):
+        total += number
+    return (time.process_time() - began) / 5_000_000 * 1e9
+
+
 def _cpu_s(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)

@@ -440,10 +440,11 @@ async def running_master(
         )
         stack.push_async_callback(client.close)
         stack.push_async_callback(reserve.close)
+        shard = Shard(client, Keys(settings.shard))
         report = await probe(client.redis, settings)
         require(report, settings)
         client.quorum_replicas = report.replicas_needed if settings.durability == "fsync+quorum" else 0
-        mark = await generation.mark(Shard(client, Keys(settings.shard)), uuid.uuid4().hex)
+        mark = await generation.mark(shard, uuid.uuid4().hex)
         master = Master(
             settings,
             client,

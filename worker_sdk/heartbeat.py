@@ -99,7 +99,8 @@ class Heartbeat:
                 wait_s = None
             if wait_s is None:
                 tries += 1
-                wait_s = backoff_s(tries, max_s=1.0 if member else 5.0)
+                # Never less often than in good times: the first answer after an outage is to come before a lease ends.
+                wait_s = backoff_s(tries, max_s=min(1.0, member.heartbeat_interval_s) if member else 5.0)
             else:
                 tries = 0
             self._wake.wait(wait_s)

@@ -118,17 +118,19 @@ def _of_worker_kill(history: History, figures: Figures) -> tuple[Figures, list[B
 
 def _long_jobs(seed: int, times: int, scale: Scale) -> Order:
     """Ten times as long as everything that could end them, while the store and the leader come and go: `times` faults,
-    or as many as fit between the first job's start and the last one's end. Outages are shorter than the lease."""
+    or as many as fit between the first job's start and the last one's end. Outages are shorter than what is left of a
+    lease in the worst case: without its margin, a heartbeat before and one after, and a second to find back."""
     long_s = 10 * max(scale.lease_s, scale.grace_s, scale.leader_ttl_s)
     faults = (
         ("kill", "store"), ("stop", "store"), ("stop", "store"), ("kill", "leader"), ("stop", "leader"), ("demote", "leader"),
     )  # fmt: skip
+    longest_s = 0.9 * scale.lease_s - 2 * scale.heartbeat_s - 1.0
     rng, at_s, plan = random.Random(seed), 2.0, list[Planned]()
     while len(plan) < times and at_s < long_s:
         kind, target = rng.choice(faults)
-        for_s = 0.0 if kind == "demote" else round(rng.uniform(0.1, 0.7) * scale.lease_s, 3)
+        for_s = 0.0 if kind == "demote" else round(rng.uniform(0.1, 1.0) * longest_s, 3)
         plan.append(Planned(round(at_s, 3), for_s, kind, target))
-        at_s += for_s + scale.lease_s / 2
+        at_s += for_s + scale.lease_s
     mix = Mix(
         rate_per_s=1.0, long=1.0, narrow=0.0, long_s=(long_s, 1.05 * long_s), poison=0.0, failing=0.0, delayed=0.0, kept=0.0,
         repeated=0.0, contradicted=0.0, canceled=0.0, viewed=0.0, retried=0.0, deleted=0.0, timeouts_s=(86_400.0,),

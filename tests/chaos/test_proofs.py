@@ -48,6 +48,7 @@ def test_the_plan_has_as_many_faults_as_asked_for_and_ends_with_the_load(name: s
 def test_outages_of_the_store_are_shorter_than_the_lease_and_jobs_far_longer_than_all() -> None:
     order = PROOFS["long-jobs"].make(1, 50, PRODUCTION)
     assert all(p.for_s < PRODUCTION.lease_s for p in order.plan)
+    assert max(p.for_s for p in order.plan if p.target == "store") > PRODUCTION.lease_s / 2
     assert order.mix.long_s[0] >= 10 * max(PRODUCTION.lease_s, PRODUCTION.grace_s, PRODUCTION.leader_ttl_s)
 
 
