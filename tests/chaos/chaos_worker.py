@@ -23,17 +23,14 @@ NAME = os.environ.get("CHAOS_WORKER", "worker-0")
 # Half a tick late is everyday; this long is a time in which nothing of this process ran.
 TICK_S, STALL_S = 0.05, 0.15
 
-# Fetches its jobs instead of having them pushed.
-_mode: dict[str, Any] = {"pull": True} if os.environ.get("CHAOS_PULL") else {}
-
 worker = Worker(
     master=os.environ.get("CHAOS_MASTERS", "http://127.0.0.1:8080").split(),
     max_jobs=int(os.environ.get("CHAOS_MAX_JOBS", "8")),
     port=int(os.environ.get("CHAOS_PORT", "0")),
     url=os.environ.get("CHAOS_URL"),
+    # Fetches its jobs instead of having them pushed.
     pull=bool(os.environ.get("CHAOS_PULL")),
     labels={"chaos": NAME},
-    **_mode,
 )
 _journal = os.open(os.environ.get("CHAOS_JOURNAL", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 _epochs: dict[str, int] = {}

@@ -14,7 +14,7 @@ class Scale:
     masters: int = 3
     workers: int = 6
     # So many of the workers, the last ones, fetch their jobs instead of having them pushed.
-    pulling: int = 0
+    pulling: int = 2
     max_jobs: int = 8
     lease_s: float = 3.0
     leader_ttl_s: float = 2.0

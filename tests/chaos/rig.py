@@ -166,8 +166,6 @@ class Rig:
             ),
             CHAOS_PORT=str(port),
             CHAOS_URL=f"http://127.0.0.1:{self.links[f'masters>{name}'].port}",
-            # Each third one is not reached, and asks.
-            CHAOS_PULL="1" if len(self.workers) % 3 == 2 else "",
             CHAOS_WITHOUT=self._without,
             CHAOS_PULL="1" if is_pulling else "",
             CHAOS_MAX_JOBS=str(self.scale.max_jobs),
