@@ -105,7 +105,8 @@ class Dispatcher:
             case ["freed", worker_id, count]:
                 self._fleet.freed(worker_id, int(count))
             case ["polls", worker_id, wait_ms]:
-                self._fleet.polls(worker_id, int(wait_ms) / 1000)
+                if not self._fleet.polls(worker_id, int(wait_ms) / 1000):
+                    self._wants_refresh = True
             case ["workers"]:
                 self._wants_refresh = True
             case ["ready"]:

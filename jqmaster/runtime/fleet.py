@@ -86,10 +86,12 @@ class Fleet:
         if member := self._members.get(worker_id):
             member.busy = max(0, member.busy - count)
 
-    def polls(self, worker_id: str, wait_s: float) -> None:
-        """A worker that pulls asks for jobs from now on, for so long. Who is not known yet is read soon."""
-        if member := self._members.get(worker_id):
+    def polls(self, worker_id: str, wait_s: float) -> bool:
+        """A worker that pulls asks for jobs from now on, for so long. False: it is not known yet."""
+        member = self._members.get(worker_id)
+        if member is not None:
             member.polls_until_s = self._clock.monotonic_s() + wait_s
+        return member is not None
 
     def fresh(self) -> list[Worker]:
         """Those that were heard lately and were not cut off."""

@@ -265,6 +265,15 @@ def test_silent_and_detached_workers_are_counted() -> None:
     )
 
 
+@pytest.mark.req("M8")
+def test_one_that_pulls_takes_a_job_while_it_asks() -> None:
+    first, *rest = verdicts(snapshot(), {}, fleet(worker(url=None, polls_until_ms=NOW_MS + 1)))
+    assert (first.code, rest) == ("next", [])
+    first, *_ = verdicts(snapshot(), {}, fleet(worker(url=None, polls_until_ms=NOW_MS)))
+    assert isinstance(first, WorkersUnavailable)
+    assert first.pulling == 1
+
+
 def test_each_unavailable_worker_counts_once_under_its_first_reason() -> None:
     workers = (
         worker(1, busy=4), worker(2, busy=5), worker(3, is_draining=True, busy=4), worker(4), worker(5), worker(6),

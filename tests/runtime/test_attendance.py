@@ -131,6 +131,16 @@ async def test_who_is_heard_while_it_was_pinged_is_not_detached(
     assert await attending.detached_by(worker) is None
 
 
+@pytest.mark.req("D12", "M8")
+async def test_one_that_pulls_is_not_pinged_and_detached_for_its_silence(attending: Attending) -> None:
+    alive, silent = await attending.world.worker(url=None), await attending.world.worker(url=None)
+    await attending.pass_s(GRACE_S + 1, alive, silent)
+    await attending.world.polls.open(silent, "p", 1, 60_000)
+    await attending.pass_s(7, alive)
+    assert [await attending.detached_by(one) for one in (alive, silent)] == [None, "silence"]
+    assert attending.pinged == []
+
+
 @pytest.mark.req("D12")
 async def test_a_crowd_is_not_detached_before_its_grace_is_over(attending: Attending) -> None:
     crowd = [await attending.world.worker() for _ in range(4)]

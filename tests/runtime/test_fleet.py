@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from jqmaster.domain.breaker import FAILURES_TO_OPEN
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.verdict import Reach
@@ -38,6 +40,30 @@ def test_who_may_take_jobs() -> None:
         worker(last_seen_ms=NOW_MS - 5001),
     )
     assert ids(fleet) == {able.id}
+
+
+@pytest.mark.req("M8")
+def test_one_that_pulls_takes_jobs_only_while_it_asks() -> None:
+    pulls = replace(worker(), spec=replace(worker().spec, url=None))
+    fleet, clock = fleet_of(pulls)
+    assert (ids(fleet), fleet.quietest("a")) == (set(), None)
+    assert fleet.polls(pulls.id, 3.0)
+    assert not fleet.polls(new_id(), 3.0)
+    assert ids(fleet) == {pulls.id}
+    # What was read may be older than its question.
+    fleet.refresh([pulls], NOW_MS)
+    assert ids(fleet) == {pulls.id}
+    clock.jump(3)
+    assert ids(fleet) == set()
+    asking = replace(pulls, polls_until_ms=NOW_MS + 3_000)
+    fleet.refresh([asking], NOW_MS)
+    assert ids(fleet) == {pulls.id}
+    quietest = fleet.quietest("a")
+    assert quietest
+    assert quietest.worker.id == pulls.id
+    assert fleet.takers([asking], NOW_MS) == {"a", "b"}
+    assert fleet.takers([pulls], NOW_MS) == set()
+    assert fleet.breaker_states() == {}
 
 
 def test_silence_counts_on_between_two_looks_at_the_store() -> None:

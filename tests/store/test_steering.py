@@ -243,7 +243,7 @@ async def test_delete_leaves_nothing_of_the_job(world: StoreWorld, state: JobSta
     await world.jobs.delete(job.id)
     await world.prune()
     k = world.shard.keys
-    left = set(await world.dump()) - before - {k.fence, k.workers}
+    left = set(await world.dump()) - before - {k.fence, k.workers, k.worker_urls}
     assert {key for key in left if not key.startswith(k.worker_prefix)} == set()
     async with world.unchanged():
         with pytest.raises(KeyError):
