@@ -53,8 +53,9 @@ check: setup ## Format, lint, types
 spec: setup ## Write openapi/ and worker_sdk/protocol.py anew from the code
 	$(BIN)/python -m jqmaster.api.openapi --write
 
-docs: setup ## Write the generated parts of docs/ anew
+docs: setup ## Write the generated parts of docs/ and deploy/valkey.acl anew
 	$(BIN)/python -m jqmaster.cli.docs --write
+	$(BIN)/python -m jqmaster.store.rights --write
 
 bench: setup ## Measure speed and memory; JSON lines and a table
 	$(BIN)/python -m benchmarks

@@ -45,18 +45,20 @@ class Repair:
     async def steps(self) -> AsyncIterator[Step]:
         """Goes through the whole shard once, in the order of what depends on what."""
         async for job_ids, found_in in self._checker.everything_named():
-            yield Step(await self._jobs(list(dict.fromkeys(job_ids)), found_in))
-        async for findings in self._checker.lane_pages():
-            yield Step(await self._lanes(findings))
-        async for findings in self._checker.name_pages():
-            yield Step(await self._names(findings))
-        yield Step(await self._slots())
+            found = await self._checker.check_jobs(list(dict.fromkeys(job_ids)), found_in)
+            yield Step(await self.repair_jobs(found, found_in))
+        async for found in self._checker.lane_pages():
+            yield Step(await self.repair_lanes(found))
+        async for found in self._checker.name_pages():
+            yield Step(await self.repair_names(found))
+        yield Step(await self.repair_slots([f async for f in self._checker.check_slots()]))
         self._shard.woke("ready")
         self._shard.woke("due")
 
-    async def _jobs(self, job_ids: Sequence[str], found_in: str) -> list[Finding]:
-        k, repaired = self._keys, []
-        found = await self._checker.check_jobs(job_ids, found_in)
+    async def repair_jobs(self, found: Sequence[Finding], found_in: str) -> list[Finding]:
+        """Those of the findings that were put right; what is wrong is looked at anew. `found_in`: the order, claims or
+        slots that named these jobs, if any."""
+        k, repaired = self._keys, list[Finding]()
         for page in pages([f for f in found if f.rule not in _BEYOND_REPAIR], PAGE):
             done = await self._run(
                 "repair_jobs",
@@ -69,7 +71,8 @@ class Repair:
             repaired += [f for f in page if f.key.removeprefix(k.job_prefix) in ids]
         return repaired
 
-    async def _lanes(self, found: Sequence[Finding]) -> list[Finding]:
+    async def repair_lanes(self, found: Sequence[Finding]) -> list[Finding]:
+        """As `repair_jobs`."""
         if not found:
             return []
         k = self._keys
@@ -78,7 +81,8 @@ class Repair:
         ids = {raw.decode() for raw in done}
         return [finding for finding, lane in zip(found, lanes, strict=True) if lane in ids]
 
-    async def _names(self, found: Sequence[Finding]) -> list[Finding]:
+    async def repair_names(self, found: Sequence[Finding]) -> list[Finding]:
+        """As `repair_jobs`."""
         if not found:
             return []
         k = self._keys
@@ -87,8 +91,8 @@ class Repair:
         ids = {raw.decode() for raw in done}
         return [finding for finding, name in zip(found, names, strict=True) if name in ids]
 
-    async def _slots(self) -> list[Finding]:
-        found = [finding async for finding in self._checker.check_slots()]
+    async def repair_slots(self, found: Sequence[Finding]) -> list[Finding]:
+        """All sums and lists, if any of them is wrong."""
         if not found:
             return []
         k, count = self._keys, 0
@@ -100,7 +104,7 @@ class Repair:
                 found,
                 [gates for gates in page if gates],
             )
-        return found if count else []
+        return list(found) if count else []
 
     async def _run(
         self,

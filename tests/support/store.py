@@ -22,6 +22,7 @@ from jqmaster.store.keys import KEYS
 from jqmaster.store.leadership import Leadership, LeadershipStore
 from jqmaster.store.placement import StoredLane
 from jqmaster.store.polls import PollStore
+from jqmaster.store.repair import Repair
 from jqmaster.store.rules import RuleStore
 from jqmaster.store.shard import Shard
 from jqmaster.store.workers import WorkerStore
@@ -209,6 +210,7 @@ class StoreWorld:
         assert [f for f in await self.findings() if f.rule not in allowed] == []
         if not allowed:
             await self._assert_counts()
+            await self._assert_nothing_to_repair()
         known = {info.pattern.split("{")[0] for info in KEYS}
         for key in await self.dump():
             rest = key.removeprefix(self.shard.keys.tag)
@@ -293,6 +295,33 @@ class StoreWorld:
         assert {raw.decode() for raw in await redis.smembers(k.slot_lists)} == slot_lists
         summed = {gate.decode(): int(count) for gate, count in (await redis.hgetall(k.slot_counts)).items()}
         assert summed == dict(slot_counts)
+
+    async def _assert_nothing_to_repair(self) -> None:
+        """What repairs, let loose on everything here, whether fsck finds it wrong or not, changes nothing."""
+        k, epoch = self.shard.keys, await self.redis.get(self.shard.keys.epoch)
+        if epoch is None:
+            return
+        repair = Repair(
+            self.shard, epoch.decode(), who="test", lease_ms=LEASE_MS, result_ttl_ms=RESULT_TTL_MS
+        )
+        names = list(await self.dump())
+
+        def all_of(prefix: str) -> list[str]:
+            return [name for name in names if name.startswith(prefix)]
+
+        def suspected(keys: Sequence[str]) -> list[fsck.Finding]:
+            return [fsck.Finding("suspected", key, "") for key in keys]
+
+        # As many as a test has, as a rule; a few of those that have thousands.
+        owners = [
+            name for kind in (k.ready_prefix, k.claims_prefix, k.slots_prefix) for name in all_of(kind)[:4]
+        ]
+        jobs = suspected(all_of(k.job_prefix)[:1_000])
+        for found_in in ("", *owners):
+            assert await repair.repair_jobs(jobs, found_in) == []
+        assert await repair.repair_lanes(suspected(all_of(k.lane_prefix))) == []
+        assert await repair.repair_names(suspected(all_of(k.lanes_prefix))) == []
+        assert await repair.repair_slots(suspected([k.slot_counts])) == []
 
     async def _readable(self, job_id: str) -> Job | None:
         try:
