@@ -194,7 +194,7 @@ def _identity_faults(report: StoreReport, lua_error: str) -> list[Finding]:
             Finding(
                 "error",
                 f"scripts cannot run on the keys of the shard: {lua_error}",
-                "allow EVAL and EVALSHA to the store's user; on a cluster name the node that holds the shard",
+                "allow EVAL and EVALSHA to the store's user; on a Cluster let --redis begin with redis+cluster://",
             )
         )
     if report.maxmemory_policy != "noeviction":
