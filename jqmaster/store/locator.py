@@ -31,6 +31,7 @@ class Locator(ABC):
 
     def __init__(self) -> None:
         self._tell: Callable[[str, int], None] | None = None
+        self._is_closed = False
         self._address: Endpoint | None = None
         self._last: Endpoint | None = None
         self._search: asyncio.Task[Endpoint] | None = None
@@ -46,6 +47,8 @@ class Locator(ABC):
 
     async def address(self) -> Endpoint:
         """Of the primary. Raises redis.exceptions.ConnectionError when nobody knows it."""
+        if self._is_closed:
+            raise RedisConnectionError("the client is closed")
         if self._watch is None:
             self._watch = asyncio.create_task(self._keep_watching())
         return self._address or await self._located()
@@ -64,6 +67,7 @@ class Locator(ABC):
         self._connections.add(connection)
 
     async def close(self) -> None:
+        self._is_closed = True
         tasks = [task for task in (self._watch, self._search) if task]
         self._watch = self._search = None
         for task in tasks:

@@ -273,7 +273,7 @@ def _identity_faults(report: StoreReport, lua_error: str) -> list[Finding]:
             Finding(
                 "error",
                 f"scripts cannot run on the keys of the shard: {lua_error}",
-                "allow EVAL and EVALSHA on these keys to the store's user (deploy/valkey.acl); on a cluster name the node that holds the shard",
+                "allow EVAL and EVALSHA on these keys to the store's user (deploy/valkey.acl); on a Cluster let --redis begin with redis+cluster://",
             )
         )
     if report.rights_missing:

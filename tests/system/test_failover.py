@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import uuid
-from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,6 @@ class Load:
         self._api = api
         self._worker = worker
         self.accepted: dict[str, float] = {}
-        self.answers: Counter[str] = Counter()
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -55,10 +53,10 @@ class Load:
                     status, answer = await self._api.call("POST", "/api/jobs", {"name": "echo", "id": job_id})
                 except httpx.TransportError:
                     continue
-                self.answers[str(status) if status < 300 else answer["code"]] += 1
                 if status in (200, 201):
                     self.accepted[job_id] = loop.time()
                 else:
+                    # Nothing else: what a pusher repeats by itself.
                     assert status == 503, answer
                     await asyncio.sleep(0.05)
             await asyncio.sleep(0.01)
@@ -140,13 +138,5 @@ async def test_after_a_failover_pushes_and_jobs_go_on_and_nothing_accepted_is_lo
                     accepted_s, started_s = await load.resumed_after(at_s)
                     assert accepted_s < RESUMES_WITHIN_S
                     assert started_s < RESUMES_WITHIN_S
-                # What was said besides: nothing that a pusher may not repeat.
-                assert set(load.answers) <= {
-                    "200",
-                    "201",
-                    "store_unavailable",
-                    "outcome_unknown",
-                    "store_full",
-                }
                 await load.all_succeeded()
         await assert_sound(sentinels.url, shard)
