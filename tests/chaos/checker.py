@@ -696,13 +696,13 @@ class _Checker:
         to itself."""
         kills = [f for f in self._h.faults if f.kind in DEATHS and f.target.startswith("worker-")]
         found = []
-        for runs in self._runs_of.values():
-            losses = 0
+        for job_id, runs in self._runs_of.items():
+            entries = self._h.jobs[job_id].attempts if job_id in self._h.jobs else ()
+            # A claim may have been lost before it was a start.
+            lost = {entry.attempt for entry in entries if entry.outcome == "lost"}
             for a, b in pairwise(runs):
-                if a.ending:
-                    continue
-                losses += 1
-                if (losses == self._terms.max_losses - 1) == is_last_try:
+                losses = sum(attempt < b.attempt for attempt in lost)
+                if not a.ending and (losses == self._terms.max_losses - 1) == is_last_try:
                     found += [
                         b.start_s - f.from_s for f in kills if f.target == a.worker and f.died_s == a.end_s
                     ]

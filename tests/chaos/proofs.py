@@ -92,7 +92,8 @@ def _of_leader_stop(history: History, figures: Figures) -> tuple[Figures, list[B
 def _worker_kill(seed: int, times: int, scale: Scale) -> Order:
     """Each stays away for longer than the bound: at its own address a successor would free its jobs at once."""
     for_s = RERUN_S + 3.0
-    every_s = 1.2 * scale.stale_s
+    # Neither a crowd, nor more than four away at a time.
+    every_s = max(1.2 * scale.stale_s, for_s / 4)
     scale = replace(scale, workers=10, max_jobs=20)
     names = [f"worker-{n}" for n in range(1, scale.workers + 1)]
     plan = drill("kill", names, times=times, every_s=every_s, for_s=for_s)
