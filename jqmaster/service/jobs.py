@@ -11,7 +11,14 @@ from jqmaster.clock import Clock
 from jqmaster.config import Durability
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import CONTINUED, Attempt, Job, JobSpec, JobState
-from jqmaster.errors import ConflictError, FieldError, NotFoundError, RateLimitedError
+from jqmaster.errors import (
+    ConflictError,
+    FieldError,
+    NotFoundError,
+    OutcomeUnknownError,
+    RateLimitedError,
+    StoreUnavailableError,
+)
 from jqmaster.service.batching import NaturalBatcher
 from jqmaster.service.rules import RuleCache
 from jqmaster.service.waiters import FinishWaiters
@@ -103,7 +110,13 @@ class JobService:
         if was_accepted:
             return job_id, False
         answer = await self._enqueue_one(replace(spec, id=job_id), replicas)
-        await self._jobs.mark_accepted(digest, replicas=replicas)
+        try:
+            await self._jobs.mark_accepted(digest, replicas=replicas)
+        except StoreUnavailableError as exc:
+            raise OutcomeUnknownError(
+                f"the job is accepted, and its key could not be marked ({exc.detail}); repeat with the same key",
+                retry_after_s=exc.retry_after_s,
+            ) from exc
         return answer
 
     async def _enqueue_one(self, spec: JobSpec, replicas: int) -> tuple[str, bool]:

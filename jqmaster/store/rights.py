@@ -20,8 +20,8 @@ ON_KEYS: Final = {
 ON_CHANNELS: Final = {"publish": "m", "subscribe": "", "unsubscribe": ""}
 # `scan` names all keys, of other users too, and reads none of them.
 ON_NOTHING: Final = {
-    "config|get": "x", "eval": "x 0", "evalsha": "x 0", "info": "", "ping": "", "scan": "0", "select": "0", "time": "",
-    "wait": "0 0",
+    "cluster|nodes": "", "config|get": "x", "eval": "x 0", "evalsha": "x 0", "info": "", "ping": "", "role": "",
+    "scan": "0", "select": "0", "time": "", "wait": "0 0",
 }  # fmt: skip
 # A managed store forbids it: then the operator says what the store gives.
 OPTIONAL: Final = frozenset({"config|get"})

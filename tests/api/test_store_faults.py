@@ -13,6 +13,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from jqmaster.domain.ids import new_id
+from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.client import StoreClient
 from tests.support.admin import admin_of
 from tests.support.contract import check_answer
@@ -370,3 +371,45 @@ async def test_a_store_without_a_connection_to_spare_refuses_and_keeps_its_leade
 
 async def is_up(api: Api) -> bool:
     return (await api.http.get("/readyz")).status_code == 200
+
+
+@pytest.mark.req("M1")
+@pytest.mark.parametrize("action", ["cancel", "run", "patch", "retry"])
+async def test_a_change_that_cannot_be_read_back_is_not_told_as_refused(
+    store: StoreServer, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    async with master_on(store.url) as (master, api):
+        job_id = await api.enqueue("later", delay=3600)
+        if action == "retry":
+            assert (await api.call("POST", f"/api/jobs/{job_id}/cancel"))[0] == 200
+
+        async def away(job_id: str) -> None:
+            raise StoreUnavailableError("away", retry_after_s=1)
+
+        monkeypatch.setattr(master._job_service, "view", away)
+        if action == "patch":
+            assert await refused(api, "PATCH", f"/api/jobs/{job_id}", {"priority": 3}) == "outcome_unknown"
+        else:
+            assert await refused(api, "POST", f"/api/jobs/{job_id}/{action}") == "outcome_unknown"
+        monkeypatch.undo()
+        job = await api.job(job_id)
+        changed = {"cancel": "canceled", "run": "ready", "patch": "scheduled", "retry": "ready"}
+        assert (job["state"], job["priority"]) == (changed[action], 3 if action == "patch" else 0)
+
+
+@pytest.mark.req("M1")
+async def test_a_push_whose_key_could_not_be_marked_is_unknown_and_its_repeat_no_second_job(
+    store: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with master_on(store.url) as (master, api):
+
+        async def away(*args: object, **options: object) -> None:
+            raise StoreUnavailableError("away", retry_after_s=1)
+
+        monkeypatch.setattr(master._jobs, "mark_accepted", away)
+        key = {"Idempotency-Key": "k"}
+        status, problem = await api.call("POST", "/api/jobs", {"name": "work"}, **key)
+        assert (status, problem["code"]) == (503, "outcome_unknown")
+        monkeypatch.undo()
+        assert (await api.call("POST", "/api/jobs", {"name": "work"}, **key))[0] == 200
+        assert (await api.counts())["ready"] == 1

@@ -137,8 +137,13 @@ class StoreServer(ServerProcess):
         # What is under test has the rights of the shipped file, and no more; what tests do to a store needs others.
         self.url = f"unix://{USER}:{PASSWORD}@{self.socket}"
         self.admin_url = f"unix://{self.socket}"
-        (self.directory / "acl").write_text(acl_file("*"))
+        self.acl = acl_file("*")
         self._extra = extra
+
+    def start(self) -> None:
+        # Here, as a test may have put another file system under the directory.
+        (self.directory / "acl").write_text(self.acl)
+        super().start()
 
     def _arguments(self) -> list[str]:
         return [
