@@ -11,7 +11,7 @@ from jqmaster.api.schemas import JobRequest, PatchRequest
 from jqmaster.api.wire import RawMsgpack, read_list_of_maps
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import FINISHED, JobSpec, JobState
-from jqmaster.errors import FieldError, InvalidError, TooLargeError
+from jqmaster.errors import FieldError, InvalidError, TooLargeError, after_it_was_done
 from jqmaster.store.inspect import JobFilter
 from jqmaster.store.jobs import Changes
 
@@ -90,22 +90,26 @@ async def patch(call: Call) -> Reply:
         timeout_ms=None if request.timeout is None else round(request.timeout * 1000),
     )
     await call.services.jobs.patch(job_id, changes)
-    return await get(call)
+    with after_it_was_done():
+        return await get(call)
 
 
 async def cancel(call: Call) -> Reply:
     await call.services.jobs.cancel(call.path["job_id"])
-    return await get(call)
+    with after_it_was_done():
+        return await get(call)
 
 
 async def retry(call: Call) -> Reply:
     await call.services.jobs.retry(call.path["job_id"])
-    return await get(call)
+    with after_it_was_done():
+        return await get(call)
 
 
 async def run_now(call: Call) -> Reply:
     await call.services.jobs.run_now(call.path["job_id"])
-    return await get(call)
+    with after_it_was_done():
+        return await get(call)
 
 
 async def delete(call: Call) -> Reply:
