@@ -4,7 +4,8 @@
 `jqmaster/api/problems.py`, and nowhere else.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -119,6 +120,17 @@ class OutcomeUnknownError(JqmasterError):
     """The store may have done it. Safe to repeat with the same ID."""
 
     code = "outcome_unknown"
+
+
+@contextlib.contextmanager
+def after_it_was_done() -> Iterator[None]:
+    """Around what is read for the answer when something was done: a store that is away by then refused nothing."""
+    try:
+        yield
+    except StoreUnavailableError as exc:
+        raise OutcomeUnknownError(
+            f"it was done, and then: {exc.detail}", retry_after_s=exc.retry_after_s
+        ) from None
 
 
 class StoreUnfitError(JqmasterError):

@@ -12,13 +12,7 @@ from jqmaster.api.wire import RawMsgpack, read_list_of_maps
 from jqmaster.config import Durability
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import FINISHED, JobSpec, JobState
-from jqmaster.errors import (
-    FieldError,
-    InvalidError,
-    OutcomeUnknownError,
-    StoreUnavailableError,
-    TooLargeError,
-)
+from jqmaster.errors import FieldError, InvalidError, TooLargeError, after_it_was_done
 from jqmaster.store.inspect import JobFilter
 from jqmaster.store.jobs import Changes
 
@@ -101,33 +95,26 @@ async def patch(call: Call) -> Reply:
         timeout_ms=None if request.timeout is None else round(request.timeout * 1000),
     )
     await call.services.jobs.patch(job_id, changes)
-    return await _as_it_is_now(call)
+    with after_it_was_done():
+        return await get(call)
 
 
 async def cancel(call: Call) -> Reply:
     await call.services.jobs.cancel(call.path["job_id"])
-    return await _as_it_is_now(call)
+    with after_it_was_done():
+        return await get(call)
 
 
 async def retry(call: Call) -> Reply:
     await call.services.jobs.retry(call.path["job_id"])
-    return await _as_it_is_now(call)
+    with after_it_was_done():
+        return await get(call)
 
 
 async def run_now(call: Call) -> Reply:
     await call.services.jobs.run_now(call.path["job_id"])
-    return await _as_it_is_now(call)
-
-
-async def _as_it_is_now(call: Call) -> Reply:
-    """The answer to a change that is done: when it cannot be read back, that must not look like a refusal."""
-    try:
+    with after_it_was_done():
         return await get(call)
-    except StoreUnavailableError as exc:
-        raise OutcomeUnknownError(
-            f"it was done, and how the job is now cannot be read ({exc.detail})",
-            retry_after_s=exc.retry_after_s,
-        ) from exc
 
 
 async def delete(call: Call) -> Reply:

@@ -8,7 +8,7 @@ from jqmaster.api.schemas import ENDINGS, ClaimRequest, HeartbeatRequest, Regist
 from jqmaster.api.wire import read_list_of_maps
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.worker import Worker
-from jqmaster.errors import FieldError, InvalidError, TooLargeError
+from jqmaster.errors import FieldError, InvalidError, TooLargeError, after_it_was_done
 
 RAW_RESULT: Final = frozenset({"result", "error"})
 MAX_RESULTS: Final = 500
@@ -114,17 +114,20 @@ async def get(call: Call) -> Reply:
 
 async def drain(call: Call) -> Reply:
     worker = await call.services.workers.drain(call.path["worker_id"], call.who)
-    return Reply(200, await _detail(call, worker))
+    with after_it_was_done():
+        return Reply(200, await _detail(call, worker))
 
 
 async def resume(call: Call) -> Reply:
     worker = await call.services.workers.resume(call.path["worker_id"], call.who)
-    return Reply(200, await _detail(call, worker))
+    with after_it_was_done():
+        return Reply(200, await _detail(call, worker))
 
 
 async def detach(call: Call) -> Reply:
     worker = await call.services.workers.detach(call.path["worker_id"], call.who)
-    return Reply(200, await _detail(call, worker))
+    with after_it_was_done():
+        return Reply(200, await _detail(call, worker))
 
 
 async def _detail(call: Call, worker: Worker) -> dict[str, Any]:

@@ -15,9 +15,8 @@ from jqmaster.errors import (
     ConflictError,
     FieldError,
     NotFoundError,
-    OutcomeUnknownError,
     RateLimitedError,
-    StoreUnavailableError,
+    after_it_was_done,
 )
 from jqmaster.service.batching import NaturalBatcher
 from jqmaster.service.rules import RuleCache
@@ -110,13 +109,8 @@ class JobService:
         if was_accepted:
             return job_id, False
         answer = await self._enqueue_one(replace(spec, id=job_id), replicas)
-        try:
+        with after_it_was_done():
             await self._jobs.mark_accepted(digest, replicas=replicas)
-        except StoreUnavailableError as exc:
-            raise OutcomeUnknownError(
-                f"the job is accepted, and its key could not be marked ({exc.detail}); repeat with the same key",
-                retry_after_s=exc.retry_after_s,
-            ) from exc
         return answer
 
     async def _enqueue_one(self, spec: JobSpec, replicas: int) -> tuple[str, bool]:

@@ -16,7 +16,7 @@ from jqmaster.domain.job import CONTINUED, Job, JobState
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision, HoldOrder, Outcome, decide
 from jqmaster.domain.worker import Worker, WorkerSpec
-from jqmaster.errors import AddressRefusedError, ConflictError, NotFoundError
+from jqmaster.errors import AddressRefusedError, ConflictError, NotFoundError, after_it_was_done
 from jqmaster.service.rules import RuleCache
 from jqmaster.store import codec
 from jqmaster.store.audit import encode_entry
@@ -166,7 +166,8 @@ class WorkerService:
             case Commanded.NEW:
                 logger.warning("worker %s: %s, by %s", worker_id, order, who)
         await self._tell(worker_id, order)
-        return await self.get(worker_id)
+        with after_it_was_done():
+            return await self.get(worker_id)
 
     async def confirm_start(
         self, worker_id: str, claims: Sequence[tuple[str, str]]
