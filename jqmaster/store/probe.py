@@ -108,8 +108,11 @@ async def look_again(client: StoreClient, settings: Settings, before: StoreRepor
     if before.appendfsync is not None:
         try:
             flat = await client.command("CONFIG", "GET", _FSYNC_SETTINGS)
-        except (StoreUnavailableError, ResponseError):
-            pass  # it was allowed before: now the store does not show it any more
+        except StoreUnavailableError as exc:
+            if "permission" not in exc.detail:
+                raise  # away, or reading its data: nothing has been said of its settings
+        except ResponseError:
+            pass  # it was known before: now the store does not show it any more
         else:
             fsync = _fsync_of(dict(zip(flat[::2], flat[1::2], strict=True)))
     return _judged(before, info, fsync, settings, lua_error="" if before.has_lua else "they could not before")

@@ -202,7 +202,7 @@ async def test_a_master_starts_on_a_full_store_and_drains_it(store: StoreServer)
     async with master_on(store.url, shard="full") as (_, api):
         job_id = await api.enqueue("work")
     client = StoreClient(store.url)
-    await client.redis.config_set("maxmemory", "1mb")
+    await admin_of(client).config_set("maxmemory", "1mb")
     try:
         async with master_on(store.url, shard="full") as (_, api), worker_at(api) as worker:
             job = await worker.next_job()
@@ -210,7 +210,7 @@ async def test_a_master_starts_on_a_full_store_and_drains_it(store: StoreServer)
             await worker.end(job)
             assert await refused(api, "POST", "/api/jobs", {"name": "work"}) == "store_full"
     finally:
-        await client.redis.config_set("maxmemory", "0")
+        await admin_of(client).config_set("maxmemory", "0")
         await client.close()
 
 
@@ -236,14 +236,12 @@ async def test_a_store_that_is_loading(store: StoreServer) -> None:
     async with master_on(store.url, store_timeout_s=2) as (master, api):
         known = await api.enqueue("later", delay=3600)
         pipeline = admin_of(master._shard.client).pipeline(transaction=False)
-        for n in range(10_000):
+        for n in range(60_000):
             pipeline.set(f"ballast:{n}", "x")
         await pipeline.execute()
         store.kill()
-        store._extra = (
-            "--key-load-delay",
-            "200",
-        )  # microseconds for each command: two seconds, answering in between
+        # Microseconds for each command: three seconds at least, answering after each 1,024 of them.
+        store._extra = ("--key-load-delay", "50")
         starting = asyncio.create_task(asyncio.to_thread(store.start))
 
         async def is_loading() -> bool:
