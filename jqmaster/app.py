@@ -213,8 +213,8 @@ class Master:
 
     def components(self) -> list[Component]:
         """In the order of need: the server comes after all that it uses, so that nobody is answered before it can
-        work, and stops before it; only the polls that hang there must end first. The lead comes last, and goes first: another master may have it while requests here
-        still come to their ends, as those of any follower."""
+        work, and stops before it; only the polls that hang there must end first. The lead comes last, and goes first:
+        another master may have it while requests here still come to their ends, as those of any follower."""
         return [
             self._worker_client,
             self._master_client,
@@ -469,8 +469,8 @@ async def serve(
     ready: Callable[[str], None] | None = None,
     own_tokens: Sequence[str] = (),
 ) -> None:
-    """Serves until `stop` is set; `ready` gets the address, `own_tokens` are for this process. Raises as `running_master`, and StoreUnfitError when the
-    master had to end by itself."""
+    """Serves until `stop` is set; `ready` gets the address, `own_tokens` are for this process. Raises as
+    `running_master`, and StoreUnfitError when the master had to end by itself."""
 
     async def until_failure() -> None:
         async with running_master(settings, own_tokens=own_tokens) as master:
