@@ -207,11 +207,12 @@ class _Checker:
         return [c for c in self._others[job_id] if c.kind == kind and (not outcomes or c.outcome in outcomes)]
 
     def _may_have(self, job_id: str, kind: str) -> list[Call]:
-        """Calls that may have had an effect: also a delete that found nothing, when a copy of it may have come first."""
+        """Calls that may have had an effect: also a delete that found nothing, or a retry of what is not over, when a copy
+        of it may have come first."""
         return self._calls(job_id, kind, "done", "unknown") + [
             call
             for call in self._calls(job_id, kind, "refused")
-            if kind == "delete" and call.status == 404 and self._may_be_doubled(call)
+            if (kind, call.status) in (("delete", 404), ("retry", 409)) and self._may_be_doubled(call)
         ]
 
     def _may_be_doubled(self, call: Call) -> bool:

@@ -243,6 +243,12 @@ def a_retry_by_hand_that_came_twice(s: Story) -> None:
           attempts=(EndedAttempt(1, "success"), EndedAttempt(2, "success")))  # fmt: skip
 
 
+def a_retry_that_a_copy_of_it_came_before(s: Story) -> None:
+    a_retry_by_hand(s)
+    s.fault("double", "pushers>masters", 2.0, 4.0)
+    s.h.calls = [replace(c, outcome="refused", status=409) if c.kind == "retry" else c for c in s.h.calls]
+
+
 def a_limit_that_is_reached(s: Story) -> None:
     s.usual("a", 1.0, name="narrow")
     s.usual("b", 1.3, worker=2, name="narrow")
@@ -299,6 +305,7 @@ GOOD = [
     a_delete_that_a_copy_of_it_came_before,
     a_late_copy_of_a_push_after_the_delete,
     a_retry_by_hand_that_came_twice,
+    a_retry_that_a_copy_of_it_came_before,
 ]  # fmt: skip
 
 
@@ -323,6 +330,11 @@ def lost_after_a_delete_that_was_refused(s: Story) -> None:
 
 def succeeded_three_times(s: Story) -> None:
     a_retry_by_hand_that_came_twice(s)
+    s.h.faults = []
+
+
+def succeeded_again_though_the_retry_was_refused(s: Story) -> None:
+    a_retry_that_a_copy_of_it_came_before(s)
     s.h.faults = []
 
 
@@ -720,6 +732,7 @@ BAD = [
     ("damaged journal", damaged_journal), ("fsck", findings_of_fsck), ("slot taken", slot_taken),
     ("lost", lost_after_a_delete_that_was_refused),
     ("succeeded twice", succeeded_three_times),
+    ("succeeded twice", succeeded_again_though_the_retry_was_refused),
 ]  # fmt: skip
 
 
