@@ -92,7 +92,7 @@ class Isolation:
     @contextlib.asynccontextmanager
     async def begun(cls, directory: Path, durability: Durability) -> AsyncIterator["Isolation"]:
         """Ends with fsck."""
-        nodes = [StoreNode() for _ in range(3)]
+        nodes = [StoreNode("--repl-diskless-sync-delay", "0") for _ in range(3)]
         links = [RawLink(f"store-{n}", ("127.0.0.1", node.port), seed=0) for n, node in enumerate(nodes)]
         async with contextlib.AsyncExitStack() as stack:
             for node, link in zip(nodes, links, strict=True):
@@ -144,6 +144,10 @@ class Isolation:
         await wait_until(is_promoted, timeout_s=PROMOTED_WITHIN_S, what="a replica is promoted")
         done.promoted_s = loop.time()
         await asyncio.sleep(BEYOND_S)
+        await wait_until(
+            lambda: asyncio.to_thread(lambda: self._sentinels.primary is not old),
+            what="the Sentinels name another primary",
+        )
         during = [push.job_id for push in done.pushes if push.is_near and push.sent_s > done.cut_s]
         done.written_there = await self._there(old, during)
 

@@ -92,9 +92,12 @@ class Sentinels:
         return next(node for node in self.nodes if node.known_port == port)
 
     def start(self) -> None:
-        for server in (*self.nodes, *self.sentinels):
-            server.start()
+        for node in self.nodes:
+            node.start()
+        # Sentinels look for replicas at once, and then only ten seconds later.
         self.wait_until_in_sync()
+        for sentinel in self.sentinels:
+            sentinel.start()
 
         def know_all() -> bool:
             states = [ask(one.port, "SENTINEL MASTER", SERVICE) for one in self.sentinels]
