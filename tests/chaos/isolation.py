@@ -29,8 +29,8 @@ AS_SHIPPED: Final = {name: Settings.model_fields[name].default for name in QUICK
 DOWN_AFTER_MS: Final = 1500
 # How long the cut lasts beyond the promotion.
 BEYOND_S: Final = 2.0
-NEAR_PUSHERS: Final = 12
-FAR_PUSHERS: Final = 2
+NEAR_PUSHERS: Final = 16
+FAR_PUSHERS: Final = 4
 # Accepted beside the primary before it is cut off.
 WARM: Final = 50
 PAGE: Final = 500
@@ -59,7 +59,7 @@ class Round:
     healed_s: float = 0.0
     demoted_s: float = 0.0
     pushes: list[Push] = field(default_factory=list)
-    # What the old primary had when the cut ended, of what was pushed beside it during the cut.
+    # What the old primary had when the cut ended, of what was under way beside it during the cut.
     written_there: set[str] = field(default_factory=set)
     # Not at the new primary, after the old one had become its replica: of all accepted ones; of those written there.
     lost: set[str] = field(default_factory=set)
@@ -148,7 +148,11 @@ class Isolation:
             lambda: asyncio.to_thread(lambda: self._sentinels.primary is not old),
             what="the Sentinels name another primary",
         )
-        during = [push.job_id for push in done.pushes if push.is_near and push.sent_s > done.cut_s]
+        during = [
+            push.job_id
+            for push in done.pushes
+            if push.is_near and (not push.answered_s or push.answered_s > done.cut_s)
+        ]
         done.written_there = await self._there(old, during)
 
     async def _heal(self, done: Round, old: StoreNode, *, is_by_hand: bool) -> None:
@@ -196,7 +200,7 @@ class Isolation:
             done.pushes.append(push)
             push.outcome = await _outcome(api, push.job_id)
             push.answered_s = loop.time()
-            await asyncio.sleep(0.01 if push.outcome == "accepted" else 0.05)
+            await asyncio.sleep(0.01 if push.outcome == "accepted" else 0.1)
 
     async def _judge(self, done: Round, new: StoreNode) -> None:
         ids = {
