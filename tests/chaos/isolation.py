@@ -29,6 +29,8 @@ AS_SHIPPED: Final = {name: Settings.model_fields[name].default for name in QUICK
 DOWN_AFTER_MS: Final = 1500
 # How long the cut lasts beyond the promotion.
 BEYOND_S: Final = 2.0
+# From the promotion, or the end of the cut, until work goes on.
+RESUME_S: Final = 5.0
 NEAR_PUSHERS: Final = 16
 FAR_PUSHERS: Final = 4
 # Accepted beside the primary before it is cut off.
@@ -54,6 +56,8 @@ class Push:
 class Round:
     """What came of one isolation. Instants as in Push; the sets are IDs of jobs, of this round and those before."""
 
+    # The near master found out when the cut ended: what it accepted from then on, the new primary has.
+    asks_sentinels: bool = False
     cut_s: float = 0.0
     promoted_s: float = 0.0
     healed_s: float = 0.0
@@ -70,9 +74,24 @@ class Round:
     unresolved: set[str] = field(default_factory=set)
 
 
+class TranslatingLink(RawLink):
+    """Before a Sentinel, for the master beside the primary: where the answers name a server by the port of its link, they
+    name it by its own. Both have five digits."""
+
+    def __init__(self, name: str, port: int, nodes: list[StoreNode]) -> None:
+        super().__init__(name, ("127.0.0.1", port), seed=0)
+        self._nodes = nodes
+
+    async def _answer(self, data: bytes) -> bytes:
+        data = await super()._answer(data)
+        for node in self._nodes:
+            data = data.replace(b"\r\n%d\r\n" % node.known_port, b"\r\n%d\r\n" % node.port)
+        return data
+
+
 class Isolation:
-    """A primary with two replicas and three Sentinels, a master that asks these (far), and in each round one that knows
-    only the primary of that moment (near)."""
+    """A primary with two replicas and three Sentinels, a master that asks these (far), and in each round one that is
+    cut off with the primary of that moment (near)."""
 
     def __init__(
         self, sentinels: Sentinels, links: list[RawLink], directory: Path, durability: Durability
@@ -108,17 +127,36 @@ class Isolation:
                 yield isolation
             await assert_sound(sentinels.url, isolation.shard)
 
-    async def isolate(self, *, is_by_hand: bool = False) -> Round:
+    async def isolate(self, *, is_by_hand: bool = False, asks_sentinels: bool = False) -> Round:
         """The next round, from one sound system to the next. By hand the old primary is made a replica at once; the
-        Sentinels let one that says of itself that it is the primary be for some fifteen seconds."""
-        done = Round()
+        Sentinels let one that says of itself that it is the primary be for some fifteen seconds. The near master knows only the primary, or asks the Sentinels too, from which it is cut
+        off as well: then the cut is over when it accepts again."""
+        done = Round(asks_sentinels=asks_sentinels)
         old = await asyncio.to_thread(lambda: self._sentinels.primary)
         directory = self._directory / f"near-{len(self.rounds) + 1}"
         directory.mkdir()
-        near = MasterProcess(directory, old.url, **self._settings)
-        async with _run(near), self._pushing(done, near):
-            await self._cut_off(done, old)
-            await self._heal(done, old, is_by_hand=is_by_hand)
+        async with contextlib.AsyncExitStack() as stack:
+            url, cut = old.url, [self._links[old.known_port]]
+            if asks_sentinels:
+                ways = await self._ways_to_sentinels(stack)
+                url, cut = self._sentinels.url_at(way.port for way in ways), [*cut, *ways]
+            near = MasterProcess(directory, url, **self._settings)
+            await stack.enter_async_context(_run(near))
+            await stack.enter_async_context(self._pushing(done, near))
+            await self._cut_off(done, old, cut)
+            done.healed_s = asyncio.get_running_loop().time()
+            for link in cut:
+                link.clear()
+            if asks_sentinels:
+                await wait_until(
+                    lambda: any(
+                        p.is_near and p.outcome == "accepted" and p.sent_s > done.healed_s
+                        for p in done.pushes
+                    ),
+                    timeout_s=RESUME_S,
+                    what="the master beside the old primary goes to the new one",
+                )
+            await self._until_demoted(done, old, is_by_hand=is_by_hand)
         new = await asyncio.to_thread(lambda: self._sentinels.primary)
         await self._judge(done, new)
         await asyncio.to_thread(self._sentinels.wait_until_in_sync)
@@ -126,16 +164,26 @@ class Isolation:
         self.rounds.append(done)
         return done
 
-    async def _cut_off(self, done: Round, old: StoreNode) -> None:
+    async def _ways_to_sentinels(self, stack: contextlib.AsyncExitStack) -> list[TranslatingLink]:
+        ways = [
+            TranslatingLink(f"sentinel-{n}", one.port, self._sentinels.nodes)
+            for n, one in enumerate(self._sentinels.sentinels)
+        ]
+        for way in ways:
+            await way.start()
+            stack.push_async_callback(way.stop)
+        return ways
+
+    async def _cut_off(self, done: Round, old: StoreNode, links: list[RawLink]) -> None:
         loop = asyncio.get_running_loop()
-        link = self._links[old.known_port]
         await wait_until(
             lambda: sum(p.is_near and p.outcome == "accepted" for p in done.pushes) >= WARM,
             timeout_s=WARM_WITHIN_S,
             what="work is under way beside the primary",
         )
         done.cut_s = loop.time()
-        link.change(Weather(holds_requests=True, holds_answers=True))
+        for link in links:
+            link.change(Weather(holds_requests=True, holds_answers=True))
         others = [node for node in self._sentinels.nodes if node is not old]
 
         async def is_promoted() -> bool:
@@ -155,10 +203,7 @@ class Isolation:
         ]
         done.written_there = await self._there(old, during)
 
-    async def _heal(self, done: Round, old: StoreNode, *, is_by_hand: bool) -> None:
-        loop = asyncio.get_running_loop()
-        done.healed_s = loop.time()
-        self._links[old.known_port].clear()
+    async def _until_demoted(self, done: Round, old: StoreNode, *, is_by_hand: bool) -> None:
         if is_by_hand:
             await asyncio.to_thread(self._sentinels.heal)
 
@@ -167,7 +212,7 @@ class Isolation:
             return bool(found.get("master_link_status") == "up")
 
         await wait_until(is_demoted, timeout_s=DEMOTED_WITHIN_S, what="the old primary is a replica")
-        done.demoted_s = loop.time()
+        done.demoted_s = asyncio.get_running_loop().time()
 
     @contextlib.asynccontextmanager
     async def _pushing(self, done: Round, near: MasterProcess) -> AsyncIterator[None]:
@@ -263,8 +308,6 @@ async def _run(process: MasterProcess) -> AsyncIterator[None]:
 
 # --- what it shows
 
-RESUME_S: Final = 5.0
-
 
 def judge(rounds: list[Round]) -> tuple[dict[str, Any], list[tuple[bool, str]]]:
     """The figures to show, and the bounds to hold, each with its name."""
@@ -277,7 +320,10 @@ def judge(rounds: list[Round]) -> tuple[dict[str, Any], list[tuple[bool, str]]]:
         push
         for one in rounds
         for push in one.pushes
-        if push.is_near and push.outcome == "accepted" and one.cut_s < push.sent_s
+        if push.is_near
+        and push.outcome == "accepted"
+        and one.cut_s < push.sent_s
+        and not (one.asks_sentinels and one.healed_s < push.answered_s)
     ]
     shown = {
         "rounds": len(rounds),
@@ -302,10 +348,15 @@ def judge(rounds: list[Round]) -> tuple[dict[str, Any], list[tuple[bool, str]]]:
             f"the others accept within {RESUME_S:g} s of the promotion",
         ),
         (
-            bool(rounds) and all(one.dropped for one in rounds),
+            bool(rounds) and all(_bit(one) for one in rounds),
             "each time something was written to the isolated primary and dropped by it, or nothing was shown",
         ),
     ]
+
+
+def _bit(one: Round) -> bool:
+    # Who asks the Sentinels writes no more after the first doubt, and the replicas may have had what came until then.
+    return bool(one.dropped or (one.asks_sentinels and one.written_there))
 
 
 def _resumed_s(one: Round) -> float | None:

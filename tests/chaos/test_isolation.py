@@ -69,6 +69,16 @@ def test_each_promise_that_is_broken_is_told(spoil: Callable[[Round], object], t
     assert broken(one) == [told]
 
 
+def test_a_master_that_asks_the_sentinels_may_accept_when_the_cut_is_over() -> None:
+    one = sound()
+    one.pushes.append(Push("x", True, 16.0, 16.1, "accepted"))
+    assert broken(one) == ["the isolated primary's master accepts nothing"]
+    one.asks_sentinels = True
+    assert broken(one) == []
+    one.pushes.append(Push("y", True, 14.0, 14.1, "accepted"))
+    assert broken(one) == ["the isolated primary's master accepts nothing"]
+
+
 def test_no_round_is_no_proof() -> None:
     _, bounds = judge([])
     assert not all(holds for holds, _ in bounds)

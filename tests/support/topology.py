@@ -3,7 +3,7 @@
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +82,12 @@ class Sentinels:
         for node in others:
             node.follow(primary)
         self.sentinels = [SentinelServer(primary, down_after_ms) for _ in range(3)]
-        hosts = ",".join(f"127.0.0.1:{one.port}" for one in self.sentinels)
-        self.url = f"redis+sentinel://{hosts}/{SERVICE}"
+        self.url = self.url_at(one.port for one in self.sentinels)
+
+    @staticmethod
+    def url_at(ports: Iterable[int]) -> str:
+        """For those to whom the Sentinels are known at these ports."""
+        return f"redis+sentinel://{','.join(f'127.0.0.1:{port}' for port in ports)}/{SERVICE}"
 
     @property
     def primary(self) -> StoreNode:

@@ -10,14 +10,20 @@ from tests.chaos.isolation import Isolation, Round, judge
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
 
-async def one_round(directory: Path, durability: Durability) -> Round:
+async def one_round(directory: Path, durability: Durability, *, asks_sentinels: bool = False) -> Round:
     async with Isolation.begun(directory, durability) as isolation:
-        return await isolation.isolate(is_by_hand=True)
+        return await isolation.isolate(is_by_hand=True, asks_sentinels=asks_sentinels)
 
 
 @pytest.mark.req("D20")
-async def test_nothing_accepted_is_lost_though_a_master_writes_to_an_isolated_primary(tmp_path: Path) -> None:
-    shown, bounds = judge([await one_round(tmp_path, "fsync+quorum")])
+@pytest.mark.parametrize(
+    "asks_sentinels", [False, True], ids=["knows only it", "is cut off from the Sentinels"]
+)
+async def test_nothing_accepted_is_lost_though_a_master_writes_to_an_isolated_primary(
+    tmp_path: Path, asks_sentinels: bool
+) -> None:
+    done = await one_round(tmp_path, "fsync+quorum", asks_sentinels=asks_sentinels)
+    shown, bounds = judge([done])
     assert [text for holds, text in bounds if not holds] == [], shown
 
 
