@@ -63,7 +63,7 @@ bench: setup ## Measure speed and memory; JSON lines and a table
 chaos: setup ## Kill, stop and cut off everything for MINUTES=5; SEED=… replays a plan, CHAOS=… more options
 	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) $(CHAOS)
 
-prove: setup ## Promises with figures: PROOF=leader-kill (leader-stop, worker-kill, long-jobs) TIMES=100
+prove: setup ## Promises with figures: PROOF=leader-kill (leader-stop, worker-kill, long-jobs, isolated-primary) TIMES=100
 	$(BIN)/python -m tests.chaos.proofs $(PROOF) $(if $(TIMES),--times $(TIMES)) $(if $(SEED),--seed $(SEED)) $(CHAOS)
 
 clean: ## Remove what make has made

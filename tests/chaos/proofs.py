@@ -13,13 +13,15 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+from jqmaster.config import Durability
 from tests.chaos.checker import Report
 from tests.chaos.history import History
+from tests.chaos.isolation import Isolation, judge
 from tests.chaos.load import Mix
 from tests.chaos.plan import PRODUCTION, Planned, Scale, drill
-from tests.chaos.run import Order, run, table
+from tests.chaos.run import Order, markdown, run, table
 
 # Dispatch is back within this after the leader died; a killed worker's jobs run elsewhere within that.
 RESUME_S: Final = 5.0
@@ -189,10 +191,32 @@ async def prove(name: str, *, seed: int, times: int, scale: Scale, directory: Pa
     return {"proof": name, "seed": seed, "holds": not broken, **shown, "broken": broken}, report
 
 
+# --- the primary is isolated, with a master beside it: on a store of several servers, and with a load of its own
+
+ISOLATED: Final = "isolated-primary"
+# Of each proof the promise, and how many faults it takes by default.
+NAMES: Final = {
+    **{name: (proof.promise, proof.times) for name, proof in PROOFS.items()},
+    ISOLATED: ("the primary is cut off with a master beside it, and nothing accepted is lost", 20),
+}
+
+
+async def prove_isolated(*, times: int, durability: Durability, directory: Path) -> Figures:
+    """As `prove`; so many isolations, one after the other. With less than fsync+quorum it must not hold."""
+    async with Isolation.begun(directory, durability) as isolation:
+        for number in range(1, times + 1):
+            shown, _ = judge([await isolation.isolate()])
+            print(f"{number} of {times}: {json.dumps(shown)}", file=sys.stderr, flush=True)
+    shown, bounds = judge(isolation.rounds)
+    (directory / "figures.md").write_text(markdown(shown))
+    broken = [text for holds, text in bounds if not holds]
+    return {"proof": ISOLATED, "durability": durability, "holds": not broken, **shown, "broken": broken}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.proofs", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"of {', '.join(PROOFS)}; all if none is given"
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all if none is given"
     )
     parser.add_argument("--times", type=int, help="faults; each proof has its own default")
     parser.add_argument("--seed", type=int, default=1)
@@ -201,27 +225,38 @@ def main() -> int:
         "--pull", type=int, default=Scale().pulling, help="so many of the workers fetch their jobs"
     )
     parser.add_argument(
+        "--durability",
+        choices=get_args(Durability),
+        default="fsync+quorum",
+        help=f"of {ISOLATED}: with less it shows what is lost",
+    )
+    parser.add_argument(
         "--out", type=Path, help="directory for logs, histories and figures; a new one is made"
     )
     given = parser.parse_args()
-    if unknown := set(given.names) - set(PROOFS):
+    if unknown := set(given.names) - set(NAMES):
         parser.error(f"no such proof: {', '.join(sorted(unknown))}")
     scale = replace(Scale() if given.short else PRODUCTION, pulling=given.pull)
     out = given.out or Path(tempfile.mkdtemp(prefix="jqmaster-proofs-"))
     all_hold = True
-    for name in given.names or PROOFS:
+    for name in given.names or NAMES:
         directory = out / name
         directory.mkdir(parents=True)
-        times = given.times or PROOFS[name].times
-        print(f"{name}: {PROOFS[name].promise}; logs and history in {directory}", file=sys.stderr)
-        figures, report = asyncio.run(
-            prove(name, seed=given.seed, times=times, scale=scale, directory=directory)
-        )
-        print(table(report.figures), file=sys.stderr)
+        promise, times = NAMES[name]
+        print(f"{name}: {promise}; logs and history in {directory}", file=sys.stderr)
+        figures = asyncio.run(_prove(name, given, given.times or times, scale, directory))
         print(json.dumps(figures), flush=True)
         (directory / "proof.json").write_text(json.dumps(figures) + "\n")
         all_hold &= figures["holds"]
     return 0 if all_hold else 1
+
+
+async def _prove(name: str, given: argparse.Namespace, times: int, scale: Scale, directory: Path) -> Figures:
+    if name == ISOLATED:
+        return await prove_isolated(times=times, durability=given.durability, directory=directory)
+    figures, report = await prove(name, seed=given.seed, times=times, scale=scale, directory=directory)
+    print(table(report.figures), file=sys.stderr)
+    return figures
 
 
 if __name__ == "__main__":

@@ -173,7 +173,7 @@ def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [(name, _text(value)) for name, value in figures.items() if name != "faults"]
     return rows + [
         (f"fault: {name}", f"{f['bitten']} of {f['planned']} bit, {f['bites']} hits")
-        for name, f in figures["faults"].items()
+        for name, f in figures.get("faults", {}).items()
     ]
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,18 @@ class StoreNode(StoreServer):
 
     def __init__(self, *extra: str) -> None:
         self.port = free_port()
+        # By which replicas, Sentinels and those who ask them know it.
+        self.known_port = self.port
         super().__init__("--port", str(self.port), "--bind", "127.0.0.1", *extra)
+
+    def be_known_at(self, port: int) -> None:
+        """Before it starts: others reach it there, as behind a proxy."""
+        self.known_port = port
+        self._extra += ("--replica-announce-ip", "127.0.0.1", "--replica-announce-port", str(port))
+
+    def follow(self, primary: "StoreNode") -> None:
+        """Before it starts."""
+        self._extra += ("--replicaof", f"127.0.0.1 {primary.known_port}")
 
     @property
     def endpoint(self) -> str:
@@ -46,7 +57,7 @@ class SentinelServer(ServerProcess):
         self.config: Path = self.directory / "sentinel.conf"
         self.config.write_text(
             f"port {self.port}\nbind 127.0.0.1\ndir {self.directory}\nlogfile {self.directory / 'log'}\n"
-            f"sentinel monitor {SERVICE} 127.0.0.1 {primary.port} {quorum}\n"
+            f"sentinel monitor {SERVICE} 127.0.0.1 {primary.known_port} {quorum}\n"
             f"sentinel down-after-milliseconds {SERVICE} {down_after_ms}\n"
             f"sentinel failover-timeout {SERVICE} 6000\n"
             f"sentinel parallel-syncs {SERVICE} 2\n"
@@ -62,26 +73,35 @@ class SentinelServer(ServerProcess):
 class Sentinels:
     """A primary, its replicas, and three Sentinels that know each other and them."""
 
-    def __init__(self, *, replicas: int = 1, down_after_ms: int = 1000) -> None:
-        primary = StoreNode()
-        self.nodes = [
-            primary,
-            *(StoreNode("--replicaof", f"127.0.0.1 {primary.port}") for _ in range(replicas)),
-        ]
+    def __init__(
+        self, *, replicas: int = 1, down_after_ms: int = 1000, nodes: Sequence[StoreNode] = ()
+    ) -> None:
+        """`nodes`, the primary first, instead of new ones."""
+        self.nodes = list(nodes) or [StoreNode() for _ in range(1 + replicas)]
+        primary, *others = self.nodes
+        for node in others:
+            node.follow(primary)
         self.sentinels = [SentinelServer(primary, down_after_ms) for _ in range(3)]
-        hosts = ",".join(f"127.0.0.1:{one.port}" for one in self.sentinels)
-        self.url = f"redis+sentinel://{hosts}/{SERVICE}"
+        self.url = self.url_at(one.port for one in self.sentinels)
+
+    @staticmethod
+    def url_at(ports: Iterable[int]) -> str:
+        """For those to whom the Sentinels are known at these ports."""
+        return f"redis+sentinel://{','.join(f'127.0.0.1:{port}' for port in ports)}/{SERVICE}"
 
     @property
     def primary(self) -> StoreNode:
         """As the Sentinels have it."""
         port = _primary_port(self.sentinels[0])
-        return next(node for node in self.nodes if node.port == port)
+        return next(node for node in self.nodes if node.known_port == port)
 
     def start(self) -> None:
-        for server in (*self.nodes, *self.sentinels):
-            server.start()
+        for node in self.nodes:
+            node.start()
+        # Sentinels look for replicas at once, and then only ten seconds later.
         self.wait_until_in_sync()
+        for sentinel in self.sentinels:
+            sentinel.start()
 
         def know_all() -> bool:
             states = [ask(one.port, "SENTINEL MASTER", SERVICE) for one in self.sentinels]
@@ -98,10 +118,13 @@ class Sentinels:
         primary = self.primary
         for node in self.nodes:
             if node is not primary:
-                node.ask("REPLICAOF", "127.0.0.1", primary.port)
+                node.ask("REPLICAOF", "127.0.0.1", primary.known_port)
         self.wait_until_in_sync()
+        self.wait_until_agreed()
+
+    def wait_until_agreed(self) -> None:
         wait_for(
-            lambda: {_primary_port(one) for one in self.sentinels} == {self.primary.port},
+            lambda: len({_primary_port(one) for one in self.sentinels}) == 1,
             "the Sentinels agree",
         )
 
