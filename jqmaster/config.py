@@ -127,7 +127,11 @@ class Settings(BaseSettings):
     max_bulk_jobs: int = Field(10_000, ge=1, le=10_000, description="Most jobs in one bulk enqueue.")
     max_header_bytes: int = Field(16 * KIB, ge=KIB, le=256 * KIB, description="Largest request head.")
     max_header_count: int = Field(64, ge=8, le=1000, description="Most header lines of a request.")
-    max_connections: int = Field(4096, ge=16, description="Connections served at once; further ones get 503.")
+    max_connections: int = Field(
+        4096,
+        ge=16,
+        description="Connections served at once, at most half of the file descriptors allowed; further ones get 503.",
+    )
     receipt_deadline_s: float = Field(
         10.0, gt=0, description="A request must arrive within this, plus 1 s per 64 KiB of body; else 408."
     )

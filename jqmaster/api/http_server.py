@@ -22,6 +22,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from jqmaster import descriptors
 from jqmaster.api.problems import edge_problem, problem_response
 from jqmaster.api.wire import join_fields, negotiate
 from jqmaster.config import Settings
@@ -96,7 +97,7 @@ class MasterServer:
         limits = _Limits(
             head_bytes=settings.max_header_bytes,
             header_count=settings.max_header_count,
-            connections=settings.max_connections,
+            connections=min(settings.max_connections, descriptors.for_clients()),
             receipt_s=settings.receipt_deadline_s,
             write_s=settings.write_deadline_s,
         )

@@ -1,5 +1,6 @@
 """Exit codes, the same for every command."""
 
+import contextlib
 from typing import Final, NoReturn
 
 import typer
@@ -27,7 +28,9 @@ def fail(code: int, text: str) -> NoReturn:
     """Say why on standard error, and end."""
     from jqmaster.cli.output import inert
 
-    typer.echo(f"Error: {inert(text)}", err=True)
+    # The code tells it where nobody takes the text.
+    with contextlib.suppress(OSError):
+        typer.echo(f"Error: {inert(text)}", err=True)
     raise typer.Exit(code)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,6 +77,9 @@ def _print_first_token(settings: "Settings") -> None:
 def _run(settings: "Settings", worker: Any) -> None:
     import uvloop
 
+    from jqmaster import descriptors
+
+    descriptors.allow_many()
     uvloop.run(_serve(settings) if worker is None else _serve_with(settings, worker))
 
 
@@ -105,7 +109,7 @@ async def _serve_with(settings: "Settings", worker: Any) -> None:
         if address.done():
             await companion.start(address.result())
             _print_address(settings, address.result())
-            typer.echo(f"its worker runs {', '.join(worker.names)}")
+            _tell(f"its worker runs {', '.join(worker.names)}")
             await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
             if not serving.done():
                 await companion.stop()
@@ -137,4 +141,13 @@ def _print_address(settings: "Settings", address: str) -> None:
         if settings.redis_url
         else f"its own Valkey in {Path(settings.data_dir).absolute()}"
     )
-    typer.echo(f"jqmaster serves on {address}  (durability {settings.durability}, {store})")
+    _tell(f"jqmaster serves on {address}  (durability {settings.durability}, {store})")
+
+
+def _tell(text: str) -> None:
+    try:
+        typer.echo(text)
+    except OSError:
+        # The disk that its output goes to is full. No reason not to serve; and what is left in the buffer would make
+        # the end of the process a failure.
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  until the end

@@ -5,6 +5,7 @@ import io
 import logging
 import math
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, Final
 
 import aiohttp
@@ -101,6 +102,8 @@ class WorkerClient:
             return _read_push_answer(answer)
         if 200 <= status < 300 or (status >= 500 and status != 503):
             return MaybeDelivered(f"status {status}")
+        if status == HTTPStatus.UNAUTHORIZED:
+            return NotDelivered("status 401: the signature; do the clocks of both agree within five minutes?")
         return NotDelivered(f"status {status}", _retry_after(headers.get("Retry-After")))
 
     async def cancel(self, worker: Worker, epoch: int, job_id: str, token: str) -> bool:

@@ -1,10 +1,12 @@
 """The masters of a store over HTTP: who leads, and an operator who has another one lead."""
 
+import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
 from typing import Any
 
+import aiohttp
 import pytest
 
 from jqmaster import __version__
@@ -149,3 +151,56 @@ async def test_a_follower_serves_the_whole_api_and_wakes_the_leader(store_server
         assert (await api.call("DELETE", "/api/constraints/stop"))[0] == 204
         status, ready = await api.call("GET", "/readyz")
         assert (status, ready["leader"]) == (200, False)
+
+
+@pytest.mark.req("D1", "D12", "M6")
+async def test_a_leader_that_reaches_no_worker_takes_nothing_from_those_that_reach_another_master(
+    store_server: StoreServer,
+) -> None:
+    """Its pushes and pings arrive nowhere. The workers' word comes through the follower."""
+    async with (
+        master_on(store_server.url, max_missed_pings=1, ping_timeout_s=0.2, **CALM) as (first, _),
+        follower_of(store_server.url, first, **CALM) as (_, api),
+        contextlib.AsyncExitStack() as stack,
+    ):
+        workers = [await stack.enter_async_context(worker_at(api, max_jobs=2)) for _ in range(4)]
+        running = [await api.enqueue("work", max_retry=0) for _ in workers]
+        jobs = [(worker, await worker.next_job()) for worker in workers]
+        session = first._worker_client._session
+        assert session
+        with pytest.MonkeyPatch.context() as patch:
+
+            def no_way(*_: object, **__: object) -> None:
+                raise aiohttp.ConnectionTimeoutError
+
+            patch.setattr(session, "_request", no_way)
+            waiting = [await api.enqueue("work", max_retry=0) for _ in range(3)]
+
+            async def was_tried() -> bool:
+                return all([(await api.job(job_id))["state"] == "ready" for job_id in waiting]) and any(
+                    [(await first._jobs.get(job_id)).returned_offers > 1 for job_id in waiting]  # type: ignore[union-attr]
+                )
+
+            await wait_until(was_tried, what="offers come back")
+            beats = [len(worker.beats) for worker in workers]
+            # Three leases, by the heartbeats of ten a second.
+            await wait_until(
+                lambda: all(len(w.beats) > n + 40 for w, n in zip(workers, beats, strict=True)), timeout_s=20
+            )
+            _, answer = await api.call("GET", "/api/workers")
+            assert {one["state"] for one in answer["workers"]} == {"fresh"}
+            for job_id in running:
+                job = await api.job(job_id)
+                assert (job["state"], job["attempt"], job["losses"]) == ("running", 1, 0)
+        for worker, job in jobs:
+            await worker.end(job)
+        taken = set()
+        while len(taken) < len(waiting):
+            for worker in workers:
+                while not worker.offers.empty():
+                    taken.add((await worker.next_job())["job_id"])
+            await asyncio.sleep(0.01)
+        assert taken == set(waiting)
+        for job_id in waiting:
+            job = await api.job(job_id)
+            assert (job["attempt"], job["failures"], job["losses"]) == (1, 0, 0)

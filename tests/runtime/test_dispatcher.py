@@ -341,6 +341,34 @@ async def test_a_push_without_an_answer_is_repeated_with_the_same_token_to_the_s
 
 
 @pytest.mark.req("M3")
+async def test_a_push_too_large_for_a_slow_link_is_given_up_and_holds_up_nobody_else(
+    dispatching: Dispatching,
+) -> None:
+    """A mebibyte at 64 kbit/s would take two minutes; the worker sees no whole request, and starts nothing."""
+
+    async def take_slowly(exchange: fake.Exchange) -> None:
+        with contextlib.suppress(ConnectionError):
+            while await exchange.reader.read(400):
+                await asyncio.sleep(0.05)
+
+    world = dispatching.world
+    slow = await dispatching.worker(fake.Unread(take_slowly), names=("large",))
+    quick = await dispatching.worker(names=("small",))
+    large = await world.enqueue("large", "x" * (1 << 20))
+    await dispatching.start()
+    await wait_until(lambda: slow.connections)
+    for _ in range(5):
+        await world.enqueue("small")
+    await wait_until(lambda: len(quick.started) == 5)
+    assert slow.started == []
+    # The link is quick again: the same offer, for the first one may have arrived.
+    await wait_until(lambda: slow.started and not dispatching.member(slow).pushes)
+    job = await world.get(large)
+    assert slow.started == [(large, job.token)]
+    assert (job.attempt, job.returned_offers, slow.connections) == (1, 0, 2)
+
+
+@pytest.mark.req("M3")
 async def test_a_push_is_repeated_only_as_long_as_the_offer_holds(dispatching: Dispatching) -> None:
     """Then it is left to the end of its lease, and to no other worker before."""
     world = dispatching.world

@@ -1,12 +1,17 @@
 """Pushes, orders and registration: each way the exchange between a master and a worker can go wrong."""
 
 import asyncio
+import contextlib
 import secrets
+import socket
+import struct
 import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
+import msgpack
 import pytest
 
 from tests.sdk.fake_master import MSGPACK, FakeMaster, new_id, sign, unpack
@@ -189,6 +194,42 @@ async def test_a_malformed_push_starts_nothing(
     assert ran == []
     await master.push(good)
     await wait_until(lambda: len(ran) == 1)
+
+
+@pytest.mark.parametrize("end", ["closed", "reset"])
+async def test_a_push_that_breaks_off_starts_nothing(
+    master: FakeMaster, ran: list[Any], up: Callable[[], Any], end: str
+) -> None:
+    """Whatever part of it had arrived; and the same push, whole, is taken afterwards."""
+    await up()
+    job = master.dispatch("note", 1)
+    own = {"worker_id": master.worker["worker_id"], "epoch": master.epoch, "store_time_ms": master.now_ms()}
+    body = msgpack.packb({**own, "jobs": [job]})
+    address = urlsplit(master.worker["url"])
+    for part in (0, 1, len(body) // 2, len(body) - 1):
+        signed = sign(
+            secret=master.worker["secret"], method="POST", path="/jobs", worker_id=own["worker_id"],
+            timestamp_ms=time.time_ns() // 1_000_000, nonce=secrets.token_urlsafe(16), body=body,
+        )  # fmt: skip
+        headers = {"Host": "w", "Content-Type": MSGPACK, "Content-Length": str(len(body)), **signed}
+        head = "POST /jobs HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n"
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        writer.write(head.encode() + body[:part])
+        await writer.drain()
+        if end == "reset":
+            linger = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            writer.transport.abort()
+        else:
+            writer.write_eof()
+            # Refused, or closed without a word.
+            assert b" 200 " not in await reader.read()
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+    assert (await master.push(job))["accepted"] == [job["job_id"]]
+    await wait_until(lambda: ran)
+    assert ran == [1]
 
 
 # --- who may call

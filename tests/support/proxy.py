@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 
@@ -14,6 +14,8 @@ class StoreProxy:
         self._upstream = upstream
         self.url = f"unix://{path}"
         self.held = 0
+        # How long the next answer is under way; on each connection they stay in order.
+        self.latency_s: Callable[[], float] = lambda: 0.0
         self._forged: tuple[bytes, int] | None = None
         self._drops = False
         self._cuts = False
@@ -106,4 +108,6 @@ class StoreProxy:
             if not self._open.is_set():
                 self.held += 1
                 await self._open.wait()
+            if latency_s := self.latency_s():
+                await asyncio.sleep(latency_s)
             writer.write(answer)

@@ -136,12 +136,13 @@ async def test_a_killed_workers_jobs_run_on_another_whatever_their_timeout(tmp_p
 
 
 @pytest.mark.req("M3")
-async def test_a_job_that_kills_its_worker_three_times_is_stopped(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["itself", "memory"])
+async def test_a_job_that_kills_its_worker_three_times_is_stopped(tmp_path: Path, by: str) -> None:
     master = MasterProcess(tmp_path)
     workers = [WorkerProcess(tmp_path, master.url, number=n) for n in range(3)]
     with running(master, *workers):
         api = Api(master.url)
-        poison = await api.enqueue("die", timeout=60)
+        poison = await api.enqueue("die", by, timeout=60)
         job = await api.until_state(poison, "failed", timeout_s=60)
         assert (job["cause"], job["losses"]) == ("lost", 3)
         assert sum(starts(*workers).values()) == 3

@@ -32,6 +32,7 @@ class Masters:
         self, store_url: str, directory: Path, nodes: Sequence[str], settings: dict[str, Any]
     ) -> None:
         self.shard = f"s{uuid.uuid4().hex[:10]}"
+        self._store_url = store_url
         self.processes: dict[str, MasterProcess] = {}
         self.apis: dict[str, Api] = {}
         for name in nodes:
@@ -73,21 +74,27 @@ class Masters:
 
         await wait_until(known, what="all know all")
 
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """The first one leads. Ends with fsck."""
+        with running(*self.processes.values()):
+            try:
+                await self.until_known()
+                yield
+            finally:
+                for api in self.apis.values():
+                    await api.http.aclose()
+        await assert_sound(self._store_url, self.shard)
+
 
 @contextlib.asynccontextmanager
 async def masters_on(
     store: StoreServer, directory: Path, *nodes: str, settings: dict[str, Any] | None = None
 ) -> AsyncIterator[Masters]:
-    """The first one leads. Ends with fsck."""
+    """The first one leads."""
     masters = Masters(store.url, directory, nodes, settings or {})
-    with running(*masters.processes.values()):
-        try:
-            await masters.until_known()
-            yield masters
-        finally:
-            for api in masters.apis.values():
-                await api.http.aclose()
-    await assert_sound(store.url, masters.shard)
+    async with masters.running():
+        yield masters
 
 
 class Load:
@@ -221,6 +228,38 @@ async def test_a_leader_that_is_stopped_and_wakes_lets_nothing_stale_through(
                 await load.for_s(ttl_s)
                 newest = load.epochs()[pushes - 1]
                 assert set(load.epochs()[pushes:]) == {newest}, "a push of the old leader came through"
+        assert load.epochs() == sorted(load.epochs())
+        assert max(load.taken.values()) == 1, "a job was started twice"
+
+
+@pytest.mark.req("D1", "D2", "D4", "D5")
+async def test_a_leader_whose_loop_is_blocked_loses_the_lead_and_follows_when_it_wakes(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    """Its process runs, its threads do, the kernel still takes connections for it: only its loop does nothing."""
+    blocked_s = 6
+    block = f"signal.signal(signal.SIGUSR1, lambda *_: time.sleep({blocked_s}))"
+    serve = "sys.argv = ['jqmaster', 'serve']; runpy.run_module('jqmaster', run_name='__main__')"
+    masters = Masters(store_server.url, tmp_path, ["a", "b", "a2"], {"leader_ttl_s": 1.5})
+    masters["a"]._arguments = ["-c", f"import runpy, signal, sys, time\n{block}\n{serve}"]
+    async with masters.running():
+        async with Load.at(masters.apis["a2"]) as load:
+            await masters.until_leads("a", as_seen_by="a2")
+            await load.goes_on()
+            began_s = asyncio.get_running_loop().time()
+            masters["a"].signal(signal.SIGUSR1)
+            assert await masters.until_leads("b", as_seen_by="a2", timeout_s=blocked_s) < began_s + blocked_s
+            await load.goes_on()
+            pushes = len(load.epochs())
+
+            async def follows() -> bool:
+                roles = await masters.seen_by("a")
+                return roles.get("a") in ("follower", "sub_leader") and roles.get("b") == "leader"
+
+            await wait_until(follows, timeout_s=20, what="it follows")
+            assert asyncio.get_running_loop().time() > began_s + blocked_s - 1, "it was not blocked"
+            await load.for_s(1.5)
+            assert len(set(load.epochs()[pushes - 1 :])) == 1, "a push of the old leader came through"
         assert load.epochs() == sorted(load.epochs())
         assert max(load.taken.values()) == 1, "a job was started twice"
 
