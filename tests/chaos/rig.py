@@ -101,7 +101,7 @@ class Rig:
 
     async def _start(self) -> None:
         await asyncio.to_thread(self.store.start)
-        self._client = StoreClient(self.store.url, connections=4, timeout_s=2.0)
+        self._client = StoreClient(self.store.admin_url, connections=4, timeout_s=2.0)
         for n in range(1, self.scale.masters + 1):
             await self._make_master(f"master-{n}")
         for n in range(1, self.scale.workers + 1):
