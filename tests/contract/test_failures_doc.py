@@ -11,7 +11,7 @@ def test_every_line_names_tests_that_exist() -> None:
     lines = [
         line
         for line in TEXT.splitlines()
-        if line.startswith("| ") and not line.startswith(("| dies", "|---"))
+        if line.startswith("| ") and not line.startswith(("| dies", "| misbehaves |", "|---"))
     ]
     assert len(lines) > 30
     missing = []

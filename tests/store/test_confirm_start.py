@@ -33,9 +33,14 @@ async def test_a_claim_whose_lease_is_over_does_not_start(world: StoreWorld) -> 
     assert await world.jobs.confirm_start(worker, [(job.job_id, job.token)]) == [True]
 
 
-async def test_a_job_that_is_over_does_not_start(world: StoreWorld) -> None:
+@pytest.mark.parametrize("is_result", [False, True])
+async def test_a_job_that_is_over_does_not_start(world: StoreWorld, is_result: bool) -> None:
+    """Canceled, or ended by a result that overtook the question: that counts as its start, too."""
     worker, job = await world.running()
-    await world.jobs.cancel(job.job_id)
+    if is_result:
+        assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
+    else:
+        await world.jobs.cancel(job.job_id)
     async with world.unchanged():
         assert await world.jobs.confirm_start(worker, [(job.job_id, job.token)]) == [False]
 

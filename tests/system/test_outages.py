@@ -1,14 +1,20 @@
 """All masters gone, everything told to end at once, logs that nobody takes, no file descriptors left: work goes on."""
 
 import asyncio
+import contextlib
 import os
+import shutil
 import signal
 import socket
+import subprocess
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 
+from jqmaster.domain.ids import new_id
 from tests.support.master import Api, assert_sound
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.server import StoreServer
@@ -89,6 +95,49 @@ def after(preparation: str) -> list[str]:
     """Arguments of Python: `jqmaster serve` in a process that has done this first."""
     serve = "sys.argv = ['jqmaster', 'serve']; runpy.run_module('jqmaster', run_name='__main__')"
     return ["-c", f"import os, resource, runpy, sys\n{preparation}\n{serve}"]
+
+
+@pytest.mark.req("M1")
+async def test_a_disk_that_fails_takes_nothing_that_was_accepted(tmp_path: Path) -> None:
+    """fsync tells of an error, once: the store ends rather than go on with what may be lost, and is started again."""
+    if not shutil.which("strace"):
+        pytest.skip("needs strace")
+    master = MasterProcess(tmp_path)
+    with running(master):
+        api = Api(master.url)
+        accepted = [await api.enqueue("later", n, delay=3600) for n in range(20)]
+        store_pid = master.store_pid()
+        with failing_fsync(store_pid):
+            job = {"name": "later", "id": new_id(), "delay": 3600}
+            # 201 where a write of the leader met the error, and the next server took the job.
+            status, _ = await api.call("POST", "/api/jobs", job)
+            assert status in (201, 503)
+            await wait_until(lambda: not psutil.pid_exists(store_pid), what="the store ended")
+        await asyncio.to_thread(master.wait_until_ready)
+        repeated, _ = await api.call("POST", "/api/jobs", job)
+        assert repeated == 200 or (status, repeated) == (503, 201)
+        for job_id in (*accepted, job["id"]):
+            assert await api.state(str(job_id)) == "scheduled"
+        await api.http.aclose()
+
+
+@contextlib.contextmanager
+def failing_fsync(pid: int) -> Iterator[None]:
+    """Each fsync of the process ends with an error."""
+    tracer = subprocess.Popen(
+        ["strace", "-f", "-o", os.devnull, "-e", "inject=fdatasync,fsync:error=EIO", "-p", str(pid)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert tracer.stderr
+        if "attached" not in (said := tracer.stderr.readline()):
+            pytest.skip(f"strace may not attach here: {said}")
+        yield
+    finally:
+        tracer.terminate()
+        tracer.wait()
+        assert tracer.stderr
+        tracer.stderr.close()
 
 
 @pytest.mark.req("M1")
