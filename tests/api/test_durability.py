@@ -14,7 +14,7 @@ from tests.support.replicas import paused, replicated
 from tests.support.scripted_worker import ending, worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
-from worker_sdk import Pusher, RefusedError, SyncPusher, UnavailableError
+from worker_sdk import Context, Pusher, RefusedError, SyncPusher, UnavailableError, Worker
 
 Pair = tuple[StoreServer, StoreServer]
 
@@ -99,6 +99,34 @@ async def test_a_result_that_no_replica_has_is_unknown_and_accepted_again(pair: 
         status, answer = await api.call("POST", path, {"results": results})
         assert (status, sorted(answer["accepted"]), answer["stale"]) == (200, sorted(ids), [])
         assert [await api.state(job_id) for job_id in ids] == ["succeeded", "failed"]
+
+
+@pytest.mark.req("M1", "D20")
+@pytest.mark.timeout(90)
+async def test_a_claim_that_no_replica_has_reaches_no_worker(pair: Pair) -> None:
+    """Another primary would know nothing of it, and give the job to a second one."""
+    primary, replica = pair
+    settings = {"store_timeout_s": 1, "lease_ms": 8_000, "offer_ms": 2_000}
+    async with master_on(primary.url, durability="fsync+quorum", **settings) as (master, api):
+        worker = Worker(master.server.url, grace_s=0.2)
+        begun: list[str] = []
+
+        @worker.handler("work")
+        async def work(argument: Any, ctx: Context) -> None:
+            begun.append(ctx.job_id)
+
+        async with worker.running():
+            await wait_until(lambda: worker.worker_id)
+            one = job()
+            with paused(replica):
+                # Accepted, as it asks for no replica, and ready at once.
+                assert (await push(api, one, "fsync"))[0] == 201
+                # Nor are its signs of life confirmed. Until then it has tried to claim.
+                await wait_until(lambda: master.leader.leadership is None, timeout_s=20)
+                assert begun == []
+            found = await api.until_state(one["id"], "succeeded", timeout_s=30)
+            assert (found["attempt"], found["failures"], found["losses"]) == (1, 0, 0)
+            assert begun == [one["id"]]
 
 
 @pytest.mark.req("M1")

@@ -206,3 +206,32 @@ async def test_a_restart_on_the_same_address_frees_the_jobs_at_once(store_server
             (former, "lost"),
             (worker.id, "success"),
         ]
+
+
+@pytest.mark.req("D14", "J10")
+async def test_a_worker_that_is_drained_while_an_offer_is_under_way_refuses_it_and_another_runs_it(
+    store_server: StoreServer,
+) -> None:
+    async with (
+        master_on(store_server.url, offer_ms=15_000, push_timeout_s=20, lease_ms=30_000) as (_, api),
+        worker_at(api) as drained,
+    ):
+        drained.may_answer.clear()
+        job_id = await api.enqueue("work", max_retry=0)
+        await wait_until(lambda: drained.bodies)
+        assert (await order(api, drained.id, "drain"))[0] == 202
+        assert (await next_command(drained))[0] == "drain"
+        drained.reject = "draining"
+        drained.may_answer.set()
+        async with worker_at(api) as other:
+            job = await other.next_job()
+            assert job["job_id"] == job_id
+            await other.end(job)
+        found = await api.job(job_id)
+        assert (found["state"], found["attempt"], found["failures"], found["losses"]) == (
+            "succeeded",
+            1,
+            0,
+            0,
+        )
+        assert len(drained.bodies) == 1

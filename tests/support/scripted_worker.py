@@ -20,7 +20,8 @@ MSGPACK = "application/msgpack"
 
 class ScriptedWorker:
     """`offers` holds accepted dispatches, `orders` job IDs that it was told to stop, `commands` what it was told about
-    itself, with the epoch. It heartbeats by itself, unless `is_silent`, and answers pings, unless `is_deaf`."""
+    itself, with the epoch. It heartbeats by itself, unless `is_silent`, and answers pings, unless `is_deaf`. It answers
+    offers while `may_answer` is set."""
 
     def __init__(self, api: Api, names: tuple[str, ...], max_jobs: int) -> None:
         self.api = api
@@ -37,6 +38,8 @@ class ScriptedWorker:
         self.beats: list[dict[str, Any]] = []
         self.is_silent = False
         self.is_deaf = False
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
         self.commands: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
 
     def registration(self, **fields: Any) -> dict[str, Any]:
@@ -87,6 +90,7 @@ class ScriptedWorker:
     async def _jobs(self, request: web.Request) -> web.Response:
         body = await request.read()
         self.bodies.append(body)
+        await self.may_answer.wait()
         push = msgpack.unpackb(body, timestamp=3)
         check_schema("worker", {"$ref": "#/components/schemas/PushRequest"}, push)
         accepted: list[str] = []
