@@ -13,6 +13,7 @@ LEAVES = {"errors", "clock", "config", "lifecycle", "store_url"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
+    "descriptors": set(),
     "config": {"store_url"},
     "store_url": set(),
     "lifecycle": set(),
@@ -22,9 +23,9 @@ ALLOWED: dict[str, set[str]] = {
     "embedded": LEAVES,
     "service": LEAVES | {"domain", "store", "egress"},
     "runtime": LEAVES | {"domain", "store", "service", "egress"},
-    "api": LEAVES | {"domain", "store", "service", "egress"},
+    "api": LEAVES | {"domain", "store", "service", "egress", "descriptors"},
     "app": LEAVES | {"domain", "store", "service", "runtime", "api", "egress", "embedded"},
-    "cli": LEAVES | {"domain", "store", "service", "runtime", "api", "egress", "embedded", "app"},
+    "cli": LEAVES | {"domain", "store", "service", "runtime", "api", "egress", "embedded", "app", "descriptors"},
     "__init__": set(),
     "__main__": {"cli"},
 }
