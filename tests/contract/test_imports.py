@@ -25,7 +25,8 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": LEAVES | {"domain", "store", "service", "egress"},
     "api": LEAVES | {"domain", "store", "service", "egress", "descriptors"},
     "app": LEAVES | {"domain", "store", "service", "runtime", "api", "egress", "embedded"},
-    "cli": LEAVES | {"domain", "store", "service", "runtime", "api", "egress", "embedded", "app", "descriptors"},
+    "cli": LEAVES
+    | {"domain", "store", "service", "runtime", "api", "egress", "embedded", "app", "descriptors"},
     "__init__": set(),
     "__main__": {"cli"},
 }
