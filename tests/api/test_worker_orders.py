@@ -219,7 +219,7 @@ async def test_a_worker_that_is_drained_while_an_offer_is_under_way_refuses_it_a
         drained.may_answer.clear()
         job_id = await api.enqueue("work", max_retry=0)
         await wait_until(lambda: drained.bodies)
-        assert (await order(api, drained.id, "drain"))[0] == 202
+        assert (await order(api, drained.id, "drain"))[0] == 200
         assert (await next_command(drained))[0] == "drain"
         drained.reject = "draining"
         drained.may_answer.set()

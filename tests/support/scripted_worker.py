@@ -153,6 +153,7 @@ class ScriptedWorker:
             try:
                 yield self
             finally:
+                self.may_answer.set()
                 await runner.cleanup()
 
     @contextlib.asynccontextmanager

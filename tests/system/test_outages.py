@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -187,3 +188,15 @@ async def test_clients_that_take_all_file_descriptors_take_none_of_the_store_and
         _, now = await api.call("GET", "/api/masters")
         assert now["epoch"] == before["epoch"], "it lost the lead"
         await api.http.aclose()
+
+
+async def test_a_soft_limit_of_file_descriptors_is_raised(tmp_path: Path) -> None:
+    master = MasterProcess(tmp_path)
+    # Room for 80 clients, if it stayed.
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    master._arguments = after(f"resource.setrlimit(resource.RLIMIT_NOFILE, (160, {hard}))")
+    with running(master), ExitStack() as stack:
+        for _ in range(200):
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", master.port)))
+        one.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert (await asyncio.to_thread(one.recv, 12)) == b"HTTP/1.1 200"
