@@ -23,10 +23,9 @@ ALLOWED: dict[str, set[str]] = {
     "embedded": LEAVES,
     "service": LEAVES | {"domain", "store", "egress"},
     "runtime": LEAVES | {"domain", "store", "service", "egress"},
-    "api": LEAVES | {"domain", "store", "service", "egress", "descriptors"},
+    "api": LEAVES | {"domain", "store", "service", "egress"},
     "app": LEAVES | {"domain", "store", "service", "runtime", "api", "egress", "embedded"},
-    "cli": LEAVES
-    | {"domain", "store", "service", "runtime", "api", "egress", "embedded", "app", "descriptors"},
+    "cli": LEAVES | {"domain", "store", "service", "runtime", "api", "egress", "embedded", "app"},
     "__init__": set(),
     "__main__": {"cli"},
 }
