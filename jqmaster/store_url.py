@@ -42,27 +42,30 @@ class StoreUrl:
     @classmethod
     def parse(cls, url: str) -> "StoreUrl":
         """Raises ValueError, which repeats nothing of the URL: there may be a password in any part of a faulty one."""
-        try:
-            parts = urlsplit(url)
-        except ValueError:  # may show a part of it
-            raise ValueError("the address cannot be parsed") from None
-        topology = _TOPOLOGIES.get(parts.scheme)
+        scheme, _, rest = url.partition("://")
+        topology = _TOPOLOGIES.get(scheme.lower())
         if topology is None:
             raise ValueError(
                 f"the address must begin with one of {', '.join(f'{s}://' for s in _TOPOLOGIES)}"
             )
-        is_tls = parts.scheme.startswith("rediss")
+        is_tls = scheme.lower().startswith("rediss")
         if topology == "single":
+            try:
+                parts = urlsplit(url)
+            except ValueError:  # may show a part of it
+                raise ValueError("the address cannot be parsed") from None
             return cls(topology, is_tls, () if parts.scheme == "unix" else (_only_endpoint(parts),))
-        if parts.query or parts.fragment:
-            raise ValueError(f"{parts.scheme}:// takes no ?options and no #fragment")
-        credentials, _, hosts = parts.netloc.rpartition("@")
+        # Not by urlsplit: newer Pythons refuse a bracketed host that is not the only one.
+        if "?" in rest or "#" in rest:
+            raise ValueError(f"{scheme}:// takes no ?options and no #fragment")
+        authority, _, behind = rest.partition("/")
+        credentials, _, hosts = authority.rpartition("@")
         username, _, password = credentials.partition(":")
         endpoints = tuple(
             _endpoint(text, number, _DEFAULT_PORTS[topology])
             for number, text in enumerate(hosts.split(","), 1)
         )
-        path = [unquote(part) for part in parts.path.strip("/").split("/")]
+        path = [unquote(part) for part in behind.strip("/").split("/")]
         if topology == "cluster":
             if path != [""]:
                 raise ValueError("a Cluster has no databases: nothing may follow its hosts")

@@ -1,6 +1,7 @@
 """`jqmaster serve`: one master process."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -80,7 +81,10 @@ def _run(settings: "Settings", worker: Any) -> None:
     from jqmaster import descriptors
 
     descriptors.allow_many()
-    uvloop.run(_serve(settings) if worker is None else _serve_with(settings, worker))
+    try:
+        uvloop.run(_serve(settings) if worker is None else _serve_with(settings, worker))
+    finally:
+        _drop_what_cannot_be_written()
 
 
 async def _serve(settings: "Settings") -> None:
@@ -145,9 +149,15 @@ def _print_address(settings: "Settings", address: str) -> None:
 
 
 def _tell(text: str) -> None:
-    try:
+    # The disk that its output goes to may be full: no reason not to serve.
+    with contextlib.suppress(OSError):
         typer.echo(text)
-    except OSError:
-        # The disk that its output goes to is full. No reason not to serve; and what is left in the buffer would make
-        # the end of the process a failure.
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  until the end
+
+
+def _drop_what_cannot_be_written() -> None:
+    """What is left in a buffer when the process ends, and has no room on the disk, would make its end a failure."""
+    for name in ("stdout", "stderr"):
+        try:
+            getattr(sys, name).flush()
+        except OSError:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - until the end
