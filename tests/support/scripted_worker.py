@@ -81,10 +81,8 @@ class ScriptedWorker:
 
     async def end(self, job: dict[str, Any], type: str = "success", **fields: Any) -> None:  # noqa: A002
         """Ends the attempt, and expects that it counts."""
-        assert await self.report(ending(job, type, **fields)) == (
-            200,
-            {"accepted": [job["job_id"]], "stale": []},
-        )
+        answered = await self.report(ending(job, type, **fields))
+        assert answered == (200, {"accepted": [job["job_id"]], "stale": []}), answered
         self.running.pop(job["job_id"], None)
 
     async def _jobs(self, request: web.Request) -> web.Response:
