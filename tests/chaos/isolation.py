@@ -309,7 +309,9 @@ async def _run(process: MasterProcess) -> AsyncIterator[None]:
 # --- what it shows
 
 
-def judge(rounds: list[Round]) -> tuple[dict[str, Any], list[tuple[bool, str]]]:
+def judge(
+    rounds: list[Round], *, resume_s: float = RESUME_S
+) -> tuple[dict[str, Any], list[tuple[bool, str]]]:
     """The figures to show, and the bounds to hold, each with its name."""
     pushes = [push for one in rounds for push in one.pushes]
     outcomes = {
@@ -344,8 +346,8 @@ def judge(rounds: list[Round]) -> tuple[dict[str, Any], list[tuple[bool, str]]]:
         (shown["refused_and_kept"] == 0, "what was refused did not happen"),
         (shown["unresolved"] == 0, "what was unknown is accepted when it is repeated"),
         (
-            all(s is not None and s <= RESUME_S for s in resumed),
-            f"the others accept within {RESUME_S:g} s of the promotion",
+            all(s is not None and s <= resume_s for s in resumed),
+            f"the others accept within {resume_s:g} s of the promotion",
         ),
         (
             bool(rounds) and all(_bit(one) for one in rounds),

@@ -37,6 +37,9 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
             *key,
             "-subj",
             f"/CN={name}",
+            # Python 3.13 wants to see what an authority is for.
+            "-addext",
+            "keyUsage=critical,keyCertSign,cRLSign",
             "-keyout",
             f"{name}.key",
             "-out",
