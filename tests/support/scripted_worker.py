@@ -21,7 +21,8 @@ MSGPACK = "application/msgpack"
 class ScriptedWorker:
     """`offers` holds accepted dispatches, `orders` job IDs that it was told to stop, `commands` what it was told about
     itself, with the epoch. It heartbeats by itself, unless `is_silent`, and answers pings, unless `is_deaf`. It answers
-    offers while `may_answer` is set."""
+    offers while `may_answer` is set, and refuses those of an older epoch than the newest it has seen: those are the
+    `stale_epochs`, and `epochs` the others, in the order in which they came."""
 
     def __init__(self, api: Api, names: tuple[str, ...], max_jobs: int) -> None:
         self.api = api
@@ -33,6 +34,8 @@ class ScriptedWorker:
         self.reject: str | None = None
         self.offers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.bodies: list[bytes] = []
+        self.epochs: list[int] = []
+        self.stale_epochs: list[int] = []
         self.orders: asyncio.Queue[str] = asyncio.Queue()
         self.running: dict[str, str] = {}
         self.beats: list[dict[str, Any]] = []
@@ -96,9 +99,15 @@ class ScriptedWorker:
         check_schema("worker", {"$ref": "#/components/schemas/PushRequest"}, push)
         accepted: list[str] = []
         rejected: list[dict[str, Any]] = []
+        reject = self.reject
+        if self.epochs and push["epoch"] < self.epochs[-1]:
+            reject = "stale_epoch"
+            self.stale_epochs.append(push["epoch"])
+        else:
+            self.epochs.append(push["epoch"])
         for job in push["jobs"]:
-            if self.reject:
-                rejected.append({"job_id": job["job_id"], "reason": self.reject, "retry_after": 0.1})
+            if reject:
+                rejected.append({"job_id": job["job_id"], "reason": reject, "retry_after": 0.1})
             else:
                 self.running[job["job_id"]] = job["token"]
                 self.offers.put_nowait(job)
