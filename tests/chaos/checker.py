@@ -3,6 +3,7 @@
 Each kind of violation has a name; docs/reliability.md says which promise it breaks.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -91,6 +92,11 @@ class _Checker:
             self._runs_of[run.job_id].append(run)
         self._disturbed: dict[str, list[tuple[float, float]]] = {}
         self._excused: Counter[str] = Counter()
+        self._outcomes = {
+            (job_id, entry.attempt): entry.outcome
+            for job_id, job in history.jobs.items()
+            for entry in job.attempts
+        }
 
     def parts(self) -> Iterator[Iterable[Violation]]:
         yield self._journal_faults
@@ -353,12 +359,22 @@ class _Checker:
                     continue
                 if self._stood_still_over(a, b.start_s):
                     self._excused["overlaps while the first stood still"] += 1
+                elif self._timed_out_by_a_step(a, b.start_s):
+                    self._excused["overlaps after a timeout by a clock that was set"] += 1
                 else:
                     yield Violation(
                         "ran twice at once", job_id,
                         f"attempt {b.attempt} on {b.worker} began {a.end_s - b.start_s:.3f} s before "
                         f"attempt {a.attempt} on {a.worker} ended",
                     )  # fmt: skip
+
+    def _timed_out_by_a_step(self, run: Run, at_s: float) -> bool:
+        """By the store's clock its time was over, and it ended as soon as it was told."""
+        return (
+            self._outcomes.get((run.job_id, run.attempt)) == "timeout"
+            and run.end_s <= at_s + self._terms.wake_s
+            and self._clock_was_stepped(run.start_s, at_s)
+        )
 
     def _stood_still_over(self, run: Run, at_s: float) -> bool:
         """Its process could not act when its lease ended, and ended the run as soon as it could."""
@@ -431,8 +447,9 @@ class _Checker:
         for run in runs:
             if run.end_s - run.start_s >= timeout_s - READING_S:
                 continue
-            # Masters go by the store's clock: what is set forward counts.
-            if self._clock_was_stepped(run.start_s, run.end_s):
+            # Masters go by the store's clock: what is set forward counts, also when they find a run that ended unseen.
+            later = [other.start_s for other in self._runs_of[job_id] if other.attempt > run.attempt]
+            if self._clock_was_stepped(run.start_s, min(later, default=math.inf)):
                 self._excused["timeouts by a clock that was set"] += 1
             else:
                 yield Violation(

@@ -105,8 +105,10 @@ _LINKS: list[tuple[float, str, Weather, tuple[str, ...], float, float]] = [
 ]  # fmt: skip
 
 
-# How far the store's clock is stepped: forward, and backward for a while only, or nothing that has its time would end.
+# How far the store's clock is stepped: forward, and backward for a while only, or nothing that has its time would end. What
+# gets its time while the clock is ahead for a while waits for it afterwards: the end of the run has to wait no longer.
 FORWARD_S, BACKWARD_S = (2.0, 30.0, 600.0), (-2.0, -30.0, -3600.0)
+AHEAD_S = (2.0, 30.0)
 
 
 def make_plan(seed: int, scale: Scale, duration_s: float, powers: Powers | None = None) -> list[Planned]:
@@ -167,7 +169,7 @@ def _draw(rng: random.Random, scale: Scale, duration_s: float) -> Iterator[Plann
         busy[target] = at_s + for_s + 0.5
         step_s = 0.0
         if kind == "clock step":
-            step_s = rng.choice(FORWARD_S + BACKWARD_S if for_s else FORWARD_S)
+            step_s = rng.choice(AHEAD_S + BACKWARD_S if for_s else FORWARD_S)
         yield Planned(round(at_s, 3), round(for_s, 3), kind, target, weather, step_s)
 
 

@@ -296,7 +296,25 @@ def a_timeout(s: Story) -> None:
           attempts=(EndedAttempt(1, "timeout"),))  # fmt: skip
 
 
+def a_timeout_by_a_clock_that_was_set(s: Story) -> None:
+    s.push(timeout=60.0)
+    s.run(end_s=3.0, ending="stopped")
+    s.fault("clock step", "store", 2.0, 2.2)
+    s.end(claim=s.run(start_s=2.9, end_s=3.5, attempt=2, worker=2), attempt=2, failures=1,
+          attempts=(EndedAttempt(1, "timeout"),))  # fmt: skip
+
+
+def a_clock_that_was_set_before_a_lost_run_was_found(s: Story) -> None:
+    s.push(timeout=60.0)
+    s.run(end_s=2.0, ending="stopped")
+    s.fault("stop", "store", 1.2, 3.0)
+    s.fault("clock step", "store", 3.5, 3.6)
+    s.end(claim=s.run(start_s=5.0, end_s=5.5, attempt=2, worker=2), attempt=2, failures=1,
+          attempts=(EndedAttempt(1, "timeout"),))  # fmt: skip
+
+
 GOOD = [
+    a_timeout_by_a_clock_that_was_set, a_clock_that_was_set_before_a_lost_run_was_found,
     a_detached_worker, a_worker_that_was_dead_for_long, a_delay_by_a_clock_that_was_set, a_timeout,
     the_usual, unknown_and_there, unknown_and_not_there, refused_and_not_there, a_counted_failure, retries_used_up,
     a_killed_worker, a_stopped_worker_that_wakes, a_cut_worker_that_stops_itself, a_worker_that_was_not_scheduled,
@@ -677,6 +695,21 @@ def timed_out_early(s: Story) -> None:
     s.push(timeout=60.0, max_retry=0)
 
 
+def timed_out_early_before_the_clock_was_set(s: Story) -> None:
+    a_clock_that_was_set_before_a_lost_run_was_found(s)
+    s.h.faults = [Fault("clock step", "store", 5.1, 5.2)]
+
+
+def ran_on_after_a_clock_was_set(s: Story) -> None:
+    a_timeout_by_a_clock_that_was_set(s)
+    s.h.lines = [replace(line, at_s=8.0) if line.detail == "stopped" else line for line in s.h.lines]
+
+
+def ran_twice_without_a_timeout(s: Story) -> None:
+    a_timeout_by_a_clock_that_was_set(s)
+    s.h.faults = []
+
+
 def did_not_end(s: Story) -> None:
     s.h.stuck.append("worker-1: not within 45 s after SIGTERM")
 
@@ -702,6 +735,8 @@ def ran_twice_after_a_detach(s: Story) -> None:
 
 
 BAD = [
+    ("timed out early", timed_out_early_before_the_clock_was_set),
+    ("ran twice at once", ran_on_after_a_clock_was_set), ("ran twice at once", ran_twice_without_a_timeout),
     ("timed out early", timed_out_early), ("did not end", did_not_end),
     ("needless loss", needless_loss_of_a_draining_worker), ("needless loss", needless_loss_by_a_step_of_the_clock),
     ("needless loss", needless_loss_by_a_demotion), ("ran twice at once", ran_twice_after_a_detach),
