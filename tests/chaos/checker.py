@@ -3,7 +3,6 @@
 Each kind of violation has a name; docs/reliability.md says which promise it breaks.
 """
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -447,9 +446,11 @@ class _Checker:
         for run in runs:
             if run.end_s - run.start_s >= timeout_s - READING_S:
                 continue
-            # Masters go by the store's clock: what is set forward counts, also when they find a run that ended unseen.
+            # Masters go by the store's clock: what is set forward counts, also when they find a run that ended unseen,
+            # which is when its lease is over, and the grace after a fault.
+            found_s = run.end_s + self._terms.lease_s + self._terms.recovery_s
             later = [other.start_s for other in self._runs_of[job_id] if other.attempt > run.attempt]
-            if self._clock_was_stepped(run.start_s, min(later, default=math.inf)):
+            if self._clock_was_stepped(run.start_s, min([*later, found_s])):
                 self._excused["timeouts by a clock that was set"] += 1
             else:
                 yield Violation(

@@ -700,6 +700,12 @@ def timed_out_early_before_the_clock_was_set(s: Story) -> None:
     s.h.faults = [Fault("clock step", "store", 5.1, 5.2)]
 
 
+def timed_out_early_long_before_the_clock_was_set(s: Story) -> None:
+    timed_out_early(s)
+    s.h.faults = [Fault("clock step", "store", 60.0, 60.1)]
+    s.h.load_ended_s = 90.0
+
+
 def ran_on_after_a_clock_was_set(s: Story) -> None:
     a_timeout_by_a_clock_that_was_set(s)
     s.h.lines = [replace(line, at_s=8.0) if line.detail == "stopped" else line for line in s.h.lines]
@@ -736,6 +742,7 @@ def ran_twice_after_a_detach(s: Story) -> None:
 
 BAD = [
     ("timed out early", timed_out_early_before_the_clock_was_set),
+    ("timed out early", timed_out_early_long_before_the_clock_was_set),
     ("ran twice at once", ran_on_after_a_clock_was_set), ("ran twice at once", ran_twice_without_a_timeout),
     ("timed out early", timed_out_early), ("did not end", did_not_end),
     ("needless loss", needless_loss_of_a_draining_worker), ("needless loss", needless_loss_by_a_step_of_the_clock),
