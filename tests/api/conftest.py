@@ -1,8 +1,10 @@
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 import uvloop
+
+from tests.support.server import StoreServer
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -12,3 +14,12 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> d
     if item.path.name == "test_http_server.py":
         return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     return {"asyncio": asyncio.new_event_loop}
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[StoreServer]:
+    """A server of its own, which the test may ill-treat."""
+    server = StoreServer()
+    await asyncio.to_thread(server.start)
+    yield server
+    await asyncio.to_thread(server.stop)

@@ -2,10 +2,7 @@
 
 import asyncio
 import contextlib
-import shutil
-import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
@@ -14,6 +11,7 @@ import pytest
 from jqmaster.domain.ids import new_id
 from tests.support.master import master_on
 from tests.support.server import StoreServer
+from tests.support.strace import faulty_fsync
 from tests.support.waiting import wait_until
 
 FSYNC_S = 0.5
@@ -21,47 +19,12 @@ FSYNC_S = 0.5
 SLOW: dict[str, Any] = {"leader_ttl_s": 30.0, "store_timeout_s": 20}
 
 
-@pytest.fixture
-async def store() -> AsyncIterator[StoreServer]:
-    server = StoreServer()
-    await asyncio.to_thread(server.start)
-    yield server
-    await asyncio.to_thread(server.stop)
-
-
-@contextlib.contextmanager
-def slow_fsync(store: StoreServer) -> Iterator[None]:
-    """Each fsync of the store takes so long."""
-    if not shutil.which("strace"):
-        pytest.skip("needs strace")
-    assert store.process
-    log = store.directory / "strace"
-    tracer = subprocess.Popen(
-        [
-            "strace", "-f", "-o", str(log), "-e", "trace=fdatasync,fsync",
-            "-e", f"inject=fdatasync,fsync:delay_enter={int(FSYNC_S * 1e6)}", "-p", str(store.process.pid),
-        ],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        assert tracer.stderr
-        said = tracer.stderr.readline()
-        if "attached" not in said:
-            pytest.skip(f"strace may not attach here: {said}")
-        yield
-        assert "fdatasync" in log.read_text(), "the fault did not bite"
-    finally:
-        tracer.terminate()
-        tracer.wait()
-        assert tracer.stderr
-        tracer.stderr.close()
-
-
 @pytest.mark.req("M1")
 @pytest.mark.timeout(120)
 async def test_an_answer_waits_for_a_slow_disk_and_what_was_accepted_outlives_a_kill(
     store: StoreServer,
 ) -> None:
+    assert store.process
     async with master_on(store.url, **SLOW) as (_, api):
         accepted: list[str] = []
         took_s: list[float] = []
@@ -79,7 +42,7 @@ async def test_an_answer_waits_for_a_slow_disk_and_what_was_accepted_outlives_a_
             while store.process and store.process.poll() is None:
                 await push()
 
-        with slow_fsync(store):
+        with faulty_fsync(store.process.pid, f"delay_enter={int(FSYNC_S * 1e6)}"):
             pushing = [asyncio.create_task(keep_pushing()) for _ in range(5)]
             await wait_until(lambda: len(accepted) >= 10, timeout_s=60, what="jobs are accepted")
             await asyncio.to_thread(store.kill)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import httpx
@@ -23,15 +23,6 @@ from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
 UNAVAILABLE = ("store_unavailable", "outcome_unknown")
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[StoreServer]:
-    """A server of its own, which the test may ill-treat."""
-    server = StoreServer()
-    await asyncio.to_thread(server.start)
-    yield server
-    await asyncio.to_thread(server.stop)
 
 
 @contextlib.contextmanager

@@ -1,14 +1,10 @@
 """All masters gone, everything told to end at once, logs that nobody takes, no file descriptors left: work goes on."""
 
 import asyncio
-import contextlib
 import os
 import resource
-import shutil
 import signal
 import socket
-import subprocess
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,6 +15,7 @@ from jqmaster.domain.ids import new_id
 from tests.support.master import Api, assert_sound
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.server import StoreServer
+from tests.support.strace import faulty_fsync
 from tests.support.waiting import wait_until
 from tests.system.test_kill import all_over, assert_data_sound, starts
 
@@ -101,14 +98,12 @@ def after(preparation: str) -> list[str]:
 @pytest.mark.req("M1")
 async def test_a_disk_that_fails_takes_nothing_that_was_accepted(tmp_path: Path) -> None:
     """fsync tells of an error, once: the store ends rather than go on with what may be lost, and is started again."""
-    if not shutil.which("strace"):
-        pytest.skip("needs strace")
     master = MasterProcess(tmp_path)
     with running(master):
         api = Api(master.url)
         accepted = [await api.enqueue("later", n, delay=3600) for n in range(20)]
         store_pid = master.store_pid()
-        with failing_fsync(store_pid):
+        with faulty_fsync(store_pid, "error=EIO"):
             job = {"name": "later", "id": new_id(), "delay": 3600}
             # 201 where a write of the leader met the error, and the next server took the job.
             status, _ = await api.call("POST", "/api/jobs", job)
@@ -120,25 +115,6 @@ async def test_a_disk_that_fails_takes_nothing_that_was_accepted(tmp_path: Path)
         for job_id in (*accepted, job["id"]):
             assert await api.state(str(job_id)) == "scheduled"
         await api.http.aclose()
-
-
-@contextlib.contextmanager
-def failing_fsync(pid: int) -> Iterator[None]:
-    """Each fsync of the process ends with an error."""
-    tracer = subprocess.Popen(
-        ["strace", "-f", "-o", os.devnull, "-e", "inject=fdatasync,fsync:error=EIO", "-p", str(pid)],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        assert tracer.stderr
-        if "attached" not in (said := tracer.stderr.readline()):
-            pytest.skip(f"strace may not attach here: {said}")
-        yield
-    finally:
-        tracer.terminate()
-        tracer.wait()
-        assert tracer.stderr
-        tracer.stderr.close()
 
 
 @pytest.mark.req("M1")
