@@ -1,15 +1,13 @@
-import contextlib
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from redis.exceptions import RedisError
 
 from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
 from jqmaster.store.shard import Shard
-from tests.support.admin import admin_of
+from tests.support.admin import forget_keys
 from tests.support.server import StoreServer, is_cluster_wanted, started
 from tests.support.store import StoreWorld
 
@@ -57,18 +55,8 @@ async def world(store_server: StoreServer) -> AsyncIterator[StoreWorld]:
         async with StoreWorld.on(shard) as one:
             yield one
     finally:
-        await _forget(shard)
+        await forget_keys(shard)
         await client.close()
-
-
-async def _forget(shard: Shard) -> None:
-    """Later tests look at all keys of the server: what is left of large ones would make each of these slow."""
-    with contextlib.suppress(RedisError):
-        found = [
-            key async for key in admin_of(shard.client).scan_iter(match=f"{shard.keys.tag}*", count=10_000)
-        ]
-        for start in range(0, len(found), 1_000):
-            await admin_of(shard.client).unlink(*found[start : start + 1_000])
 
 
 @pytest.fixture

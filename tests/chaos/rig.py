@@ -20,7 +20,8 @@ from tests.chaos.history import Epoch, Fault
 from tests.chaos.plan import Planned, Scale
 from tests.chaos.proxy import HttpLink, Link, RawLink
 from tests.chaos.store import ChaosStore
-from tests.support.processes import MasterProcess, Process, free_port
+from tests.support.ports import free_port
+from tests.support.processes import MasterProcess, Process
 from tests.support.waiting import wait_until
 
 # How often the onlooker reads who leads, and the guard looks for processes that ended by themselves.

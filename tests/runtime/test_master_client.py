@@ -9,7 +9,7 @@ import pytest
 from jqmaster.app import Master
 from jqmaster.domain.master import MasterRecord
 from jqmaster.runtime.master_client import ANSWER_WITHIN_S, MasterClient
-from tests.support.processes import free_port
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.req("D3")
 

@@ -451,6 +451,25 @@ async def test_a_better_job_of_a_closed_lane_comes_first_when_its_gate_has_opene
     assert await rules.take(worker) == [two]
 
 
+@pytest.mark.parametrize("limit", [2, 3])
+async def test_of_two_kinds_of_jobs_behind_one_gate_the_better_comes_first_within_one_claim(
+    rules: ConstrainedWorld, limit: int
+) -> None:
+    """The lane that stands for the other at the gate has a worse job behind its first."""
+    world = rules.world
+    host = await rules.limit("host", key="argument.host", concurrency=1)
+    await rules.limit("user", key="argument.user", concurrency=5)
+    worker = await world.worker(max_jobs=10)
+    await rules.enqueue(argument={"host": "x", "user": 0})
+    await rules.claim(worker)
+    first = await rules.enqueue(argument={"host": "x", "user": 1}, priority=5)
+    worst = await rules.enqueue(argument={"host": "x", "user": 1}, priority=9)
+    middle = await rules.enqueue(argument={"host": "x", "user": 2}, priority=6)
+    assert await rules.take(worker) == []
+    await rules.edit(host, concurrency=5)
+    assert await rules.take(worker, limit=limit) == [first, middle, worst][:limit]
+
+
 @pytest.mark.parametrize("how", ["cancel", "patch"])
 async def test_when_the_first_job_of_an_open_lane_goes_a_better_one_behind_the_same_gate_is_next(
     rules: ConstrainedWorld, how: str
@@ -699,6 +718,24 @@ async def test_a_gate_that_only_running_jobs_have_passed_is_listed_with_its_valu
     redis, k = world.redis, world.shard.keys
     gate = gate_id(one.cid, key_value("x"))
     assert await redis.hgetall(k.gates(one.cid)) == {gate.encode(): b"0:x"}
+
+
+async def test_of_a_constraint_that_is_gone_nothing_is_kept_when_its_last_job_comes_back_and_ends(
+    rules: ConstrainedWorld,
+) -> None:
+    """The leader forgot the constraint while nothing waited behind it; a job that ran under it may wait once more."""
+    world = rules.world
+    one = await rules.limit(key="argument", concurrency=1)
+    worker = await world.worker()
+    await rules.enqueue(argument="x")
+    (claimed,) = await rules.claim(worker)
+    await rules.change(one.name, None)
+    key = world.shard.keys.gates(one.cid)
+    await world.redis.delete(key)
+    await world.prune_gates()
+    assert await world.jobs.return_offers(world.epoch, worker, [(claimed.job_id, claimed.token)])
+    await world.jobs.cancel(claimed.job_id)
+    assert not await world.redis.exists(key)
 
 
 # --- what it costs

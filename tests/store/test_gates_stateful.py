@@ -5,7 +5,6 @@ JQMASTER_HYPOTHESIS=nightly looks much longer.
 
 import asyncio
 import contextlib
-import os
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -13,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -44,10 +42,10 @@ from jqmaster.store.placement import StoredLane
 from jqmaster.store.rules import Moved, OldLane, Rules, RuleStore
 from jqmaster.store.shard import Shard
 from tests.support.constraints import ConstrainedWorld, constraint, override, unpacked
+from tests.support.histories import NIGHTLY, history_settings
 from tests.support.server import StoreServer
 from tests.support.store import LEASE_MS, StoreWorld
 
-NIGHTLY = os.environ.get("JQMASTER_HYPOTHESIS") == "nightly"
 NAMES = ("a", "b")
 JOBS = st.lists(
     st.tuples(
@@ -780,11 +778,5 @@ def test_random_constraints(store_server: StoreServer) -> None:
     GatesMachine.server = store_server
     run_state_machine_as_test(
         GatesMachine,
-        settings=settings(
-            max_examples=1_000 if NIGHTLY else 10,
-            stateful_step_count=100 if NIGHTLY else 50,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            print_blob=True,
-        ),
+        settings=history_settings(examples=10),
     )

@@ -15,7 +15,8 @@ from jqmaster.config import Settings
 from jqmaster.errors import StoreUnavailableError, StoreUnfitError
 from jqmaster.store.client import StoreClient
 from jqmaster.store.probe import StoreReport, look_again, probe, require
-from tests.support.replicas import free_port, replicated
+from tests.support.ports import free_port
+from tests.support.replicas import replicated
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 

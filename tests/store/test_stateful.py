@@ -1,13 +1,11 @@
 """Random histories of the store against a model of it. JQMASTER_HYPOTHESIS=nightly looks much longer."""
 
 import asyncio
-import os
 import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -24,10 +22,10 @@ from jqmaster.store.client import StoreClient
 from jqmaster.store.jobs import Accepted, Changes, Claim, NotClaimed, StateConflict
 from jqmaster.store.keys import Keys
 from jqmaster.store.shard import Shard
+from tests.support.histories import NIGHTLY, history_settings
 from tests.support.server import StoreServer
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
 
-NIGHTLY = os.environ.get("JQMASTER_HYPOTHESIS") == "nightly"
 RULES = ExpiryRules(stale_ms=5_000, max_losses=3)
 NAMES = ("a", "b")
 
@@ -544,11 +542,5 @@ def test_random_histories(store_server: StoreServer) -> None:
     QueueMachine.server = store_server
     run_state_machine_as_test(
         QueueMachine,
-        settings=settings(
-            max_examples=1_000 if NIGHTLY else 60,
-            stateful_step_count=100 if NIGHTLY else 50,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            print_blob=True,
-        ),
+        settings=history_settings(examples=60),
     )

@@ -14,7 +14,7 @@ from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.client import StoreAccess, StoreClient
 from tests.support import server as servers
 from tests.support.master import master_on
-from tests.support.processes import free_port
+from tests.support.ports import free_port
 from tests.support.server import server_binary, started
 from tests.support.topology import SERVICE, SLOTS, SentinelServer, StoreNode
 from tests.support.waiting import wait_until

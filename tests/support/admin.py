@@ -1,12 +1,15 @@
 """What tests do to a store, and read of it, beyond the rights of its user."""
 
+import contextlib
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
 
 from jqmaster.store.client import StoreClient
+from jqmaster.store.shard import Shard
 
 
 def admin_of(client: StoreClient) -> Any:
@@ -25,3 +28,12 @@ def admin_of(client: StoreClient) -> Any:
     vars(client)["admin"] = admin
     client.redis.aclose = close_both  # type: ignore[method-assign]
     return admin
+
+
+async def forget_keys(shard: Shard) -> None:
+    """Removes all keys of a shard, if its store still serves."""
+    with contextlib.suppress(RedisError):
+        admin = admin_of(shard.client)
+        found = [key async for key in admin.scan_iter(match=f"{shard.keys.tag}*", count=10_000)]
+        for start in range(0, len(found), 1_000):
+            await admin.unlink(*found[start : start + 1_000])

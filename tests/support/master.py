@@ -18,6 +18,8 @@ from jqmaster.config import Settings
 from jqmaster.store import fsck
 from jqmaster.store.client import StoreAccess, StoreClient
 from jqmaster.store.keys import Keys
+from jqmaster.store.shard import Shard
+from tests.support.admin import forget_keys
 from tests.support.contract import check_answer
 from tests.support.waiting import wait_until
 
@@ -85,7 +87,8 @@ def app_alone(*tokens: str) -> Router:
 @contextlib.asynccontextmanager
 async def master_on(store_url: str, **overrides: Any) -> AsyncIterator[tuple[Master, Api]]:
     """A master that leads, and a client of it. Ends with fsck: whatever the test did, the structures agree."""
-    shard = overrides.pop("shard", None) or f"m{uuid.uuid4().hex[:10]}"
+    named = overrides.pop("shard", None)
+    shard = named or f"m{uuid.uuid4().hex[:10]}"
     settings = Settings(**{**QUICK, "redis_url": store_url, "shard": shard, **overrides})
     async with running_master(settings) as master:
         api = Api(master.server.url)
@@ -94,7 +97,20 @@ async def master_on(store_url: str, **overrides: Any) -> AsyncIterator[tuple[Mas
             yield master, api
         finally:
             await api.http.aclose()
-    await assert_sound(store_url, shard, StoreAccess.of(settings))
+    access = StoreAccess.of(settings)
+    await assert_sound(store_url, shard, access)
+    # Who names a shard may start another master on it.
+    if not named:
+        await forget(store_url, shard, access)
+
+
+async def forget(store_url: str, shard: str, access: StoreAccess | None = None) -> None:
+    """Later tests look at all keys of the server: what is left of others would make each of these slow."""
+    client = StoreClient(store_url, connections=2, access=access)
+    try:
+        await forget_keys(Shard(client, Keys(shard)))
+    finally:
+        await client.close()
 
 
 async def assert_sound(store_url: str, shard: str, access: StoreAccess | None = None) -> None:

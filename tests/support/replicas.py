@@ -2,20 +2,13 @@
 
 import contextlib
 import signal
-import socket
 from collections.abc import AsyncIterator, Iterator
 
 from redis.asyncio import Redis
 
+from tests.support.ports import free_port
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port
 
 
 @contextlib.asynccontextmanager

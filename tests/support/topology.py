@@ -9,7 +9,7 @@ from typing import Any
 
 import redis
 
-from tests.support.processes import free_port
+from tests.support.ports import free_port
 from tests.support.server import ServerProcess, StoreServer
 
 SERVICE = "jq"

@@ -18,7 +18,7 @@ from redis import Redis
 from jqmaster.cli.output import inert
 from jqmaster.domain.ids import new_id
 from jqmaster.embedded import url_of_running
-from tests.support.processes import free_port
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.system
 

@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.processes import Process, free_port
+from tests.support.ports import free_port
+from tests.support.processes import Process
 from tests.system.test_cli import Running, jqmaster
 
 JSON = {"Accept": "application/json"}

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.master import Api
-from tests.support.processes import MasterProcess, WorkerProcess, free_port, running
+from tests.support.ports import free_port
+from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.waiting import wait_until
 from tests.system.test_cli import jqmaster
 

@@ -295,12 +295,14 @@ local function serve(item)
   end
   local next_item = queue[#queue]
   touched(lane).has_moved = true
+  -- Whom it stands for may come before the job after this one: they come back, and into the queue, after each.
+  local is_awaited = #closed_among(lane.keyed) > 0
   local taken, moved = 0, false
   while id and taken < room and not moved and has_time_left() and (not next_item or comes_before(score, order, next_item)) do
     lane.at_job = lane.at_job + 2
     if take(lane, group, score, id) then
       taken = taken + 1
-      moved = mark_served(lane)
+      moved = mark_served(lane) or is_awaited
     end
     score, id = first_of(lane, room - taken)
     if id then order = order_of(lane, id) .. lane.id end

@@ -608,7 +608,8 @@ local function write_notes(cid, gate_ids, from, last)
     local gate_id = gate_ids[from + i - 1]
     local before, text = split_note(note)
     local waiting = before + waiting_more[gate_id]
-    if waiting == 0 and is_shared(gate_id) then
+    -- Of a key value that is idle the leader forgets; not of a constraint that is gone, whom it may have forgotten before.
+    if waiting == 0 and (is_shared(gate_id) or not limits_of(cid)) then
       if note then gone[#gone + 1] = gate_id end
     elseif not note or waiting ~= before then
       noted[#noted + 1] = gate_id
