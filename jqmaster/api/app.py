@@ -7,10 +7,14 @@ from jqmaster.api.endpoint import Endpoint, Limits, Operation, not_found
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.api.scan import ScanLimits
 from jqmaster.api.services import Services
+from jqmaster.api.static import Site
 
 
 def build_app(services: Services, policy: AccessPolicy) -> Router:
-    """Deny by default: a path or method without an operation answers 404 or 405. No middleware stands in between."""
+    """Deny by default: a path or method without an operation, and that is no file of the web UI, answers 404 or 405.
+
+    No middleware stands in between.
+    """
     settings = services.settings
     limits = Limits(settings.max_body_bytes, ScanLimits(settings.max_nesting, settings.max_argument_nodes))
     by_path: dict[str, list[Operation]] = {}
@@ -19,4 +23,4 @@ def build_app(services: Services, policy: AccessPolicy) -> Router:
     routes = [
         Route(path, Endpoint(operations, policy, limits, services)) for path, operations in by_path.items()
     ]
-    return Router(routes, redirect_slashes=False, default=not_found)
+    return Router(routes, redirect_slashes=False, default=Site(not_found))
