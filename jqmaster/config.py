@@ -56,6 +56,11 @@ class Settings(BaseSettings):
     )
     tls_keyfile: Path | None = Field(None, description="PEM private key of `tls_certfile`.")
 
+    viewers_see_content: bool = Field(
+        False,
+        description="Whether callers with scope read alone (role viewer) see what jobs carry: arguments, headers, results and the values of errors.",
+    )
+
     # --- the store
     redis_url: SecretStr | None = Field(
         None,

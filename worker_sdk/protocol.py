@@ -586,6 +586,15 @@ class JobView(TypedDict):
     # null, and no attempts, events and headers.
     argument: Any
     argument_bytes: int
+    # True: the caller may not see what jobs carry; argument, headers and the values of errors are left out.
+    argument_hidden: bool
+    # A result is kept.
+    has_result: bool
+    # What the route of the result answers, without fetching it: its life goes on. Null where none is kept, it
+    # is hidden, or too large to show.
+    result: Any
+    # True: there is a result, and the caller may not see it.
+    result_hidden: bool
     # Names of the enabled constraints that apply to the job; empty when it is over.
     constraints: list[str]
 

@@ -69,10 +69,21 @@ async def list_jobs(call: Call) -> Reply:
 
 async def get(call: Call) -> Reply:
     detail = await call.services.jobs.view(call.path["job_id"])
-    is_reader = call.may(Scope.READ)
+    sight = _sight(call)
     is_over = detail.job.state in FINISHED
-    matching = await call.services.constraints.matching(detail.job) if is_reader and not is_over else []
-    return Reply(200, views.job_view(detail, matching, for_reader=is_reader))
+    is_matched = sight is not views.Sight.STATE and not is_over
+    matching = await call.services.constraints.matching(detail.job) if is_matched else []
+    return Reply(200, views.job_view(detail, matching, sight))
+
+
+def _sight(call: Call) -> views.Sight:
+    """Who may only read sees the course of a job; who may act upon it, or could have sent it, what it carries too."""
+    if not call.may(Scope.READ):
+        return views.Sight.STATE
+    sees_content = (
+        call.may(Scope.OPERATE) or call.may(Scope.PUSH) or call.services.settings.viewers_see_content
+    )
+    return views.Sight.CONTENT if sees_content else views.Sight.COURSE
 
 
 async def result(call: Call) -> Reply:

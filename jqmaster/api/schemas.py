@@ -251,6 +251,15 @@ class JobView(JobSummary):
         "read gets null, and no attempts, events and headers."
     )
     argument_bytes: int
+    argument_hidden: bool = Field(
+        description="True: the caller may not see what jobs carry; argument, headers and the values of errors are left out."
+    )
+    has_result: bool = Field(description="A result is kept.")
+    result: AnyValue = Field(
+        description="What the route of the result answers, without fetching it: its life goes on. Null where none is kept, "
+        "it is hidden, or too large to show."
+    )
+    result_hidden: bool = Field(description="True: there is a result, and the caller may not see it.")
     constraints: list[str] = Field(
         description="Names of the enabled constraints that apply to the job; empty when it is over."
     )

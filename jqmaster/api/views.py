@@ -1,6 +1,7 @@
 """Domain objects as clients see them."""
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any, Final
 
 from jqmaster.api.wire import RawMsgpack
@@ -16,7 +17,7 @@ from jqmaster.store.audit import AuditEntry
 from jqmaster.store.polls import Offer
 from jqmaster.store.rules import StoredConstraint
 
-MAX_SHOWN_ARGUMENT_BYTES: Final = 64 * 1024
+MAX_SHOWN_BYTES: Final = 64 * 1024
 
 
 def _time(ms: int) -> str | None:
@@ -47,30 +48,38 @@ def job_summary(job: Job) -> dict[str, Any]:
     }
 
 
-def job_view(detail: JobDetail, constraints: Sequence[str], *, for_reader: bool) -> dict[str, Any]:
-    """`JobView`. Who may not read learns what became of the job, and nothing of what it carries."""
-    job = detail.job
-    if not for_reader:
-        return job_summary(job) | {
-            "attempts": [],
-            "events": [],
-            "headers": {},
-            "argument": None,
-            "argument_bytes": len(job.argument),
-            "constraints": [],
-        }
-    is_shown = len(job.argument) <= MAX_SHOWN_ARGUMENT_BYTES
+class Sight(Enum):
+    """How much of a job a caller sees: its state; also its course; also what it carries."""
+
+    STATE = 0
+    COURSE = 1
+    CONTENT = 2
+
+
+def job_view(detail: JobDetail, constraints: Sequence[str], sight: Sight) -> dict[str, Any]:
+    """`JobView`."""
+    job, result = detail.job, detail.result
+    has_content = sight is Sight.CONTENT
+    has_course = sight is not Sight.STATE
     return job_summary(job) | {
-        "attempts": [_attempt_view(attempt) for attempt in detail.attempts],
-        "events": [_event_view(event) for event in detail.events],
-        "headers": dict(job.headers),
-        "argument": RawMsgpack(job.argument) if is_shown else None,
+        "attempts": [_attempt_view(a, has_content=has_content) for a in detail.attempts if has_course],
+        "events": [_event_view(event) for event in detail.events if has_course],
+        "headers": dict(job.headers) if has_content else {},
+        "argument": _shown(job.argument) if has_content else None,
         "argument_bytes": len(job.argument),
+        "argument_hidden": not has_content,
+        "has_result": result is not None,
+        "result": _shown(result) if has_content and result is not None else None,
+        "result_hidden": result is not None and not has_content,
         "constraints": list(constraints),
     }
 
 
-def _attempt_view(attempt: Attempt) -> dict[str, Any]:
+def _shown(value: bytes) -> RawMsgpack | None:
+    return RawMsgpack(value) if len(value) <= MAX_SHOWN_BYTES else None
+
+
+def _attempt_view(attempt: Attempt, *, has_content: bool) -> dict[str, Any]:
     return {
         "attempt": attempt.attempt,
         "worker_id": attempt.worker_id,
@@ -78,7 +87,7 @@ def _attempt_view(attempt: Attempt) -> dict[str, Any]:
         "finished_at": _time(attempt.finished_at_ms),
         "outcome": attempt.outcome,
         "message": attempt.message,
-        "error": None if attempt.error is None else RawMsgpack(attempt.error),
+        "error": RawMsgpack(attempt.error) if attempt.error is not None and has_content else None,
     }
 
 

@@ -77,9 +77,14 @@ def _name(annotation: Any) -> str:
         return " or ".join(_name(arg) for arg in args if arg is not type(None))
     if origin is list:
         return f"list of {_name(args[0])}"
-    return {"str": "text", "SecretStr": "text, secret", "int": "integer", "float": "number", "Path": "path"}[
-        annotation.__name__
-    ]
+    return {
+        "str": "text",
+        "SecretStr": "text, secret",
+        "int": "integer",
+        "bool": "`true` or `false`",
+        "float": "number",
+        "Path": "path",
+    }[annotation.__name__]
 
 
 def _default_text(field: FieldInfo) -> str:

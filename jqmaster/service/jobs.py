@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 from jqmaster.clock import Clock
 from jqmaster.config import Durability
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import CONTINUED, Attempt, Job, JobSpec, JobState
+from jqmaster.domain.job import CONTINUED, FINISHED, Attempt, Job, JobSpec, JobState
 from jqmaster.errors import (
     ConflictError,
     FieldError,
@@ -35,11 +35,13 @@ BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class JobDetail:
-    """A job with everything that happened to it, the present attempt last. `events`: what happened within attempts."""
+    """A job with everything that happened to it, the present attempt last. `events`: what happened within attempts;
+    `result`: the encoded Result that is kept for its pusher, if there is one."""
 
     job: Job
     attempts: list[Attempt]
     events: list[Attempt]
+    result: bytes | None = None
 
 
 TellWorker = Callable[[str, str, str], Coroutine[None, None, None]]
@@ -162,7 +164,8 @@ class JobService:
                     job.attempt, job.worker_id, job.started_at_ms, job.finished_at_ms, outcome, None, None
                 )
             )
-        return JobDetail(job, attempts, events)
+        result = await self._jobs.look_at_result(job_id) if job.state in FINISHED else None
+        return JobDetail(job, attempts, events, result)
 
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None

@@ -743,6 +743,11 @@ class JobStore:
             case _:
                 return None
 
+    async def look_at_result(self, job_id: str) -> bytes | None:
+        """The encoded result that is kept; its life goes on."""
+        result: bytes | None = await self._client.command("GET", self._keys.result(job_id))
+        return result
+
     # --- removing what is over (leader only)
 
     async def sweep(self, epoch: str, state: JobState, *, retention_ms: int, max_jobs: int) -> int | None:

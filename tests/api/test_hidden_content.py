@@ -1,0 +1,65 @@
+"""What jobs carry, before the eyes of those who may only look."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.master import Api, master_on
+from tests.support.scripted_worker import FINISHED_AT, worker_at
+from tests.support.server import StoreServer
+
+TOKENS = ["read:t-viewer", "operate:t-operator", "push+read:t-pusher", "push+work:t-worker", "push:t-mere"]
+SECRET = "s3cr3t"
+
+
+async def carried(worker_api: Api, pusher: Api) -> str:
+    """A finished job that says the secret wherever a job can say something."""
+    async with worker_at(worker_api) as worker:
+        job_id = await pusher.enqueue(
+            "work", {"a": SECRET}, headers={"h": SECRET}, keep_result=True, max_retry=1, retry={"base_s": 0}
+        )
+        await worker.end(await worker.next_job(), "failure", message="it broke", error={"e": SECRET})
+        await worker.end(await worker.next_job(), result={"r": SECRET})
+    return job_id
+
+
+@pytest.mark.req("D18")
+async def test_a_viewer_sees_the_course_of_a_job_and_not_what_it_carries(store_server: StoreServer) -> None:
+    async with master_on(store_server.url, tokens=TOKENS) as (master, _):
+        viewer, operator, pusher, worker, mere = (
+            Api(master.server.url, token.partition(":")[2]) for token in TOKENS
+        )
+        job_id = await carried(worker, pusher)
+        job = await viewer.job(job_id)
+        assert SECRET not in str(job)
+        assert (job["argument_hidden"], job["has_result"], job["result_hidden"]) == (True, True, True)
+        assert (job["argument"], job["headers"], job["result"]) == (None, {}, None)
+        assert [(a["outcome"], a["message"], a["error"]) for a in job["attempts"]] == [
+            ("failure", "it broke", None), ("success", None, None),
+        ]  # fmt: skip
+        assert SECRET not in str(await viewer.call("GET", "/api/jobs"))
+        assert (await viewer.call("GET", f"/api/jobs/{job_id}/result"))[0] == 403
+        for api in (operator, pusher):
+            job = await api.job(job_id)
+            assert (job["argument"], job["headers"]) == ({"a": SECRET}, {"h": SECRET})
+            assert job["result"] == {"type": "success", "finished_at": FINISHED_AT, "result": {"r": SECRET}}
+            assert job["attempts"][0]["error"] == {"e": SECRET}
+            assert not (job["argument_hidden"] or job["result_hidden"])
+        # Looking at a result is not fetching it: the pusher gets it still.
+        assert (await pusher.call("GET", f"/api/jobs/{job_id}/result"))[1]["result"] == {"r": SECRET}
+        await close(viewer, operator, pusher, worker, mere)
+
+
+@pytest.mark.req("D18")
+async def test_viewers_may_be_let_see(store_server: StoreServer) -> None:
+    async with master_on(store_server.url, tokens=TOKENS, viewers_see_content=True) as (master, _):
+        viewer, pusher = Api(master.server.url, "t-viewer"), Api(master.server.url, "t-pusher")
+        job: dict[str, Any] = await viewer.job(await pusher.enqueue("work", SECRET))
+        assert (job["argument"], job["argument_hidden"]) == (SECRET, False)
+        assert (job["has_result"], job["result"], job["result_hidden"]) == (False, None, False)
+        await close(viewer, pusher)
+
+
+async def close(*apis: Api) -> None:
+    await asyncio.gather(*(api.http.aclose() for api in apis))
