@@ -45,7 +45,7 @@ async def test_a_viewer_sees_the_course_of_a_job_and_not_what_it_carries(store_s
             assert (job["argument"], job["headers"]) == ({"a": SECRET}, {"h": SECRET})
             assert job["result"] == {"type": "success", "finished_at": FINISHED_AT, "result": {"r": SECRET}}
             assert job["attempts"][0]["error"] == {"e": SECRET}
-            assert not (job["argument_hidden"] or job["result_hidden"])
+            assert (job["argument_hidden"], job["result_hidden"]) == (False, False)
         # Looking at a result is not fetching it: the pusher gets it still.
         assert (await pusher.call("GET", f"/api/jobs/{job_id}/result"))[1]["result"] == {"r": SECRET}
         await close(viewer, operator, pusher, worker, mere)
