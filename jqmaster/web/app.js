@@ -1,0 +1,225 @@
+/** The shell: who is there, where we are, the navigation, the keys; each page is loaded when it is first wanted. */
+import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./lib.js";
+import { Problem, fetchSession, logOut, may, whenUnauthorized } from "./api.js";
+import { LANGUAGES, language, t } from "./i18n.js";
+import { liveStatus, start, stop, useLiveStatus } from "./live.js";
+import { usePref } from "./prefs.js";
+import { go, href, useRoute } from "./router.js";
+import { Button, Dialog, ErrorBox, Loading, Toasts, keysInForce, useKeys } from "./ui.js";
+import { visible } from "./text.js";
+
+/** @typedef {import("./api.js").Session} Session */
+/** @typedef {import("./router.js").PageName} PageName */
+/** @typedef {{page: PageName, key: string, scope: string, group: number}} Entry */
+
+/** @type {Entry[]} The navigation, with the key that follows `g`. */
+const ENTRIES = [
+  { page: "overview", key: "o", scope: "read", group: 0 },
+  { page: "jobs", key: "j", scope: "read", group: 0 },
+  { page: "failures", key: "f", scope: "read", group: 0 },
+  { page: "names", key: "n", scope: "read", group: 0 },
+  { page: "constraints", key: "c", scope: "read", group: 1 },
+  { page: "workers", key: "w", scope: "read", group: 1 },
+  { page: "masters", key: "m", scope: "read", group: 1 },
+  { page: "enqueue", key: "e", scope: "push", group: 2 },
+  { page: "audit", key: "a", scope: "read", group: 2 },
+  { page: "settings", key: "s", scope: "read", group: 2 },
+  { page: "access", key: "t", scope: "admin", group: 2 },
+];
+const CHORD_MS = 1500;
+const LOST_GRACE_MS = 1500;
+
+/** @type {Map<PageName, any>} */
+const loaded = new Map();
+
+function App() {
+  const route = useRoute();
+  const [session, setSession] = useState(/** @type {Session | null} */ (null));
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const [isLoginWanted, setLoginWanted] = useState(false);
+  const [isHelpOpen, setHelpOpen] = useState(false);
+  const [isMenuOpen, setMenuOpen] = useState(false);
+  const [lang] = usePref("language", null);
+  const [theme] = usePref("theme", "auto");
+
+  const refresh = async () => {
+    try {
+      const now = await fetchSession();
+      setSession(now);
+      setProblem(null);
+      setLoginWanted(now.role === null && now.scopes.length === 0);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  useEffect(() => {
+    whenUnauthorized(() => { stop(); setLoginWanted(true); });
+    void refresh();
+  }, []);
+  useEffect(() => {
+    // Without an answer nobody can tell who is there: ask until somebody answers.
+    if (problem?.status !== 0) return undefined;
+    const timer = setInterval(refresh, 2000);
+    return () => clearInterval(timer);
+  }, [problem]);
+  const isIn = session !== null && !isLoginWanted;
+  useEffect(() => {
+    if (isIn && may(session, "read")) start();
+  }, [isIn, session]);
+  useEffect(() => {
+    document.documentElement.lang = language();
+    if (theme === "auto") delete document.documentElement.dataset["theme"];
+    else document.documentElement.dataset["theme"] = theme;
+  }, [lang, theme]);
+  const page = isIn ? route.page : "login";
+  useEffect(() => {
+    document.title = `${page ? t(`nav.${page}`) : t("error.no_page")} · jqmaster`;
+    setMenuOpen(false);
+  }, [page, lang]);
+  useShortcuts(() => setHelpOpen(true));
+
+  if (session === null) return html`<main class="boot-box">${problem ? html`<${ErrorBox} problem=${problem} onRetry=${refresh} />` : html`<${Loading} />`}</main>`;
+  const entries = ENTRIES.filter((entry) => may(session, entry.scope));
+  const leave = async () => {
+    try { await logOut(); } catch { /* The session is over for this page anyway. */ }
+    stop();
+    await refresh();
+  };
+  return html`
+    <a class="skip" href="#main" onClick=${(/** @type {Event} */ e) => { e.preventDefault(); document.getElementById("main")?.focus(); }}>${t("skip")}</a>
+    <div class=${`shell ${isMenuOpen ? "menu-open" : ""} ${isIn ? "" : "logged-out"}`}>
+      <header class="top">
+        ${isIn && html`<button type="button" class="icon-button menu-button" aria-expanded=${String(isMenuOpen)} aria-controls="nav" aria-label=${t("menu")} onClick=${() => setMenuOpen(!isMenuOpen)}>☰</button>`}
+        <a class="brand" href=${href("overview")}><img src="icon.svg" alt="" width="24" height="24" /> jqmaster</a>
+        ${isIn && html`<${Search} />`}
+        ${isIn && html`<${Connection} />`}
+        <${Preferences} session=${isIn ? session : null} onLeave=${leave} onHelp=${() => setHelpOpen(true)} />
+      </header>
+      ${isIn && html`<nav id="nav" class="side" aria-label=${t("nav")}>${[0, 1, 2].map((group) => html`<ul key=${group}>${entries.filter((entry) => entry.group === group).map((entry) => html`<li key=${entry.page}>
+        <a href=${href(entry.page)} aria-current=${entry.page === page || (entry.page === "jobs" && page === "job") ? "page" : undefined}>${t(`nav.${entry.page}`)}</a></li>`)}</ul>`)}</nav>`}
+      <main id="main" tabindex="-1">
+        ${isIn && html`<${LostBanner} />`}
+        ${page === null ? html`<h1>${t("error.no_page")}</h1><p><a href=${href("overview")}>${t("nav.overview")}</a></p>`
+          : html`<${PageHost} key=${page} name=${page} query=${route.query} session=${session} onSession=${async (/** @type {Session} */ now) => { setSession(now); setLoginWanted(false); }} />`}
+      </main>
+    </div>
+    ${isHelpOpen && html`<${Help} entries=${entries} onClose=${() => setHelpOpen(false)} />`}
+    <${Toasts} />`;
+}
+
+/** @param {{name: PageName, query: Record<string, string>, session: Session, onSession: (session: Session) => void}} props */
+function PageHost({ name, query, session, onSession }) {
+  const [component, setComponent] = useState(() => loaded.get(name) ?? null);
+  const [isFailed, setFailed] = useState(false);
+  const [fault, resetFault] = useErrorBoundary();
+  useEffect(() => {
+    if (loaded.has(name)) return;
+    import(`./pages/${name}.js`).then(
+      (module) => { loaded.set(name, module.Page); setComponent(() => module.Page); },
+      () => setFailed(true));
+  }, [name]);
+  if (fault) return html`<div class="error-box" role="alert"><p><strong>${t("error.page")}</strong></p><pre>${visible(String(fault)).slice(0, 500)}</pre><${Button} onClick=${resetFault}>${t("error.retry")}<//></div>`;
+  if (isFailed) return html`<div class="error-box" role="alert"><p><strong>${t("error.page_load")}</strong></p><${Button} onClick=${() => location.reload()}>${t("error.retry")}<//></div>`;
+  if (!component) return html`<${Loading} />`;
+  return html`<${component} query=${query} go=${go} session=${session} onSession=${onSession} />`;
+}
+
+/** Jumps to a job by its ID, else lists those whose ID or name has the text. */
+function Search() {
+  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
+  useKeys({ "/": () => { input.current?.focus(); input.current?.select(); } });
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const text = input.current?.value.trim() ?? "";
+    if (!text) return;
+    if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) go("job", { id: text.toLowerCase() });
+    else go("jobs", { q: text });
+    input.current?.blur();
+  };
+  return html`<form class="search" role="search" onSubmit=${submit}><input ref=${input} type="search" aria-label=${t("search")} placeholder=${t("search.hint")} maxlength="200" autocomplete="off" spellcheck=${false} /></form>`;
+}
+
+function Connection() {
+  const status = useLiveStatus();
+  const kind = status === "live" ? "ok" : status === "lost" ? "bad" : "off";
+  return html`<span class=${`connection ${kind}`} title=${t(`live.${status}.title`)}><i aria-hidden="true"></i><span class="wide-only">${t(`live.${status}`)}</span></span>`;
+}
+
+/** Says that nothing here is fresh, once that has lasted; the moment of a change of masters says nothing. */
+function LostBanner() {
+  const status = useLiveStatus();
+  const [isShown, setShown] = useState(false);
+  useEffect(() => {
+    if (status !== "lost") { setShown(false); return undefined; }
+    const timer = setTimeout(() => setShown(liveStatus() === "lost"), LOST_GRACE_MS);
+    return () => clearTimeout(timer);
+  }, [status]);
+  return html`<div role="status" aria-live="polite">${isShown && html`<p class="banner">${t("live.banner")}</p>`}</div>`;
+}
+
+/** @param {{session: Session | null, onLeave: () => void, onHelp: () => void}} props */
+function Preferences({ session, onLeave, onHelp }) {
+  const [theme, setTheme] = usePref("theme", "auto");
+  const [times, setTimes] = usePref("times", "relative");
+  const [, setLanguage] = usePref("language", null);
+  const next = /** @type {Record<string, string>} */ ({ auto: "light", light: "dark", dark: "auto" })[theme] ?? "auto";
+  const icon = /** @type {Record<string, string>} */ ({ auto: "◐", light: "☀", dark: "☾" })[theme];
+  return html`<div class="prefs">
+    <button type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")} onClick=${() => setTimes(times === "utc" ? "relative" : "utc")}>${times === "utc" ? "UTC" : "±t"}</button>
+    <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}>${icon}</button>
+    <label class="sr" for="language">${t("language")}</label>
+    <select id="language" value=${language()} onChange=${(/** @type {any} */ e) => setLanguage(e.target.value)}>${Object.keys(LANGUAGES).map((code) => html`<option key=${code} value=${code} lang=${code}>${code === "ja" ? "日本語" : "English"}</option>`)}</select>
+    <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}>?</button>
+    ${session?.method === "session" && html`<span class="who"><span class="wide-only">${visible(session.who ?? "")}</span><button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
+  </div>`;
+}
+
+/** @param {{entries: Entry[], onClose: () => void}} props */
+function Help({ entries, onClose }) {
+  const [keys, setKeys] = usePref("keys", "on");
+  const rows = [
+    ...entries.map((entry) => [`g ${entry.key}`, t(`nav.${entry.page}`)]),
+    ["/", t("search")], ["j / k", t("key.rows")], ["Enter", t("key.open")], ["x", t("key.select")], ["Escape", t("key.escape")], ["?", t("help.keys")],
+  ];
+  return html`<${Dialog} title=${t("help.keys")} onClose=${onClose}>
+    <table class="keys"><tbody>${rows.map(([key, text]) => html`<tr key=${key}><th scope="row"><kbd>${key}</kbd></th><td>${text}</td></tr>`)}</tbody></table>
+    <label class="check"><input type="checkbox" checked=${keys === "on"} onChange=${() => setKeys(keys === "on" ? "off" : "on")} /> ${t("keys.on")}</label>
+  <//>`;
+}
+
+/** @param {() => void} onHelp */
+function useShortcuts(onHelp) {
+  const [isOn] = usePref("keys", "on");
+  const prefix = useRef({ key: "", at: 0 });
+  useEffect(() => {
+    const press = (/** @type {KeyboardEvent} */ event) => {
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+      const target = event.target;
+      const isTyping = target instanceof HTMLElement && (target.isContentEditable || target.matches("textarea, select, input:not([type=checkbox], [type=radio])"));
+      if (event.key === "Escape" && target instanceof HTMLElement && !target.closest("dialog")) {
+        for (const layer of [...keysInForce()].reverse()) if (layer.keys["Escape"] && !isTyping) { layer.keys["Escape"](); return; }
+        target.blur();
+        return;
+      }
+      if (isTyping || isOn !== "on" || document.querySelector("dialog[open]")) return;
+      const chord = prefix.current.key && Date.now() - prefix.current.at < CHORD_MS ? `${prefix.current.key} ${event.key}` : "";
+      prefix.current = { key: event.key === "g" ? "g" : "", at: Date.now() };
+      const entry = ENTRIES.find((one) => chord === `g ${one.key}`);
+      if (entry) { event.preventDefault(); go(entry.page); return; }
+      if (event.key === "?") { event.preventDefault(); onHelp(); return; }
+      for (const layer of [...keysInForce()].reverse()) {
+        const act = (chord && layer.keys[chord]) || layer.keys[event.key];
+        if (act) { event.preventDefault(); act(); return; }
+      }
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, [isOn]);
+}
+
+const root = document.getElementById("app");
+if (root) {
+  root.textContent = "";
+  render(html`<${App} />`, root);
+}

@@ -1,0 +1,2 @@
+/** The pages of names, failures, constraints, workers, masters, audit, settings and access. */
+export default {};

@@ -1,0 +1,207 @@
+/**
+ * The one stream of events of this page (GET /api/stream). Every event is the present state, so one that was missed is
+ * made good by the next connection. It ends while the tab is hidden, and comes back by itself after a master died.
+ */
+import { useEffect, useRef, useState } from "./lib.js";
+import { Problem, call, urlOf } from "./api.js";
+
+/** @typedef {"stats" | "jobs" | "workers" | "masters" | "constraints" | "settings" | "action"} LiveEvent */
+/** @typedef {"connecting" | "live" | "lost" | "paused" | "off"} LiveStatus */
+
+/** @type {LiveEvent[]} */
+const EVENTS = ["stats", "jobs", "workers", "masters", "constraints", "settings", "action"];
+const HIDDEN_GRACE_MS = 3000;
+const RETRY_MS = [500, 1000, 2000, 4000];
+/** A stream that says nothing for this long is dead even if its connection is not: the master writes each 15 s. */
+
+/** @type {Map<string, Set<(data: any) => void>>} */
+const listeners = new Map();
+/** @type {Map<string, any>} */
+const latest = new Map();
+/** @type {EventSource | null} */
+let source = null;
+/** @type {LiveStatus} */
+let status = "off";
+let failures = 0;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
+let isStarted = false;
+
+/** Begins, and goes on until `stop`. */
+export function start() {
+  if (isStarted) return;
+  isStarted = true;
+  failures = 0;
+  connect();
+}
+
+/** Ends, for a logout. */
+export function stop() {
+  isStarted = false;
+  close();
+  latest.clear();
+  setStatus("off");
+}
+
+/** @returns {LiveStatus} */
+export const liveStatus = () => status;
+
+/**
+ * @param {string} event One of LiveEvent, or "status" for changes of the connection, or "resumed" after it came back.
+ * @param {(data: any) => void} listener
+ * @returns {() => void} Ends it.
+ */
+export function listen(event, listener) {
+  const all = listeners.get(event) ?? new Set();
+  listeners.set(event, all.add(listener));
+  return () => void all.delete(listener);
+}
+
+/** @returns {LiveStatus} */
+export function useLiveStatus() {
+  const [value, setValue] = useState(status);
+  useEffect(() => listen("status", setValue), []);
+  return value;
+}
+
+/**
+ * The newest data of `event`; null before the first.
+ * @param {LiveEvent} event
+ * @returns {any}
+ */
+export function useLatest(event) {
+  const [value, setValue] = useState(latest.get(event) ?? null);
+  useEffect(() => listen(event, setValue), [event]);
+  return value;
+}
+
+/**
+ * What `load` gives, loaded again when one of `events` arrives and after the connection came back, at most once in
+ * `leastMs`, and never while the tab is hidden. Without a stream it is loaded every `everyMs`.
+ * @template T
+ * @param {(signal: AbortSignal) => Promise<T>} load
+ * @param {unknown[]} deps When one changes, the old data are dropped and it is loaded at once.
+ * @param {{events?: LiveEvent[], leastMs?: number, everyMs?: number, isHeld?: boolean}} [options] `isHeld`: do not load again by itself now.
+ * @returns {{data: T | null, problem: Problem | null, isLoading: boolean, isStale: boolean, reload: () => Promise<void>}}
+ *   `isStale`: something happened while it was held.
+ */
+export function useResource(load, deps, { events = [], leastMs = 1000, everyMs = 5000, isHeld = false } = {}) {
+  const [state, setState] = useState(/** @type {{data: any, problem: Problem | null, isLoading: boolean}} */ ({ data: null, problem: null, isLoading: true }));
+  const [isStale, setStale] = useState(false);
+  const held = useRef(isHeld);
+  held.current = isHeld;
+  const now = useRef(/** @type {() => Promise<void>} */ (async () => {}));
+  const loader = useRef(load);
+  loader.current = load;
+
+  useEffect(() => {
+    let aborter = new AbortController();
+    let isOver = false;
+    let lastMs = 0;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let waiting;
+    const run = async () => {
+      clearTimeout(waiting);
+      waiting = undefined;
+      aborter.abort();
+      aborter = new AbortController();
+      const { signal } = aborter;
+      lastMs = Date.now();
+      try {
+        const data = await loader.current(signal);
+        if (isOver || signal.aborted) return;
+        setStale(false);
+        setState({ data, problem: null, isLoading: false });
+      } catch (error) {
+        if (isOver || signal.aborted) return;
+        if (!(error instanceof Problem)) throw error;
+        setState((/** @type {any} */ old) => ({ data: old.data, problem: error, isLoading: false }));
+      }
+    };
+    now.current = run;
+    const soon = () => {
+      if (document.hidden || isOver) return;
+      if (held.current) return setStale(true);
+      if (waiting === undefined) waiting = setTimeout(run, Math.max(0, lastMs + leastMs - Date.now()));
+    };
+    setState((/** @type {any} */ old) => ({ data: old.data, problem: null, isLoading: true }));
+    void run();
+    const ends = [...events, "resumed"].map((event) => listen(event, soon));
+    const poll = setInterval(() => { if (status !== "live" && status !== "paused") soon(); }, everyMs);
+    return () => {
+      isOver = true;
+      aborter.abort();
+      clearTimeout(waiting);
+      clearInterval(poll);
+      for (const end of ends) end();
+    };
+  }, deps);
+  return { ...state, isStale, reload: () => now.current() };
+}
+
+function connect() {
+  close();
+  if (!isStarted || document.hidden) return;
+  if (status !== "lost") setStatus("connecting");
+  const opened = new EventSource(urlOf("api/stream"));
+  source = opened;
+  opened.onopen = () => {
+    const wasLost = status === "lost" || status === "paused";
+    failures = 0;
+    setStatus("live");
+    if (wasLost) tell("resumed", null);
+  };
+  opened.onerror = () => {
+    if (source !== opened) return;
+    close();
+    failures += 1;
+    if (failures > 1 || status === "live") setStatus("lost");
+    // EventSource does not say why: a call does, and leads to the login where one is wanted.
+    if (failures === 2) call("GET", "api/stats").catch(() => {});
+    timer = setTimeout(connect, RETRY_MS[Math.min(failures, RETRY_MS.length) - 1]);
+  };
+  for (const event of EVENTS) {
+    opened.addEventListener(event, (message) => {
+      let data = null;
+      try {
+        data = JSON.parse(/** @type {MessageEvent} */ (message).data);
+      } catch {
+        return;
+      }
+      latest.set(event, data);
+      tell(event, data);
+    });
+  }
+}
+
+function close() {
+  clearTimeout(timer);
+  source?.close();
+  source = null;
+}
+
+/** @param {LiveStatus} value */
+function setStatus(value) {
+  if (status === value) return;
+  status = value;
+  tell("status", value);
+}
+
+/**
+ * @param {string} event
+ * @param {any} data
+ */
+function tell(event, data) {
+  for (const listener of [...(listeners.get(event) ?? [])]) listener(data);
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (!isStarted) return;
+  clearTimeout(timer);
+  if (document.hidden) {
+    timer = setTimeout(() => { close(); setStatus("paused"); }, HIDDEN_GRACE_MS);
+  } else if (source === null) {
+    failures = 0;
+    connect();
+  }
+});

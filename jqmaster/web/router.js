@@ -1,0 +1,63 @@
+/** Addresses: `#/jobs?state=failed&name=mail`. Everything that a page shows is in them, so that a link shows the same. */
+import { useEffect, useState } from "./lib.js";
+
+/** The pages that exist: an address can name no other file. */
+export const PAGES = /** @type {const} */ ([
+  "overview", "jobs", "job", "names", "failures", "constraints", "workers", "masters", "audit", "settings", "access", "enqueue", "login",
+]);
+
+/** @typedef {typeof PAGES[number]} PageName */
+/** @typedef {{page: PageName | null, query: Record<string, string>}} Route `page` null: there is no such page. */
+
+/**
+ * @param {string} hash
+ * @returns {Route}
+ */
+export function parseRoute(hash) {
+  const [path = "", search = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const name = path === "" ? "overview" : path;
+  const page = PAGES.find((known) => known === name) ?? null;
+  /** @type {Record<string, string>} */
+  const query = Object.create(null);
+  for (const [key, value] of new URLSearchParams(search)) query[key] = value;
+  return { page, query };
+}
+
+/**
+ * The address of a page, for links.
+ * @param {PageName} page
+ * @param {Record<string, string | number | boolean | null | undefined>} [query] What is null, undefined or "" is left out.
+ */
+export function href(page, query = {}) {
+  const params = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) {
+    if (value !== null && value !== undefined && value !== "") params.set(key, String(value));
+  }
+  const search = params.toString();
+  return `#/${page}${search ? "?" + search : ""}`;
+}
+
+/**
+ * @param {PageName} page
+ * @param {Record<string, string | number | boolean | null | undefined>} [query]
+ * @param {{replace?: boolean}} [options] `replace`: without a step for the Back button, as while a filter is typed.
+ */
+export function go(page, query = {}, { replace = false } = {}) {
+  const target = href(page, query);
+  if (!replace) location.hash = target;
+  else if (location.hash !== target) {
+    history.replaceState(null, "", target);
+    dispatchEvent(new HashChangeEvent("hashchange"));
+  }
+}
+
+/** @returns {Route} */
+export function useRoute() {
+  const [hash, setHash] = useState(location.hash);
+  useEffect(() => {
+    const change = () => setHash(location.hash);
+    addEventListener("hashchange", change);
+    return () => removeEventListener("hashchange", change);
+  }, []);
+  return parseRoute(hash);
+}
