@@ -1,0 +1,70 @@
+"""Which failures are of one kind: the same name and cause, and messages that differ only in what varies."""
+
+import hashlib
+import ipaddress
+import re
+from functools import lru_cache
+from typing import Final
+
+# What follows tells kinds apart hardly any better, and is not looked at.
+MAX_LOOKED_AT: Final = 1_000
+MAX_MESSAGE: Final = 200
+_CUT: Final = "…"
+
+# One pass, the first that fits wins. Every part ends at a character that it cannot hold, so that no message is slow.
+_VARYING: Final = re.compile(
+    r"""
+      (?P<url>  [A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s"'<>]+ )
+    | (?P<text> "[^"]*" | `[^`]*` | “[^”]*” | «[^»]*» | 「[^」]*」 | (?<!\w)'[^']*'(?!\w) )
+    | (?P<address>
+        (?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)*
+      | (?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?:/\d{1,2})?(?::\d{1,5})?(?![\w.]) )
+    | (?P<ipv6> (?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:]) )
+    | (?P<id>
+        (?<![0-9A-Za-z])[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}(?![0-9A-Za-z])
+      | (?<![0-9A-Za-z])(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[0-9A-Za-z]{16,} )
+    | (?P<path>
+        (?<![\w.~/<])(?:~|\.{1,2})?/[\w.@%+~-]+(?:/[\w.@%+~-]+)*/?
+      | (?<!\w)[A-Za-z]:\\[^\s"'<>|:]* )
+    | (?P<n>
+        (?<![0-9A-Za-z])0[xX][0-9A-Fa-f]+
+      | (?<![0-9A-Za-z])(?=[A-Fa-f]*\d)(?=\d*[A-Fa-f])[0-9A-Fa-f]{8,}(?![0-9A-Za-z])
+      | (?:(?<![\w)])[-+])?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+(?!\w))? )
+    """,
+    re.VERBOSE,
+)
+_NUMBER: Final = re.compile(r"\d+")
+
+
+def _placeholder(match: re.Match[str]) -> str:
+    kind = match.lastgroup
+    if kind != "ipv6":
+        return f"<{kind}>"
+    try:
+        ipaddress.IPv6Address(match[0])
+    except ValueError:
+        # A time of day, or a name such as `a::b`.
+        return _NUMBER.sub("<n>", match[0])
+    return "<address>"
+
+
+@lru_cache(maxsize=1_024)
+def _normalised(message: str) -> str:
+    if not message.isprintable():
+        message = "".join(c if c.isprintable() else " " for c in message)
+    text = " ".join(_VARYING.sub(_placeholder, message).split())
+    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + _CUT
+
+
+def normalise(message: str) -> str:
+    """What messages of one kind have in common, at most `MAX_MESSAGE` printable characters: instead of IDs, numbers,
+    quoted text, paths, URLs and addresses there are `<id>`, `<n>`, `<text>`, `<path>`, `<url>` and `<address>`."""
+    return _normalised(message[:MAX_LOOKED_AT])
+
+
+def failure_group_id(name: str, cause: str, message: str) -> str:
+    """16 hexadecimal digits, the same for all failures of one kind. `cause` is the word that the API has for it,
+    `message` as the attempt's record has it; it is normalised here."""
+    text = "\0".join((name, cause, normalise(message)))
+    # Text from outside may hold lone surrogates, which UTF-8 has not.
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
