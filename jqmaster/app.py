@@ -26,6 +26,7 @@ from jqmaster.errors import JqmasterError, StoreUnavailableError, StoreUnfitErro
 from jqmaster.lifecycle import Component, running
 from jqmaster.runtime.alone import AloneRuns
 from jqmaster.runtime.attendance import Attendance
+from jqmaster.runtime.bulk_actions import BulkActions
 from jqmaster.runtime.dispatcher import Dispatcher
 from jqmaster.runtime.fleet import Fleet
 from jqmaster.runtime.grace import Grace
@@ -44,6 +45,7 @@ from jqmaster.runtime.sub_leader import SubLeader
 from jqmaster.runtime.sweeper import Sweeper
 from jqmaster.runtime.watchdog import Watchdog
 from jqmaster.runtime.worker_client import WorkerClient
+from jqmaster.service.bulk_actions import BulkActionService
 from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.jobs import JobService
 from jqmaster.service.masters import MasterService
@@ -53,6 +55,7 @@ from jqmaster.service.waiters import FinishWaiters
 from jqmaster.service.why import WhyService
 from jqmaster.service.workers import WorkerService
 from jqmaster.store import generation
+from jqmaster.store.actions import ActionStore
 from jqmaster.store.audit import AuditStore
 from jqmaster.store.client import StoreAccess, StoreClient
 from jqmaster.store.events import EventListener
@@ -125,6 +128,7 @@ class Master:
         self._dispatcher: Dispatcher | None = None
         self._promoter: Promoter | None = None
         self._keeper: RuleKeeper | None = None
+        self._bulk: BulkActions | None = None
         self._grace: Grace | None = None
         self._leadership = LeadershipStore(shard)
         self.leader = Leader(
@@ -155,7 +159,8 @@ class Master:
         waiters = FinishWaiters()
         orders = CancelOrders(self._workers, self._leadership, self._worker_client)
         self._gauge = StoreGauge(client, clock, settings, report, quorum_of=(client, reserve))
-        inspector = Inspector(shard, self._jobs)
+        self._inspector = inspector = Inspector(shard, self._jobs)
+        self._action_store = ActionStore(shard)
         self._job_service = JobService(
             self._jobs,
             inspector,
@@ -179,6 +184,7 @@ class Master:
         services = Services(
             settings=settings,
             jobs=self._job_service,
+            actions=BulkActionService(self._action_store, self._jobs, inspector, clock, self._store_time_ms),
             why=WhyService(
                 WhyStore(shard, self._jobs),
                 self._workers,
@@ -330,6 +336,16 @@ class Master:
             clock,
             on_stale=stale,
         )
+        self._bulk = BulkActions(
+            leadership,
+            self._action_store,
+            clock,
+            jobs=self._jobs,
+            inspector=self._inspector,
+            service=self._job_service,
+            store_time_ms=self._store_time_ms,
+            on_stale=stale,
+        )
         # The wake-up comes last and so goes first: a new leader elsewhere hears of what is written here at once.
         return [
             self._dispatcher,
@@ -340,6 +356,7 @@ class Master:
             attendance,
             sweeper,
             mender,
+            self._bulk,
             _LocalWake(self._shard, self._wake),
         ]
 
@@ -360,6 +377,8 @@ class Master:
             self._dispatcher.wake(message)
             self._promoter.wake(message)
             self._keeper.wake(message)
+            if self._bulk:
+                self._bulk.wake(message)
 
     def _on_gap(self, waiters: FinishWaiters) -> None:
         waiters.wake_all()

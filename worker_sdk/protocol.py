@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+ActionKind = Literal["cancel", "retry", "delete", "run", "set_priority"]
+ActionState = Literal["running", "done", "canceled", "stopped", "failed"]
 JobState = Literal["scheduled", "ready", "retrying", "running", "succeeded", "failed", "canceled", "skipped"]
 Mode = Literal["enforce", "shadow"]
 
@@ -468,6 +470,71 @@ class HolderView(TypedDict):
     value: str | None
 
 
+class JobActionList(TypedDict):
+    """Those that are under way or ended in the last 7 days, 200 at most."""
+
+    # Newest first.
+    actions: list[JobActionView]
+
+
+class JobActionPreview(TypedDict):
+    """What an action would touch now."""
+
+    count: int
+    # False: there are at least so many; counting all of them takes too long.
+    is_exact: bool
+    # Up to 5 of them.
+    examples: list[JobSummary]
+
+
+class JobActionRequest(TypedDict):
+    """Something to be done with many jobs, by `filter` or by `ids`."""
+
+    action: ActionKind
+    filter: NotRequired[JobFilterRequest | None]
+    ids: NotRequired[list[str] | None]
+    # Of set_priority: the new one. Smaller runs first.
+    priority: NotRequired[int | None]
+    # Only tell how many jobs it would touch now, and change nothing.
+    dry_run: NotRequired[bool]
+    # At most so many jobs a second.
+    rate_per_s: NotRequired[float | None]
+    # Of retry: end by itself when of the retried jobs that have ended since more than this share failed
+    # again; counted from 20 on, at their first attempt. No more than 200 of its jobs are under way at a time
+    # then.
+    stop_at_failure_share: NotRequired[float | None]
+
+
+class JobActionView(TypedDict):
+    """An action on many jobs. It touches jobs that were created before it and are in a state that admits
+    it."""
+
+    id: str
+    action: ActionKind
+    filter: JobFilterView | None
+    # How many IDs were given; null: by filter.
+    ids_count: int | None
+    priority: int | None
+    rate_per_s: float | None
+    stop_at_failure_share: float | None
+    # stopped: too many of the retried jobs failed again. failed: it could not go on.
+    state: ActionState
+    # How many jobs were selected when it began; null where that takes too long to count. At its end: how many
+    # it met.
+    matched: int | None
+    looked_at: int
+    done: int
+    # They were gone, or in another state by the time.
+    refused: int
+    # Of a retry with stop_at_failure_share: how many are known to have failed again.
+    failed_again: int | None
+    # Who asked for it, as the audit log names them.
+    by: str
+    created_at: str
+    finished_at: str | None
+    message: str | None
+
+
 class JobEvent(TypedDict):
     """What happened while an attempt ran, and did not end it."""
 
@@ -477,6 +544,45 @@ class JobEvent(TypedDict):
     attempt: int
     worker_id: str
     message: str | None
+
+
+class JobFilterRequest(TypedDict):
+    """All that are given must hold; the same as the parameters of the list of jobs. Empty: every job."""
+
+    state: NotRequired[JobState | None]
+    # The exact name.
+    name: NotRequired[str | None]
+    tag: NotRequired[str | None]
+    # ID of the worker of the latest attempt.
+    worker: NotRequired[str | None]
+    # Part of the ID or name.
+    q: NotRequired[str | None]
+    # Why it ended.
+    cause: NotRequired[Literal["error", "timeout", "lost", "expired", "canceled"] | None]
+    created_after: NotRequired[str | None]
+    created_before: NotRequired[str | None]
+    finished_after: NotRequired[str | None]
+    finished_before: NotRequired[str | None]
+    # Part of the message of the last error.
+    text: NotRequired[str | None]
+    failure_group: NotRequired[str | None]
+
+
+class JobFilterView(TypedDict):
+    """What was given of a filter; null: not asked for."""
+
+    state: JobState | None
+    name: str | None
+    tag: str | None
+    worker: str | None
+    q: str | None
+    cause: str | None
+    created_after: str | None
+    created_before: str | None
+    finished_after: str | None
+    finished_before: str | None
+    text: str | None
+    failure_group: str | None
 
 
 class JobPage(TypedDict):

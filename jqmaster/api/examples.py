@@ -5,6 +5,7 @@ from typing import Any, Final
 JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
 _OTHER_JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6d"
 WORKER_ID: Final = "0198c3f4-0000-7b8c-9d0e-000000000001"
+ACTION_ID: Final = "0198c3f4-7a10-7b8c-9d0e-1f2a3b4c5d6e"
 MASTER_ID: Final = "6f1c2b9e-3d54-4c8a-9a57-2e0b8d7c1f34"
 _TOKEN: Final = "9f86d081884c7d659a2feaa0c55ad015"  # noqa: S105  an example
 _NOW_MS: Final = 1_795_238_645_000
@@ -29,6 +30,39 @@ _SUMMARY: Final[dict[str, Any]] = {
     "cause": None,
     "worker_id": WORKER_ID,
     "tags": ["welcome"],
+}
+_FILTER: Final[dict[str, Any]] = {
+    "state": "failed",
+    "name": "mail.send",
+    "tag": None,
+    "worker": None,
+    "q": None,
+    "cause": "error",
+    "created_after": None,
+    "created_before": None,
+    "finished_after": "2026-11-21T03:00:00.000Z",
+    "finished_before": None,
+    "text": "connection refused",
+    "failure_group": None,
+}
+_ACTION: Final[dict[str, Any]] = {
+    "id": ACTION_ID,
+    "action": "retry",
+    "filter": _FILTER,
+    "ids_count": None,
+    "priority": None,
+    "rate_per_s": 50.0,
+    "stop_at_failure_share": 0.5,
+    "state": "running",
+    "matched": 1200,
+    "looked_at": 400,
+    "done": 398,
+    "refused": 2,
+    "failed_again": 3,
+    "by": "9f86d081",
+    "created_at": "2026-11-21T04:30:00.000Z",
+    "finished_at": None,
+    "message": None,
 }
 _WORKER: Final[dict[str, Any]] = {
     "id": WORKER_ID,
@@ -110,6 +144,15 @@ EXAMPLES: Final[dict[str, Any]] = {
     },
     "BulkAnswer": {"ids": [JOB_ID, "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6f"]},
     "PatchRequest": {"priority": -10},
+    "JobActionRequest": {
+        "action": "retry",
+        "filter": {field: value for field, value in _FILTER.items() if value is not None},
+        "rate_per_s": 50.0,
+        "stop_at_failure_share": 0.5,
+    },
+    "JobActionPreview": {"count": 1200, "is_exact": True, "examples": [_SUMMARY]},
+    "JobActionView": _ACTION,
+    "JobActionList": {"actions": [_ACTION]},
     "JobPage": {
         "jobs": [_SUMMARY],
         "next_cursor": None,

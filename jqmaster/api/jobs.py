@@ -7,18 +7,25 @@ from typing import Final, get_args
 from jqmaster.api import views
 from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Call, Reply, check
-from jqmaster.api.schemas import JobRequest, PatchRequest
+from jqmaster.api.schemas import JobRequest, PatchRequest, instant_ms
 from jqmaster.api.wire import RawMsgpack, read_list_of_maps
 from jqmaster.config import Durability
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import FINISHED, JobSpec, JobState
+from jqmaster.domain.job import FINISHED, Cause, JobSpec, JobState
+from jqmaster.domain.job_filter import JobFilter
 from jqmaster.errors import FieldError, InvalidError, TooLargeError, after_it_was_done
-from jqmaster.store.inspect import JobFilter
 from jqmaster.store.jobs import Changes
 
 ARGUMENT: Final = frozenset({"argument"})
+FILTERS: Final = (
+    "state", "name", "tag", "worker", "q", "cause", "created_after", "created_before", "finished_after", "finished_before",
+    "text", "failure_group",
+)  # fmt: skip
+ORDERS: Final = ("oldest", "newest")
+CAUSES: Final = tuple(cause.name.lower() for cause in Cause if cause is not Cause.NONE)
 MAX_WAIT_S: Final = 60.0
 MAX_PAGE: Final = 500
+_GROUP: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 # A bulk is checked whole before any of it is kept; past this many faults the rest of the list says nothing new.
 MAX_BULK_ERRORS: Final = 50
@@ -44,19 +51,14 @@ async def enqueue_bulk(call: Call) -> Reply:
 
 
 async def list_jobs(call: Call) -> Reply:
-    query = call.query("state", "name", "tag", "worker", "q", "limit", "cursor")
-    state = query.get("state")
-    if state is not None and state not in set(JobState):
-        raise _query_error("state", f"one of {', '.join(JobState)}")
+    query = call.query(*FILTERS, "order", "limit", "cursor")
     limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)
-    wanted = JobFilter(
-        JobState(state) if state else None,
-        query.get("name"),
-        query.get("tag"),
-        query.get("worker"),
-        query.get("q"),
+    order = query.get("order", "oldest")
+    if order not in ORDERS:
+        raise _query_error("order", f"one of {', '.join(ORDERS)}")
+    jobs, next_cursor, counts = await call.services.jobs.page(
+        _filter(query), limit=limit, cursor=query.get("cursor"), is_backward=order == "newest"
     )
-    jobs, next_cursor, counts = await call.services.jobs.page(wanted, limit=limit, cursor=query.get("cursor"))
     return Reply(
         200,
         {
@@ -200,6 +202,43 @@ def whole_number(query: dict[str, str], name: str, *, default: int, least: int, 
     if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
         raise _query_error(name, f"a whole number from {least} to {most}")
     return int(text)
+
+
+def _filter(query: dict[str, str]) -> JobFilter:
+    """Raises InvalidError."""
+    state, cause, group = query.get("state"), query.get("cause"), query.get("failure_group")
+    if state is not None and state not in set(JobState):
+        raise _query_error("state", f"one of {', '.join(JobState)}")
+    if cause is not None and cause not in CAUSES:
+        raise _query_error("cause", f"one of {', '.join(CAUSES)}")
+    if group is not None and not _GROUP.fullmatch(group):
+        raise _query_error("failure_group", "the ID of a group: 16 hexadecimal digits")
+    return JobFilter(
+        state=JobState(state) if state else None,
+        name=query.get("name"),
+        tag=query.get("tag"),
+        worker=query.get("worker"),
+        q=query.get("q"),
+        cause=Cause[cause.upper()] if cause else None,
+        created_after_ms=_instant(query, "created_after"),
+        created_before_ms=_instant(query, "created_before"),
+        finished_after_ms=_instant(query, "finished_after"),
+        finished_before_ms=_instant(query, "finished_before"),
+        text=query.get("text") or None,
+        failure_group=group,
+    )
+
+
+def _instant(query: dict[str, str], name: str) -> int | None:
+    text = query.get(name)
+    if text is None:
+        return None
+    try:
+        return instant_ms(text)
+    except ValueError:
+        raise _query_error(
+            name, "ISO 8601 with an offset, such as 2026-11-21T04:30:00Z, between 1970 and 2100"
+        ) from None
 
 
 def _query_error(name: str, rule: str) -> InvalidError:

@@ -20,7 +20,7 @@ from jqmaster import __version__
 from jqmaster.api import protocol_generator, schemas
 from jqmaster.api import worker_schemas as w
 from jqmaster.api.endpoint import Operation
-from jqmaster.api.examples import EXAMPLES, JOB_ID, MASTER_ID, WORKER_ID
+from jqmaster.api.examples import ACTION_ID, EXAMPLES, JOB_ID, MASTER_ID, WORKER_ID
 from jqmaster.api.routes import OPERATIONS
 
 MSGPACK: Final = "application/msgpack"
@@ -51,6 +51,7 @@ WORKER_TEXT: Final = (
 
 _PARAMETERS: Final = {
     "job_id": ("ID of the job.", JOB_ID),
+    "action_id": ("ID of the action.", ACTION_ID),
     "master_id": ("ID of the master.", MASTER_ID),
     "worker_id": ("ID that the registration gave.", WORKER_ID),
     "name": ("Name of the constraint.", "api.example.org"),

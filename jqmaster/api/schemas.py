@@ -43,7 +43,8 @@ LATEST_MS: Final = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp() * 1000)
 _ISO_UTC: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
 
 
-def _instant_ms(value: object) -> int:
+def instant_ms(value: object) -> int:
+    """Milliseconds of an instant as clients write it. Raises ValueError that says the rule."""
     if isinstance(value, str):
         if len(value) > 40 or not _ISO_UTC.fullmatch(value):
             raise ValueError("must be ISO 8601 with an offset, such as 2026-11-21T04:30:00Z")
@@ -58,7 +59,7 @@ def _instant_ms(value: object) -> int:
 
 Instant = Annotated[
     int,
-    BeforeValidator(_instant_ms),
+    BeforeValidator(instant_ms),
     WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-11-21T04:30:00Z"]}),
 ]
 Seconds = Annotated[float, Field(allow_inf_nan=False)]
@@ -458,9 +459,9 @@ class ClaimRequest(Request):
 
 def _reported_time(value: object) -> str:
     if isinstance(value, str):
-        _instant_ms(value)
+        instant_ms(value)
         return value
-    return iso_ms(_instant_ms(value))
+    return iso_ms(instant_ms(value))
 
 
 class Ending(Request):

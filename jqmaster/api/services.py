@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jqmaster.config import Durability, Settings
+from jqmaster.service.bulk_actions import BulkActionService
 from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.jobs import JobService
 from jqmaster.service.masters import MasterService
@@ -34,6 +35,7 @@ class Services:
 
     settings: Settings
     jobs: JobService
+    actions: BulkActionService
     why: WhyService
     workers: WorkerService
     polls: PollDesk

@@ -9,8 +9,10 @@ from typing import Final, NoReturn
 
 from jqmaster.clock import Clock
 from jqmaster.config import Durability
+from jqmaster.domain.constraint import Ruleset
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import CONTINUED, FINISHED, Attempt, Job, JobSpec, JobState
+from jqmaster.domain.job_filter import JobFilter
 from jqmaster.errors import (
     ConflictError,
     FieldError,
@@ -21,14 +23,26 @@ from jqmaster.errors import (
 from jqmaster.service.batching import NaturalBatcher
 from jqmaster.service.rules import RuleCache
 from jqmaster.service.waiters import FinishWaiters
-from jqmaster.store.inspect import Inspector, JobFilter
-from jqmaster.store.jobs import MAX_PER_CALL, Accepted, BacklogFull, Changes, JobStore, StateConflict
+from jqmaster.store.inspect import Inspector
+from jqmaster.store.jobs import (
+    MAX_PER_CALL,
+    STALE_RULES,
+    Accepted,
+    BacklogFull,
+    Changes,
+    JobStore,
+    Refusal,
+    StaleRules,
+    StateConflict,
+)
 
 IDEMPOTENCY_LIFE_MS: Final = 24 * 3600 * 1000
 # Enough for many thousands of pushes a second; beyond it the store is the bottleneck and waiting would only grow.
 MAX_WAITING_ENQUEUES: Final = 5_000
 # The store's word that a job ended can be lost; a long poll looks again this often.
+MAX_ORDERS: Final = 200
 LOOK_AGAIN_S: Final = 5.0
+_READ_AGAIN: Final = 3
 # A backlog that is full empties at the pace of its workers.
 BACKLOG_RETRY_AFTER_S: Final = 5.0
 
@@ -168,10 +182,12 @@ class JobService:
         return JobDetail(job, attempts, events, result)
 
     async def page(
-        self, wanted: JobFilter, *, limit: int, cursor: str | None
+        self, wanted: JobFilter, *, limit: int, cursor: str | None, is_backward: bool = False
     ) -> tuple[list[Job], str | None, dict[JobState, int]]:
         """Jobs, where to go on, and the counts by state. Raises InvalidError for a foreign cursor."""
-        jobs, next_cursor = await self._inspector.page(wanted, limit=limit, cursor=cursor)
+        jobs, next_cursor = await self._inspector.page(
+            wanted, limit=limit, cursor=cursor, is_backward=is_backward
+        )
         return jobs, next_cursor, await self._inspector.counts()
 
     async def result(self, job_id: str, *, wait_s: float) -> bytes | JobState | None:
@@ -201,17 +217,75 @@ class JobService:
         except StateConflict as exc:
             _raise_conflict(exc, "be canceled")
         if claim:
-            worker_id, token = claim
-            order = asyncio.create_task(self._tell_worker(worker_id, job_id, token))
-            self._orders.add(order)
-            order.add_done_callback(self._orders.discard)
+            self._order_stop(claim, job_id)
+
+    def _order_stop(self, claim: tuple[str, str], job_id: str) -> None:
+        worker_id, token = claim
+        order = asyncio.create_task(self._tell_worker(worker_id, job_id, token))
+        self._orders.add(order)
+        order.add_done_callback(self._orders.discard)
+
+    async def cancel_all(self, job_ids: Sequence[str]) -> list[bool]:
+        """Cancels each by itself; whether it was done. Known IDs only."""
+        ends = await self._jobs.cancel_all(job_ids)
+        for job_id, end in zip(job_ids, ends, strict=True):
+            # Of many at once the rest hear of it by their heartbeats.
+            if isinstance(end, tuple) and len(self._orders) < MAX_ORDERS:
+                self._order_stop(end, job_id)
+        return [not isinstance(end, Refusal) for end in ends]
+
+    async def delete_all(self, job_ids: Sequence[str]) -> list[bool]:
+        """Deletes each by itself; whether it was done. Known IDs only."""
+        return [end is None for end in await self._jobs.delete_all(job_ids)]
+
+    async def run_all_now(self, job_ids: Sequence[str]) -> list[bool]:
+        """Runs each now, by itself; whether it was done. Known IDs only."""
+        return [end is None for end in await self._jobs.run_all_now(job_ids)]
+
+    async def retry_all(self, jobs: Sequence[Job]) -> list[bool]:
+        """Retries each by itself, if it is as it was when read; whether it was done. The jobs are whole."""
+        return await self._under_rules(jobs, self._jobs.retry_all)
+
+    async def patch_all(self, jobs: Sequence[Job], changes: Changes) -> list[bool]:
+        """Changes each by itself; whether it was done. The jobs are whole."""
+
+        def change(some: Sequence[Job], rules: Ruleset) -> Awaitable[list[Refusal | None]]:
+            return self._jobs.patch_all(some, changes, rules)
+
+        return await self._under_rules(jobs, change)
+
+    async def _under_rules(
+        self,
+        jobs: Sequence[Job],
+        act: Callable[[Sequence[Job], Ruleset], Awaitable[list[Refusal | None]]],
+    ) -> list[bool]:
+        """Those that were matched with older constraints are matched again, and only those."""
+        ends: dict[str, bool] = {}
+
+        async def some(rules: Ruleset) -> None:
+            todo = [job for job in jobs if job.id not in ends]
+            for job, end in zip(todo, await act(todo, rules), strict=True):
+                if end is None or end.word != STALE_RULES:
+                    ends[job.id] = end is None
+            if len(ends) < len(jobs):
+                raise StaleRules
+
+        await self._rules.under(some)
+        return [ends[job.id] for job in jobs]
 
     async def retry(self, job_id: str) -> None:
         """Raises NotFoundError, ConflictError (it is not over)."""
 
         async def again(job_id: str) -> None:
-            job = await self._get(job_id)
-            await self._rules.under(lambda rules: self._jobs.retry(job, rules))
+            for _ in range(_READ_AGAIN):
+                job = await self._get(job_id)
+                try:
+                    return await self._rules.under(lambda rules, job=job: self._jobs.retry(job, rules))  # type: ignore[misc]
+                except StateConflict as exc:
+                    if exc.state not in FINISHED:
+                        raise
+                    # It ended, or ran once more, between the look and the write.
+            raise StateConflict(job.state)
 
         await self._steer(again, job_id, "be retried")
 

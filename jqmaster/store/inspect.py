@@ -2,12 +2,14 @@
 
 import base64
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from jqmaster.domain.failure_group import failure_group_id
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import Job, JobState
+from jqmaster.domain.job import FINISHED, Job, JobState
+from jqmaster.domain.job_filter import GroupOf, JobFilter
 from jqmaster.errors import InvalidError
 from jqmaster.store import codec
 from jqmaster.store.jobs import HEAD_READ, MAX_PER_CALL, JobStore
@@ -15,6 +17,10 @@ from jqmaster.store.shard import Shard
 
 # A filter that selects little reads no more than this many records for one page; the cursor then goes on from there.
 MAX_LOOKED_AT: Final = 2_000
+SHORTEST_STEP: Final = 50
+# As many to tell how many a filter selects, and so many of them as examples.
+MAX_COUNTED: Final = 50_000
+MAX_EXAMPLES: Final = 5
 
 _ORDER: Final = (
     JobState.RUNNING,
@@ -30,23 +36,21 @@ _POSITION = struct.Struct(">Bd36s")
 
 
 @dataclass(frozen=True, slots=True)
-class JobFilter:
-    """All that are given must hold. `q` is looked for in the ID and the name."""
+class Found:
+    """Jobs of one look, and where to go on (None: that was all). It may be short, even empty, while there is more."""
 
-    state: JobState | None = None
-    name: str | None = None
-    tag: str | None = None
-    worker: str | None = None
-    q: str | None = None
+    jobs: list[Job]
+    cursor: str | None
+    looked_at: int
 
-    def selects(self, job: Job) -> bool:
-        return (
-            (self.state is None or job.state is self.state)
-            and (self.name is None or job.name == self.name)
-            and (self.tag is None or self.tag in job.tags)
-            and (self.worker is None or job.worker_id == self.worker)
-            and (self.q is None or self.q in job.id or self.q in job.name)
-        )
+
+@dataclass(slots=True)
+class Counted:
+    """How many, at least; the first of them."""
+
+    count: int
+    is_exact: bool
+    examples: list[Job]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +65,12 @@ class _Place:
 class Inspector:
     """Lists of one shard. Raises what `JobStore` raises."""
 
-    def __init__(self, shard: Shard, jobs: JobStore) -> None:
+    def __init__(self, shard: Shard, jobs: JobStore, group_of: GroupOf = failure_group_id) -> None:
         self._client = shard.client
         self._keys = shard.keys
         self._jobs = jobs
+        self._group_of = group_of
+        self._finished = {shard.keys.finished(state) for state in FINISHED}
 
     async def counts(self) -> dict[JobState, int]:
         """Jobs by state."""
@@ -86,24 +92,42 @@ class Inspector:
         return {name: int(count or 0) for name, count in zip(names, counts, strict=True)}
 
     async def page(
-        self, wanted: JobFilter, *, limit: int, cursor: str | None
+        self, wanted: JobFilter, *, limit: int, cursor: str | None, is_backward: bool = False
     ) -> tuple[list[Job], str | None]:
-        """Up to `limit` jobs, ordered by state and within a state as it works through them, and where to go on.
+        """Up to `limit` jobs, ordered by state and within a state as it works through them (`is_backward`: against that),
+        and where to go on.
 
         A page may be short, even empty, while a cursor says that there is more: a rare match behind many others.
         Raises InvalidError for a cursor that no page gave.
         """
-        indexes = await self._indexes(wanted)
+        found = await self.scan(wanted, limit=limit, cursor=cursor, is_backward=is_backward)
+        return found.jobs, found.cursor
+
+    async def scan(
+        self,
+        wanted: JobFilter,
+        *,
+        limit: int,
+        cursor: str | None,
+        states: Sequence[JobState] = _ORDER,
+        is_backward: bool = False,
+    ) -> Found:
+        """As `page`, through these states in this order. Raises InvalidError for a cursor that no such look gave."""
+        indexes = await self._indexes(wanted, states)
         place = _decode_cursor(cursor, self._keys.tag) if cursor else None
         if place:
             # An index that vanished meanwhile (its last job left) is found by its place in the order.
-            indexes = [index for index in indexes if self._rank(index) >= self._rank(place.index)]
+            at = self._rank(place.index, states)
+            indexes = [index for index in indexes if self._rank(index, states) >= at]
+        # What selects little is looked for in ever longer steps.
+        step = SHORTEST_STEP
         found: list[Job] = []
         looked_at = 0
         for index in indexes:
             after = place if place and place.index == index else None
+            least, most = wanted.ended_between_ms() if index in self._finished else (None, None)
             while True:
-                count = min(MAX_PER_CALL, max(limit - len(found), 50))
+                count = min(MAX_PER_CALL, max(limit - len(found), step), MAX_LOOKED_AT - looked_at)
                 _, (flat,) = await self._client.run(
                     "page",
                     (index,),
@@ -113,21 +137,72 @@ class Inspector:
                         count,
                         HEAD_READ,
                         self._keys.job_prefix,
+                        "" if least is None else least,
+                        "" if most is None else most,
+                        int(is_backward),
                     ),
                 )
-                for n in range(0, len(flat), 3):
-                    job_id = flat[n].decode()
-                    after = _Place(index, float(flat[n + 1]), job_id)
+                places = [_Place(index, float(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 3)]
+                selected = await self._selected(wanted, places, flat[2::3])
+                for n, place_of in enumerate(places):
                     looked_at += 1
-                    if len(flat[n + 2]) > codec.HEAD_SIZE:
-                        job = await self._jobs.job_or_none(job_id, flat[n + 2])
-                        if job and wanted.selects(job):
-                            found.append(job)
+                    if job := selected.get(n):
+                        found.append(job)
                     if len(found) == limit or looked_at >= MAX_LOOKED_AT:
-                        return found, _encode_cursor(after, self._keys.tag)
-                if len(flat) < count * 3:
+                        return Found(found, _encode_cursor(place_of, self._keys.tag), looked_at)
+                if len(places) < count:
                     break
-        return found, None
+                after = places[-1]
+                step = min(2 * step, MAX_PER_CALL)
+        return Found(found, None, looked_at)
+
+    async def count(
+        self,
+        wanted: JobFilter,
+        states: Sequence[JobState],
+        *,
+        touches: Callable[[Job], bool] | None = None,
+        is_late: Callable[[], bool] = lambda: False,
+    ) -> "Counted":
+        """How many jobs in these states are selected, and of them `touches` says yes to. Not exact where it would take
+        looking at more than MAX_COUNTED, or longer than until `is_late`."""
+        states = [state for state in states if wanted.may_be_in(state)]
+        if touches is None and wanted == JobFilter(state=wanted.state):
+            counts = await self.counts()
+            some = await self.scan(wanted, states=states, limit=MAX_EXAMPLES, cursor=None)
+            return Counted(sum(counts[state] for state in states), True, some.jobs)
+        counted = Counted(0, False, [])
+        looked_at, cursor = 0, None
+        while looked_at < MAX_COUNTED and not (looked_at and is_late()):
+            found = await self.scan(wanted, states=states, limit=MAX_LOOKED_AT, cursor=cursor)
+            jobs = [job for job in found.jobs if touches is None or touches(job)]
+            counted.count += len(jobs)
+            counted.examples += jobs[: MAX_EXAMPLES - len(counted.examples)]
+            looked_at += found.looked_at
+            cursor = found.cursor
+            if cursor is None:
+                counted.is_exact = True
+                break
+        return counted
+
+    async def _selected(
+        self, wanted: JobFilter, places: Sequence["_Place"], records: Sequence[bytes]
+    ) -> dict[int, Job]:
+        """Those that the filter selects, by their number."""
+        selected = {}
+        for n, (place, record) in enumerate(zip(places, records, strict=True)):
+            if len(record) > codec.HEAD_SIZE:
+                job = await self._jobs.job_or_none(place.job_id, record)
+                if job and wanted.selects(job):
+                    selected[n] = job
+        if not wanted.asks_errors or not selected:
+            return selected
+        ends = await self._jobs.last_ends([job.id for job in selected.values()])
+        return {
+            n: job
+            for (n, job), end in zip(selected.items(), ends, strict=True)
+            if wanted.selects_error(job, end, self._group_of)
+        }
 
     async def _names(self) -> list[str]:
         return sorted(name.decode() for name in await self._client.command("SMEMBERS", self._keys.names))
@@ -137,10 +212,10 @@ class Inspector:
         replies = await self._client.pipeline([("ZRANGE", self._keys.lanes(name), 0, -1) for name in names])
         return [lane for reply in replies for lane in sorted(raw.decode() for raw in reply)]
 
-    async def _indexes(self, wanted: JobFilter) -> list[str]:
+    async def _indexes(self, wanted: JobFilter, states: Sequence[JobState]) -> list[str]:
         indexes = []
-        for state in _ORDER:
-            if wanted.state is not None and state is not wanted.state:
+        for state in states:
+            if not wanted.may_be_in(state):
                 continue
             if state is JobState.READY:
                 names = [wanted.name] if wanted.name is not None else await self._names()
@@ -149,12 +224,15 @@ class Inspector:
                 indexes.append(self._keys.index(state))
         return indexes
 
-    def _rank(self, index: str) -> tuple[int, str]:
+    def _rank(self, index: str, states: Sequence[JobState]) -> tuple[int, str]:
+        """Raises InvalidError for an index of another state: the cursor is of another list."""
         if index.startswith(self._keys.ready_prefix):
-            return _ORDER.index(JobState.READY), index
-        return next(
-            i for i, s in enumerate(_ORDER) if s is not JobState.READY and self._keys.index(s) == index
-        ), ""
+            state, lane = JobState.READY, index
+        else:
+            state, lane = JobState(index.removeprefix(self._keys.tag)), ""
+        if state not in states:
+            raise _foreign_cursor()
+        return states.index(state), lane
 
 
 def _encode_cursor(place: _Place, tag: str) -> str:
@@ -177,5 +255,9 @@ def _decode_cursor(cursor: str, tag: str) -> _Place:
         ):
             raise ValueError
     except (ValueError, struct.error) as exc:
-        raise InvalidError("cursor is not one that a page gave", code="invalid_cursor") from exc
+        raise _foreign_cursor() from exc
     return _Place(tag + index, score, job_id.decode())
+
+
+def _foreign_cursor() -> InvalidError:
+    return InvalidError("cursor is not one that a page gave", code="invalid_cursor")

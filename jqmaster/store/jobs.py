@@ -7,16 +7,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from jqmaster.domain.constraint import NO_RULES, Ruleset
 from jqmaster.domain.ids import TOKEN_BYTES, new_tokens
-from jqmaster.domain.job import Attempt, Job, JobSpec, JobState
+from jqmaster.domain.job import CONTINUED, Attempt, Job, JobSpec, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.worker import DetachedBy
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.client import Call
+from jqmaster.store.pages import RECORDS_PER_READ, pages
 from jqmaster.store.placement import LaneTable, lane_of_job, lane_of_spec
 from jqmaster.store.scripts import Arg, load
 from jqmaster.store.shard import Shard
@@ -34,6 +35,9 @@ GATES_PER_CALL: Final = 100
 HEAD_READ: Final = 1024
 
 FULL: Final = -2
+
+# The end of an attempt is among the last entries of a history; others tell of what happened within attempts.
+_LAST_ENTRIES: Final = 3
 
 _T = TypeVar("_T")
 
@@ -153,6 +157,25 @@ class StateConflict(Exception):  # noqa: N818 - a value for the service, not an 
     def __init__(self, state: JobState) -> None:
         super().__init__(state)
         self.state = state
+
+
+STALE_RULES: Final = "stale_rules"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why one of many was left as it is: `unknown`, `state` (which one), or `stale_rules` (match again and repeat)."""
+
+    word: str
+    state: JobState | None = None
+
+    def throw(self) -> NoReturn:
+        """As the call for one job does: raises StateConflict, KeyError, StaleRules."""
+        if self.word == STALE_RULES:
+            raise StaleRules
+        if self.state is not None:
+            raise StateConflict(self.state)
+        raise KeyError
 
 
 class JobStore:
@@ -601,9 +624,34 @@ class JobStore:
 
     async def cancel(self, job_id: str) -> tuple[str, str] | None:
         """Ends a waiting or running job as canceled; (worker ID, token) if it ran. Raises StateConflict, KeyError."""
+        (end,) = await self.cancel_all([job_id])
+        if isinstance(end, Refusal):
+            end.throw()
+        return end
+
+    async def cancel_all(self, job_ids: Sequence[str]) -> list[tuple[str, str] | Refusal | None]:
+        """What `cancel` does, to each by itself, in one round trip."""
+        replies = await self._client.run_all([self._cancel_call(job_id) for job_id in job_ids])
+        ends: list[tuple[str, str] | Refusal | None] = []
+        for word, data in replies:
+            if word != "ok":
+                ends.append(_refusal(word, data))
+                continue
+            worker, token, has_opened = data
+            if has_opened:
+                self._shard.woke("ready")
+            if worker:
+                worker_id = codec.id_text(worker)
+                self._shard.woke(f"freed:{worker_id}:1")
+                ends.append((worker_id, token.hex()))
+            else:
+                ends.append(None)
+        return ends
+
+    def _cancel_call(self, job_id: str) -> Call:
         k = self._keys
-        word, data = await self._client.run(
-            "cancel",
+        return Call(
+            load("cancel"),
             (
                 k.job(job_id),
                 k.scheduled,
@@ -614,27 +662,30 @@ class JobStore:
             ),
             (self._shard.now_arg, k.tag, job_id, self._shard.wake_channel, k.finished_channel),
         )
-        _raise_unless_ok(word, data)
-        worker, token, has_opened = data
-        if has_opened:
-            self._shard.woke("ready")
-        if not worker:
-            return None
-        worker_id = codec.id_text(worker)
-        self._shard.woke(f"freed:{worker_id}:1")
-        return worker_id, token.hex()
 
     async def retry(self, job: Job, rules: Ruleset = NO_RULES) -> None:
-        """Makes a finished job ready again. Raises StateConflict, KeyError, StaleRules."""
+        """Makes a finished job ready again, `job` as it was when read. Raises StateConflict, KeyError, StaleRules."""
+        _throw_any(await self.retry_all([job], rules))
+
+    async def retry_all(self, jobs: Sequence[Job], rules: Ruleset = NO_RULES) -> list["Refusal | None"]:
+        """What `retry` does, to each by itself, in one round trip. None: done."""
+        return await self._steer([self._retry_call(job, rules) for job in jobs])
+
+    def _retry_call(self, job: Job, rules: Ruleset) -> Call:
         k = self._keys
-        finished = [
-            k.finished(s) for s in (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.SKIPPED)
-        ]
         lane = lane_of_job(rules, job)
         entry = codec.encode_attempt(job, "success", "", None) if job.state is JobState.SUCCEEDED else b""
-        await self._steer(
-            "retry",
-            (k.job(job.id), *finished, k.result(job.id), k.results, k.expiring, k.rules, k.history(job.id)),
+        return Call(
+            load("retry"),
+            (
+                k.job(job.id),
+                *self._finished(),
+                k.result(job.id),
+                k.results,
+                k.expiring,
+                k.rules,
+                k.history(job.id),
+            ),
             (
                 k.tag,
                 job.id,
@@ -642,37 +693,60 @@ class JobStore:
                 rules.edition,
                 LaneTable(lane).packed(),
                 entry,
+                job.finished_at_ms,
             ),
         )
 
     async def run_now(self, job_id: str) -> None:
         """Makes a job ready that waits for a time. Raises StateConflict, KeyError."""
+        _throw_any(await self.run_all_now([job_id]))
+
+    async def run_all_now(self, job_ids: Sequence[str]) -> list["Refusal | None"]:
+        """What `run_now` does, to each by itself, in one round trip. None: done."""
         k = self._keys
-        await self._steer(
-            "run_now",
-            (k.job(job_id), k.scheduled, k.retrying),
-            (k.tag, job_id, self._shard.wake_channel),
+        return await self._steer(
+            [
+                Call(
+                    load("run_now"),
+                    (k.job(job_id), k.scheduled, k.retrying),
+                    (k.tag, job_id, self._shard.wake_channel),
+                )
+                for job_id in job_ids
+            ]
         )
 
     async def patch(self, job: Job, changes: "Changes", rules: Ruleset = NO_RULES) -> None:
         """Changes a waiting job, `job` as it was when read. Raises StateConflict, KeyError, StaleRules."""
+        _throw_any(await self.patch_all([job], changes, rules))
+
+    async def patch_all(
+        self, jobs: Sequence[Job], changes: "Changes", rules: Ruleset = NO_RULES
+    ) -> list["Refusal | None"]:
+        """What `patch` does, to each by itself, in one round trip. None: done."""
+        return await self._steer([self._patch_call(job, changes, rules) for job in jobs])
+
+    def _patch_call(self, job: Job, changes: "Changes", rules: Ruleset) -> Call:
         k = self._keys
         lane = lane_of_job(rules, changes.applied_to(job))
         given = (changes.priority, changes.run_at_ms, changes.max_retry, changes.timeout_ms)
-        await self._steer(
-            "patch",
+        return Call(
+            load("patch"),
             (k.job(job.id), k.scheduled, k.retrying, k.rules),
             (self._shard.now_arg, k.tag, job.id, self._shard.wake_channel, rules.edition, LaneTable(lane).packed(), *("" if value is None else value for value in given)),
         )  # fmt: skip
 
     async def delete(self, job_id: str) -> None:
         """Removes a job that does not run, or that was set aside. Raises StateConflict, KeyError."""
+        _throw_any(await self.delete_all([job_id]))
+
+    async def delete_all(self, job_ids: Sequence[str]) -> list["Refusal | None"]:
+        """What `delete` does, to each by itself, in one round trip. None: done."""
+        return await self._steer([self._delete_call(job_id) for job_id in job_ids])
+
+    def _delete_call(self, job_id: str) -> Call:
         k = self._keys
-        finished = [
-            k.finished(s) for s in (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.SKIPPED)
-        ]
-        await self._steer(
-            "delete",
+        return Call(
+            load("delete"),
             (
                 k.job(job_id),
                 k.history(job_id),
@@ -682,15 +756,22 @@ class JobStore:
                 k.scheduled,
                 k.retrying,
                 k.expiring,
-                *finished,
+                *self._finished(),
             ),
             (k.tag, job_id, self._shard.wake_channel),
         )
 
-    async def _steer(self, script: str, keys: Sequence[str], args: Sequence[Arg]) -> None:
-        _raise_unless_ok(*await self._client.run(script, keys, args))
-        self._shard.woke("ready")
-        self._shard.woke("due")
+    def _finished(self) -> list[str]:
+        states = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.SKIPPED)
+        return [self._keys.finished(state) for state in states]
+
+    async def _steer(self, calls: Sequence[Call]) -> list["Refusal | None"]:
+        replies = await self._client.run_all(calls)
+        ends = [None if word == "ok" else _refusal(word, data) for word, data in replies]
+        if None in ends:
+            self._shard.woke("ready")
+            self._shard.woke("due")
+        return ends
 
     # --- reading
 
@@ -726,6 +807,26 @@ class JobStore:
     async def history(self, job_id: str) -> list[Attempt]:
         entries = await self._client.command("LRANGE", self._keys.history(job_id), 0, -1)
         return [codec.decode_attempt(entry) for entry in entries]
+
+    async def get_all(self, job_ids: Sequence[str]) -> dict[str, Job]:
+        """The jobs that exist and can be read, whole."""
+        found = {}
+        for chunk in pages(job_ids, RECORDS_PER_READ):
+            records = await self._client.pipeline(
+                [("GET", self._keys.job(job_id)) for job_id in chunk], skip_damaged=True
+            )
+            for job_id, record in zip(chunk, records, strict=True):
+                if record and (job := await self.job_or_none(job_id, record)):
+                    found[job_id] = job
+        return found
+
+    async def last_ends(self, job_ids: Sequence[str]) -> list[Attempt | None]:
+        """The last end in the history of each job, None where there is none or it cannot be read."""
+        histories = await self._client.pipeline(
+            [("LRANGE", self._keys.history(job_id), -_LAST_ENTRIES, -1) for job_id in job_ids],
+            skip_damaged=True,
+        )
+        return [_last_end(history or ()) for history in histories]
 
     async def fetch_result(self, job_id: str, *, watch: bool) -> bytes | JobState | None:
         """The encoded result, or the state of an unfinished job (marked as watched if asked), or None: nothing (any more)."""
@@ -789,19 +890,37 @@ def _enqueued(replies: Sequence[tuple[str, list[Any]]]) -> list[Accepted | Backl
     ]
 
 
+def _last_end(history: Sequence[bytes]) -> Attempt | None:
+    for entry in reversed(history):
+        try:
+            attempt = codec.decode_attempt(entry)
+        except DamagedError:
+            continue
+        if attempt.outcome != CONTINUED:
+            return attempt
+    return None
+
+
 def _due(spec: JobSpec) -> str:
     if spec.delay_ms:
         return f"+{spec.delay_ms}"
     return "" if spec.run_at_ms is None else str(spec.run_at_ms)
 
 
-def _raise_unless_ok(word: str, data: list[Any]) -> None:
-    if word == "stale_rules":
-        raise StaleRules
-    if word == "unknown":
-        raise KeyError
-    if word == "state":
-        raise StateConflict(codec.state_of(data[0]))
+def _refusal(word: str, data: list[Any]) -> Refusal:
+    match word:
+        case "stale_rules":
+            return Refusal(STALE_RULES)
+        case "state":
+            return Refusal("state", codec.state_of(data[0]))
+        case _:
+            return Refusal("unknown")
+
+
+def _throw_any(ends: Sequence[Refusal | None]) -> None:
+    for end in ends:
+        if end:
+            end.throw()
 
 
 def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:

@@ -50,6 +50,9 @@ class Keys:
         self.holds = f"{t}holds"
         self.shadowed = f"{t}shadowed"
         self.audit = f"{t}audit"
+        self.actions = f"{t}actions"
+        self.running_actions = f"{t}running_actions"
+        self.action_prefix = f"{t}action:"
         self.scheduled = f"{t}scheduled"
         self.retrying = f"{t}retrying"
         self.expiring = f"{t}expiring"
@@ -128,6 +131,9 @@ class Keys:
 
     def mail(self, worker_id: str) -> str:
         return self.mail_prefix + worker_id
+
+    def action(self, action_id: str) -> str:
+        return self.action_prefix + action_id
 
     def idempotency(self, digest: str) -> str:
         return f"{self.tag}idempotency:{digest}"
@@ -253,6 +259,16 @@ KEYS: tuple[KeyInfo, ...] = (
         "constraints whose gates may let more through than when they closed; score: since which version",
     ),
     KeyInfo("shadowed", "hash", "while not empty", "by shadow constraint: starts that it would have delayed"),
+    KeyInfo(
+        "actions", "sorted set", "while not empty", "actions on many jobs that are known; score: begun, ms"
+    ),
+    KeyInfo("running_actions", "set", "while not empty", "those of them that are under way"),
+    KeyInfo(
+        "action:{action_id}",
+        "hash",
+        "expires",
+        "what was asked for (`spec`, `ids`), how far it came (`progress`), and `canceled_by` once somebody wishes its end",
+    ),
     KeyInfo("audit", "stream", "the newest", "who changed what"),
     KeyInfo("scheduled", "sorted set", "while not empty", "jobs that wait for their time; score: due, ms"),
     KeyInfo(

@@ -13,7 +13,7 @@ class Shard:
 
     `wake_leader` is set while this process leads: then no message has to travel. Otherwise writers publish. The
     words: `ready` (jobs became ready), `due` (a job waits for a time), `freed:WORKER_ID:COUNT` (claims ended), `workers`
-    (one came), `polls:WORKER_ID:WAIT_MS` (one that pulls asks for jobs), `resigned` (the leader). `mail:WORKER_ID` is for
+    (one came), `polls:WORKER_ID:WAIT_MS` (one that pulls asks for jobs), `actions` (one on many jobs came, or shall end), `resigned` (the leader). `mail:WORKER_ID` is for
     the master at which that worker's poll hangs: there is something to be told.
     """
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jqmaster.domain.job import Job, JobState
+from jqmaster.domain.job_filter import JobFilter
 from jqmaster.errors import InvalidError
 from jqmaster.store import inspect
-from jqmaster.store.inspect import JobFilter
 from tests.store.test_claim import damage
 from tests.store.test_steering import job_in
 from tests.support.store import StoreWorld

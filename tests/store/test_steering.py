@@ -282,7 +282,7 @@ async def test_the_leader_in_this_process_is_woken_without_a_message(world: Stor
             await patch(world, job.id, run_at_ms=world.now_ms + 1)
             await world.jobs.run_now(job.id)
             await world.jobs.cancel(running.id)
-            await world.jobs.retry(running)
+            await world.jobs.retry(await world.get(running.id))
     assert words == ["ready", "due"] * 2 + [f"freed:{running.worker_id}:1"] + ["ready", "due"]
 
 
@@ -292,3 +292,16 @@ async def test_a_deferred_job_is_scheduled_and_can_be_run_now(world: StoreWorld)
     await world.jobs.run_now(claimed.job_id)
     (again,) = await world.claim(worker)
     assert (again.record.attempt, (await world.get(again.job_id)).failures) == (2, 0)
+
+
+@pytest.mark.req("M9")
+async def test_a_job_that_ran_again_since_it_was_read_is_not_retried(world: StoreWorld) -> None:
+    job = await job_in(world, JobState.FAILED)
+    await world.jobs.retry(job)
+    (claimed,) = await world.claim(await world.worker(job.name), job.name)
+    world.pass_ms(1)
+    again = await world.get(claimed.job_id)
+    await world.fail(again.worker_id, claimed)
+    async with world.unchanged():
+        with pytest.raises(StateConflict):
+            await world.jobs.retry(job)

@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from jqmaster.api.routes import constraints, jobs, operations, workers
+from jqmaster.api.routes import constraints, job_actions, jobs, operations, workers
 
 OPERATIONS: Final = [
+    *job_actions.OPERATIONS,
     *jobs.OPERATIONS,
     *workers.OPERATIONS,
     *constraints.OPERATIONS,

@@ -15,12 +15,28 @@ _WAIT: Final[dict[str, Any]] = {
         "description": "Seconds to wait for the end; 60 at most.",
     }
 }
+_INSTANT: Final = {"type": "string", "format": "date-time"}
 _LIST: Final[dict[str, Any]] = {
     "state": {"schema": {"$ref": "#/components/schemas/JobState"}, "description": "In this state."},
     "name": {"schema": {"type": "string"}, "description": "The exact name."},
     "tag": {"schema": {"type": "string"}, "description": "With this tag."},
     "worker": {"schema": {"type": "string"}, "description": "ID of the worker of the latest attempt."},
     "q": {"schema": {"type": "string"}, "description": "Part of the ID or name."},
+    "cause": {"schema": {"type": "string", "enum": list(jobs.CAUSES)}, "description": "Ended for this."},
+    "created_after": {"schema": _INSTANT, "description": "Created then or later."},
+    "created_before": {"schema": _INSTANT, "description": "Created then or earlier."},
+    "finished_after": {"schema": _INSTANT, "description": "Over since then or later."},
+    "finished_before": {"schema": _INSTANT, "description": "Over since then or earlier."},
+    "text": {"schema": {"type": "string"}, "description": "Part of the message of the last error."},
+    "failure_group": {
+        "schema": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
+        "description": "Failed for this: the ID of a group of `/api/failures`.",
+    },
+    "order": {
+        "schema": {"type": "string", "enum": list(jobs.ORDERS), "default": "oldest"},
+        "description": "Within a state: oldest, those that come next first, or those that ended first; newest: the other "
+        "way round.",
+    },
     "limit": {
         "schema": {"type": "integer", "minimum": 1, "maximum": jobs.MAX_PAGE, "default": 50},
         "description": "Most jobs on a page.",

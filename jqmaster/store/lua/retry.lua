@@ -1,13 +1,13 @@
 #!lua
 -- Makes a finished job ready again by hand, with all its retries; its history stays.
 -- KEYS job:string succeeded:zset failed:zset canceled:zset skipped:zset result:string results:zset expiring:zset rules:hash history:list
--- ARGV tag job_id wake_channel(empty: nobody to wake) edition lanes(as lanes_defined takes them) history_entry(of an attempt that succeeded; empty: none)
+-- ARGV tag job_id wake_channel(empty: nobody to wake) edition lanes(as lanes_defined takes them) history_entry(of an attempt that succeeded; empty: none) finished_at_ms(when it ended, as the caller read it)
 -- REPLY ok | stale_rules | unknown | state:state
--- CHECKS FIRST the edition of the rules, the state
+-- CHECKS FIRST the edition of the rules, the state, that it has not run again since it was read
 -- include lib/record.lua
 -- include lib/lanes.lua
 local job_key, result_key, results_key, expiring_key, rules_key, history_key = KEYS[1], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local id, wake_channel, edition, definitions, entry = ARGV[2], ARGV[3], ARGV[4], lanes_defined(ARGV[5]), ARGV[6]
+local id, wake_channel, edition, definitions, entry, finished_at_ms = ARGV[2], ARGV[3], ARGV[4], lanes_defined(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 tag = ARGV[1]
 local index_of_state = {[STATE.succeeded] = KEYS[2], [STATE.failed] = KEYS[3], [STATE.canceled] = KEYS[4], [STATE.skipped] = KEYS[5]}
 
@@ -16,7 +16,7 @@ local head = head_of(job_key)
 if head == '' then return {'unknown'} end
 local state = string.byte(head, 2)
 local index_key = index_of_state[state]
-if not index_key then return {'state', state} end
+if not index_key or int64(head, 33) ~= finished_at_ms then return {'state', state} end
 redis.call('ZREM', index_key, id)
 if state == STATE.succeeded and entry ~= '' then
   -- The attempt that went well had no entry while it was the last.

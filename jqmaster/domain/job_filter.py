@@ -1,0 +1,110 @@
+"""Which jobs are meant: by lists, and by actions on many."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jqmaster.domain.job import FINISHED, Attempt, Cause, Job, JobState
+
+# Gives the ID of a group of failures: of a name, a cause and the message of the last error.
+GroupOf = Callable[[str, str, str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """All that are given must hold. `q` is looked for in the ID and the name, `text` in the message of the last error;
+    instants are store milliseconds, both ends included."""
+
+    state: JobState | None = None
+    name: str | None = None
+    tag: str | None = None
+    worker: str | None = None
+    q: str | None = None
+    cause: Cause | None = None
+    created_after_ms: int | None = None
+    created_before_ms: int | None = None
+    finished_after_ms: int | None = None
+    finished_before_ms: int | None = None
+    text: str | None = None
+    failure_group: str | None = None
+
+    @property
+    def asks_errors(self) -> bool:
+        """Whether the record of a job alone does not tell: see `selects_error`."""
+        return self.text is not None or self.failure_group is not None
+
+    @property
+    def asks_end(self) -> bool:
+        return self.finished_after_ms is not None or self.finished_before_ms is not None
+
+    def may_be_in(self, state: JobState) -> bool:
+        """Whether a job in this state can be selected at all."""
+        if self.state is not None and state is not self.state:
+            return False
+        if self.failure_group is not None and state is not JobState.FAILED:
+            return False
+        return state in FINISHED or not self.asks_end
+
+    def ended_between_ms(self) -> tuple[int | None, int | None]:
+        """Of a job that is over: the earliest and the latest instant at which it can have ended. It was created before
+        that."""
+        least = [ms for ms in (self.finished_after_ms, self.created_after_ms) if ms is not None]
+        return max(least, default=None), self.finished_before_ms
+
+    def selects(self, job: Job) -> bool:
+        """As far as the record of the job tells."""
+        return (
+            (self.state is None or job.state is self.state)
+            and (self.name is None or job.name == self.name)
+            and (self.tag is None or self.tag in job.tags)
+            and (self.worker is None or job.worker_id == self.worker)
+            and (self.q is None or self.q in job.id or self.q in job.name)
+            and (self.cause is None or (job.cause is self.cause and job.state in FINISHED))
+            and _is_between(job.created_at_ms, self.created_after_ms, self.created_before_ms)
+            and (
+                not self.asks_end
+                or (
+                    job.state in FINISHED
+                    and _is_between(job.finished_at_ms, self.finished_after_ms, self.finished_before_ms)
+                )
+            )
+            and not (self.asks_errors and not _may_have_failed(job))
+            and (self.failure_group is None or job.state is JobState.FAILED)
+        )
+
+    def selects_error(self, job: Job, last: Attempt | None, group_of: GroupOf) -> bool:
+        """The rest, of a job that `selects` let pass, with the end of its last attempt that did not succeed."""
+        message = (last.message if last else None) or ""
+        if self.text is not None and self.text not in message:
+            return False
+        if self.failure_group is None:
+            return True
+        return group_of(job.name, job.cause.name.lower(), message) == self.failure_group
+
+    def document(self) -> dict[str, Any]:
+        """What `of_document` takes: only what is given, as texts and numbers."""
+        values = {field: getattr(self, field) for field in _FIELDS}
+        values["cause"] = self.cause.name.lower() if self.cause is not None else None
+        values["state"] = str(self.state) if self.state is not None else None
+        return {field: value for field, value in values.items() if value is not None}
+
+    @classmethod
+    def of_document(cls, document: dict[str, Any]) -> "JobFilter":
+        """Fields of a later version are unknown here: TypeError, for less would be selected than was meant."""
+        values = dict(document)
+        if "state" in values:
+            values["state"] = JobState(values["state"])
+        if "cause" in values:
+            values["cause"] = Cause[values["cause"].upper()]
+        return cls(**values)
+
+
+_FIELDS: Final = tuple(JobFilter.__dataclass_fields__)
+
+
+def _may_have_failed(job: Job) -> bool:
+    return job.state is JobState.FAILED or job.failures > 0 or job.losses > 0
+
+
+def _is_between(ms: int, after_ms: int | None, before_ms: int | None) -> bool:
+    return (after_ms is None or ms >= after_ms) and (before_ms is None or ms <= before_ms)

@@ -1,0 +1,275 @@
+"""Carries out actions on many jobs, page by page, and writes down how far they came."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.bulk_action import MAX_WATCHED, ActionKind, ActionState, BulkAction, Progress
+from jqmaster.domain.job import Job
+from jqmaster.domain.job_filter import JobFilter
+from jqmaster.errors import DamagedError, JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.service.bulk_actions import described
+from jqmaster.service.jobs import JobService
+from jqmaster.store.actions import ActionStore
+from jqmaster.store.audit import encode_entry
+from jqmaster.store.inspect import Inspector
+from jqmaster.store.jobs import Changes, JobStore
+from jqmaster.store.leadership import Leadership
+
+logger = logging.getLogger(__name__)
+
+POLL_S: Final = 1.0
+# So many jobs in one step: the store does each by itself, and serves others in between.
+PAGE: Final = 200
+# A rate is kept in steps of this length, or one job at a time.
+RATE_STEP_S: Final = 0.25
+# How often to look whether watched jobs have ended while no more may be retried.
+WATCH_EVERY_S: Final = 0.2
+# Older progress is written down, and the epoch with it looked at, before anything more is done.
+SAVED_FOR_S: Final = 0.2
+
+
+class StaleLeadership(Exception):  # noqa: N818 - a way out of the loop, not an error
+    """Another master leads."""
+
+
+@dataclass(slots=True)
+class _Work:
+    action: BulkAction
+    progress: Progress
+    due_s: float
+    saved_s: float | None = None
+
+
+class BulkActions:
+    """Component of one leadership; `on_stale` is called under a newer epoch.
+
+    What is written down after each page is where another leader goes on. Should a page have been done and not written
+    down, it is gone through again: its jobs are in another state by then, or ended after the action began, and are not
+    touched twice; only the counts may miss them.
+    """
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        actions: ActionStore,
+        clock: Clock,
+        *,
+        jobs: JobStore,
+        inspector: Inspector,
+        service: JobService,
+        store_time_ms: Callable[[], Awaitable[int]],
+        on_stale: Callable[[], None],
+    ) -> None:
+        self._leadership = leadership
+        self._actions = actions
+        self._jobs = jobs
+        self._inspector = inspector
+        self._service = service
+        self._clock = clock
+        self._store_time_ms = store_time_ms
+        self._on_stale = on_stale
+        self._under_way: dict[str, _Work] = {}
+        self._wake = asyncio.Event()
+        self._loops = BackgroundLoops("bulk actions")
+
+    async def start(self) -> None:
+        self._loops.spawn("rounds", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    def wake(self, message: str) -> None:
+        """An action came, or shall end."""
+        if message == "actions":
+            self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            is_woken = self._wake.is_set()
+            self._wake.clear()
+            try:
+                wait_s = await self._round(is_woken)
+            except StaleLeadership:
+                self._on_stale()
+                return
+            except JqmasterError as exc:
+                logger.warning("cannot go on with actions on many jobs: %s", exc.detail)
+                self._under_way.clear()
+                wait_s = POLL_S
+            await self._pause(wait_s)
+
+    async def _pause(self, seconds: float) -> None:
+        tasks = [asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.create_task(self._wake.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _round(self, is_woken: bool) -> float:
+        """One step of each action that is due; seconds until there is something to do. `is_woken`: somebody may wish the
+        end of one that is not due."""
+        running = await self._actions.running()
+        self._under_way = {key: work for key, work in self._under_way.items() if key in running}
+        for action_id in running:
+            if action_id not in self._under_way and not await self._load(action_id):
+                continue
+            work = self._under_way[action_id]
+            now_s = self._clock.monotonic_s()
+            if is_woken or work.due_s <= now_s or work.saved_s is None or now_s - work.saved_s >= POLL_S:
+                await self._step(work, is_woken)
+        now_s = self._clock.monotonic_s()
+        waits = [work.due_s - now_s for work in self._under_way.values() if not work.progress.is_over]
+        return min(POLL_S, max(0.0, min(waits, default=POLL_S)))
+
+    async def _load(self, action_id: str) -> bool:
+        stored = await self._actions.get(action_id, with_ids=True)
+        if stored is None:
+            return False
+        self._under_way[action_id] = _Work(stored.action, stored.progress, self._clock.monotonic_s())
+        return True
+
+    async def _step(self, work: _Work, is_woken: bool) -> None:
+        action, progress = work.action, work.progress
+        if is_woken or work.saved_s is None or self._clock.monotonic_s() - work.saved_s > SAVED_FOR_S:
+            await self._save(work)
+        if progress.is_over or work.due_s > self._clock.monotonic_s():
+            return
+        try:
+            limit = await self._room(work)
+            if limit > 0 and not progress.is_over:
+                await self._page(work, limit)
+        except DamagedError as exc:
+            progress.end(ActionState.FAILED, await self._store_time_ms(), exc.detail)
+        await self._save(work)
+        if action.stop_at_failure_share is not None and not progress.is_over and limit == 0:
+            work.due_s = self._clock.monotonic_s() + WATCH_EVERY_S
+
+    async def _room(self, work: _Work) -> int:
+        """How many jobs may be touched at once now. Ends the action where too many have failed again."""
+        action, progress = work.action, work.progress
+        limit = PAGE
+        if action.rate_per_s is not None:
+            limit = max(1, min(PAGE, int(action.rate_per_s * RATE_STEP_S)))
+        share = action.stop_at_failure_share
+        if share is None or action.kind is not ActionKind.RETRY:
+            return limit
+        watched = list(progress.watched)
+        jobs = await self._jobs.get_without_argument(watched)
+        for job_id in watched:
+            progress.note_ended(job_id, jobs.get(job_id))
+        if progress.fails_too_often(share):
+            message = f"{progress.failed_again} of {progress.ended} retried jobs that ended failed again"
+            progress.end(ActionState.STOPPED, await self._store_time_ms(), message)
+            return 0
+        return min(limit, MAX_WATCHED - len(progress.watched))
+
+    async def _page(self, work: _Work, limit: int) -> None:
+        action, progress = work.action, work.progress
+        if action.filter is not None:
+            found = await self._inspector.scan(
+                _bounded(action.filter, action), states=action.states, limit=limit, cursor=progress.cursor
+            )
+            jobs = [job for job in found.jobs if action.touches(job)]
+            progress.looked_at += found.looked_at
+            next_cursor, missing = found.cursor, 0
+        else:
+            if action.ids is None:
+                progress.end(ActionState.FAILED, await self._store_time_ms(), "its list of IDs is lost")
+                return
+            at = int(progress.cursor or 0)
+            ids = action.ids[at : at + limit]
+            known = await self._jobs.get_without_argument(ids)
+            jobs = [job for job in known.values() if action.touches(job)]
+            progress.looked_at += len(ids)
+            missing = len(ids) - len(jobs)
+            next_cursor = str(at + limit) if at + limit < len(action.ids) else None
+        done = await self._act(action, jobs)
+        progress.done += len(done)
+        progress.done_in_pass += len(done)
+        progress.refused += len(jobs) - len(done) + missing
+        if action.stop_at_failure_share is not None:
+            progress.watched += done
+        progress.cursor = next_cursor
+        if action.rate_per_s is not None and jobs:
+            work.due_s = (
+                max(work.due_s, self._clock.monotonic_s() - RATE_STEP_S) + len(jobs) / action.rate_per_s
+            )
+        if next_cursor is None:
+            if progress.done_in_pass and progress.pass_number < action.passes:
+                progress.pass_number += 1
+                progress.done_in_pass = 0
+            else:
+                progress.end(ActionState.DONE, await self._store_time_ms())
+
+    async def _act(self, action: BulkAction, jobs: Sequence[Job]) -> list[str]:
+        """IDs of those that were touched; the others were not as they had been when they were read."""
+        if not jobs:
+            return []
+        ids = [job.id for job in jobs]
+        match action.kind:
+            case ActionKind.CANCEL:
+                ends = await self._service.cancel_all(ids)
+            case ActionKind.DELETE:
+                ends = await self._service.delete_all(ids)
+            case ActionKind.RUN:
+                ends = await self._service.run_all_now(ids)
+            case ActionKind.RETRY | ActionKind.SET_PRIORITY:
+                # Constraints may look at the arguments.
+                whole = await self._jobs.get_all(ids)
+                jobs = [job for job in whole.values() if action.touches(job)]
+                ids = [job.id for job in jobs]
+                if action.kind is ActionKind.RETRY:
+                    ends = await self._service.retry_all(jobs)
+                else:
+                    ends = await self._service.patch_all(jobs, Changes(priority=action.priority))
+        return [job_id for job_id, is_done in zip(ids, ends, strict=True) if is_done]
+
+    async def _save(self, work: _Work) -> None:
+        """Writes the progress down, and hears whether somebody wishes the end. Raises StaleLeadership."""
+        action, progress = work.action, work.progress
+        entry = self._end_entry(work, None) if progress.is_over else b""
+        word, canceled_by = await self._actions.advance(self._leadership.epoch, action, progress, entry)
+        if word == "ok" and canceled_by and not progress.is_over:
+            progress.end(ActionState.CANCELED, await self._store_time_ms(), f"canceled by {canceled_by}")
+            entry = self._end_entry(work, canceled_by)
+            word, _ = await self._actions.advance(self._leadership.epoch, action, progress, entry)
+        if word == "stale_epoch":
+            raise StaleLeadership
+        work.saved_s = self._clock.monotonic_s()
+        if word == "over" or progress.is_over:
+            self._under_way.pop(action.id, None)
+
+    def _end_entry(self, work: _Work, canceled_by: str | None) -> bytes:
+        progress = work.progress
+        counts = {"done": progress.done, "refused": progress.refused, "looked_at": progress.looked_at}
+        if work.action.stop_at_failure_share is not None:
+            counts["failed_again"] = progress.failed_again
+        return encode_entry(
+            who=canceled_by or f"master {self._leadership.master_id}",
+            action=f"jobs.{work.action.kind}.ended",
+            target=work.action.id,
+            before=described(work.action),
+            after={"state": str(progress.state), **counts, "message": progress.message},
+        )
+
+
+def _bounded(wanted: JobFilter, action: BulkAction) -> JobFilter:
+    """Indexes by time need not be gone through where no job of the action can be."""
+    created = _earlier(wanted.created_before_ms, action.created_at_ms)
+    if action.kind is not ActionKind.RETRY:
+        return replace(wanted, created_before_ms=created)
+    finished = _earlier(wanted.finished_before_ms, action.created_at_ms)
+    return replace(wanted, created_before_ms=created, finished_before_ms=finished)
+
+
+def _earlier(asked_ms: int | None, ms: int) -> int:
+    return ms if asked_ms is None else min(asked_ms, ms)

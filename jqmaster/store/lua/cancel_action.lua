@@ -1,0 +1,13 @@
+#!lua flags=allow-oom
+-- Wishes the end of an action on many jobs that is under way; the leader ends it before its next step. What it did stays done.
+-- KEYS running_actions:set action:hash
+-- ARGV action_id who wake_channel
+-- REPLY ok | over
+-- CHECKS FIRST that it is under way
+local running_key, action_key = KEYS[1], KEYS[2]
+local id, who, wake_channel = ARGV[1], ARGV[2], ARGV[3]
+
+if redis.call('SISMEMBER', running_key, id) == 0 then return {'over'} end
+redis.call('HSET', action_key, 'canceled_by', who)
+if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'actions') end
+return {'ok'}
