@@ -35,7 +35,7 @@ from jqmaster.runtime.master_client import MasterClient
 from jqmaster.runtime.membership import Membership
 from jqmaster.runtime.mender import Mender
 from jqmaster.runtime.orders import CancelOrders, WorkerOrders
-from jqmaster.runtime.own_address import own_url
+from jqmaster.runtime.own_address import at_port, own_url
 from jqmaster.runtime.progress import Progress
 from jqmaster.runtime.promoter import Promoter
 from jqmaster.runtime.reaper import Reaper
@@ -237,9 +237,13 @@ class Master:
 
     async def _describe(self, started_at_ms: int) -> MasterRecord:
         s = self.settings
+        server = self.server
         url = s.advertised_url
         if url is None:
-            url = await asyncio.to_thread(own_url, self.server.url, self._store_url)
+            url = await asyncio.to_thread(own_url, server.own_url, self._store_url)
+        elif server.own_port != server.port:
+            # Whoever asks whether this master lives must not be answered by one that shares its port.
+            url = at_port(url, server.own_port)
         node_id = s.node_id or socket.gethostname()
         return MasterRecord(self.id, node_id, os.getpid(), url, __version__, started_at_ms)
 
@@ -478,6 +482,7 @@ async def running_master(
         await stack.enter_async_context(running(master.components()))
         # Known only now: the system may have chosen the port.
         master.guard.forbid(settings.host, master.server.port)
+        master.guard.forbid(settings.host, master.server.own_port)
         yield master
 
 

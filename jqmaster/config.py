@@ -39,6 +39,12 @@ class Settings(BaseSettings):
     # --- where it listens and who may call
     host: str = Field("127.0.0.1", description="Address to listen on. Anything but loopback demands tokens.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 lets the system choose.")
+    processes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Master processes of one `serve`, which share the port: each a master of its own, with all limits for itself.",
+    )
     allowed_hosts: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
         default_factory=list,
         description="Host names that requests may carry, besides loopback names and `host`; empty and with tokens configured: any.",

@@ -51,11 +51,13 @@ class MasterServer:
     """Serves one ASGI application (lifecycle component). Signals, logging and lifespan belong to the caller."""
 
     def __init__(self, app: AsgiApp, settings: Settings, *, sockets: Sequence[socket.socket] = ()) -> None:
-        """`sockets`: bound ones to serve instead of the settings' host and port."""
+        """`sockets`: bound ones to serve instead of the settings' host and port. One of several processes shares the port
+        with the others, and listens at one of its own besides, where it alone answers."""
         self._app = app
         self._settings = settings
         self._sockets = sockets
         self._servers: list[asyncio.Server] = []
+        self._own: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._state = ServerState()
         self._stopping = False
@@ -68,9 +70,22 @@ class MasterServer:
     @property
     def url(self) -> str:
         """The address bound by `start`, without a path."""
-        host = self._servers[0].sockets[0].getsockname()[0]
+        return self._url_of(self._servers[0])
+
+    @property
+    def own_port(self) -> int:
+        """The port where nobody but this process answers; `port`, unless it is shared."""
+        return int((self._own or self._servers[0]).sockets[0].getsockname()[1])
+
+    @property
+    def own_url(self) -> str:
+        """The address with `own_port`."""
+        return self._url_of(self._own or self._servers[0])
+
+    def _url_of(self, server: asyncio.Server) -> str:
+        host, port = server.sockets[0].getsockname()[:2]
         scheme = "https" if self._settings.tls_certfile else "http"
-        return f"{scheme}://[{host}]:{self.port}" if ":" in host else f"{scheme}://{host}:{self.port}"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     @property
     def connections(self) -> int:
@@ -111,6 +126,11 @@ class MasterServer:
         )
         if self._sockets:
             self._servers = [await listen(sock=sock) for sock in self._sockets]
+        elif settings.processes > 1:
+            # A listener each: the kernel spreads connections over them, and stops at once to give any to one that died.
+            self._own = await listen(host=settings.host, port=0)
+            shared = await listen(host=settings.host, port=settings.port, reuse_port=True)
+            self._servers = [shared, self._own]
         else:
             self._servers = [await listen(host=settings.host, port=settings.port)]
         self._stopping = False

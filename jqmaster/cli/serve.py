@@ -1,10 +1,11 @@
-"""`jqmaster serve`: one master process."""
+"""`jqmaster serve`: a master, or several beside each other."""
 
 import asyncio
 import contextlib
 import os
 import signal
 import sys
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +36,9 @@ def serve(
             help="Run this worker_sdk.Worker in the same process: one node works alone.",
         ),
     ] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="Masters of this command: with several it uses several cores.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning, error.")] = None,
     config: ConfigOption = None,
 ) -> None:
@@ -49,19 +53,48 @@ def serve(
         redis_url=redis,
         data_dir=data_dir,
         durability=durability,
+        processes=processes,
         log_level=log_level,
     )
     from jqmaster.cli import logs
     from jqmaster.cli.worker import load_worker
-    from jqmaster.errors import JqmasterError
 
     logs.set_up(settings.log_level)
+    if settings.processes > 1 and with_worker is not None:
+        exits.fail(
+            exits.USAGE, "--with-worker is for a single process; start `jqmaster worker` beside several"
+        )
     companion = None if with_worker is None else load_worker(with_worker)
-    try:
+    with _errors_told():
         _print_first_token(settings)
-        _run(settings, companion)
+        if settings.processes > 1:
+            _run_loop(lambda: _serve_several(settings))
+        elif companion is None:
+            _run_loop(lambda: _serve(settings, lambda address: _print_address(settings, address)))
+        else:
+            _run_loop(lambda: _serve_with(settings, companion))
+
+
+def serve_one(settings: "Settings", ready: Callable[[], None]) -> None:
+    """One of several processes, at a port that is known by now. Calls `ready` when it serves."""
+    from jqmaster.cli import logs
+
+    logs.set_up(settings.log_level)
+    with _errors_told():
+        _run_loop(lambda: _serve(settings, lambda _: ready()))
+
+
+@contextlib.contextmanager
+def _errors_told() -> Iterator[None]:
+    from jqmaster.cli.supervisor import ChildFailedError
+    from jqmaster.errors import JqmasterError
+
+    try:
+        yield
     except JqmasterError as error:
         exits.fail(exits.code_of(error), error.detail)
+    except ChildFailedError as error:  # it has said why
+        raise typer.Exit(error.code) from None
     except ValueError as error:  # faulty tokens, a worker without handlers
         exits.fail(exits.USAGE, str(error))
     except OSError as error:  # a port that is taken, a file that cannot be read
@@ -75,22 +108,67 @@ def _print_first_token(settings: "Settings") -> None:
         typer.echo(f"first token, shown this once (scope admin): {token}")
 
 
-def _run(settings: "Settings", worker: Any) -> None:
+def _run_loop(serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
     import uvloop
 
     from jqmaster import descriptors
 
     descriptors.allow_many()
     try:
-        uvloop.run(_serve(settings) if worker is None else _serve_with(settings, worker))
+        uvloop.run(serving())
     finally:
         _drop_what_cannot_be_written()
 
 
-async def _serve(settings: "Settings") -> None:
+async def _serve(settings: "Settings", ready: Callable[[str], None]) -> None:
     from jqmaster import app
 
-    await app.serve(settings, ready=lambda address: _print_address(settings, address), stop=_told())
+    await app.serve(settings, ready=ready, stop=_told())
+
+
+async def _serve_several(settings: "Settings") -> None:
+    """The store, if it is our own, outlives all processes that use it; the port is held before the first one listens."""
+    from pydantic import SecretStr
+
+    from jqmaster.cli.child import plain_settings
+    from jqmaster.cli.shared_port import SharedPort
+    from jqmaster.cli.supervisor import Supervisor
+    from jqmaster.embedded import EmbeddedValkey
+    from jqmaster.lifecycle import running
+
+    told = _told(on_impatience=lambda: supervisor.kill() if supervisor else None)
+    supervisor: Supervisor | None = None
+    async with contextlib.AsyncExitStack() as stack:
+        port = stack.enter_context(SharedPort(settings.host, settings.port))
+        url = settings.redis_url
+        if url is None:
+            embedded = EmbeddedValkey(settings.data_dir)
+            if not await _unless_told(told, stack.enter_async_context(running([embedded]))):
+                return
+            url = SecretStr(embedded.url)
+        of_each = settings.model_copy(update={"redis_url": url, "port": port.number})
+        supervisor = Supervisor(
+            [{"command": "serve", "settings": plain_settings(of_each)}] * settings.processes
+        )
+        if await _unless_told(told, stack.enter_async_context(running([supervisor]))):
+            _print_address(
+                settings, f"{port.url(is_tls=bool(settings.tls_certfile))}, {settings.processes} processes"
+            )
+            await told.wait()
+
+
+async def _unless_told(told: asyncio.Event, starting: Coroutine[Any, Any, None]) -> bool:
+    """Whether it has started; a start may take minutes, and whoever says stop meanwhile is heard."""
+    start, stop = asyncio.create_task(starting), asyncio.create_task(told.wait())
+    await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)
+    stop.cancel()
+    if not start.done():
+        start.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await start
+        return False
+    start.result()
+    return True
 
 
 async def _serve_with(settings: "Settings", worker: Any) -> None:
@@ -123,18 +201,19 @@ async def _serve_with(settings: "Settings", worker: Any) -> None:
         await serving
 
 
-def _told() -> asyncio.Event:
+def _told(on_impatience: Callable[[], None] = lambda: None) -> asyncio.Event:
     """Set by the first signal to end."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, told.set)
-    loop.add_signal_handler(signal.SIGINT, _interrupt, told)
+    loop.add_signal_handler(signal.SIGINT, _interrupt, told, on_impatience)
     return told
 
 
-def _interrupt(stop: asyncio.Event) -> None:
+def _interrupt(stop: asyncio.Event, on_impatience: Callable[[], None]) -> None:
     if stop.is_set():
         # Whoever presses Ctrl-C twice wants out. Nothing accepted is lost: the next master finds the store as it is.
+        on_impatience()
         os._exit(128 + signal.SIGINT)
     stop.set()
 

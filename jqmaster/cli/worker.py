@@ -1,13 +1,19 @@
-"""`jqmaster worker`: run the worker object of somebody's module."""
+"""`jqmaster worker`: run the worker object of somebody's module, in one process or in several."""
 
+import asyncio
 import importlib
+import signal
 import sys
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final
 
 import typer
 
 from jqmaster.cli import exits
 from jqmaster.cli.http import TokenOption
+
+# A worker may be given any grace for what it runs; who wants the end sooner says so by a second signal.
+END_WITHIN_S: Final = 24 * 3600.0
 
 
 def worker(
@@ -41,10 +47,17 @@ def worker(
         ),
     ] = None,
     max_jobs: Annotated[int | None, typer.Option(help="Most jobs at a time.")] = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=64,
+            help="Workers of this command, each with --max-jobs of its own: for handlers that keep a core busy.",
+        ),
+    ] = 1,
     token: TokenOption = None,
 ) -> None:
     """Run a worker: MODULE:OBJECT is a worker_sdk.Worker."""
-    found = load_worker(target)
     given = {
         "master": master or None,
         "host": host,
@@ -54,11 +67,62 @@ def worker(
         "max_jobs": max_jobs,
         "token": token,
     }
+    if processes > 1:
+        asyncio.run(_run_several(target, given, processes))
+    else:
+        _configured(target, given).run()
+
+
+def run_one(target: str, given: Mapping[str, Any], ready: Callable[[], None], *, number: int) -> None:
+    """One of several processes, the `number`th. Calls `ready` when there is nothing wrong with the worker."""
+    found = _configured(target, given)
+    if not found.pull:
+        if found.url is not None:
+            exits.fail(exits.USAGE, "one url cannot lead to several workers; leave it out, or use --pull")
+        if found.port:
+            found.port += number
+    if not found.names:
+        exits.fail(exits.USAGE, "a worker without handlers has nothing to do")
+    ready()
+    found.run()
+
+
+async def _run_several(target: str, given: Mapping[str, Any], processes: int) -> None:
+    from jqmaster.cli import logs
+    from jqmaster.cli.supervisor import ChildFailedError, Supervisor
+    from jqmaster.lifecycle import running
+
+    logs.set_up("info")
+    told = asyncio.Event()
+    # As long as their own grace allows: each worker ends in good order by itself, and a second signal shortens it.
+    supervisor = Supervisor(
+        [
+            {"command": "worker", "target": target, "options": given, "number": number}
+            for number in range(processes)
+        ],
+        end_within_s=END_WITHIN_S,
+    )
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(
+            signal_number, lambda: supervisor.terminate() if told.is_set() else told.set()
+        )
+    try:
+        async with running([supervisor]):
+            await told.wait()
+    except ChildFailedError as error:  # it has said why
+        raise typer.Exit(error.code) from None
+    except OSError as error:
+        exits.fail(exits.REFUSED, str(error))
+
+
+def _configured(target: str, given: Mapping[str, Any]) -> Any:
+    found = load_worker(target)
     for name, value in given.items():
         # What is given here goes before what the object was built with.
         if value is not None:
             setattr(found, name, value)
-    found.run()
+    return found
 
 
 def load_worker(target: str) -> Any:

@@ -16,10 +16,17 @@ def own_url(bound_url: str, store_url: str) -> str:
     host = parts.hostname or ""
     if host not in _WILDCARDS:
         return bound_url
-    host = _outgoing_address(store_url)
-    return (
-        f"{parts.scheme}://[{host}]:{parts.port}" if ":" in host else f"{parts.scheme}://{host}:{parts.port}"
-    )
+    return _url(parts.scheme, _outgoing_address(store_url), parts.port)
+
+
+def at_port(url: str, port: int) -> str:
+    """The same address with another port."""
+    parts = urlsplit(url)
+    return _url(parts.scheme, parts.hostname or "", port)
+
+
+def _url(scheme: str, host: str, port: int | None) -> str:
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _outgoing_address(store_url: str) -> str:

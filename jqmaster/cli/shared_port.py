@@ -1,0 +1,70 @@
+"""A port that several processes listen on, held by the one that starts them."""
+
+import socket
+from types import TracebackType
+from typing import Any, Self
+
+from jqmaster.errors import JqmasterError
+
+
+class SharedPort:
+    """Bound, never listening: it gets no connection, and whoever dies and comes back finds the port again, also one that
+    the system chose. Only processes of the same user can share it.
+
+    As a context; raises OSError where the port is taken, also by another `serve` that shares its port.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self._sockets: list[socket.socket] = []
+
+    @property
+    def number(self) -> int:
+        return int(self._sockets[0].getsockname()[1])
+
+    def url(self, *, is_tls: bool) -> str:
+        host = self._sockets[0].getsockname()[0]
+        named = f"[{host}]" if ":" in host else host
+        return f"{'https' if is_tls else 'http'}://{named}:{self.number}"
+
+    def __enter__(self) -> Self:
+        if not hasattr(socket, "SO_REUSEPORT"):
+            raise JqmasterError("several processes cannot share a port on this system", code="store_unfit")
+        addresses = _resolved(self._host, self._port)
+        try:
+            for family, address in addresses:
+                # First as if it were not shared: else two that were started by mistake would serve side by side.
+                with _socket(family, is_shared=False) as alone:
+                    alone.bind(address)
+                    found = alone.getsockname()
+                shared = _socket(family, is_shared=True)
+                self._sockets.append(shared)
+                shared.bind(found)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        while self._sockets:
+            self._sockets.pop().close()
+
+
+def _resolved(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    # With a port that the system chooses all addresses would get one of their own.
+    return [(family, address) for family, _, _, _, address in (found if port else found[:1])]
+
+
+def _socket(family: socket.AddressFamily, *, is_shared: bool) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    # As the listeners have it: connections of an earlier process that are only waiting to be over are no hindrance.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if is_shared:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    if family == socket.AF_INET6:
+        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    return made
