@@ -73,6 +73,7 @@ from jqmaster.store.usage import UsageStore
 from jqmaster.store.why import WhyStore
 from jqmaster.store.workers import WorkerStore
 from jqmaster.store_url import StoreUrl
+from jqmaster.tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
@@ -161,6 +162,7 @@ class Master:
         self._gauge = StoreGauge(client, clock, settings, report, quorum_of=(client, reserve))
         self._inspector = inspector = Inspector(shard, self._jobs)
         self._action_store = ActionStore(shard)
+        self._tracing = Tracing.from_settings(settings, self.id, __version__)
         self._job_service = JobService(
             self._jobs,
             inspector,
@@ -169,6 +171,7 @@ class Master:
             self._rules,
             tell_worker=orders,
             admit=self._admit,
+            tracing=self._tracing,
         )
         self._events = EventListener(
             shard, on_wake=self._wake, on_finished=waiters.finished, on_gap=lambda: self._on_gap(waiters)
@@ -222,6 +225,7 @@ class Master:
         work, and stops before it; only the polls that hang there must end first. The lead comes last, and goes first:
         another master may have it while requests here still come to their ends, as those of any follower."""
         return [
+            *([self._tracing] if self._tracing else []),
             self._worker_client,
             self._master_client,
             self._events,
@@ -262,6 +266,7 @@ class Master:
             on_stale=stale,
             on_gates=self._wake,
             is_trusted=self.leader.is_trusted,
+            tracing=self._tracing,
         )
         dispatcher = self._dispatcher
         self._keeper = RuleKeeper(

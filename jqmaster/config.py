@@ -67,6 +67,14 @@ class Settings(BaseSettings):
         description="Whether callers with scope read alone (role viewer) see what jobs carry: arguments, headers, results and the values of errors.",
     )
 
+    # --- traces
+    traces_endpoint: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s?#]+$",
+        description="Where spans go: an OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`; "
+        "needs the extra `tracing`. None: no traces.",
+    )
+
     # --- the store
     redis_url: SecretStr | None = Field(
         None,

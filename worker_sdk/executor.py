@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from worker_sdk import outcomes
+from worker_sdk import outcomes, tracing
 from worker_sdk.context import Context, Pushers
 from worker_sdk.isolated import IsolatedProcess, ProcessDiedError
 from worker_sdk.lease import now_s
@@ -137,7 +137,11 @@ class Executor:
             return
         run.has_begun = True
         try:
-            value = await run.handler.call(run.argument, run.ctx)
+            if tracing.is_on():
+                with tracing.processing(run.name, run.job_id, run.attempt, run.headers):
+                    value = await run.handler.call(run.argument, run.ctx)
+            else:
+                value = await run.handler.call(run.argument, run.ctx)
         except (Exception, SystemExit) as exc:
             # A handler that calls sys.exit has failed; the worker goes on.
             self._ended(run, None, exc)
@@ -157,9 +161,16 @@ class Executor:
     def _run_sync(self, run: JobRun) -> Any:
         if self._is_too_late(run):
             raise RuntimeError("stopped before it began")
+        if tracing.is_on():
+            with tracing.processing(run.name, run.job_id, run.attempt, run.headers):
+                return run.handler.call(run.argument, run.ctx)
         return run.handler.call(run.argument, run.ctx)
 
     def _run_isolated(self, run: JobRun) -> outcomes.Fields:
+        with tracing.processing(run.name, run.job_id, run.attempt, run.headers) as headers:
+            return self._attend_isolated(run, headers)
+
+    def _attend_isolated(self, run: JobRun, headers: Mapping[str, str]) -> outcomes.Fields:
         """In a thread: waits for the process and kills it when it is time, whatever the event loop does."""
         assert run.handler.origin is not None
         masters, token = self._child_access
@@ -168,7 +179,7 @@ class Executor:
             "name": run.name,
             "attempt": run.attempt,
             "fence": run.fence,
-            "headers": run.headers,
+            "headers": dict(headers),
             "argument": run.argument,
             "remaining_s": run.deadline_s - now_s(),
             "masters": list(masters),

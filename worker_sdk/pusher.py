@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import uuid_utils
 
+from worker_sdk import tracing
 from worker_sdk.blocking_client import BlockingClient
 from worker_sdk.errors import NotFinishedError, RefusedError, UnavailableError
 from worker_sdk.master_client import MasterClient
@@ -77,6 +78,9 @@ def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> 
     job: JobMap = {"name": name, "argument": argument, **given}
     if "id" not in job:
         job["id"] = new_job_id()
+        # Not to one with the caller's own ID: repeated in another trace it would be another job under the same ID.
+        if tracing.is_on():
+            tracing.note_creation(job)
     return job
 
 

@@ -19,6 +19,7 @@ from jqmaster.store.jobs import Claim, JobStore, NotClaimed
 from jqmaster.store.leadership import Leadership
 from jqmaster.store.polls import reply_of
 from jqmaster.store.workers import WorkerStore
+from jqmaster.tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +55,10 @@ class Dispatcher:
         on_stale: Callable[[], None],
         on_gates: Callable[[str], None],
         is_trusted: Callable[[], bool] = lambda: True,
+        tracing: Tracing | None = None,
     ) -> None:
         self._leadership = leadership
+        self._tracing = tracing
         self._jobs = jobs
         self._workers = workers
         self._fleet = fleet
@@ -231,7 +234,10 @@ class Dispatcher:
 
     async def _push(self, member: Member, claim: Claim, claimed_at_s: float) -> None:
         try:
-            result = await self._offer(member, claim, claimed_at_s)
+            if self._tracing is None:
+                result = await self._offer(member, claim, claimed_at_s)
+            else:
+                result = await self._traced_offer(self._tracing, member, claim, claimed_at_s)
             await self._conclude(member, claim, result)
         except JqmasterError as exc:
             # The leases end by themselves, and the reaper finds them.
@@ -241,6 +247,18 @@ class Dispatcher:
             # A probe that was cut off has said nothing; without this nobody would ever probe again.
             member.breaker.is_probing = False
             self._wake.set()
+
+    async def _traced_offer(
+        self, tracing: Tracing, member: Member, claim: Claim, claimed_at_s: float
+    ) -> PushResult | _Withheld:
+        jobs = ((job.job_id, job.record.name, job.record.headers) for job in claim.jobs)
+        spans = tracing.begin("offer", jobs, {"jqmaster.worker.id": member.worker.id})
+        result: PushResult | _Withheld = _Withheld()
+        try:
+            result = await self._offer(member, claim, claimed_at_s)
+        finally:
+            tracing.end(spans, type(result).__name__.strip("_").lower())
+        return result
 
     async def _offer(self, member: Member, claim: Claim, claimed_at_s: float) -> PushResult | _Withheld:
         """Offers until there is an answer or the offer is over: a lost answer may hide a started job, and only the

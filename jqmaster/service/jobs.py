@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
@@ -35,6 +35,7 @@ from jqmaster.store.jobs import (
     StaleRules,
     StateConflict,
 )
+from jqmaster.tracing import Tracing
 
 IDEMPOTENCY_LIFE_MS: Final = 24 * 3600 * 1000
 # Enough for many thousands of pushes a second; beyond it the store is the bottleneck and waiting would only grow.
@@ -76,8 +77,10 @@ class JobService:
         *,
         tell_worker: TellWorker,
         admit: Callable[[Durability | None], int],
+        tracing: Tracing | None = None,
     ) -> None:
         self._jobs = jobs
+        self._tracing = tracing
         self._admit = admit
         self._inspector = inspector
         self._waiters = waiters
@@ -130,12 +133,29 @@ class JobService:
         return answer
 
     async def _enqueue_one(self, spec: JobSpec, replicas: int) -> tuple[str, bool]:
-        accepted = await self._batcher(replicas).submit(spec)
+        if self._tracing is None:
+            accepted = await self._batcher(replicas).submit(spec)
+        else:
+            with self._traced([spec]):
+                accepted = await self._batcher(replicas).submit(spec)
         if isinstance(accepted, BacklogFull):
             raise self._backlog_full(accepted)
         if accepted is Accepted.TAKEN:
             raise ConflictError(f"job {spec.id} exists with other content", code="id_taken")
         return spec.id, accepted is Accepted.NEW
+
+    @contextlib.contextmanager
+    def _traced(self, specs: Sequence[JobSpec]) -> Iterator[None]:
+        if self._tracing is None:
+            yield
+            return
+        spans = self._tracing.begin("enqueue", ((spec.id, spec.name, spec.headers) for spec in specs))
+        outcome = "failed"
+        try:
+            yield
+            outcome = "answered"
+        finally:
+            self._tracing.end(spans, outcome)
 
     async def enqueue_bulk(
         self, specs: Sequence[JobSpec], *, durability: Durability | None = None
@@ -154,9 +174,10 @@ class JobService:
         ]
         if taken := doubled or await self._jobs.find_taken(specs):
             raise _ids_taken(specs, taken, "no job was accepted")
-        accepted = await self._rules.under(
-            lambda rules: self._jobs.enqueue(specs, rules, is_whole=True, replicas=replicas)
-        )
+        with self._traced(specs):
+            accepted = await self._rules.under(
+                lambda rules: self._jobs.enqueue(specs, rules, is_whole=True, replicas=replicas)
+            )
         if full := next((outcome for outcome in accepted if isinstance(outcome, BacklogFull)), None):
             raise self._backlog_full(full)
         # Only a call at this very instant, with the same ID, can still be in the way.

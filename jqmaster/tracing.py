@@ -1,0 +1,90 @@
+"""The master's part of a trace: spans for what it did with jobs that carry a `traceparent` (W3C Trace Context).
+
+Pushers put it among the job's headers and workers go on from it (worker_sdk/tracing.py); the master changes no header, for
+a repeated push must be the same. Names follow OpenTelemetry's conventions for messaging.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from jqmaster.config import Settings
+from jqmaster.errors import JqmasterError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Span
+
+HEADER: Final = "traceparent"
+_CARRIED: Final = (HEADER, "tracestate")
+
+
+class Tracing:
+    """Component: where this master's spans go."""
+
+    def __init__(self, provider: "TracerProvider") -> None:
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._provider = provider
+        self._tracer = provider.get_tracer("jqmaster")
+        self._propagator = TraceContextTextMapPropagator()
+
+    @classmethod
+    def from_settings(cls, settings: Settings, master_id: str, version: str) -> "Tracing | None":
+        """None where no endpoint is set. Raises JqmasterError without the extra `tracing`."""
+        if settings.traces_endpoint is None:
+            return None
+        try:
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        except ImportError as exc:
+            raise JqmasterError("traces_endpoint is set: install jqmaster[tracing]") from exc
+        provider = TracerProvider(
+            resource=Resource.create(
+                {"service.name": "jqmaster", "service.version": version, "service.instance.id": master_id}
+            )
+        )
+        endpoint = settings.traces_endpoint.rstrip("/") + "/v1/traces"
+        # From a thread of its own and out of a bounded queue: a collector that is away costs spans, and no job waits for it.
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint)))
+        return cls(provider)
+
+    def begin(
+        self,
+        operation: str,
+        jobs: Iterable[tuple[str, str, Mapping[str, str]]],
+        attributes: Mapping[str, str] = MappingProxyType({}),
+    ) -> "list[Span]":
+        """Spans of what begins now, for `end`. `jobs`: ID, name and headers of each; those without a trace are passed over."""
+        return [
+            self._tracer.start_span(
+                f"{operation} {name}",
+                self._propagator.extract({key: headers[key] for key in _CARRIED if key in headers}),
+                attributes={
+                    "messaging.system": "jqmaster",
+                    "messaging.operation.name": operation,
+                    "messaging.destination.name": name,
+                    "messaging.message.id": job_id,
+                    **attributes,
+                },
+            )
+            for job_id, name, headers in jobs
+            if HEADER in headers
+        ]
+
+    @staticmethod
+    def end(spans: "Iterable[Span]", outcome: str) -> None:
+        """It ended now, and so."""
+        for span in spans:
+            span.set_attribute("jqmaster.outcome", outcome)
+            span.end()
+
+    async def start(self) -> None:
+        """Nothing runs before the first span."""
+
+    async def stop(self) -> None:
+        """Sends what is left, for as long as the exporter gives itself."""
+        await asyncio.to_thread(self._provider.shutdown)
