@@ -8,7 +8,8 @@ from jqmaster.api import views
 from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Call, Reply, check
 from jqmaster.api.schemas import JobRequest, PatchRequest, instant_ms
-from jqmaster.api.wire import RawMsgpack, read_list_of_maps
+from jqmaster.api.usual import usual_job
+from jqmaster.api.wire import RawMsgpack, read_list, read_map
 from jqmaster.config import Durability
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import FINISHED, Cause, JobSpec, JobState
@@ -33,10 +34,13 @@ _LEVELS: Final[tuple[Durability, ...]] = get_args(Durability)
 
 
 async def enqueue(call: Call) -> Reply:
-    request = await call.read(JobRequest, ARGUMENT)
-    _check_argument(call, request)
+    body = await call.body()
+    spec = usual_job(body, call.limits.scan)
+    if spec is None:
+        request = check(JobRequest, read_map(body, ARGUMENT, limits=call.limits.scan))
+        spec = request.to_spec(request.id or new_id())
+    _check_argument(call, spec)
     key, durability = _idempotency_key(call), _durability(call)
-    spec = request.to_spec(request.id or new_id())
     job_id, is_new = await call.services.jobs.enqueue(spec, key, durability=durability)
     return Reply(201 if is_new else 200, {"id": job_id}, _promised(durability))
 
@@ -139,27 +143,31 @@ def _bulk_specs(call: Call, body: bytes) -> Iterator[JobSpec]:
     """Each job checked; InvalidError that names every bad one (up to a bound) with its index."""
     settings = call.services.settings
     errors: list[FieldError] = []
-    items = read_list_of_maps(
-        body, "jobs", ARGUMENT, max_items=settings.max_bulk_jobs, limits=call.limits.scan
+    items = read_list(
+        body, "jobs", ARGUMENT, usual_job, max_items=settings.max_bulk_jobs, limits=call.limits.scan
     )
     for index, item in enumerate(items):
-        try:
-            request = check(JobRequest, item, ("jobs", index))
-        except InvalidError as exc:
-            errors += exc.errors
-            if len(errors) >= MAX_BULK_ERRORS:
-                break
-            continue
-        _check_argument(call, request, ("jobs", index))
+        if isinstance(item, JobSpec):
+            spec = item
+        else:
+            try:
+                request = check(JobRequest, item, ("jobs", index))
+            except InvalidError as exc:
+                errors += exc.errors
+                if len(errors) >= MAX_BULK_ERRORS:
+                    break
+                continue
+            spec = request.to_spec(request.id or new_id())
+        _check_argument(call, spec, ("jobs", index))
         if not errors:
-            yield request.to_spec(request.id or new_id())
+            yield spec
     if errors:
         raise InvalidError("no job was accepted; these are not valid", errors=errors)
 
 
-def _check_argument(call: Call, request: JobRequest, loc: tuple[str | int, ...] = ()) -> None:
+def _check_argument(call: Call, spec: JobSpec, loc: tuple[str | int, ...] = ()) -> None:
     limit = call.services.settings.max_argument_bytes
-    if len(request.argument) > limit:
+    if len(spec.argument) > limit:
         raise TooLargeError(
             f"the argument has more than {limit} bytes; pass an ID and keep the data in your own store",
             code="argument_too_large",

@@ -57,6 +57,15 @@ def instant_ms(value: object) -> int:
     return ms
 
 
+def is_instant(value: object) -> bool:
+    """Whether a field that holds an instant would take it."""
+    try:
+        instant_ms(value)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
 Instant = Annotated[
     int,
     BeforeValidator(instant_ms),

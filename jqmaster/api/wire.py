@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Mu
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgpack
 import msgspec
@@ -39,6 +39,7 @@ from jqmaster.errors import (
     UnsupportedMediaTypeError,
 )
 
+UsualT = TypeVar("UsualT")
 Fields = Mapping[bytes, bytes]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -220,7 +221,25 @@ def read_list_of_maps(
     max_items: int,
     limits: ScanLimits,
 ) -> Iterator[dict[str, Any]]:
-    """The maps of `{list_field: [{…}, …]}`, one at a time, each as `read_map`; the limits hold for each.
+    """`read_list` where nothing is usual."""
+    for item in read_list(
+        data, list_field, raw_fields, lambda _data, _limits: None, max_items=max_items, limits=limits
+    ):
+        assert isinstance(item, dict)
+        yield item
+
+
+def read_list(
+    data: bytes,
+    list_field: str,
+    raw_fields: frozenset[str],
+    usual: Callable[[msgspec.Raw, ScanLimits], UsualT | None],
+    *,
+    max_items: int,
+    limits: ScanLimits,
+) -> Iterator[UsualT | dict[str, Any]]:
+    """The maps of `{list_field: [{…}, …]}`, one at a time: what `usual` makes of an item's bytes or, where that is None,
+    its fields, as `read_map` gives them; the limits hold for each.
 
     Take no effect of an item before the iterator has ended: what follows the list is checked last. Validate each item
     before taking the next, or the decoded fields of all may be held at once. Raises as `read_map`, with the index
@@ -245,6 +264,9 @@ def read_list_of_maps(
     slices = _split_list(data, list_field) if members == 1 else None
     if slices is not None:
         for index, part in enumerate(slices):
+            if (known := usual(part, limits)) is not None:
+                yield known
+                continue
             item_data = bytes(part)
             item = _read_usual_map(item_data, raw_fields, limits)
             if item is None:

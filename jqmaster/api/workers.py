@@ -5,7 +5,8 @@ from typing import Any, Final
 from jqmaster.api import views
 from jqmaster.api.endpoint import Call, Reply, check
 from jqmaster.api.schemas import ENDINGS, ClaimRequest, HeartbeatRequest, RegisterRequest, StartRequest
-from jqmaster.api.wire import read_list_of_maps
+from jqmaster.api.usual import usual_success
+from jqmaster.api.wire import read_list
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.worker import Worker
 from jqmaster.errors import FieldError, InvalidError, TooLargeError, after_it_was_done
@@ -64,14 +65,7 @@ async def start(call: Call) -> Reply:
 
 
 async def results(call: Call) -> Reply:
-    body = await call.body()
-    outcomes = []
-    for index, item in enumerate(
-        read_list_of_maps(body, "results", RAW_RESULT, max_items=MAX_RESULTS, limits=call.limits.scan)
-    ):
-        outcome = _ending(item, ("results", index))
-        _check_size(call, outcome, index)
-        outcomes.append(outcome)
+    outcomes = _outcomes(call, await call.body())
     accepted, stale = await call.services.workers.results(call.path["worker_id"], outcomes)
     return Reply(200, {"accepted": accepted, "stale": stale})
 
@@ -144,6 +138,18 @@ async def _detail(call: Call, worker: Worker) -> dict[str, Any]:
 async def leave(call: Call) -> Reply:
     await call.services.workers.leave(call.path["worker_id"])
     return Reply(204)
+
+
+def _outcomes(call: Call, body: bytes) -> list[Outcome]:
+    outcomes = []
+    items = read_list(
+        body, "results", RAW_RESULT, usual_success, max_items=MAX_RESULTS, limits=call.limits.scan
+    )
+    for index, item in enumerate(items):
+        outcome = item if isinstance(item, Outcome) else _ending(item, ("results", index))
+        _check_size(call, outcome, index)
+        outcomes.append(outcome)
+    return outcomes
 
 
 def _ending(item: dict[str, Any], loc: tuple[str | int, ...]) -> Outcome:

@@ -99,7 +99,8 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[int, bytes, byte
     flags = (FLAG_KEEP_RESULT if spec.keep_result else 0) | (FLAG_RERUN_LOST if spec.rerun_lost else 0)
     name = spec.name.encode()
     extras = b""
-    if spec.tags or spec.headers or spec.retry != DEFAULT_RETRY:
+    # Identity first: comparing dataclasses makes tuples of them.
+    if spec.tags or spec.headers or (spec.retry is not DEFAULT_RETRY and spec.retry != DEFAULT_RETRY):
         retry = spec.retry
         extras = _PACKER.pack(
             [

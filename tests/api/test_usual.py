@@ -1,0 +1,110 @@
+"""The short way of the usual job and result says what the models say, or leaves it to them."""
+
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jqmaster.api.endpoint import check
+from jqmaster.api.scan import ScanLimits
+from jqmaster.api.schemas import JobRequest, SuccessItem
+from jqmaster.api.usual import usual_job, usual_success
+from jqmaster.api.wire import read_map
+from jqmaster.domain.job import JobSpec
+from jqmaster.domain.outcome import Outcome
+from jqmaster.errors import JqmasterError
+
+LIMITS = ScanLimits(max_nesting=8, max_nodes=200)
+JOB_ID = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
+TOKEN = "9f86d081884c7d659a2feaa0c55ad015"
+FINISHED_AT = "2026-11-21T04:30:00.123Z"
+
+ANY = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=40)
+    | st.binary(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=10,
+)
+IDS = st.sampled_from([JOB_ID, JOB_ID + "\n", JOB_ID.upper(), JOB_ID.replace("-7", "-4"), ""])
+NUMBERS = st.sampled_from(
+    [0, 1, -1, 5.0, 0.0005, 0.001, 1000, 1001, 2**31, -(2**31), True, float("nan"), float("inf"), 7e5]
+)
+JOBS = st.fixed_dictionaries(
+    {"name": st.sampled_from(["mail.send", "a\n", "é", "x" * 200, "x" * 201, ""]) | ANY},
+    optional={
+        "argument": ANY, "id": IDS | ANY, "priority": NUMBERS | ANY, "max_retry": NUMBERS | ANY, "timeout": NUMBERS | ANY,
+        "keep_result": st.booleans() | ANY, "delay": NUMBERS, "tags": st.just(["a"]), "other": ANY,
+    },
+)  # fmt: skip
+RESULTS = st.fixed_dictionaries(
+    {"job_id": IDS, "token": st.sampled_from([TOKEN, TOKEN + "\n", TOKEN.upper()]), "type": st.sampled_from(["success", "failure"])},
+    optional={"result": ANY, "finished_at": st.sampled_from([FINISHED_AT, "2026-11-21", "2026-02-30T00:00:00Z", "2101-01-01T00:00:00Z"]) | ANY},
+)  # fmt: skip
+
+
+def job_by_the_models(data: bytes) -> JobSpec | None:
+    try:
+        request = check(JobRequest, read_map(data, frozenset({"argument"}), limits=LIMITS))
+    except JqmasterError:
+        return None
+    return request.to_spec(request.id or "")
+
+
+def result_by_the_models(data: bytes) -> Outcome | None:
+    try:
+        fields = read_map(data, frozenset({"result", "error"}), limits=LIMITS)
+        return check(SuccessItem, fields).to_outcome()
+    except JqmasterError:
+        return None
+
+
+def agree_on_a_job(data: bytes) -> None:
+    usual, models = usual_job(data, LIMITS), job_by_the_models(data)
+    if usual is not None and models is not None and not models.id:
+        models.id = usual.id
+    assert usual is None or usual == models
+
+
+def agree_on_a_result(data: bytes) -> None:
+    usual = usual_success(data, LIMITS)
+    assert usual is None or usual == result_by_the_models(data)
+
+
+@given(JOBS)
+def test_they_agree_on_every_job(fields: dict[str, Any]) -> None:
+    agree_on_a_job(msgpack.packb(fields))
+
+
+@given(RESULTS)
+def test_they_agree_on_every_result(fields: dict[str, Any]) -> None:
+    agree_on_a_result(msgpack.packb(fields))
+
+
+@given(JOBS.map(msgpack.packb), st.data())
+def test_they_agree_on_every_broken_job(data: bytes, draw: st.DataObject) -> None:
+    at = draw.draw(st.integers(0, len(data) - 1))
+    agree_on_a_job(data[:at] + draw.draw(st.binary(max_size=3)) + data[at + draw.draw(st.integers(0, 3)) :])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"id": JOB_ID, "argument": {"user_id": 42}, "timeout": 1.5, "max_retry": 0, "keep_result": True}],
+)
+def test_the_usual_job_takes_the_short_way(fields: dict[str, Any]) -> None:
+    assert usual_job(msgpack.packb({"name": "mail.send", **fields}), LIMITS) is not None
+
+
+def test_the_usual_result_takes_the_short_way() -> None:
+    fields = {"job_id": JOB_ID, "token": TOKEN, "type": "success", "finished_at": FINISHED_AT, "result": [1]}
+    assert usual_success(msgpack.packb(fields), LIMITS) is not None
+
+
+def test_a_key_that_comes_twice_is_left_to_the_models() -> None:
+    name = msgpack.packb("name") + msgpack.packb("noop")
+    assert usual_job(b"\x82" + name + name, LIMITS) is None
