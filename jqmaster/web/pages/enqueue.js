@@ -1,7 +1,159 @@
-import { html } from "../lib.js";
+/** A job by hand: a form, or an old job edited; what will limit it is shown before it is sent. */
+import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
+import { Problem, call, get, parseExact, toJson } from "../api.js";
+import { curl } from "../curl.js";
 import { t } from "../i18n.js";
+import { href } from "../router.js";
+import { visible } from "../text.js";
+import { Badge, Button, Copy, ErrorBox, Field, Text, durationText, toast } from "../ui.js";
+import { specOf } from "./job.js";
 
-/** @param {{query: Record<string, string>, session: any}} props */
-export function Page({ query }) {
-  return html`<h1>${t("nav.enqueue")}</h1><p>${query["id"] ?? ""}</p>`;
+const PREVIEW_MS = 500;
+/** @type {Record<string, string>} */
+const BLANK = { name: "", argument: "{}", priority: "0", max_retry: "5", timeout: "30", when: "now", delay: "60", run_at: "", expires_at: "", tags: "", headers: "", keep_result: "", rerun_lost: "" };
+
+/** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
+export function Page({ query, go, session }) {
+  const [form, setForm] = useState({ ...BLANK, name: query["name"] ?? "" });
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const [isBusy, setBusy] = useState(false);
+  const [sent, setSent] = useState(/** @type {string | null} */ (null));
+  const from = query["from"];
+  // One key for what is in the form: a press twice, or again after no answer, enqueues once.
+  const key = useRef(crypto.randomUUID?.() ?? String(Math.random()).slice(2));
+  const set = (/** @type {Record<string, string>} */ changes) => { key.current = crypto.randomUUID?.() ?? String(Math.random()).slice(2); setForm((/** @type {any} */ old) => ({ ...old, ...changes })); };
+  useEffect(() => {
+    if (!from) return;
+    get(`api/jobs/${encodeURIComponent(from)}`).then((job) => set(formOf(job)), (error) => setProblem(error instanceof Problem ? error : null));
+  }, [from]);
+  const made = useMemo(() => bodyOf(form), [form]);
+  const preview = usePreview(made.text);
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    setSent(null);
+    if (made.problem) return setProblem(made.problem);
+    setBusy(true);
+    setProblem(null);
+    try {
+      const answer = await call("POST", "api/jobs", { text: made.text, headers: { "Idempotency-Key": key.current } });
+      setSent(answer.id);
+      key.current = crypto.randomUUID?.() ?? String(Math.random()).slice(2);
+      toast(t("enqueue.done"));
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    } finally {
+      setBusy(false);
+    }
+  };
+  /** @param {string} name @param {any} more */
+  const input = (name, more = {}) => (/** @type {any} */ a) => html`<input ...${a} name=${name} value=${form[name]} onInput=${(/** @type {any} */ e) => set({ [name]: e.target.value })} autocomplete="off" ...${more} />`;
+  /** @param {string} name */
+  const check = (name) => html`<label class="check"><input type="checkbox" name=${name} checked=${form[name] === "yes"} onChange=${(/** @type {any} */ e) => set({ [name]: e.target.checked ? "yes" : "" })} /> ${t(`job.${name}`)}</label>`;
+  const shown = problem ?? preview.problem;
+  return html`<div class="page-head"><h1>${t("nav.enqueue")}</h1>${made.body && html`<${Copy} text=${() => curl(session, "POST", "api/jobs", { body: made.body })} label=${t("copy.curl")} />`}</div>
+    ${from && html`<p class="muted">${t("enqueue.from")} <a class="id" href=${href("job", { id: from })}>${visible(from)}</a></p>`}
+    ${sent && html`<div class="sent card" role="status"><strong>${t("enqueue.done")}</strong> <a class="id" href=${href("job", { id: sent })}>${visible(sent)}</a> <${Button} class="small" onClick=${() => go("job", { id: sent })}>${t("enqueue.show")}<//></div>`}
+    <div class="job-grid"><form class="card stack" onSubmit=${submit} novalidate>
+      <${Field} label=${t("job.name")} hint=${t("enqueue.name.hint")} problem=${shown} path="name">${input("name", { list: "known-names", maxlength: 200, autocapitalize: "none", spellcheck: false, required: true })}<//>
+      <${KnownNames} />
+      <${Field} label=${t("job.argument")} hint=${html`${t("enqueue.argument.hint")} <code>${'{"$bin": "…"}'}</code> <code>${'{"$ext": [1, "…"]}'}</code>`} problem=${made.problem ?? shown} path="argument">${(/** @type {any} */ a) => html`<textarea ...${a} name="argument" rows="9" spellcheck=${false} value=${form["argument"]} onInput=${(/** @type {any} */ e) => set({ argument: e.target.value })}></textarea>`}<//>
+      <div class="form-grid">
+        <${Field} label=${t("enqueue.when")}>${(/** @type {any} */ a) => html`<select ...${a} value=${form["when"]} onChange=${(/** @type {any} */ e) => set({ when: e.target.value })}>${["now", "delay", "run_at"].map((one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`)}</select>`}<//>
+        ${form["when"] === "delay" && html`<${Field} label=${t("enqueue.delay")} problem=${shown} path="delay">${input("delay", { type: "number", min: 0, step: "any" })}<//>`}
+        ${form["when"] === "run_at" && html`<${Field} label=${t("job.due_utc")} problem=${shown} path="run_at">${input("run_at", { type: "datetime-local", step: 1 })}<//>`}
+        <${Field} label=${t("job.priority")} hint=${t("job.priority.hint")} problem=${shown} path="priority">${input("priority", { type: "number", step: 1 })}<//>
+        <${Field} label=${t("job.max_retry")} problem=${shown} path="max_retry">${input("max_retry", { type: "number", min: 0, max: 1000, step: 1 })}<//>
+        <${Field} label=${t("job.timeout_s")} problem=${shown} path="timeout">${input("timeout", { type: "number", min: 0.001, step: "any" })}<//>
+        <${Field} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} problem=${shown} path="tags">${input("tags", { spellcheck: false })}<//>
+        <${Field} label=${t("job.expires_utc")} problem=${shown} path="expires_at">${input("expires_at", { type: "datetime-local", step: 1 })}<//></div>
+      <${Field} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} problem=${shown} path="headers">${(/** @type {any} */ a) => html`<textarea ...${a} class="short" name="headers" rows="2" spellcheck=${false} value=${form["headers"]} onInput=${(/** @type {any} */ e) => set({ headers: e.target.value })}></textarea>`}<//>
+      <div class="row">${check("keep_result")} ${check("rerun_lost")}</div>
+      <${ErrorBox} problem=${problem} />
+      <div><button class="button primary" disabled=${isBusy}>${t("nav.enqueue")}</button></div></form>
+      <${Preview} preview=${preview} isReady=${Boolean(made.text && form["name"])} /></div>`;
+}
+
+function KnownNames() {
+  const [names, setNames] = useState(/** @type {string[]} */ ([]));
+  useEffect(() => { get("api/workers").then((answer) => setNames([...new Set(/** @type {string[]} */ (answer.workers.flatMap((/** @type {any} */ worker) => worker.names)))].sort().slice(0, 500)), () => {}); }, []);
+  return html`<datalist id="known-names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>`;
+}
+
+/**
+ * The request of a form: its JSON with the argument as it was typed, so that no number changes; or what is wrong with it.
+ * @param {Record<string, string>} form
+ * @returns {{text?: string, body?: any, problem?: Problem}}
+ */
+export function bodyOf(form) {
+  const argument = (form["argument"] ?? "").trim() || "null";
+  let parsed;
+  try {
+    parsed = parseExact(argument);
+  } catch (error) {
+    return { problem: new Problem(422, { title: t("enqueue.not_json"), errors: [{ loc: ["argument"], msg: `${t("enqueue.not_json")}: ${error instanceof Error ? error.message : ""}` }] }) };
+  }
+  /** @type {Record<string, string>} */
+  const headers = {};
+  for (const line of (form["headers"] ?? "").split("\n")) {
+    if (!line.trim()) continue;
+    const at = line.indexOf(":");
+    if (at < 1) return { problem: new Problem(422, { title: t("enqueue.bad_header"), errors: [{ loc: ["headers"], msg: t("enqueue.bad_header") }] }) };
+    headers[line.slice(0, at).trim()] = line.slice(at + 1).trim();
+  }
+  // What is no number goes as it is: the API names the field and the rule.
+  const asNumber = (/** @type {string} */ name) => { const text = (form[name] ?? "").trim(); return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text || null; };
+  const asInstant = (/** @type {string} */ name) => { const text = form[name] ?? ""; return text ? `${text.length === 16 ? text + ":00" : text}Z` : null; };
+  const tags = (form["tags"] ?? "").split(",").map((tag) => tag.trim()).filter(Boolean);
+  const rest = {
+    ...(form["priority"] !== "0" && { priority: asNumber("priority") }), max_retry: asNumber("max_retry"), timeout: asNumber("timeout"),
+    ...(form["when"] === "delay" && { delay: asNumber("delay") }), ...(form["when"] === "run_at" && { run_at: asInstant("run_at") }),
+    ...(form["expires_at"] && { expires_at: asInstant("expires_at") }), ...(tags.length && { tags }), ...(Object.keys(headers).length && { headers }),
+    ...(form["keep_result"] && { keep_result: true }), ...(form["rerun_lost"] && { rerun_lost: true }),
+  };
+  const name = (form["name"] ?? "").trim();
+  return { text: `{"name":${JSON.stringify(name)},"argument":${argument},${toJson(rest).slice(1)}`, body: { name, argument: parsed, ...rest } };
+}
+
+/**
+ * @param {any} job
+ * @returns {Record<string, string>} The form that makes the same job once more, due now.
+ */
+function formOf(job) {
+  const spec = specOf(job);
+  return {
+    ...BLANK, name: spec.name, argument: toJson(spec.argument, 2), priority: String(job.priority), max_retry: String(job.max_retry), timeout: String(job.timeout),
+    tags: job.tags.join(", "), headers: Object.entries(job.headers).map(([key, value]) => `${key}: ${value}`).join("\n"), keep_result: job.keep_result ? "yes" : "",
+  };
+}
+
+/**
+ * @param {string | undefined} text The request that is to be judged.
+ * @returns {{constraints: any[] | null, problem: Problem | null}}
+ */
+function usePreview(text) {
+  const [state, setState] = useState(/** @type {{constraints: any[] | null, problem: Problem | null}} */ ({ constraints: null, problem: null }));
+  useEffect(() => {
+    if (!text || text.startsWith('{"name":"",')) { setState({ constraints: null, problem: null }); return undefined; }
+    const aborter = new AbortController();
+    const timer = setTimeout(() => {
+      call("POST", "api/jobs/preview", { text, signal: aborter.signal }).then(
+        (answer) => setState({ constraints: answer.constraints, problem: null }),
+        (error) => { if (error instanceof Problem) setState({ constraints: null, problem: error }); });
+    }, PREVIEW_MS);
+    return () => { clearTimeout(timer); aborter.abort(); };
+  }, [text]);
+  return state;
+}
+
+/** @param {{preview: {constraints: any[] | null, problem: Problem | null}, isReady: boolean}} props */
+function Preview({ preview, isReady }) {
+  return html`<section class="card preview" aria-labelledby="preview" aria-live="polite"><h2 id="preview">${t("enqueue.preview")}</h2>
+    ${!isReady ? html`<p class="muted">${t("enqueue.preview.wait")}</p>`
+      : preview.problem ? html`<${ErrorBox} problem=${preview.problem} />`
+      : preview.constraints === null ? html`<p class="muted">${t("loading")}</p>`
+      : preview.constraints.length === 0 ? html`<p class="muted">${t("enqueue.preview.none")}</p>`
+      : html`<ul class="plain">${preview.constraints.map((one) => html`<li key=${one.name} class="preview-item"><a href=${href("constraints", { name: one.name })}><strong>${visible(one.name)}</strong></a> ${one.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//>`} ${one.limits.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}
+        ${one.key && html`<br /><span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${120} /></span>`}
+        <br />${one.limits.concurrency !== null && html`<span>${t("enqueue.concurrency", { count: one.limits.concurrency })}</span> `}${one.limits.rate && html`<span>${t("enqueue.rate", { count: one.limits.rate.limit, duration: durationText(one.limits.rate.period_s * 1000) })}</span> `}${one.max_backlog !== null && html`<span>${t("enqueue.backlog", { count: one.max_backlog })}</span>`}</li>`)}</ul>`}</section>`;
 }

@@ -1,7 +1,240 @@
-import { html } from "../lib.js";
-import { t } from "../i18n.js";
+/** One job: what became of it, why it waits, what it carries, and what can be done to it. */
+import { html, useEffect, useState } from "../lib.js";
+import { Problem, del, get, may, patch, post, toJson } from "../api.js";
+import { curl } from "../curl.js";
+import { t, tOr } from "../i18n.js";
+import { useResource } from "../live.js";
+import { href } from "../router.js";
+import { visible } from "../text.js";
+import { Badge, Button, Bytes, ConfirmCount, Copy, Dialog, Duration, Empty, ErrorBox, Field, Id, Loading, Num, State, Text, Time, Value, attempt, bytesText, durationText, nowMs, tellTime, useTick } from "../ui.js";
 
-/** @param {{query: Record<string, string>, session: any}} props */
-export function Page({ query }) {
-  return html`<h1>${t("nav.job")}</h1><p>${query["id"] ?? ""}</p>`;
+const OVER = ["succeeded", "failed", "canceled", "skipped"];
+const WAITING = ["ready", "scheduled", "retrying"];
+
+/** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
+export function Page({ query, go, session }) {
+  const id = query["id"] ?? "";
+  const path = `api/jobs/${encodeURIComponent(id)}`;
+  const found = useResource((signal) => (id ? get(path, {}, signal) : Promise.resolve(null)), [id], { events: ["jobs"], leastMs: 1000, everyMs: 3000 });
+  const job = found.data?.id === id ? found.data : null;
+  const isOver = job !== null && OVER.includes(job.state);
+  const why = useResource((signal) => (job && !isOver ? get(`${path}/why`, {}, signal) : Promise.resolve(null)), [id, job?.state], { events: ["jobs", "workers", "masters", "constraints"], leastMs: 1500, everyMs: 4000 });
+  useEffect(() => { if (why.data) tellTime(why.data.as_of); }, [why.data?.as_of]);
+  const [dialog, setDialog] = useState("");
+
+  if (!id) return html`<h1>${t("nav.job")}</h1><p>${t("job.no_id")} <a href=${href("jobs")}>${t("nav.jobs")}</a></p>`;
+  if (!job) {
+    if (found.problem?.status === 404) return html`<h1>${t("nav.job")}</h1><div class="card"><${Empty} title=${t("job.unknown")}><p><code>${visible(id)}</code></p><p>${t("job.unknown.text")}</p><p><a href=${href("jobs")}>${t("nav.jobs")}</a></p><//></div>`;
+    return html`<h1>${t("nav.job")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+  }
+  const again = async () => { await found.reload(); };
+  const act = (/** @type {string} */ name) => attempt(() => post(`${path}/${name}`), t(`job.${name}.done`)).then(again);
+  const mayOperate = may(session, "operate");
+  return html`<p class="crumbs"><a href=${href("jobs")}>${t("nav.jobs")}</a> / <a href=${href("jobs", { name: job.name })}><${Text} value=${job.name} max=${60} /></a></p>
+    <div class="page-head job-head"><h1><${Text} value=${job.name} max=${120} /></h1><span class="big-state"><${State} state=${job.state} /></span></div>
+    <p class="row job-id"><code class="id">${visible(job.id)}</code> <${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(job, 2)} label=${t("copy.json")} /> <${Copy} text=${() => curl(session, "POST", "api/jobs", { body: specOf(job) })} label=${t("copy.curl")} /></p>
+    <${ErrorBox} problem=${found.problem} />
+    <div class="row actions" role="group" aria-label=${t("job.actions")}>
+      ${mayOperate && ["scheduled", "retrying"].includes(job.state) && html`<${Button} kind="primary" onClick=${() => act("run")}>${t("job.run")}<//>`}
+      ${mayOperate && isOver && html`<${Button} kind="primary" onClick=${() => act("retry")}>${t("job.retry")}<//>`}
+      ${mayOperate && WAITING.includes(job.state) && html`<${Button} onClick=${() => setDialog("change")}>${t("job.change")}<//>`}
+      ${may(session, "push") && !job.argument_hidden && html`<a class="button as-link" href=${href("enqueue", { from: job.id })}>${t("job.again")}</a>`}
+      ${may(session, "push") && !isOver && html`<${Button} kind="danger" onClick=${() => setDialog("cancel")}>${t("job.cancel")}<//>`}
+      ${mayOperate && !["running", "awaiting_callback"].includes(job.state) && html`<${Button} kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}</div>
+    ${!isOver && html`<${Why} why=${why} job=${job} />`}
+    ${isOver && job.state !== "succeeded" && html`<${LastWord} job=${job} />`}
+    <div class="job-grid"><div class="stack">
+      <${Timeline} job=${job} />
+      <${Attempts} job=${job} />
+    </div><div class="stack">
+      <${Carried} title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden} bytes=${job.argument_bytes} />
+      ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`}
+      <${Facts} job=${job} />
+    </div></div>
+    ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
+    ${dialog === "cancel" && html`<${ConfirmCount} title=${t("job.cancel.title")} count=${1} verb=${t("job.cancel")} onClose=${() => setDialog("")} onConfirm=${async () => { await post(`${path}/cancel`); await again(); }}><p>${t(job.state === "running" ? "job.cancel.running" : "job.cancel.text")}</p><//>`}
+    ${dialog === "delete" && html`<${ConfirmCount} title=${t("job.delete.title")} count=${1} verb=${t("job.delete")} onClose=${() => setDialog("")} onConfirm=${async () => { await del(path); go("jobs", {}); }}><p>${t("job.delete.text")}</p><//>`}`;
 }
+
+/**
+ * The job as somebody would push it.
+ * @param {any} job
+ */
+export function specOf(job) {
+  return {
+    name: job.name, argument: job.argument,
+    ...(job.priority !== 0 && { priority: job.priority }), max_retry: job.max_retry, timeout: job.timeout,
+    ...(job.keep_result && { keep_result: true }), ...(job.tags.length && { tags: job.tags }), ...(Object.keys(job.headers).length && { headers: job.headers }),
+  };
+}
+
+/** @param {{why: any, job: any}} props */
+function Why({ why, job }) {
+  const title = job.state === "running" ? t("why.running") : t("why.title");
+  return html`<section class=${`card why ${why.data?.verdicts[0]?.code ?? ""}`} aria-labelledby="why"><h2 id="why">${title}</h2>
+    <${ErrorBox} problem=${why.problem} onRetry=${why.reload} />
+    ${!why.data ? html`<${Loading} isLoading=${!why.problem} />` : html`<ol class="verdicts" aria-live="polite">${why.data.verdicts.map((/** @type {any} */ verdict, /** @type {number} */ at) => html`<li key=${verdict.code + at} class=${at === 0 ? "first" : ""}>
+      <p><${Text} value=${verdict.text} max=${800} /></p><${VerdictMore} verdict=${verdict} /></li>`)}</ol>
+      ${why.data.constraints.length > 0 && html`<${Limits} constraints=${why.data.constraints} />`}`}</section>`;
+}
+
+/** @param {{verdict: any}} props Where to go from here. */
+function VerdictMore({ verdict }) {
+  switch (verdict.code) {
+    case "constraint":
+      return html`<p class="muted"><a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} />`}
+        ${verdict.holders.length > 0 && html` · ${t("why.holders")} ${verdict.holders.slice(0, 5).map((/** @type {any} */ holder) => html`<${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> `)}`}</p>`;
+    case "no_worker": case "workers_unavailable":
+      return html`<p class="muted"><a href=${href("workers", { name: verdict.name })}>${t("why.to_workers")}</a></p>`;
+    case "no_leader":
+      return html`<p class="muted"><a href=${href("masters")}>${t("nav.masters")}</a></p>`;
+    case "scheduled": case "retrying":
+      return html`<p class="muted"><${Time} at=${verdict.due_at} /></p>`;
+    case "running":
+      return html`<p class="muted"><a href=${href("workers", { id: verdict.worker_id })}>${t("why.to_worker")}</a> · ${t("why.deadline")} <${Time} at=${verdict.deadline} />${!verdict.confirmed && html` · <${Badge} kind="warn">${t("why.unconfirmed")}<//>`}</p>`;
+    default:
+      return null;
+  }
+}
+
+/** @param {{constraints: any[]}} props */
+function Limits({ constraints }) {
+  return html`<details class="limits"><summary>${t("why.constraints", { count: constraints.length })}</summary><ul class="plain">${constraints.map((one) => html`<li key=${one.name}>
+    <${Badge} kind=${one.passes ? "ok" : one.mode === "shadow" ? "info" : "warn"}>${one.passes ? t("why.passes") : t("why.closed")}<//> <a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a>
+    ${one.key && html` <span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${80} /></span>`}
+    ${one.concurrency !== null && html` <span class="num">${one.running ?? 0} / ${one.concurrency}</span>`}${one.rate && html` <span class="num">${one.starts ?? 0} / ${one.rate.limit} ${t("why.per", { duration: durationText(one.rate.period_s * 1000) })}</span>`}</li>`)}</ul></details>`;
+}
+
+/** @param {{job: any}} props Why it ended, at the top where one looks first. */
+function LastWord({ job }) {
+  const last = job.attempts.at(-1);
+  return html`<section class=${`card last-word ${job.state === "failed" ? "bad" : ""}`}><h2>${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}</h2>
+    ${last?.message && html`<pre><${Text} value=${last.message} max=${1500} isBlock /></pre>`}</section>`;
+}
+
+/**
+ * The states that the job was in, as far as they are kept: each with its beginning and end.
+ * @param {any} job
+ * @returns {{state: string, label: string, from: number, to: number | null, attempt?: any}[]}
+ */
+export function statesOf(job) {
+  const ms = (/** @type {string | null} */ at) => (at ? Date.parse(at) : null);
+  const created = Date.parse(job.created_at);
+  const due = ms(job.run_at);
+  const end = ms(job.finished_at);
+  /** @type {{state: string, label: string, from: number, to: number | null, attempt?: any}[]} */
+  const states = [];
+  let at = created;
+  const add = (/** @type {string} */ state, /** @type {number | null} */ to, /** @type {any} */ ofAttempt = undefined) => {
+    if (to === null || to > at || ofAttempt) states.push({ state, label: tOr(`state.${state}`, state), from: at, to, ...(ofAttempt && { attempt: ofAttempt }) });
+    if (to !== null) at = to;
+  };
+  for (const [i, one] of job.attempts.entries()) {
+    const start = Date.parse(one.started_at);
+    const before = job.attempts[i - 1];
+    // Only of the latest wait is it kept when it was due.
+    const isLatest = i === job.attempts.length - 1 && due !== null && due > at && due <= start;
+    if (isLatest) add(before ? "retrying" : "scheduled", due);
+    if (start > at) add(before && !isLatest && ["failure", "timeout", "lost"].includes(before.outcome) ? "retrying" : "ready", start);
+    at = start;
+    add("running", ms(one.finished_at), one);
+  }
+  if (end !== null) {
+    if (end > at) add("ready", end);
+    states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: end, to: end });
+  } else if (!["running", "awaiting_callback"].includes(job.state)) {
+    if (due !== null && due > at && job.state === "ready") add(job.attempts.length ? "retrying" : "scheduled", due);
+    states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: at, to: null });
+  } else if (job.state === "awaiting_callback") {
+    states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: at, to: null });
+  }
+  return states;
+}
+
+/** @param {{job: any}} props */
+function Timeline({ job }) {
+  useTick();
+  const states = statesOf(job);
+  const lasted = states.map((one) => Math.max(0, (one.to ?? nowMs()) - one.from));
+  const whole = lasted.reduce((all, ms) => all + ms, 0) || 1;
+  return html`<section class="card" aria-labelledby="timeline"><h2 id="timeline">${t("job.timeline")}</h2>
+    <div class="strip" aria-hidden="true">${states.map((one, i) => html`<i key=${i} class=${`seg seg-${one.state}`} style=${{ flexGrow: String((lasted[i] ?? 0) / whole) }} title=${`${one.label} ${durationText(lasted[i] ?? 0)}`}></i>`)}</div>
+    <table class="states"><caption class="sr">${t("job.timeline")}</caption><thead class="sr"><tr><th scope="col">${t("job.state")}</th><th scope="col">${t("job.since")}</th><th scope="col">${t("job.duration")}</th></tr></thead>
+    <tbody>${states.map((one, i) => html`<tr key=${i}><td><${State} state=${one.state} />${one.attempt && html` <span class="muted">${t("job.attempt_n", { n: one.attempt.attempt })}</span>`}</td>
+      <td class="end"><${Time} at=${new Date(one.from).toISOString()} /></td>
+      <td class="end">${one.to !== null && one.to === one.from && i === states.length - 1 ? "" : html`<${Duration} ms=${one.to === null ? Math.floor((lasted[i] ?? 0) / 1000) * 1000 : lasted[i]} />${one.to === null ? " …" : ""}`}</td></tr>`)}</tbody></table></section>`;
+}
+
+/** @param {{job: any}} props */
+function Attempts({ job }) {
+  const attempts = [...job.attempts].reverse();
+  return html`<section class="card" aria-labelledby="attempts"><h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
+    ${attempts.length === 0 ? html`<p class="muted">${t("job.attempts.none")}</p>` : html`<ol class="attempts">${attempts.map((/** @type {any} */ one) => html`<li key=${one.attempt} class=${`attempt ${one.outcome ?? "running"}`}>
+      <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : one.outcome === "success" ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
+        <span class="muted"><${Time} at=${one.started_at} />${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}</span>
+        <span class="muted">${t("job.worker")} <${Id} id=${one.worker_id} href=${href("workers", { id: one.worker_id })} /></span></p>
+      ${one.message && html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>`}
+      ${one.error !== null && html`<details><summary>${t("job.error_value")}</summary><${Value} value=${one.error} label=${t("job.error_value")} /></details>`}
+      ${job.events.filter((/** @type {any} */ event) => event.attempt === one.attempt).map((/** @type {any} */ event) => html`<p class="muted"><${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}${event.message && html`: <${Text} value=${event.message} />`}</p>`)}</li>`)}</ol>`}</section>`;
+}
+
+/** @param {{title: string, value: any, isHidden: boolean, isMissing?: boolean, bytes?: number}} props */
+function Carried({ title, value, isHidden, isMissing = false, bytes }) {
+  const isTooLarge = !isHidden && value === null && (bytes ?? 0) > 1;
+  return html`<section class="card"><h2>${title} ${bytes !== undefined && html`<span class="muted small"><${Bytes} value=${bytes} /></span>`}</h2>
+    ${isMissing ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`<${Value} value=${value} label=${title} />`}</section>`;
+}
+
+/** @param {{job: any}} props */
+function Facts({ job }) {
+  const headers = Object.entries(job.headers);
+  return html`<section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
+    <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
+    <dt>${t("job.retries")}</dt><dd>${t("job.failures_of", { failures: job.failures, most: job.max_retry })}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
+    <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1000} /></dd>
+    <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
+    <dt>${t("job.due")}</dt><dd><${Time} at=${job.run_at} /></dd>
+    ${job.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${job.expires_at} /></dd>`}
+    <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
+    ${job.worker_id && html`<dt>${t("job.worker")}</dt><dd><${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} /></dd>`}
+    ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((/** @type {string} */ tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> `)}</dd>`}
+    ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt><dd>${job.constraints.map((/** @type {string} */ name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `)}</dd>`}
+    ${headers.map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`)}</dl></section>`;
+}
+
+/** @param {{job: any, path: string, onClose: () => void, onDone: () => Promise<void>}} props */
+function Change({ job, path, onClose, onDone }) {
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const save = async (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    const data = new FormData(/** @type {HTMLFormElement} */ (event.target));
+    const text = (/** @type {string} */ name) => String(data.get(name) ?? "").trim();
+    /** @type {Record<string, unknown>} */
+    const changes = {};
+    if (text("priority") !== String(job.priority)) changes["priority"] = Number(text("priority"));
+    if (text("max_retry") !== String(job.max_retry)) changes["max_retry"] = Number(text("max_retry"));
+    if (text("timeout") !== String(job.timeout)) changes["timeout"] = Number(text("timeout"));
+    if (text("run_at") && `${text("run_at")}` !== utcInput(job.run_at)) changes["run_at"] = instantOf(text("run_at"));
+    if (Object.keys(changes).length === 0) return onClose();
+    try {
+      await patch(path, changes);
+      await onDone();
+      onClose();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  return html`<${Dialog} title=${t("job.change.title")} onClose=${onClose}><form onSubmit=${save} class="stack"><div class="form-grid">
+    <${Field} label=${t("job.priority")} hint=${t("job.priority.hint")} problem=${problem} path="priority">${(/** @type {any} */ a) => html`<input ...${a} name="priority" type="number" step="1" required value=${job.priority} />`}<//>
+    <${Field} label=${t("job.due_utc")} problem=${problem} path="run_at">${(/** @type {any} */ a) => html`<input ...${a} name="run_at" type="datetime-local" step="1" value=${utcInput(job.run_at)} />`}<//>
+    <${Field} label=${t("job.max_retry")} problem=${problem} path="max_retry">${(/** @type {any} */ a) => html`<input ...${a} name="max_retry" type="number" min="0" max="1000" step="1" required value=${job.max_retry} />`}<//>
+    <${Field} label=${t("job.timeout_s")} problem=${problem} path="timeout">${(/** @type {any} */ a) => html`<input ...${a} name="timeout" type="number" min="0.001" step="any" required value=${job.timeout} />`}<//></div>
+    <${ErrorBox} problem=${problem} /><footer><${Button} onClick=${onClose}>${t("cancel")}<//><button class="button primary">${t("save")}</button></footer></form><//>`;
+}
+
+/** @param {string | null} at */
+const utcInput = (at) => (at ? new Date(at).toISOString().slice(0, 19) : "");
+/** @param {string} local Of an input, meant as UTC. */
+const instantOf = (local) => `${local.length === 16 ? local + ":00" : local}Z`;
+

@@ -1,7 +1,192 @@
-import { html } from "../lib.js";
-import { t } from "../i18n.js";
+/** The page for 3 a.m.: what is wrong, worst first; then how much there is, how fast it goes, and who does it. */
+import { html, useEffect, useMemo } from "../lib.js";
+import { Problem, get, may } from "../api.js";
+import { curl } from "../curl.js";
+import { number, t, tOr } from "../i18n.js";
+import { useLatest, useResource } from "../live.js";
+import { href } from "../router.js";
+import { visible } from "../text.js";
+import { Badge, Bar, Bytes, Chart, Duration, Empty, ErrorBox, Loading, Num, State, Table, Text, bytesText, durationText, tellTime } from "../ui.js";
 
-/** @param {{query: Record<string, string>, session: any}} props */
-export function Page({ query }) {
-  return html`<h1>${t("nav.overview")}</h1><p>${query["id"] ?? ""}</p>`;
+const SPANS = ["1h", "6h", "24h", "7d"];
+const WAIT_WARN_MS = 60_000;
+const WAIT_BAD_MS = 600_000;
+const MEMORY_WARN = 0.8;
+const MEMORY_BAD = 0.95;
+const LATENCY_WARN_MS = 100;
+// Names that fail less than this, or hardly ran, are in the list of names, not among what is wrong.
+const FAILING_SHARE = 0.05;
+const FAILING_LEAST = 3;
+const LEVELS = ["besteffort", "fsync", "fsync+quorum"];
+const OUTCOMES = ["succeeded", "failed", "canceled", "skipped"];
+
+/** @typedef {{kind: "bad" | "warn", text: any, link?: string, act?: string}} Fault */
+
+/**
+ * What is wrong, worst first.
+ * @param {any} stats
+ * @param {any[]} failing Names with failures lately, most first.
+ * @returns {Fault[]}
+ */
+export function faultsOf(stats, failing) {
+  /** @type {Fault[]} */
+  const faults = [];
+  const { masters, workers, store, counts } = stats;
+  const waiting = counts.ready ?? 0;
+  if (masters.leader_id === null) faults.push({ kind: "bad", text: t("fault.no_leader"), link: href("masters"), act: t("nav.masters") });
+  for (const fault of store.faults ?? []) faults.push({ kind: "bad", text: t("fault.store", { fault: visible(fault) }), link: href("settings"), act: t("nav.settings") });
+  if (LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability)) {
+    faults.push({ kind: "bad", text: t("fault.durability", { wanted: visible(store.durability), given: visible(store.durability_available) }) });
+  }
+  if (workers.fresh === 0 && waiting > 0) faults.push({ kind: "bad", text: t("fault.no_worker", { count: waiting }), link: href("workers"), act: t("nav.workers") });
+  const memory = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
+  if (memory >= MEMORY_WARN) faults.push({ kind: memory >= MEMORY_BAD ? "bad" : "warn", text: t("fault.memory", { share: percent(memory), used: bytesText(store.used_memory_bytes), most: bytesText(store.max_memory_bytes) }) });
+  const oldest = stats.oldest_wait_ms ?? 0;
+  if (oldest >= WAIT_WARN_MS) faults.push({ kind: oldest >= WAIT_BAD_MS ? "bad" : "warn", text: t("fault.wait", { duration: durationText(oldest) }), link: href("jobs", { state: "ready", order: "oldest" }), act: t("fault.wait.act") });
+  for (const name of failing) {
+    faults.push({ kind: "warn", text: t("fault.failing", { name: visible(name.name), count: name.failed, share: percent(1 - name.success_share) }), link: href("failures", { name: name.name }), act: t("nav.failures") });
+  }
+  if (workers.stale > 0) faults.push({ kind: "warn", text: t("fault.stale_workers", { count: workers.stale }), link: href("workers", { state: "stale" }), act: t("nav.workers") });
+  if (masters.stale > 0) faults.push({ kind: "warn", text: t("fault.stale_masters", { count: masters.stale }), link: href("masters"), act: t("nav.masters") });
+  if ((store.latency_ms ?? 0) >= LATENCY_WARN_MS) faults.push({ kind: "warn", text: t("fault.latency", { duration: durationText(store.latency_ms) }) });
+  return faults.sort((a, b) => Number(a.kind === "warn") - Number(b.kind === "warn"));
+}
+
+/** @param {number} share */
+const percent = (share) => number(share, { style: "percent", maximumFractionDigits: share > 0 && share < 0.1 ? 1 : 0 });
+
+/** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
+export function Page({ query, session }) {
+  const span = SPANS.includes(query["span"] ?? "") ? query["span"] : "1h";
+  const asked = useResource((signal) => get("api/stats", {}, signal), []);
+  const pushed = useLatest("stats");
+  const stats = newer(pushed, asked.data);
+  useEffect(() => { if (stats) tellTime(stats.at); }, [stats?.at]);
+  const history = useResource((signal) => get("api/stats/history", { span }, signal), [span], { events: ["stats"], leastMs: span === "1h" ? 10_000 : 60_000, everyMs: 30_000 });
+  const names = useResource((signal) => get("api/names", { span: "1h", sort: "failed", limit: 5 }, signal), [], { events: ["jobs"], leastMs: 10_000, everyMs: 30_000 });
+  const masters = useResource((signal) => get("api/masters", {}, signal), [], { events: ["masters"], leastMs: 2000, everyMs: 15_000 });
+
+  if (!stats) return html`<h1>${t("nav.overview")}</h1><${ErrorBox} problem=${asked.problem} onRetry=${asked.reload} />${!asked.problem && html`<${Loading} />`}`;
+  const failing = (names.data?.names ?? []).filter((/** @type {any} */ name) => name.failed >= FAILING_LEAST && name.success_share !== null && 1 - name.success_share >= FAILING_SHARE);
+  const faults = faultsOf(stats, failing);
+  const total = Object.values(stats.counts).reduce((/** @type {number} */ sum, n) => sum + Number(n), 0);
+  return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
+    <${Faults} faults=${faults} problem=${asked.problem} />
+    ${total === 0 && html`<${First} session=${session} />`}
+    <${Tiles} stats=${stats} />
+    <section class="card" aria-labelledby="throughput"><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
+      <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one })} aria-current=${one === span ? "true" : undefined}>${one}</a>`)}</nav></div>
+      <${ErrorBox} problem=${history.problem} onRetry=${history.reload} />
+      ${history.data && html`<${History} history=${history.data} />`}</section>
+    <div class="cards after">
+      <${Workers} stats=${stats} />
+      <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
+      <${Store} store=${stats.store} />
+    </div>
+    ${(names.data?.names ?? []).some((/** @type {any} */ name) => name.failed > 0) && html`<section aria-labelledby="failing"><h2 id="failing">${t("overview.failing")}</h2><${Failing} names=${names.data.names} /></section>`}`;
+}
+
+/**
+ * @param {any} a
+ * @param {any} b
+ */
+function newer(a, b) {
+  if (!a || !b) return a ?? b;
+  return Date.parse(a.at) >= Date.parse(b.at) ? a : b;
+}
+
+/** @param {{faults: Fault[], problem: Problem | null}} props */
+function Faults({ faults, problem }) {
+  return html`<section class="faults" aria-label=${t("overview.wrong")} aria-live="polite">
+    <${ErrorBox} problem=${problem} />
+    ${faults.length === 0 ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>`
+      : html`<ul>${faults.map((fault) => html`<li class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
+        ${fault.link && html`<a href=${fault.link}>${fault.act}<span aria-hidden="true"> →</span></a>`}</li>`)}</ul>`}</section>`;
+}
+
+/** @param {{stats: any}} props */
+function Tiles({ stats }) {
+  const { counts, rates } = stats;
+  const wait = stats.oldest_wait_ms;
+  const perS = (/** @type {number} */ rate) => number(rate, { maximumFractionDigits: rate < 10 ? 2 : 0 });
+  /** @param {string} state @param {any} [more] @param {string} [kind] */
+  const tile = (state, more, kind = "") => html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}><span class="tile-label"><${State} state=${state} /></span><b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span></a>`;
+  return html`<div class="tiles">
+    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(wait) }), wait >= WAIT_BAD_MS ? "bad" : wait >= WAIT_WARN_MS ? "warn" : "")}
+    ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
+    ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts.retrying ? "warn" : "")}
+    ${tile("scheduled")}
+    ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), rates.failed > 0 ? "bad" : "")}
+    ${tile("succeeded", t("tile.per_s", { rate: perS(rates.succeeded) }))}
+    <div class="tile"><span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b><span class="tile-more">${t("tile.last_minute")}</span></div></div>`;
+}
+
+/** @param {{history: any}} props */
+function History({ history }) {
+  const { xs, outcomes, waits, backlog } = useMemo(() => {
+    const points = /** @type {any[]} */ (history.points);
+    const perS = (/** @type {string} */ key) => points.map((point) => point[key] / history.step_s);
+    return {
+      xs: points.map((point) => Date.parse(point.at) / 1000),
+      outcomes: OUTCOMES.map((key) => ({ label: t(`state.${key}`), color: `--${key}`, values: perS(key) })),
+      backlog: [{ label: t("overview.backlog"), color: "--ready", values: points.map((point) => point.backlog) }],
+      waits: [
+        { label: t("overview.wait_p95"), color: "--retrying", values: points.map((point) => point.wait?.p95_ms ?? null) },
+        { label: t("overview.run_p95"), color: "--running", values: points.map((point) => point.run?.p95_ms ?? null) },
+      ],
+    };
+  }, [history]);
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked height=${210} format=${(/** @type {number} */ value) => `${number(value, { maximumFractionDigits: 2 })}/s`} />
+    <div class="charts"><div><h3>${t("overview.backlog")}</h3><${Chart} label=${t("overview.backlog")} xs=${xs} series=${backlog} height=${140} /></div>
+    <div><h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${waits} height=${140} format=${durationText} /></div></div>`;
+}
+
+/** @param {{stats: any}} props */
+function Workers({ stats }) {
+  const { workers } = stats;
+  return html`<section class="card" aria-labelledby="workers"><h2 id="workers"><a href=${href("workers")}>${t("nav.workers")}</a></h2>
+    <p class="glance"><b><${Num} value=${workers.fresh} /></b> ${t("worker.fresh")}
+      ${["stale", "draining", "detached"].filter((state) => workers[state] > 0).map((state) => html` <${Badge} kind=${state === "draining" ? "info" : "warn"}>${number(workers[state])} ${t(`worker.${state}`)}<//>`)}</p>
+    <p>${t("overview.slots", { busy: workers.busy, all: workers.max_jobs })}</p>
+    <${Bar} value=${workers.busy} of=${workers.max_jobs} label=${t("overview.slots.label")} kind=${workers.max_jobs > 0 && workers.busy >= workers.max_jobs ? "warn" : "info"} />
+    ${workers.fresh === 0 && html`<p class="muted">${t("overview.no_worker")}</p>`}</section>`;
+}
+
+/** @param {{stats: any, masters: any[]}} props */
+function Masters({ stats, masters }) {
+  return html`<section class="card" aria-labelledby="masters"><h2 id="masters"><a href=${href("masters")}>${t("nav.masters")}</a></h2>
+    <p class="glance"><b><${Num} value=${stats.masters.fresh} /></b> ${t("master.fresh")} ${stats.masters.stale > 0 && html`<${Badge} kind="warn">${number(stats.masters.stale)} ${t("master.stale")}<//>`}
+      ${stats.masters.leader_id === null && html`<${Badge} kind="bad">${t("master.no_leader")}<//>`}</p>
+    <ul class="plain">${masters.slice(0, 6).map((master) => html`<li key=${master.id}><${Badge} kind=${master.state === "stale" ? "warn" : master.role === "leader" ? "ok" : "off"}>${master.state === "stale" ? t("master.stale") : tOr(`master.${master.role}`, visible(master.role))}<//> <${Text} value=${master.node_id} max=${60} /> <span class="muted">${visible(master.version)} · ${t("master.pid", { pid: String(master.pid) })}</span></li>`)}</ul></section>`;
+}
+
+/** @param {{store: any}} props */
+function Store({ store }) {
+  const isLess = LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability);
+  const share = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
+  return html`<section class="card" aria-labelledby="store"><h2 id="store">${t("overview.store")}</h2><dl class="facts">
+    <dt>${t("store.health")}</dt><dd>${store.faults.length ? html`<${Badge} kind="bad">${t("store.faults", { count: store.faults.length })}<//>` : html`<${Badge} kind="ok">${t("store.well")}<//>`}</dd>
+    <dt>${t("store.server")}</dt><dd><${Text} value=${store.server} max=${80} /></dd>
+    <dt>${t("store.durability")}</dt><dd>${visible(store.durability)} ${isLess && html`<${Badge} kind="bad">${t("store.gives", { given: visible(store.durability_available) })}<//>`}<span class="hint-line">${tOr(`durability.${store.durability}`, "")}</span></dd>
+    <dt>${t("store.memory")}</dt><dd><${Bytes} value=${store.used_memory_bytes} />${store.max_memory_bytes ? html` / <${Bytes} value=${store.max_memory_bytes} /> <${Bar} value=${store.used_memory_bytes} of=${store.max_memory_bytes} label=${t("store.memory")} kind=${share >= MEMORY_BAD ? "bad" : share >= MEMORY_WARN ? "warn" : "info"} />` : ""}</dd>
+    <dt>${t("store.latency")}</dt><dd><${Duration} ms=${store.latency_ms} /></dd></dl></section>`;
+}
+
+/** @param {{names: any[]}} props */
+function Failing({ names }) {
+  const failed = names.filter((name) => name.failed > 0);
+  return html`<${Table} caption=${t("overview.failing")} rows=${failed} rowKey=${(/** @type {any} */ name) => name.name} columns=${[
+    { key: "name", label: t("job.name"), render: (/** @type {any} */ name) => html`<a href=${href("failures", { name: name.name })}><${Text} value=${name.name} max=${80} /></a>` },
+    { key: "failed", label: t("state.failed"), align: "end", render: (/** @type {any} */ name) => html`<${Num} value=${name.failed} />` },
+    { key: "share", label: t("overview.failed_share"), align: "end", render: (/** @type {any} */ name) => (name.success_share === null ? "–" : html`<span class="num">${percent(1 - name.success_share)}</span>`) },
+    { key: "succeeded", label: t("state.succeeded"), align: "end", priority: 2, render: (/** @type {any} */ name) => html`<${Num} value=${name.succeeded} />` },
+    { key: "retried", label: t("overview.retried"), align: "end", priority: 2, render: (/** @type {any} */ name) => html`<${Num} value=${name.retried} />` },
+    { key: "ready", label: t("state.ready"), align: "end", priority: 2, render: (/** @type {any} */ name) => html`<${Num} value=${name.ready} />` },
+  ]} />`;
+}
+
+/** @param {{session: import("../api.js").Session}} props */
+function First({ session }) {
+  const call = curl(session, "POST", "api/jobs", { body: { name: "hello", argument: { to: "world" } } });
+  return html`<div class="card"><${Empty} title=${t("jobs.empty.first")} curl=${call}>${may(session, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}<//></div>`;
 }

@@ -1,0 +1,89 @@
+/** What people do to many jobs at once (POST /api/jobs/actions): counted first, confirmed, then watched. */
+import { html, useEffect, useState } from "./lib.js";
+import { Problem, get, post } from "./api.js";
+import { number, t, tOr } from "./i18n.js";
+import { listen } from "./live.js";
+import { visible } from "./text.js";
+import { Badge, Bar, Button, ConfirmCount, Dialog, ErrorBox, Field, State, Text, Time, attempt, toast } from "./ui.js";
+
+/** @typedef {"cancel" | "retry" | "delete" | "run" | "set_priority"} ActionName */
+/** @typedef {{ids: string[]} | {filter: Record<string, string>}} Target */
+
+/** @type {ActionName[]} */
+export const ACTIONS = ["cancel", "retry", "run", "set_priority", "delete"];
+const DANGEROUS = ["cancel", "delete"];
+const WATCHED_MS = 60_000;
+
+/**
+ * Counts what `action` would concern, asks, begins.
+ * @param {{action: ActionName, target: Target, onClose: () => void, onBegun: () => void}} props
+ */
+export function ActionDialog({ action, target, onClose, onBegun }) {
+  const [dry, setDry] = useState(/** @type {any} */ (null));
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const [priority, setPriority] = useState("0");
+  const [rate, setRate] = useState("");
+  const [share, setShare] = useState("");
+  const title = t(`action.${action}.title`);
+  const body = () => ({
+    action, ...target,
+    ...(action === "set_priority" && { priority: Number(priority) }),
+    ...(rate && { rate_per_s: Number(rate) }),
+    ...(action === "retry" && share && { stop_at_failure_share: Number(share) / 100 }),
+  });
+  useEffect(() => {
+    let isOver = false;
+    post("api/jobs/actions", { action, ...target, ...(action === "set_priority" && { priority: 0 }), dry_run: true }).then(
+      (answer) => { if (!isOver) setDry(answer); },
+      (error) => { if (!isOver) setProblem(error instanceof Problem ? error : new Problem(0, {})); });
+    return () => { isOver = true; };
+  }, []);
+  if (!dry) {
+    return html`<${Dialog} title=${title} onClose=${onClose}><${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}<footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer><//>`;
+  }
+  return html`<${ConfirmCount} title=${title} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)} kind=${DANGEROUS.includes(action) ? "danger" : "primary"} onClose=${onClose}
+      onConfirm=${async () => { await post("api/jobs/actions", body()); toast(t("action.begun", { action: t(`action.${action}`), count: dry.count })); onBegun(); }}>
+    <p>${t(`action.${action}.text`)}</p>
+    ${"filter" in target && html`<p class="muted">${t("action.all_that_match")} ${Object.entries(target.filter).map(([key, value]) => html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${value} max=${80} /></span> `)}</p>`}
+    ${dry.examples?.length > 0 && html`<ul class="plain examples">${dry.examples.slice(0, 5).map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}${dry.count > dry.examples.length && html`<li class="muted">…</li>`}</ul>`}
+    <div class="form-grid">
+      ${action === "set_priority" && html`<${Field} label=${t("job.priority")} hint=${t("job.priority.hint")}>${(/** @type {any} */ a) => html`<input ...${a} type="number" step="1" value=${priority} onInput=${(/** @type {any} */ e) => setPriority(e.target.value)} />`}<//>`}
+      ${dry.count > 100 && html`<${Field} label=${t("action.rate")} hint=${t("action.rate.hint")}>${(/** @type {any} */ a) => html`<input ...${a} type="number" min="0.1" step="any" value=${rate} onInput=${(/** @type {any} */ e) => setRate(e.target.value)} />`}<//>`}
+      ${action === "retry" && dry.count > 1 && html`<${Field} label=${t("action.stop_share")} hint=${t("action.stop_share.hint")}>${(/** @type {any} */ a) => html`<input ...${a} type="number" min="1" max="100" step="1" value=${share} onInput=${(/** @type {any} */ e) => setShare(e.target.value)} />`}<//>`}
+    </div><//>`;
+}
+
+/**
+ * The actions that run, and those that ended a moment ago, with their progress.
+ * @param {{mayOperate: boolean, generation: number, onChange: () => void}} props `generation`: another number has them fetched again.
+ */
+export function ActionsUnderWay({ mayOperate, generation, onChange }) {
+  const [all, setAll] = useState(/** @type {Record<string, any>} */ ({}));
+  const [hidden, setHidden] = useState(/** @type {Set<string>} */ (new Set()));
+  const take = (/** @type {any[]} */ actions) => setAll((/** @type {any} */ old) => ({ ...old, ...Object.fromEntries(actions.map((action) => [action.id, action])) }));
+  useEffect(() => {
+    const fetchAll = () => get("api/jobs/actions").then((answer) => take(answer.actions ?? []), () => {});
+    void fetchAll();
+    const ends = [
+      listen("action", (action) => { take([action]); if (action.state !== "running") onChange(); }),
+      listen("resumed", fetchAll),
+    ];
+    return () => { for (const end of ends) end(); };
+  }, [generation]);
+  const shown = Object.values(all)
+    .filter((action) => !hidden.has(action.id) && (action.state === "running" || Date.now() - Date.parse(action.finished_at ?? "") < WATCHED_MS))
+    .sort((a, b) => b.created_at.localeCompare(a.created_at));
+  return html`<div class="under-way" role="status" aria-live="polite">${shown.map((action) => {
+    const isRunning = action.state === "running";
+    const most = action.matched ?? action.ids_count ?? action.looked_at;
+    return html`<div key=${action.id} class="card action">
+      <${Badge} kind=${isRunning ? "info" : action.state === "done" ? "ok" : "warn"}>${tOr(`action.state.${action.state}`, visible(action.state))}<//>
+      <strong>${tOr(`action.${action.action}`, visible(action.action))}</strong>
+      <span>${t("action.progress", { done: action.done })}${most > 0 && ` / ${number(most)}`}${action.refused > 0 && html` · ${t("action.refused", { count: action.refused })}`}${action.failed_again > 0 && html` · ${t("action.failed_again", { count: action.failed_again })}`}</span>
+      ${isRunning && most > 0 && html`<${Bar} value=${action.done + action.refused} of=${most} label=${t("action.bar")} />`}
+      ${action.message && html`<span class="muted"><${Text} value=${action.message} /></span>`}
+      ${isRunning && mayOperate ? html`<${Button} class="small" onClick=${() => attempt(() => post(`api/jobs/actions/${action.id}/cancel`), t("action.stopped"))}>${t("action.stop")}<//>`
+        : !isRunning && html`<button type="button" class="icon-button" aria-label=${t("close")} onClick=${() => setHidden(new Set([...hidden, action.id]))}>✕</button>`}</div>`;
+  })}</div>`;
+}
+

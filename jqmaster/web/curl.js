@@ -1,0 +1,19 @@
+/** Calls of the API to be pasted into a shell. */
+import { toJson, urlOf } from "./api.js";
+import { shellWord } from "./text.js";
+
+/**
+ * @param {import("./api.js").Session} session Where it needed a login, the token is left to the shell's `$TOKEN`.
+ * @param {string} method
+ * @param {string} path
+ * @param {{body?: unknown, query?: import("./api.js").Query}} [options]
+ */
+export function curl(session, method, path, { body, query } = {}) {
+  const parts = ["curl"];
+  if (method !== "GET") parts.push("-X", method);
+  parts.push(shellWord(urlOf(path, query)));
+  if (session.method !== "local") parts.push("-H", '"Authorization: Bearer $TOKEN"');
+  parts.push("-H", "'Accept: application/json'");
+  if (body !== undefined) parts.push("-H", "'Content-Type: application/json'", "-d", shellWord(toJson(body)));
+  return parts.join(" ");
+}
