@@ -575,6 +575,18 @@ function Binary({ bytes, code }) {
 // --- charts
 
 /**
+ * The ticks of a time axis in UTC: hours and minutes, or days where they are a day apart.
+ * @param {any} _plot
+ * @param {number[]} ticks Unix seconds.
+ * @param {number} _axis
+ * @param {number} _space
+ * @param {number} stepS
+ */
+function clockOf(_plot, ticks, _axis, _space, stepS) {
+  return ticks.map((tick) => { const iso = new Date(tick * 1000).toISOString(); return stepS >= 86_400 ? iso.slice(5, 10) : iso.slice(11, 16); });
+}
+
+/**
  * Lines or stacked areas over time.
  * @param {{label: string, xs: number[], series: {label: string, color: string, values: (number | null)[]}[], format?: (value: number) => string, isStacked?: boolean, height?: number}} props
  *   `xs`: Unix seconds. `color`: the name of a CSS variable such as `--succeeded`.
@@ -612,7 +624,7 @@ export function Chart({ label, xs, series, format = (value) => number(value, { m
       padding: [8, 8, 0, 0],
       scales: { x: { time: true }, y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, 1e-3) * 1.08] } },
       tzDate: (/** @type {number} */ ts) => uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"),
-      axes: [{ ...axis, space: 70 }, { ...axis, size: 56, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => format(tick)) }],
+      axes: [{ ...axis, space: 60, size: 28, values: clockOf }, { ...axis, size: 56, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => format(tick)) }],
       series: [{}, ...ordered.map((one) => ({ label: one.label, stroke: css(one.color), width: isStacked ? 1 : 2, fill: isStacked ? css(one.color) : undefined, points: { show: false } }))],
       hooks: { setCursor: [(/** @type {any} */ u) => setAt(u.cursor.idx ?? null)] },
     }, /** @type {any} */ (latest.current), element);

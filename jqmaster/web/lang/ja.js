@@ -78,7 +78,7 @@ export default {
   "tile.oldest": "最長 {duration} 待ち",
   "tile.slots": "スロット {busy} / {all}",
   "tile.per_s": "現在 {rate}/秒",
-  "tile.pushed": "毎秒の投入",
+  "tile.pushed": "投入/秒",
   "tile.last_minute": "直近 1 分",
   "store.health": "状態",
   "store.well": "正常",

@@ -16,6 +16,8 @@ const TEXT_FILTERS = ["q", "name", "tag", "worker", "text"];
 const TIME_FILTERS = ["created_after", "created_before", "finished_after", "finished_before"];
 /** What selects jobs, as the API names it. */
 const FILTERS = ["state", ...TEXT_FILTERS, "cause", "failure_group", ...TIME_FILTERS];
+// Of what waits or runs, what comes next or has waited longest is looked for; of what is over, the latest.
+const OLDEST_FIRST = ["ready", "running", "awaiting_callback", "retrying", "scheduled"];
 const PAGE = 50;
 const TYPING_MS = 350;
 const DEFAULT_COLUMNS = ["state", "name", "id", "attempt", "created", "started", "duration", "worker", "cause"];
@@ -23,7 +25,8 @@ const DEFAULT_COLUMNS = ["state", "name", "id", "attempt", "created", "started",
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
   const filter = useMemo(() => Object.fromEntries(FILTERS.flatMap((key) => (query[key] ? [[key, query[key]]] : []))), [JSON.stringify(query)]);
-  const filterKey = JSON.stringify([filter, query["order"] ?? "", query["cursor"] ?? ""]);
+  const order = orderOf(query);
+  const filterKey = JSON.stringify([filter, order, query["cursor"] ?? ""]);
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const [dialog, setDialog] = useState(/** @type {{action: import("../actions.js").ActionName, target: import("../actions.js").Target} | null} */ (null));
   const [generation, setGeneration] = useState(0);
@@ -31,7 +34,7 @@ export function Page({ query, go, session }) {
   const hold = useHold();
   const mayOperate = may(session, "operate");
   const isHeld = hold.isHeld || selected.size > 0 || dialog !== null;
-  const page = useResource((signal) => get("api/jobs", { ...filter, order: query["order"], cursor: query["cursor"], limit: PAGE }, signal), [filterKey], { events: ["jobs"], leastMs: 1000, everyMs: 4000 });
+  const page = useResource((signal) => get("api/jobs", { ...filter, order, cursor: query["cursor"], limit: PAGE }, signal), [filterKey], { events: ["jobs"], leastMs: 1000, everyMs: 4000 });
   const isCurrent = useRef(filterKey);
   if (!page.isLoading) isCurrent.current = filterKey;
   const { rows, newCount, showNew } = useSteadyRows(page.data?.jobs ?? [], keyOf, isHeld, isCurrent.current);
@@ -43,12 +46,12 @@ export function Page({ query, go, session }) {
   /** @param {Record<string, string | undefined>} changes */
   const change = (changes, replace = false) => go("jobs", { ...query, cursor: "", ...changes }, { replace });
   const { state: _, ...unstated } = query;
-  const tabs = [{ key: "", label: t("jobs.all"), count: sum(counts), href: href("jobs", { ...unstated, cursor: "" }) },
-    ...STATES.map((state) => ({ key: state, label: tOr(`state.${state}`, state), count: counts[state] ?? 0, kind: state === "failed" && counts[state] ? "bad" : "", href: href("jobs", { ...query, state, cursor: "" }) }))];
+  const tabs = [{ key: "", label: t("jobs.all"), count: sum(counts), href: href("jobs", { ...unstated, order: "", cursor: "" }) },
+    ...STATES.filter((state) => counts[state] !== undefined || state === query["state"]).map((state) => ({ key: state, label: tOr(`state.${state}`, state), count: counts[state] ?? 0, kind: state === "failed" && counts[state] ? "bad" : "", href: href("jobs", { ...query, state, order: "", cursor: "" }) }))];
   const isFiltered = Object.keys(filter).length > 0;
   return html`<div class="page-head"><h1>${t("nav.jobs")}</h1>
       <${Button} class="small" onClick=${() => setChoosing(true)}>${t("columns")}<//>
-      <${Copy} kind="wide-only" label=${t("copy.curl")} text=${() => curl(session, "GET", "api/jobs", { query: { ...filter, order: query["order"], limit: PAGE } })} />
+      <${Copy} kind="wide-only" label=${t("copy.curl")} text=${() => curl(session, "GET", "api/jobs", { query: { ...filter, order, limit: PAGE } })} />
       ${may(session, "push") && html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`}</div>
     <${Tabs} label=${t("job.state")} tabs=${tabs} current=${query["state"] ?? ""} />
     <${Filters} query=${query} change=${change} />
@@ -62,6 +65,16 @@ export function Page({ query, go, session }) {
     <${Pager} hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${page.isLoading} onNext=${() => go("jobs", { ...query, cursor: page.data.next_cursor })} onFirst=${() => go("jobs", { ...query, cursor: "" })} />
     ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => { setSelected(new Set()); setGeneration(generation + 1); void page.reload(); }} />`}
     ${isChoosing && html`<${Columns} onClose=${() => setChoosing(false)} />`}`;
+}
+
+/**
+ * @param {Record<string, string>} query
+ * @returns {"oldest" | "newest"}
+ */
+function orderOf(query) {
+  const asked = query["order"];
+  if (asked === "oldest" || asked === "newest") return asked;
+  return OLDEST_FIRST.includes(query["state"] ?? "") ? "oldest" : "newest";
 }
 
 /** @param {any} job */
@@ -125,7 +138,7 @@ function Filters({ query, change }) {
     <datalist id="names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
     <${Typed} name="tag" query=${query} change=${change} />
     <${Field} label=${t("filter.cause")}>${(/** @type {any} */ a) => html`<select ...${a} value=${query["cause"] ?? ""} onChange=${(/** @type {any} */ e) => change({ cause: e.target.value })}><option value="">${t("filter.any")}</option>${CAUSES.map((cause) => html`<option key=${cause} value=${cause}>${t(`cause.${cause}`)}</option>`)}</select>`}<//>
-    <${Field} label=${t("filter.order")}>${(/** @type {any} */ a) => html`<select ...${a} value=${query["order"] === "oldest" ? "oldest" : ""} onChange=${(/** @type {any} */ e) => change({ order: e.target.value })}><option value="">${t("filter.newest")}</option><option value="oldest">${t("filter.oldest")}</option></select>`}<//>
+    <${Field} label=${t("filter.order")}>${(/** @type {any} */ a) => html`<select ...${a} value=${orderOf(query)} onChange=${(/** @type {any} */ e) => change({ order: e.target.value })}><option value="newest">${t("filter.newest")}</option><option value="oldest">${t("filter.oldest")}</option></select>`}<//>
     <${Button} class="more" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>${t(isMore ? "filters.less" : "filters.more")}<//>
     ${isMore && html`<${Typed} name="text" query=${query} change=${change} /><${Typed} name="worker" query=${query} change=${change} />${TIME_FILTERS.map((name) => html`<${Instant} key=${name} name=${name} query=${query} change=${change} />`)}`}
     ${active.length > 0 && html`<div class="chips">${active.map((key) => html`<span key=${key} class="chip">${t(`filter.${key}`)}: <${Text} value=${query[key]} max=${60} /><button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change({ [key]: "" })}>✕</button></span>`)}
