@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from jqmaster import __version__
 from jqmaster.api.app import build_app
-from jqmaster.api.auth import AccessPolicy
+from jqmaster.api.auth import AccessPolicy, configured_tokens
 from jqmaster.api.http_server import MasterServer
 from jqmaster.api.openapi import master_document
 from jqmaster.api.services import Condition, Services
@@ -47,6 +47,7 @@ from jqmaster.runtime.watchdog import Watchdog
 from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.service.bulk_actions import BulkActionService
 from jqmaster.service.constraints import ConstraintService
+from jqmaster.service.identity import IdentityService
 from jqmaster.service.jobs import JobService
 from jqmaster.service.masters import MasterService
 from jqmaster.service.polls import PollDesk
@@ -59,6 +60,7 @@ from jqmaster.store.actions import ActionStore
 from jqmaster.store.audit import AuditStore
 from jqmaster.store.client import StoreAccess, StoreClient
 from jqmaster.store.events import EventListener
+from jqmaster.store.identity import IdentityStore
 from jqmaster.store.inspect import Inspector
 from jqmaster.store.jobs import JobStore
 from jqmaster.store.keys import Keys
@@ -184,6 +186,16 @@ class Master:
             dispatcher=lambda: self._dispatcher if self.leader.leadership else None,
         )
         self._watchdog = Watchdog(shard, clock, mark=mark, stall=self._progress.stall, fail=self._fail)
+        configured = configured_tokens(settings, own_tokens)
+        self._identity = IdentityService(
+            IdentityStore(shard),
+            clock,
+            configured,
+            session_life_s=settings.session_life_s,
+            session_idle_s=settings.session_idle_s,
+            login_attempts=settings.login_attempts_per_minute,
+            is_exposed=settings.public_url is not None,
+        )
         services = Services(
             settings=settings,
             jobs=self._job_service,
@@ -209,6 +221,7 @@ class Master:
             ),
             audit=AuditStore(shard),
             masters=MasterService(masters, self._leadership, pace),
+            identity=self._identity,
             master_id=self.id,
             admit_url=self._admit_url,
             condition=self._condition,
@@ -217,7 +230,11 @@ class Master:
             contract=master_document,
         )
         self.server = MasterServer(
-            build_app(services, AccessPolicy.from_settings(settings, own_tokens)), settings
+            build_app(
+                services,
+                AccessPolicy.from_settings(settings, configured=configured, credentials=self._identity),
+            ),
+            settings,
         )
 
     def components(self) -> list[Component]:
@@ -232,6 +249,7 @@ class Master:
             self._gauge,
             self._job_service,
             self._watchdog,
+            self._identity,
             self.server,
             self._desk,
             self._membership,
@@ -380,6 +398,9 @@ class Master:
         return target.url
 
     def _wake(self, message: str) -> None:
+        if message == "identity":
+            self._identity.wake()
+            return
         self._desk.wake(message)
         self.leader.wake(message)
         if self.leader.leadership and self._dispatcher and self._promoter and self._keeper:
@@ -392,6 +413,7 @@ class Master:
     def _on_gap(self, waiters: FinishWaiters) -> None:
         waiters.wake_all()
         self._desk.look_all()
+        self._identity.wake()
         for message in ("workers", "due", "rules", "resigned"):
             self._wake(message)
 

@@ -62,6 +62,24 @@ class Settings(BaseSettings):
     )
     tls_keyfile: Path | None = Field(None, description="PEM private key of `tls_certfile`.")
 
+    public_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^/?#@\s]+(/[A-Za-z0-9._~/-]*)?$",
+        description="Where browsers reach this master through a proxy, such as `https://jobs.example.org/queue`. Then loopback "
+        "demands credentials too: whoever the proxy lets in would come from there.",
+    )
+    session_life_s: float = Field(
+        DAY_S / 2, ge=60, le=30 * DAY_S, description="A login ends after this long, whatever happens."
+    )
+    session_idle_s: float = Field(
+        3600, ge=30, le=30 * DAY_S, description="A login that is not used for this long ends."
+    )
+    login_attempts_per_minute: int = Field(
+        10,
+        ge=1,
+        le=1000,
+        description="Failed logins of one user within a minute; three times as many of one address. More get 429.",
+    )
     viewers_see_content: bool = Field(
         False,
         description="Whether callers with scope read alone (role viewer) see what jobs carry: arguments, headers, results and the values of errors.",

@@ -758,6 +758,14 @@ class ListedConstraint(TypedDict):
     usage: UsageView
 
 
+class LoginRequest(TypedDict):
+    """A user with a password, or a token."""
+
+    user: NotRequired[str | None]
+    password: NotRequired[str | None]
+    token: NotRequired[str | None]
+
+
 class MasterList(TypedDict):
     """The masters of the store; one that died is listed for a minute."""
 
@@ -784,6 +792,23 @@ class MasterView(TypedDict):
     version: str
     started_at: str
     last_seen_at: str
+
+
+class NewTokenView(TypedDict):
+    """A token that was just made."""
+
+    id: str
+    label: str
+    scopes: list[Literal["push", "work", "read", "operate", "admin"]]
+    # Patterns of the names that it may push; empty: all.
+    names: list[str]
+    created_at: str
+    created_by: str
+    expires_at: str | None
+    # Written once a minute.
+    last_used_at: str | None
+    # Shown this once.
+    token: str
 
 
 class NextVerdict(TypedDict):
@@ -1007,6 +1032,12 @@ class RetryRequest(TypedDict):
     jitter: NotRequired[bool]
 
 
+class RotateRequest(TypedDict):
+    """The old token holds for `overlap_s` more."""
+
+    overlap_s: NotRequired[float]
+
+
 class RulesChangingVerdict(TypedDict):
     """The constraints were changed a moment ago; this job is not yet under the new ones."""
 
@@ -1046,6 +1077,24 @@ class RunningVerdict(TypedDict):
     confirmed: bool
     # Null: the worker is not registered any more.
     worker_last_seen_at: str | None
+
+
+class SessionView(TypedDict):
+    """Who the caller is. Nobody: `who`, `role` and `method` are null."""
+
+    # As the audit log names the caller.
+    who: str | None
+    # The most that the scopes amount to; null where they do not include read.
+    role: Literal["viewer", "operator", "admin"] | None
+    scopes: list[Literal["push", "work", "read", "operate", "admin"]]
+    # local: no token and no user exists, and the caller is on this machine.
+    method: Literal["local", "token", "session"] | None
+    # To be sent as X-CSRF-Token with what a session changes.
+    csrf_token: str | None
+    # When the session ends at the latest.
+    expires_at: str | None
+    # There are users; otherwise only tokens log in.
+    login_by_user: bool
 
 
 class StartAnswer(TypedDict):
@@ -1089,6 +1138,41 @@ class SuccessView(TypedDict):
     result: Any
 
 
+class TokenList(TypedDict):
+    """The newest first. Those of the settings are not among them."""
+
+    tokens: list[TokenView]
+
+
+class TokenRequest(TypedDict):
+    """A new token. Without an end it holds until it is revoked."""
+
+    # For people: what uses it.
+    label: str
+    scopes: list[Literal["push", "work", "read", "operate", "admin"]]
+    # Only with scope push alone: patterns (*, ?, [abc]) of the names of jobs that it may push, cancel and
+    # have the results of.
+    names: NotRequired[list[str]]
+    expires_at: NotRequired[str | None]
+    # Instead of expires_at.
+    ttl_s: NotRequired[float | None]
+
+
+class TokenView(TypedDict):
+    """A token; what opens is not kept."""
+
+    id: str
+    label: str
+    scopes: list[Literal["push", "work", "read", "operate", "admin"]]
+    # Patterns of the names that it may push; empty: all.
+    names: list[str]
+    created_at: str
+    created_by: str
+    expires_at: str | None
+    # Written once a minute.
+    last_used_at: str | None
+
+
 class UsageView(TypedDict):
     """What the constraint does now. Null: nothing counts it; or, in a list where constraints have more
     than 1,000 values of keys together, not summed up, and `is_exact` is false."""
@@ -1109,6 +1193,38 @@ class UsageView(TypedDict):
     keys: int | None
     # False: there are more values than were looked at.
     is_exact: bool
+
+
+class UserList(TypedDict):
+    """All users, by name."""
+
+    users: list[UserView]
+
+
+class UserPatch(TypedDict):
+    """What is left out stays. Any change ends the user's sessions."""
+
+    role: NotRequired[Literal["viewer", "operator", "admin"] | None]
+    password: NotRequired[str | None]
+    is_disabled: NotRequired[bool | None]
+
+
+class UserRequest(TypedDict):
+    """A new user."""
+
+    name: str
+    password: str
+    role: Literal["viewer", "operator", "admin"]
+
+
+class UserView(TypedDict):
+    """A user."""
+
+    name: str
+    role: Literal["viewer", "operator", "admin"]
+    created_at: str
+    last_login_at: str | None
+    is_disabled: bool
 
 
 class ValueRequest(TypedDict):

@@ -1,104 +1,133 @@
-"""Who may call: bearer tokens with scopes, or, where none is configured, whoever is on this machine."""
+"""Who may call: tokens with scopes, sessions of browsers, or, where there is neither, whoever is on this machine."""
 
-import hashlib
 import hmac
 import ipaddress
 import os
-import re
-import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
+from jqmaster.api.cookies import SessionCookie
 from jqmaster.api.wire import Fields
 from jqmaster.config import Settings
+from jqmaster.domain.access import ConfiguredTokens, Principal, Scope, digest_of, make_token
 from jqmaster.errors import ForbiddenError, JqmasterError, UnauthorizedError, UnparsableError
+from jqmaster.service.identity import Session
 
+__all__ = ["AccessPolicy", "Principal", "Scope"]
 
-class Scope(StrEnum):
-    """What a token allows. `operate` includes `read`, `admin` everything."""
-
-    PUSH = "push"
-    WORK = "work"
-    READ = "read"
-    OPERATE = "operate"
-    ADMIN = "admin"
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """The caller: `name` for the audit log (`local`, or the first 8 digits of the token's digest)."""
-
-    name: str
-    scopes: frozenset[Scope]
-
-
-_IMPLIED: Final = {Scope.OPERATE: {Scope.READ}, Scope.ADMIN: set(Scope)}
 _LOCAL: Final = Principal("local", frozenset(Scope))
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,512}")
-_DIGEST: Final = re.compile(r"sha256=([0-9a-fA-F]{64})")
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 
 FIRST_TOKEN_FILE: Final = "first_token"  # noqa: S105  a file name
+CSRF_FIELD: Final = b"x-csrf-token"
+
+
+class Credentials(Protocol):
+    """Tokens and users that are kept in the store; see `service.identity.IdentityService`."""
+
+    @property
+    def has_any(self) -> bool: ...
+
+    def find(self, token: bytes) -> Principal | None: ...
+
+    async def session(self, secret: str) -> Session | None: ...
 
 
 class AccessPolicy:
     """Decides on each request before anything of it is read."""
 
     def __init__(
-        self, tokens: Iterable[str] = (), *, host: str = "127.0.0.1", allowed_hosts: Iterable[str] = ()
+        self,
+        tokens: Iterable[str] | ConfiguredTokens = (),
+        *,
+        host: str = "127.0.0.1",
+        allowed_hosts: Iterable[str] = (),
+        public_url: str | None = None,
+        has_tls: bool = False,
+        credentials: Credentials | None = None,
     ) -> None:
-        """`tokens`: `scope+scope:token` or `scope+scope:sha256=HEX`; ValueError names the faulty one by its number.
-
-        `host`: the address that the master listens on.
-        """
-        self._principals = [_parse_token(number, text) for number, text in enumerate(tokens, 1)]
+        """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on."""
+        self._configured = tokens if isinstance(tokens, ConfiguredTokens) else ConfiguredTokens(tokens)
+        self._credentials = credentials
+        self._demands_credentials = not self._configured.is_empty or public_url is not None
+        self.cookie = SessionCookie(public_url, has_tls=has_tls)
+        self._public_origin = _origin(public_url) if public_url else None
         listed = {name.lower().strip("[]").rstrip(".") for name in allowed_hosts}
-        self._any_host = bool(self._principals) and not listed
+        self._any_host = not self._configured.is_empty and not listed
         self._hosts = listed | {"localhost", host.lower().strip("[]")}
+        if self._public_origin:
+            self._hosts.add(self._public_origin[1])
 
     @classmethod
-    def from_settings(cls, settings: Settings, own_tokens: Iterable[str] = ()) -> "AccessPolicy":
-        """Tokens of the settings and their file; off loopback also the first token that was made here. `own_tokens` are
-        of this process: where nobody else needs a token they do not either.
+    def from_settings(
+        cls,
+        settings: Settings,
+        own_tokens: Iterable[str] = (),
+        *,
+        configured: ConfiguredTokens | None = None,
+        credentials: Credentials | None = None,
+    ) -> "AccessPolicy":
+        """`configured`: those of `configured_tokens`, which are made here if not given. Raises what that raises."""
+        return cls(
+            configured or configured_tokens(settings, own_tokens),
+            host=settings.host,
+            allowed_hosts=settings.allowed_hosts,
+            public_url=settings.public_url,
+            has_tls=settings.tls_certfile is not None,
+            credentials=credentials,
+        )
 
-        ValueError: an unreadable entry, or an address off loopback without any token (see `generate_first_token`).
-        """
-        tokens = [token.get_secret_value() for token in settings.tokens]
-        if settings.tokens_file is not None:
-            tokens += _entries(settings.tokens_file)
-        if needs_first_token(settings) and (path := settings.data_dir / FIRST_TOKEN_FILE).exists():
-            tokens += _entries(path)
-        if not tokens and not is_loopback(settings.host):
-            raise ValueError(f"listening on {settings.host} demands tokens, and none is configured")
-        if tokens:
-            tokens += own_tokens
-        return cls(tokens, host=settings.host, allowed_hosts=settings.allowed_hosts)
+    @property
+    def is_open(self) -> bool:
+        """Whether callers on this machine need no credential: there is none."""
+        return not self._demands_credentials and not (self._credentials and self._credentials.has_any)
 
-    def authorize(self, method: str, fields: Fields, client_host: str | None, scope: Scope) -> Principal:
+    async def session(self, fields: Fields) -> Session | None:
+        """The session that the browser's cookie names. A round trip to the store, for cookies alone."""
+        if self._credentials is None or self.is_open:
+            return None
+        secret = self.cookie.read(fields)
+        return await self._credentials.session(secret) if secret else None
+
+    def authorize(
+        self,
+        method: str,
+        fields: Fields,
+        client_host: str | None,
+        scope: Scope,
+        session: Session | None = None,
+    ) -> Principal:
         """The caller, if it may do what asks for `scope`. `client_host`: the peer's address, None for a unix socket.
 
-        Raises UnparsableError (`bad_host`), UnauthorizedError, ForbiddenError (`cross_site`, `local_only`, `forbidden`).
+        Raises UnparsableError (`bad_host`), UnauthorizedError, ForbiddenError (`cross_site`, `csrf`, `local_only`,
+        `forbidden`).
         """
-        self.check_host(fields)
-        if method not in _SAFE_METHODS:
-            _refuse_cross_site(fields)
-        principal = self._principal(fields, client_host)
+        self.check_site(method, fields)
+        principal = self._principal(fields, client_host, session)
+        if session is not None and principal is session.principal:
+            check_csrf(method, fields, session)
         if scope not in principal.scopes:
-            raise ForbiddenError(f"the token does not have the scope {scope}")
+            raise ForbiddenError(f"the caller does not have the scope {scope}")
         return principal
 
-    def identify(self, fields: Fields, client_host: str | None) -> Principal | None:
+    def identify(
+        self, fields: Fields, client_host: str | None, session: Session | None = None
+    ) -> Principal | None:
         """The caller of what is open to anybody; None where it is not known, which refuses nothing."""
         try:
             self.check_host(fields)
-            return self._principal(fields, client_host)
+            return self._principal(fields, client_host, session)
         except JqmasterError:
             return None
+
+    def check_site(self, method: str, fields: Fields) -> None:
+        """Refuse what a page of another site has a browser send. Raises UnparsableError, ForbiddenError."""
+        self.check_host(fields)
+        if method not in _SAFE_METHODS:
+            self._refuse_cross_site(fields)
 
     def check_host(self, fields: Fields) -> None:
         """Refuse a Host that is not ours, lest a page on a rebound name talks to a master on loopback."""
@@ -108,39 +137,77 @@ class AccessPolicy:
         if host not in self._hosts and not is_loopback(host):
             raise UnparsableError("the Host header names another server", code="bad_host")
 
-    def _principal(self, fields: Fields, client_host: str | None) -> Principal:
-        if self._principals:
-            return self._authenticate(fields.get(b"authorization", b""))
+    def _principal(self, fields: Fields, client_host: str | None, session: Session | None) -> Principal:
+        if (authorization := fields.get(b"authorization")) is not None and not self.is_open:
+            return self._authenticate(authorization)
+        if session is not None:
+            return session.principal
+        if not self.is_open:
+            raise UnauthorizedError("a bearer token or a login is needed")
         if client_host is not None and not is_loopback(client_host):
-            raise ForbiddenError("without configured tokens only this machine is served", code="local_only")
+            raise ForbiddenError("without tokens and users only this machine is served", code="local_only")
         return _LOCAL
 
     def _authenticate(self, authorization: bytes) -> Principal:
         kind, _, token = authorization.partition(b" ")
         if kind.lower() != b"bearer" or not token:
             raise UnauthorizedError("a bearer token is needed")
-        digest = hashlib.sha256(token.strip()).digest()
-        found = None
-        # All are compared, so that the time does not tell which one, or how much of it, fits.
-        for known, principal in self._principals:
-            if hmac.compare_digest(known, digest):
-                found = principal
+        token = token.strip()
+        if self._credentials is not None:
+            found = self._credentials.find(token)
+        else:
+            found = self._configured.find(digest_of(token))
         if found is None:
             raise UnauthorizedError("the token is not valid")
         return found
 
+    def _refuse_cross_site(self, fields: Fields) -> None:
+        if fields.get(b"sec-fetch-site") == b"cross-site":
+            raise ForbiddenError("requests of other sites change nothing here", code="cross_site")
+        if (origin := fields.get(b"origin")) is None:
+            return
+        theirs = _origin(origin.decode("latin-1"))
+        if theirs is None or (theirs != self._public_origin and theirs[1:] != _addressed(fields, theirs[0])):
+            raise ForbiddenError("requests of other sites change nothing here", code="cross_site")
+
+
+def check_csrf(method: str, fields: Fields, session: Session) -> None:
+    """Refuse what changes something by a session and does not show its token: a browser sends cookies unasked. Raises
+    ForbiddenError."""
+    if method in _SAFE_METHODS:
+        return
+    if not hmac.compare_digest(fields.get(CSRF_FIELD, b""), session.csrf_token.encode()):
+        raise ForbiddenError(
+            "X-CSRF-Token is not that of this session; `GET /api/session` tells it", code="csrf"
+        )
+
+
+def configured_tokens(settings: Settings, own_tokens: Iterable[str] = ()) -> ConfiguredTokens:
+    """Tokens of the settings and their file; off loopback also the first token that was made here. `own_tokens` are
+    of this process: where nobody else needs a token they do not either.
+
+    ValueError: an unreadable entry, or an address off loopback without any token (see `generate_first_token`).
+    """
+    tokens = [token.get_secret_value() for token in settings.tokens]
+    if settings.tokens_file is not None:
+        tokens += _entries(settings.tokens_file)
+    if needs_first_token(settings) and (path := settings.data_dir / FIRST_TOKEN_FILE).exists():
+        tokens += _entries(path)
+    if not tokens and not is_loopback(settings.host):
+        raise ValueError(f"listening on {settings.host} demands tokens, and none is configured")
+    return ConfiguredTokens(tokens, own_tokens)
+
 
 def generate_first_token(settings: Settings) -> str | None:
-    """An admin token for an address off loopback without any; None where it is not needed or was made before.
+    """An admin token for a master off loopback, or behind a proxy, without any; None where it is not needed or was made before.
 
     Only its digest is kept (`first_token` in the data directory, mode 0600): show it now, it cannot be read again.
     """
     if not needs_first_token(settings):
         return None
-    secret = secrets.token_hex(24)
-    token = f"jqm_admin_{secrets.token_hex(4)}_{secret}"
+    made = make_token({Scope.ADMIN})
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    entry = f"admin:sha256={hashlib.sha256(token.encode()).hexdigest()}\n"
+    entry = f"admin:sha256={made.digest.hex()}\n"
     try:
         descriptor = os.open(
             settings.data_dir / FIRST_TOKEN_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
@@ -151,12 +218,13 @@ def generate_first_token(settings: Settings) -> str | None:
         file.write(entry)
         file.flush()
         os.fsync(file.fileno())
-    return token
+    return made.text
 
 
 def needs_first_token(settings: Settings) -> bool:
-    """Whether the master would be open to the network: listening off loopback with no token configured."""
-    return not (settings.tokens or settings.tokens_file or is_loopback(settings.host))
+    """Whether the master would be open to the network, or to whom a proxy lets in, with no token configured."""
+    is_exposed = settings.public_url is not None or not is_loopback(settings.host)
+    return is_exposed and not (settings.tokens or settings.tokens_file)
 
 
 def is_loopback(host: str) -> bool:
@@ -169,47 +237,26 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _parse_token(number: int, text: str) -> tuple[bytes, Principal]:
-    names, _, token = text.partition(":")
-    try:
-        scopes = {Scope(name) for name in names.split("+")}
-    except ValueError:
-        raise ValueError(
-            f"token {number}: expected scope+scope:token with scopes {', '.join(Scope)}"
-        ) from None
-    if match := _DIGEST.fullmatch(token):
-        digest = bytes.fromhex(match[1])
-    elif _TOKEN.fullmatch(token) and not token.startswith("sha256="):
-        digest = hashlib.sha256(token.encode()).digest()
-    else:
-        raise ValueError(
-            f"token {number}: the token is not 1 to 512 printable ASCII characters or sha256=HEX"
-        )
-    for scope in list(scopes):
-        scopes |= _IMPLIED.get(scope, set())
-    return digest, Principal(digest.hex()[:8], frozenset(scopes))
-
-
 def _entries(path: Path) -> list[str]:
     lines = (line.strip() for line in path.read_text().splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def _refuse_cross_site(fields: Fields) -> None:
-    if fields.get(b"sec-fetch-site") == b"cross-site":
-        raise ForbiddenError("requests of other sites change nothing here", code="cross_site")
-    if (origin := fields.get(b"origin")) is None:
-        return
-    host = fields.get(b"host", b"")
+def _origin(url: str) -> tuple[str, str, str] | None:
+    """Scheme, host and port; None for what is no address of a site."""
     try:
-        parts = urlsplit(origin.decode("latin-1"))
+        parts = urlsplit(url)
+        if not parts.hostname:
+            return None
         default_port = _DEFAULT_PORTS[parts.scheme]
-        theirs = (parts.hostname, str(parts.port or default_port))
-        same = theirs == (_host_name(host), _host_port(host) or default_port)
+        return parts.scheme, parts.hostname, str(parts.port or default_port)
     except (ValueError, KeyError):
-        same = False
-    if not same:
-        raise ForbiddenError("requests of other sites change nothing here", code="cross_site")
+        return None
+
+
+def _addressed(fields: Fields, scheme: str) -> tuple[str, str]:
+    host = fields.get(b"host", b"")
+    return _host_name(host), _host_port(host) or _DEFAULT_PORTS[scheme]
 
 
 def _host_name(host: bytes) -> str:

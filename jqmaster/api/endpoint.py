@@ -14,13 +14,15 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from jqmaster.api.auth import AccessPolicy, Principal
-from jqmaster.api.auth import Scope as AccessScope
+from jqmaster.api.auth import AccessPolicy
 from jqmaster.api.problems import invalid_from, problem_response
 from jqmaster.api.scan import ScanLimits
 from jqmaster.api.services import Services
 from jqmaster.api.wire import Encoding, Fields, encode, join_fields, negotiate, read_body, read_map
-from jqmaster.errors import FieldError, InvalidError, UnparsableError
+from jqmaster.domain.access import Principal
+from jqmaster.domain.access import Scope as AccessScope
+from jqmaster.errors import FieldError, InvalidError, JqmasterError, UnparsableError
+from jqmaster.service.identity import Session
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -51,6 +53,9 @@ class Call:
     principal: Principal | None
     limits: Limits
     services: Services
+    client_host: str | None
+    session: Session | None
+    policy: AccessPolicy
     _receive: Receive
 
     @property
@@ -58,17 +63,28 @@ class Call:
         """The caller, as the audit log names it."""
         return self.principal.name if self.principal else ""
 
+    def may_push(self, name: str) -> bool:
+        """Whether the caller may push, and see the results of, jobs of this name."""
+        test = self.principal.allows_name if self.principal else None
+        return test is None or test(name)
+
     def may(self, scope: AccessScope) -> bool:
         """Whether the caller has `scope`, also where less, or nothing, is asked for."""
         return self.principal is not None and scope in self.principal.scopes
 
-    async def body(self) -> bytes:
-        """The body as MessagePack, within the limits."""
-        return await read_body(self.fields, self._receive, max_bytes=self.limits.max_body_bytes)
+    async def body(self, max_bytes: int | None = None) -> bytes:
+        """The body as MessagePack, within the limits; of `max_bytes` at most where that is given."""
+        return await read_body(self.fields, self._receive, max_bytes=max_bytes or self.limits.max_body_bytes)
 
-    async def read(self, model: type[ModelT], raw_fields: frozenset[str] = frozenset()) -> ModelT:
+    async def read(
+        self,
+        model: type[ModelT],
+        raw_fields: frozenset[str] = frozenset(),
+        *,
+        max_bytes: int | None = None,
+    ) -> ModelT:
         """The body as `model`. Raises what `read_map` raises, and InvalidError naming each field."""
-        return check(model, read_map(await self.body(), raw_fields, limits=self.limits.scan))
+        return check(model, read_map(await self.body(max_bytes), raw_fields, limits=self.limits.scan))
 
     async def gone(self) -> None:
         """Returns when nobody waits for the answer any more. Not before the body was read."""
@@ -147,11 +163,17 @@ class Endpoint:
                 raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allow})
             client = scope.get("client")
             host = client[0] if client else None
-            principal = (
-                self._policy.identify(fields, host)
-                if operation.access is None
-                else self._policy.authorize(scope["method"], fields, host, operation.access)
+            session = (
+                await self._session(fields, operation)
+                if b"cookie" in fields and b"authorization" not in fields
+                else None
             )
+            if operation.access is None:
+                if operation.method != "GET":
+                    self._policy.check_site(operation.method, fields)
+                principal = self._policy.identify(fields, host, session)
+            else:
+                principal = self._policy.authorize(scope["method"], fields, host, operation.access, session)
             encoding = negotiate(fields)
             reply = await operation.handler(
                 Call(
@@ -161,6 +183,9 @@ class Endpoint:
                     principal,
                     self._limits,
                     self._services,
+                    host,
+                    session,
+                    self._policy,
                     receive,
                 )
             )
@@ -168,6 +193,14 @@ class Endpoint:
             await _problem(exc, negotiate(fields, strict=False))(scope, receive, send)
             return
         await _send(reply, encoding, send)
+
+    async def _session(self, fields: Fields, operation: Operation) -> Session | None:
+        try:
+            return await self._policy.session(fields)
+        except JqmasterError:
+            if operation.access is not None or operation.method != "GET":
+                raise
+            return None  # what anybody may read is answered, whether the store is there or not
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,6 +7,7 @@ _OTHER_JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6d"
 WORKER_ID: Final = "0198c3f4-0000-7b8c-9d0e-000000000001"
 ACTION_ID: Final = "0198c3f4-7a10-7b8c-9d0e-1f2a3b4c5d6e"
 MASTER_ID: Final = "6f1c2b9e-3d54-4c8a-9a57-2e0b8d7c1f34"
+TOKEN_ID: Final = "5f0c2a9b71d3"  # noqa: S105  an example
 _TOKEN: Final = "9f86d081884c7d659a2feaa0c55ad015"  # noqa: S105  an example
 _NOW_MS: Final = 1_795_238_645_000
 _EPOCH: Final = 1_795_238_640_123
@@ -131,8 +132,45 @@ _USAGE: Final[dict[str, Any]] = {
     "keys": 1,
     "is_exact": True,
 }
+_API_TOKEN: Final[dict[str, Any]] = {
+    "id": TOKEN_ID,
+    "label": "web shop",
+    "scopes": ["push"],
+    "names": ["mail.*"],
+    "created_at": "2026-11-21T04:30:00.000Z",
+    "created_by": "user:ada",
+    "expires_at": None,
+    "last_used_at": "2026-11-21T04:31:00.000Z",
+}
+_NEW_TOKEN: Final = f"jqm_push_{TOKEN_ID}_{'0' * 48}00000000"
+_USER: Final[dict[str, Any]] = {
+    "name": "ada",
+    "role": "operator",
+    "created_at": "2026-11-21T04:30:00.000Z",
+    "last_login_at": None,
+    "is_disabled": False,
+}
 
 EXAMPLES: Final[dict[str, Any]] = {
+    "LoginRequest": {"user": "ada", "password": "correct horse battery"},
+    "SessionView": {
+        "who": "user:ada",
+        "role": "operator",
+        "scopes": ["operate", "push", "read"],
+        "method": "session",
+        "csrf_token": "3b9c" * 16,
+        "expires_at": "2026-11-21T16:30:00.000Z",
+        "login_by_user": True,
+    },
+    "TokenRequest": {"label": "web shop", "scopes": ["push"], "names": ["mail.*"], "ttl_s": 7_776_000},
+    "RotateRequest": {"overlap_s": 3600},
+    "TokenView": _API_TOKEN,
+    "NewTokenView": {**_API_TOKEN, "last_used_at": None, "token": _NEW_TOKEN},
+    "TokenList": {"tokens": [_API_TOKEN]},
+    "UserRequest": {"name": "ada", "password": "correct horse battery", "role": "operator"},
+    "UserPatch": {"role": "viewer"},
+    "UserView": _USER,
+    "UserList": {"users": [_USER]},
     # the master's
     "JobRequest": {"name": "mail.send", "argument": {"user_id": 42}, "keep_result": True, "timeout": 10},
     "EnqueueAnswer": {"id": JOB_ID},

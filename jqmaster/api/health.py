@@ -1,7 +1,7 @@
 """Probes, and the contract itself."""
 
-from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Call, Reply
+from jqmaster.domain.access import Scope
 
 
 async def healthz(call: Call) -> Reply:

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import Final, get_args
 
 from jqmaster.api import views
-from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Call, Reply, check
 from jqmaster.api.schemas import JobRequest, PatchRequest, instant_ms
 from jqmaster.api.usual import usual_job
 from jqmaster.api.wire import RawMsgpack, read_list, read_map
 from jqmaster.config import Durability
+from jqmaster.domain.access import Scope
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import FINISHED, Cause, JobSpec, JobState
 from jqmaster.domain.job_filter import JobFilter

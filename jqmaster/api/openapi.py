@@ -20,7 +20,7 @@ from jqmaster import __version__
 from jqmaster.api import protocol_generator, schemas
 from jqmaster.api import worker_schemas as w
 from jqmaster.api.endpoint import Operation
-from jqmaster.api.examples import ACTION_ID, EXAMPLES, JOB_ID, MASTER_ID, WORKER_ID
+from jqmaster.api.examples import ACTION_ID, EXAMPLES, JOB_ID, MASTER_ID, TOKEN_ID, WORKER_ID
 from jqmaster.api.routes import OPERATIONS
 
 MSGPACK: Final = "application/msgpack"
@@ -55,6 +55,8 @@ _PARAMETERS: Final = {
     "master_id": ("ID of the master.", MASTER_ID),
     "worker_id": ("ID that the registration gave.", WORKER_ID),
     "name": ("Name of the constraint.", "api.example.org"),
+    "token_id": ("ID of the token.", TOKEN_ID),
+    "user": ("Name of the user.", "ada"),
 }
 _IDEMPOTENCY_KEY: Final = {
     "name": "Idempotency-Key",
@@ -104,8 +106,8 @@ _ANSWER_HEADERS: Final[Mapping[type[BaseModel] | None, dict[str, Any]]] = {
 }
 _PROBLEM_TEXTS: Final = {
     400: "The request cannot be parsed.",
-    401: "No valid bearer token.",
-    403: "The token lacks the scope, or the caller is not on this machine, or it is a page of another site.",
+    401: "No valid bearer token, and no session.",
+    403: "The caller lacks the scope, or is not on this machine, or it is a page of another site, or the X-CSRF-Token is missing.",
     404: "Unknown, or not visible.",
     406: "None of the accepted types can be answered.",
     408: "The request did not arrive in time.",
@@ -115,7 +117,7 @@ _PROBLEM_TEXTS: Final = {
     414: "The path is too long.",
     415: "The body is neither MessagePack nor JSON, or it is encoded.",
     422: "Understood and refused; `errors` names each field and rule.",
-    429: "A constraint lets no more of these jobs wait; come again after Retry-After.",
+    429: "A constraint lets no more of these jobs wait, or there were too many failed logins; come again after Retry-After.",
     431: "The head is too large.",
     503: "A limit of the master, or the store is away. With code `outcome_unknown` it may have happened.",
 }

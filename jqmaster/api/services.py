@@ -7,6 +7,7 @@ from typing import Any
 from jqmaster.config import Durability, Settings
 from jqmaster.service.bulk_actions import BulkActionService
 from jqmaster.service.constraints import ConstraintService
+from jqmaster.service.identity import IdentityService
 from jqmaster.service.jobs import JobService
 from jqmaster.service.masters import MasterService
 from jqmaster.service.polls import PollDesk
@@ -42,6 +43,7 @@ class Services:
     constraints: ConstraintService
     audit: AuditStore
     masters: MasterService
+    identity: IdentityService
     master_id: str
     admit_url: Callable[[str], Awaitable[str]]
     condition: Callable[[], Awaitable[Condition]]

@@ -21,7 +21,7 @@ class KeyInfo:
 class Keys:
     """The key names of one shard."""
 
-    def __init__(self, shard: str) -> None:
+    def __init__(self, shard: str) -> None:  # noqa: PLR0915  a table
         self.tag = f"{{{shard}}}:"
         t = self.tag
         self.job_prefix = f"{t}job:"
@@ -69,6 +69,14 @@ class Keys:
         self.master_info = f"{t}master_info"
         self.fence = f"{t}fence"
         self.generation = f"{t}generation"
+        self.identity = f"{t}identity"
+        self.tokens = f"{t}tokens"
+        self.token_uses = f"{t}token_uses"
+        self.users = f"{t}users"
+        self.logins = f"{t}logins"
+        self.login_attempts = f"{t}login_attempts"
+        self.session_prefix = f"{t}session:"
+        self.sessions_prefix = f"{t}sessions:"
         self.wake_channel = f"{t}wake"
         self.finished_channel = f"{t}finished"
 
@@ -134,6 +142,12 @@ class Keys:
 
     def action(self, action_id: str) -> str:
         return self.action_prefix + action_id
+
+    def session(self, digest: str) -> str:
+        return self.session_prefix + digest
+
+    def sessions(self, subject: str) -> str:
+        return self.sessions_prefix + subject
 
     def idempotency(self, digest: str) -> str:
         return f"{self.tag}idempotency:{digest}"
@@ -333,6 +347,36 @@ KEYS: tuple[KeyInfo, ...] = (
         "string",
         "always",
         "made with the first start on this store; if it is gone, so is the data",
+    ),
+    KeyInfo("identity", "hash", "always", "version of the tokens and users"),
+    KeyInfo(
+        "tokens",
+        "hash",
+        "while not empty",
+        "by ID: label, scopes, SHA-256 and dates of a token, as MessagePack",
+    ),
+    KeyInfo("token_uses", "hash", "while not empty", "by ID: when the token was last used, ms"),
+    KeyInfo(
+        "users",
+        "hash",
+        "while not empty",
+        "by name: role and argon2id hash of a user's password, as MessagePack",
+    ),
+    KeyInfo("logins", "hash", "while not empty", "by user: the last login, ms"),
+    KeyInfo(
+        "login_attempts",
+        "hash",
+        "expires",
+        "failed logins of this minute by address (`a`) and user (`u`), as digests",
+    ),
+    KeyInfo(
+        "session:{digest}",
+        "hash",
+        "expires",
+        "a login, by the SHA-256 of what the browser's cookie holds: whose, until when, last used",
+    ),
+    KeyInfo(
+        "sessions:{subject}", "sorted set", "expires", "sessions of one user or token; score: their end, ms"
     ),
     KeyInfo(
         "idempotency:{digest}",

@@ -7,9 +7,9 @@ import httpx
 import msgpack
 import pytest
 
-from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Operation
 from jqmaster.api.routes import OPERATIONS
+from jqmaster.domain.access import Scope
 from jqmaster.domain.ids import new_id
 from tests.support.contract import check_answer
 from tests.support.master import Api, app_alone, master_on

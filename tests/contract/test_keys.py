@@ -31,7 +31,9 @@ def test_every_key_that_code_names_is_in_the_table() -> None:
             assert any(p == rest or (p.startswith(rest) and rest.endswith(":")) for p in patterns), name
     built = {
         keys.job("{job_id}"), keys.history("{job_id}"), keys.result("{job_id}"), keys.ready("{lane}"),
-        keys.action("{action_id}"), keys.worker("{worker_id}"), keys.claims("{worker_id}"), keys.mail("{worker_id}"), keys.idempotency("{digest}"),
+        keys.action("{action_id}"), keys.worker("{worker_id}"), keys.claims("{worker_id}"), keys.mail("{worker_id}"),
+        keys.idempotency("{digest}"),
+        keys.session("{digest}"), keys.sessions("{subject}"),
         keys.lane("{lane}"), keys.lanes("{name}"), keys.open_lanes("{group}"), keys.open_groups("{name}"),
         keys.parked("{gate}", "{group}"), keys.waiters("{gate}"), keys.slots("{gates}"), keys.starts("{gate}"),
         keys.limits("{cid}"), keys.overrides("{cid}"), keys.gates("{cid}"), keys.crowded("{cid}"), keys.served("{cid}"),

@@ -90,9 +90,7 @@ async def test_one_trace_leads_from_the_pusher_to_the_handler_and_to_what_it_pus
             job_id = await pusher.enqueue("first", max_retry=0)
             await asyncio.wait_for(ran.get(), 30)
             await api.until_state(job_id, "succeeded")
-            second_id = next(
-                job["id"] for job in (await api.call("GET", "/api/jobs?name=second"))[1]["jobs"]
-            )
+            second_id = next(job["id"] for job in (await api.call("GET", "/api/jobs?name=second"))[1]["jobs"])
             await api.until_state(second_id, "failed", "retrying")
     by_name = {span.name: span for span in spans.get_finished_spans()}
     assert {"create first", "process first", "create second", "process second"} <= set(by_name)

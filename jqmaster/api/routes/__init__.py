@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from jqmaster.api.routes import constraints, job_actions, jobs, operations, workers
+from jqmaster.api.routes import constraints, identity, job_actions, jobs, operations, workers
 
 OPERATIONS: Final = [
     *job_actions.OPERATIONS,
@@ -10,4 +10,5 @@ OPERATIONS: Final = [
     *workers.OPERATIONS,
     *constraints.OPERATIONS,
     *operations.OPERATIONS,
+    *identity.OPERATIONS,
 ]

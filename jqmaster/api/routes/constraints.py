@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from jqmaster.api import constraints, schemas
-from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Operation
+from jqmaster.domain.access import Scope
 from jqmaster.service.preview import PREVIEW_MAX_JOBS, PREVIEW_MAX_S
 
 _STORE: Final = (503,)

@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from jqmaster.api import jobs, schemas, why, why_schemas
-from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Operation
+from jqmaster.domain.access import Scope
 from jqmaster.store.jobs import MAX_PER_CALL
 
 _STORE: Final = (503,)

@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from jqmaster.api import audit, health, masters, schemas
-from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Operation
+from jqmaster.domain.access import Scope
 
 _STORE: Final = (503,)
 _READY_TEXT: Final = "Anybody may ask; a bearer token with scope read shows more of what is wrong."

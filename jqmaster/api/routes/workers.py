@@ -3,8 +3,8 @@
 from typing import Final
 
 from jqmaster.api import schemas, worker_schemas, workers
-from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Operation
+from jqmaster.domain.access import Scope
 
 _STORE: Final = (503,)
 _DRAIN_TEXT: Final = "It keeps what it runs. It is told at once, and again with each heartbeat. What changes nothing is no change."

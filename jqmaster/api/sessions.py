@@ -1,0 +1,65 @@
+"""Logins of browsers over HTTP."""
+
+from typing import Any, Final
+
+from jqmaster.api.auth import check_csrf
+from jqmaster.api.endpoint import Call, Reply
+from jqmaster.api.identity_schemas import LoginRequest
+from jqmaster.domain.access import Principal, role_of
+from jqmaster.domain.instant import iso_ms
+from jqmaster.errors import UnauthorizedError
+from jqmaster.service.identity import Session
+
+# Whoever logs in is not known yet.
+MAX_LOGIN_BYTES: Final = 4096
+
+
+async def get(call: Call) -> Reply:
+    if call.session is None and b"cookie" in call.fields:
+        await call.policy.session(
+            call.fields
+        )  # a store that is away is no end of a session: that is told as it is
+    return Reply(200, _view(call, call.principal, call.session))
+
+
+async def login(call: Call) -> Reply:
+    request = await call.read(LoginRequest, max_bytes=MAX_LOGIN_BYTES)
+    identity, cookie = call.services.identity, call.policy.cookie
+    address, replaces = call.client_host or "", cookie.read(call.fields)
+    if request.token is not None:
+        secret = await identity.login_by_token(request.token, address=address, replaces=replaces)
+    else:
+        secret = await identity.login(
+            request.user or "", request.password or "", address=address, replaces=replaces
+        )
+    session = await identity.session(secret)
+    if session is None:
+        raise UnauthorizedError("it has just been revoked", code="login_failed")
+    max_age_s = int(call.services.settings.session_life_s)
+    return Reply(201, _view(call, session.principal, session), (cookie.set(secret, max_age_s=max_age_s),))
+
+
+async def logout(call: Call) -> Reply:
+    cookie = call.policy.cookie
+    if call.session is not None:
+        check_csrf("DELETE", call.fields, call.session)
+        secret = cookie.read(call.fields)
+        if secret:
+            await call.services.identity.logout(secret, call.session.principal.name)
+    return Reply(204, headers=(cookie.clear(),))
+
+
+def _view(call: Call, principal: Principal | None, session: Session | None) -> dict[str, Any]:
+    scopes = principal.scopes if principal else frozenset()
+    method = None
+    if principal is not None:
+        method = "session" if session else "local" if call.policy.is_open else "token"
+    return {
+        "who": principal.name if principal else None,
+        "role": role_of(scopes),
+        "scopes": sorted(scopes),
+        "method": method,
+        "csrf_token": session.csrf_token if session else None,
+        "expires_at": iso_ms(session.until_ms) if session else None,
+        "login_by_user": call.services.identity.has_users,
+    }

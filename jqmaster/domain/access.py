@@ -1,0 +1,147 @@
+"""Who may do what: scopes, roles, callers, and the form of tokens."""
+
+import hashlib
+import hmac
+import re
+import secrets
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class Scope(StrEnum):
+    """What a caller may do. `operate` includes `read`, `admin` everything."""
+
+    PUSH = "push"
+    WORK = "work"
+    READ = "read"
+    OPERATE = "operate"
+    ADMIN = "admin"
+
+
+class Role(StrEnum):
+    """What a user may do."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+_IMPLIED: Final[Mapping[Scope, frozenset[Scope]]] = {
+    Scope.OPERATE: frozenset({Scope.READ}),
+    Scope.ADMIN: frozenset(Scope),
+}
+ROLE_SCOPES: Final[Mapping[Role, frozenset[Scope]]] = {
+    Role.VIEWER: frozenset({Scope.READ}),
+    Role.OPERATOR: frozenset({Scope.READ, Scope.OPERATE, Scope.PUSH}),
+    Role.ADMIN: frozenset(Scope),
+}
+
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,512}")
+_DIGEST: Final = re.compile(r"sha256=([0-9a-fA-F]{64})")
+# 192 bits; of no use to whoever guesses, so that a fast digest of it may be kept.
+_SECRET_BYTES: Final = 24
+_OWN_TOKEN: Final = re.compile(r"jqm_[a-z-]{4,40}_([0-9a-f]{12})_[0-9a-f]{48}([0-9a-f]{8})")
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The caller. `name` is for the audit log: `local`, `user:NAME`, `token:ID`, or for a configured token the first 8
+    digits of its digest. `allows_name` tells which jobs' names it may push; None: all."""
+
+    name: str
+    scopes: frozenset[Scope]
+    allows_name: Callable[[str], bool] | None = field(default=None, compare=False)
+
+
+def with_implied(scopes: Iterable[Scope]) -> frozenset[Scope]:
+    """The scopes and what they include."""
+    given = set(scopes)
+    return frozenset(given.union(*(_IMPLIED.get(scope, frozenset()) for scope in given)))
+
+
+def role_of(scopes: frozenset[Scope]) -> Role | None:
+    """The highest role whose work these scopes do in the user interface; None where they cannot even look."""
+    for role, scope in ((Role.ADMIN, Scope.ADMIN), (Role.OPERATOR, Scope.OPERATE), (Role.VIEWER, Scope.READ)):
+        if scope in scopes:
+            return role
+    return None
+
+
+class NewToken(NamedTuple):
+    """`text` is shown once; `digest` (SHA-256 of it) is what is kept."""
+
+    id: str
+    text: str
+    digest: bytes
+
+
+def make_token(scopes: Iterable[Scope]) -> NewToken:
+    """`jqm_SCOPE-SCOPE_ID_SECRET`: who finds one sees what it is; the secret ends with a checksum of the whole."""
+    token_id = secrets.token_hex(6)
+    text = f"jqm_{'-'.join(sorted(scopes))}_{token_id}_{secrets.token_hex(_SECRET_BYTES)}"
+    text += _checksum(text)
+    return NewToken(token_id, text, digest_of(text.encode()))
+
+
+def token_id_of(text: str) -> str | None:
+    """The ID inside of a token of ours; None for what is none, or was copied wrong."""
+    match = _OWN_TOKEN.fullmatch(text)
+    return match[1] if match and hmac.compare_digest(_checksum(text[:-8]), match[2]) else None
+
+
+def digest_of(token: bytes) -> bytes:
+    """SHA-256."""
+    return hashlib.sha256(token).digest()
+
+
+def _checksum(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"
+
+
+class ConfiguredTokens:
+    """The tokens of the settings, as digests."""
+
+    def __init__(self, tokens: Iterable[str] = (), own_tokens: Iterable[str] = ()) -> None:
+        """Each `scope+scope:token` or `scope+scope:sha256=HEX`; ValueError names the faulty one by its number.
+
+        `own_tokens` are of this process: with them alone, nobody else needs a token.
+        """
+        self._principals = [_parse_token(number, text) for number, text in enumerate(tokens, 1)]
+        self.is_empty = not self._principals
+        self._principals += [_parse_token(number, text) for number, text in enumerate(own_tokens, 1)]
+
+    def find(self, digest: bytes) -> Principal | None:
+        """The caller whose token has this digest."""
+        found = None
+        # All are compared, so that the time does not tell which one, or how much of it, fits.
+        for known, principal in self._principals:
+            if hmac.compare_digest(known, digest):
+                found = principal
+        return found
+
+    @property
+    def have_admin(self) -> bool:
+        """Whether one of them may do everything."""
+        return any(Scope.ADMIN in principal.scopes for _, principal in self._principals)
+
+
+def _parse_token(number: int, text: str) -> tuple[bytes, Principal]:
+    names, _, token = text.partition(":")
+    try:
+        scopes = {Scope(name) for name in names.split("+")}
+    except ValueError:
+        raise ValueError(
+            f"token {number}: expected scope+scope:token with scopes {', '.join(Scope)}"
+        ) from None
+    if match := _DIGEST.fullmatch(token):
+        digest = bytes.fromhex(match[1])
+    elif _TOKEN.fullmatch(token) and not token.startswith("sha256="):
+        digest = digest_of(token.encode())
+    else:
+        raise ValueError(
+            f"token {number}: the token is not 1 to 512 printable ASCII characters or sha256=HEX"
+        )
+    return digest, Principal(digest.hex()[:8], with_implied(scopes))

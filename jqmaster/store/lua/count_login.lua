@@ -1,0 +1,28 @@
+#!lua flags=allow-oom
+-- Counts an attempt to log in, before it is judged, unless there were too many of late from this address or for this user.
+-- KEYS login_attempts:hash
+-- ARGV now_ms window_ms most_of_address most_of_user max_fields address user(empty: of nobody in particular)
+-- REPLY ok | limited:wait_ms
+-- CHECKS FIRST how many there were within the window, of either; that there is room to count
+-- include lib/time.lua
+local attempts_key = KEYS[1]
+local now_ms, window_ms, most_of_address, most_of_user = time_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local max_fields, address, user = tonumber(ARGV[5]), 'a' .. ARGV[6], ARGV[7]
+
+local since_ms = tonumber(redis.call('HGET', attempts_key, 'since_ms') or '0')
+-- A clock that was set back must not lock anybody out for longer.
+local is_new = now_ms - since_ms >= window_ms or now_ms < since_ms
+if not is_new then
+  local of_address = tonumber(redis.call('HGET', attempts_key, address) or '0')
+  local of_user = user ~= '' and tonumber(redis.call('HGET', attempts_key, 'u' .. user) or '0') or 0
+  if of_address >= most_of_address or of_user >= most_of_user or redis.call('HLEN', attempts_key) >= max_fields then
+    return {'limited', since_ms + window_ms - now_ms}
+  end
+else
+  redis.call('DEL', attempts_key)
+  redis.call('HSET', attempts_key, 'since_ms', string.format('%.0f', now_ms))
+  redis.call('PEXPIRE', attempts_key, 2 * window_ms)
+end
+redis.call('HINCRBY', attempts_key, address, 1)
+if user ~= '' then redis.call('HINCRBY', attempts_key, 'u' .. user, 1) end
+return {'ok'}

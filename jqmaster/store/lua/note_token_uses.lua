@@ -1,0 +1,15 @@
+#!lua flags=allow-oom
+-- When tokens were last used, as a master noted it.
+-- KEYS tokens:hash token_uses:hash
+-- ARGV [+ id used_at_ms]
+-- REPLY ok
+-- CHECKS FIRST nothing that could refuse: one that is gone is left out, and a later use stands
+local tokens_key, uses_key = KEYS[1], KEYS[2]
+local FIRST, WIDTH = 1, 2
+
+for at = FIRST, #ARGV, WIDTH do
+  local id, used_at_ms = ARGV[at], ARGV[at + 1]
+  local known_ms = tonumber(redis.call('HGET', uses_key, id) or '0')
+  if tonumber(used_at_ms) > known_ms and redis.call('HEXISTS', tokens_key, id) == 1 then redis.call('HSET', uses_key, id, used_at_ms) end
+end
+return {'ok'}

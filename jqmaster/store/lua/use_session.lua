@@ -1,0 +1,23 @@
+#!lua flags=allow-oom
+-- Whose session it is, and how that user or token stands now. Its idle time begins anew; that is written only now and then, for it costs a write to the disk.
+-- KEYS session:hash users:hash tokens:hash
+-- ARGV now_ms idle_ms
+-- REPLY ok:subject:until_ms:credential(empty: gone, or not kept here) | none
+-- CHECKS FIRST that it has neither idled nor lived too long
+-- include lib/time.lua
+local session_key, users_key, tokens_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, idle_ms = time_ms(ARGV[1]), tonumber(ARGV[2])
+local WRITES_PER_IDLE_TIME = 60
+
+local session = redis.call('HMGET', session_key, 'subject', 'until_ms', 'used_ms')
+local subject, until_ms, used_ms = session[1], tonumber(session[2] or '0'), tonumber(session[3] or '0')
+if not subject or now_ms >= until_ms or now_ms - used_ms >= idle_ms then return {'none'} end
+if now_ms - used_ms >= idle_ms / WRITES_PER_IDLE_TIME then
+  redis.call('HSET', session_key, 'used_ms', string.format('%.0f', now_ms))
+  redis.call('PEXPIRE', session_key, math.min(idle_ms, until_ms - now_ms))
+end
+local kind, name = string.match(subject, '^(%w+):(.*)$')
+local credential = ''
+if kind == 'user' then credential = redis.call('HGET', users_key, name) or '' end
+if kind == 'token' then credential = redis.call('HGET', tokens_key, name) or '' end
+return {'ok', subject, until_ms, credential}
