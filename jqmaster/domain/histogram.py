@@ -1,0 +1,77 @@
+"""Durations counted in buckets whose width grows with them."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+# Upper bounds of the buckets in ms: 1, 2, 3, 4, 6, 8, 12, 16, 24 … 12.4 days. Two buckets double it, so that an estimate is
+# off by less than half of what it is.
+BOUNDS_MS: Final = tuple(sorted({2**n for n in range(31)} | {3 * 2**n for n in range(29)}))
+# The last bucket has no bound.
+BUCKETS: Final = len(BOUNDS_MS) + 1
+
+
+class Histogram:
+    """How many durations fell into each bucket, and the longest. Adding one costs a search in a short list."""
+
+    __slots__ = ("counts", "max_ms", "sum_ms")
+
+    def __init__(self) -> None:
+        self.counts = [0] * BUCKETS
+        self.max_ms = 0
+        self.sum_ms = 0
+
+    def add(self, ms: int) -> None:
+        """A negative duration, as clocks that are set back give it, counts as none."""
+        self.counts[bisect_left(BOUNDS_MS, ms)] += 1
+        if ms > 0:
+            self.sum_ms += ms
+            self.max_ms = max(self.max_ms, ms)
+
+    def merge(self, other: "Histogram") -> None:
+        self.counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
+        self.max_ms = max(self.max_ms, other.max_ms)
+        self.sum_ms += other.sum_ms
+
+    def add_span(self, span: Sequence[int], max_ms: int) -> None:
+        """Adds what `span` gave, with the longest of its durations."""
+        if span:
+            counts = self.counts
+            for n, count in enumerate(span[1:], span[0]):
+                counts[n] += count
+            self.max_ms = max(self.max_ms, max_ms)
+
+    def span(self) -> list[int]:
+        """The number of the first bucket that is not empty, then the counts from there to the last one that is not;
+        [] where all are empty."""
+        used = [n for n, count in enumerate(self.counts) if count]
+        return [used[0], *self.counts[used[0] : used[-1] + 1]] if used else []
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    def quantiles_ms(self, *shares: float) -> list[int]:
+        """Estimates of the durations that these shares (0 to 1, ascending) do not exceed, none above the longest; 0 where
+        nothing was counted."""
+        total = self.count
+        found: list[int] = []
+        before, n = 0, 0
+        for share in shares:
+            rank = max(share * total, min(1.0, total))
+            while n < BUCKETS - 1 and before + self.counts[n] < rank:
+                before += self.counts[n]
+                n += 1
+            least = BOUNDS_MS[n - 1] if n else 0
+            most = min(BOUNDS_MS[n], self.max_ms) if n < len(BOUNDS_MS) else self.max_ms
+            within = (rank - before) / self.counts[n] if self.counts[n] else 0.0
+            found.append(min(self.max_ms, round(least + max(0, most - least) * min(1.0, within))))
+        return found
+
+    def buckets(self) -> list[tuple[int | None, int]]:
+        """(upper bound in ms or None, count) of each bucket that is not empty."""
+        return [
+            (BOUNDS_MS[n] if n < len(BOUNDS_MS) else None, count)
+            for n, count in enumerate(self.counts)
+            if count
+        ]

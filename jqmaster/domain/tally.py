@@ -1,0 +1,178 @@
+"""What this process counts: a few additions for each job, told apart by name, and bounded.
+
+The store keeps the history (`store/history.py`); this is what is not yet in it, and what was counted since the start.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from jqmaster.domain.histogram import Histogram
+from jqmaster.domain.job import Cause, JobState
+from jqmaster.domain.outcome import Decision
+
+# Names that are told apart; the others are counted as one.
+MAX_NAMES: Final = 500
+OTHER: Final = "(other)"
+# All names together. No job has this name, nor the one above.
+TOTAL: Final = ""
+# Messages of failures that are told apart between two flushes.
+MAX_MESSAGES: Final = 500
+OTHER_MESSAGES: Final = "(other messages)"
+
+Counted = Literal["pushed", "succeeded", "failed", "canceled", "skipped", "retried"]
+COUNTED: Final[tuple[Counted, ...]] = ("pushed", "succeeded", "failed", "canceled", "skipped", "retried")
+
+
+# Not frozen, and with slots: the hot path adds to it.
+@dataclass(slots=True)
+class NameCounts:
+    """Of one name. `retried`: attempts that failed, or were lost with their worker, and whose job goes on. `deferred`,
+    `handed_back` and `lost` (attempts lost with their workers) are for metrics; the history does not have them. `wait`:
+    from when a job became ready to when it was claimed, of each attempt; `run`: of each attempt that ended by itself.
+    `backlog` (ready jobs) and `oldest_wait_ms` are the largest that were seen; -1: nobody looked."""
+
+    pushed: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    canceled: int = 0
+    skipped: int = 0
+    retried: int = 0
+    deferred: int = 0
+    handed_back: int = 0
+    lost: int = 0
+    backlog: int = -1
+    oldest_wait_ms: int = -1
+    wait: Histogram = field(default_factory=Histogram)
+    run: Histogram = field(default_factory=Histogram)
+
+    def merge(self, other: "NameCounts") -> None:
+        self.pushed += other.pushed
+        self.succeeded += other.succeeded
+        self.failed += other.failed
+        self.canceled += other.canceled
+        self.skipped += other.skipped
+        self.retried += other.retried
+        self.deferred += other.deferred
+        self.handed_back += other.handed_back
+        self.lost += other.lost
+        self.backlog = max(self.backlog, other.backlog)
+        self.oldest_wait_ms = max(self.oldest_wait_ms, other.oldest_wait_ms)
+        self.wait.merge(other.wait)
+        self.run.merge(other.run)
+
+
+# Name, cause and message as its worker sent it.
+Failure = tuple[str, Cause, str]
+
+
+@dataclass(slots=True)
+class FailureCount:
+    count: int
+    example_job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TallyBatch:
+    """What was counted between two flushes."""
+
+    names: Mapping[str, NameCounts]
+    failures: Mapping[Failure, FailureCount]
+
+
+class Tally:
+    """Counters of one process. All methods are immediate."""
+
+    def __init__(self, max_names: int = MAX_NAMES) -> None:
+        self._max_names = max_names
+        self._pending: dict[str, NameCounts] = {}
+        self._flushed: dict[str, NameCounts] = {}
+        self._failures: dict[Failure, FailureCount] = {}
+        # Offers that were undone: refused by workers, or never delivered.
+        self.returned_offers = 0
+
+    def of(self, name: str) -> NameCounts:
+        """To add to. Names beyond the bound share one."""
+        counts = self._pending.get(name)
+        if counts is None:
+            counts = _place(self._pending, name, self._max_names)
+        return counts
+
+    def claimed(self, name: str, wait_ms: int) -> None:
+        self.of(name).wait.add(wait_ms)
+
+    def succeeded(self, name: str, run_ms: int) -> None:
+        counts = self.of(name)
+        counts.succeeded += 1
+        counts.run.add(run_ms)
+
+    def ended(
+        self, name: str, decision: Decision, *, job_id: str, message: str, run_ms: int | None = None
+    ) -> None:
+        """An attempt that did not succeed; `run_ms` where it ended by itself."""
+        counts = self.of(name)
+        counts.lost += decision.is_loss
+        if run_ms is not None and decision.is_counted:
+            counts.run.add(run_ms)
+        match decision.state:
+            case JobState.FAILED:
+                counts.failed += 1
+                self._failed(name, decision.cause, message, job_id)
+            case JobState.CANCELED:
+                counts.canceled += 1
+            case JobState.SCHEDULED:
+                counts.deferred += 1
+            case JobState.RETRYING:
+                counts.retried += 1
+            case JobState.READY if decision.is_loss:
+                counts.retried += 1
+            case JobState.READY:
+                counts.handed_back += 1
+
+    def sampled(self, name: str, backlog: int, oldest_wait_ms: int) -> None:
+        """What the leader saw."""
+        counts = self.of(name)
+        counts.backlog = max(counts.backlog, backlog)
+        counts.oldest_wait_ms = max(counts.oldest_wait_ms, oldest_wait_ms)
+
+    def _failed(self, name: str, cause: Cause, message: str, job_id: str) -> None:
+        key = (name, cause, message)
+        if key not in self._failures and len(self._failures) >= MAX_MESSAGES:
+            key = (name, cause, OTHER_MESSAGES)
+            if key not in self._failures and len(self._failures) >= 2 * MAX_MESSAGES:
+                return
+        known = self._failures.get(key)
+        if known is None:
+            self._failures[key] = FailureCount(1, job_id)
+        else:
+            known.count += 1
+            known.example_job_id = job_id
+
+    def take(self) -> TallyBatch:
+        """What was counted since the last call; it is the caller's now."""
+        batch = TallyBatch(self._pending, self._failures)
+        self._pending, self._failures = {}, {}
+        for name, counts in batch.names.items():
+            if name != TOTAL:
+                _into(self._flushed, name, self._max_names).merge(counts)
+        return batch
+
+    def since_start(self) -> dict[str, NameCounts]:
+        """By name, what this process counted since its start, as a copy that is the caller's."""
+        copy: dict[str, NameCounts] = {}
+        for source in (self._flushed, self._pending):
+            for name, counts in source.items():
+                if name != TOTAL:
+                    _into(copy, name, self._max_names).merge(counts)
+        return copy
+
+
+def _into(names: dict[str, NameCounts], name: str, max_names: int) -> NameCounts:
+    return names.get(name) or _place(names, name, max_names)
+
+
+def _place(names: dict[str, NameCounts], name: str, max_names: int) -> NameCounts:
+    """A new entry, or the shared one where there are as many as there may be."""
+    if len(names) >= max_names and name != TOTAL:
+        name = OTHER
+    return names.setdefault(name, NameCounts())
