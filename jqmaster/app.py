@@ -20,6 +20,7 @@ from jqmaster.domain.job import JobState
 from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.domain.outcome import ExpiryRules
 from jqmaster.domain.silence import CrowdRules
+from jqmaster.domain.tally import Tally
 from jqmaster.egress import EgressGuard
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.errors import JqmasterError, StoreUnavailableError, StoreUnfitError
@@ -111,6 +112,8 @@ class Master:
         self._embedded = embedded
         self._store_url = store_url
         self._shard = shard = Shard(client, Keys(settings.shard))
+        # What happens by this process; the metrics read it, too.
+        self.tally = Tally()
         lease = {
             "lease_ms": settings.lease_ms,
             "offer_ms": settings.offer_ms,
@@ -121,6 +124,7 @@ class Master:
             **lease,
             result_ttl_ms=round(settings.result_ttl_s * 1000),
             result_grace_ms=round(settings.result_grace_s * 1000),
+            tally=self.tally,
         )
         self._workers = WorkerStore(shard, **lease)
         polls = PollStore(shard, lease_ms=settings.lease_ms)

@@ -124,7 +124,13 @@ class Reaper:
             entry = codec.encode_attempt(job, decision.ending, message, None)
             settlements.append(
                 Settlement(
-                    job.id, job.token, decision, entry, _result(job.id, job.token, decision, message, now_ms)
+                    job.id,
+                    job.token,
+                    decision,
+                    entry,
+                    _result(job.id, job.token, decision, message, now_ms),
+                    name=job.name,
+                    message=message,
                 )
             )
         # As if it had never been claimed: what was not started is no attempt.

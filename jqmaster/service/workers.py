@@ -219,6 +219,8 @@ class WorkerService:
                     codec.encode_attempt(job, decision.ending, message, outcome.error),
                     _final_result(decision, outcome),
                     _hold(rules, outcome.hold, decision.delay_ms) if rules and outcome.hold else None,
+                    name=job.name,
+                    message=message,
                 )
             )
         return settlements

@@ -218,13 +218,15 @@ def pack(value: Any) -> bytes:
 # Not frozen, for speed: each push makes one.
 @dataclass(slots=True)
 class ClaimedRecord:
-    """What a push needs of a record, read on the hot path. `attempt` counts the claim just made."""
+    """What a push needs of a record, read on the hot path. `attempt` counts the claim just made. `ready_since_ms`: since
+    when it could be claimed; 0 where the record does not tell."""
 
     attempt: int
     timeout_ms: int
     name: str
     headers: dict[str, str]
     argument: bytes
+    ready_since_ms: int = 0
 
 
 def decode_claimed(record: bytes) -> ClaimedRecord:
@@ -235,12 +237,18 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
         extras_at = gates_end + 4
         (extras_length,) = _U32.unpack_from(record, gates_end)
         extras = record[extras_at : extras_at + extras_length]
+        (attempt,) = _U32.unpack_from(record, 4)
+        (ready_since_ms,) = _I64.unpack_from(record, 16)
+        # Its due time, if it had one. The creation of a job that was retried by hand is not when it became ready.
+        if ready_since_ms or not attempt:
+            ready_since_ms = max(ready_since_ms, _I64.unpack_from(record, 104)[0])
         return ClaimedRecord(
-            attempt=_U32.unpack_from(record, 4)[0] + 1,
+            attempt=attempt + 1,
             timeout_ms=_I64.unpack_from(record, 96)[0],
             name=record[HEAD_SIZE + 1 : name_end].decode(),
             headers=_decode_extras(extras)[1] if extras_length else {},
             argument=record[extras_at + extras_length :],
+            ready_since_ms=ready_since_ms,
         )
     except _UNREADABLE as exc:
         raise DamagedError("the record of a claimed job cannot be read") from exc

@@ -13,6 +13,7 @@ from jqmaster.domain.constraint import NO_RULES, Ruleset
 from jqmaster.domain.ids import TOKEN_BYTES, new_tokens
 from jqmaster.domain.job import CONTINUED, Attempt, Job, JobSpec, JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.domain.tally import Tally
 from jqmaster.domain.worker import DetachedBy
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store import codec
@@ -35,6 +36,8 @@ GATES_PER_CALL: Final = 100
 HEAD_READ: Final = 1024
 
 FULL: Final = -2
+# How `settle` tells of an attempt that did not end by this call.
+NOT_ENDED: Final = -1
 
 # The end of an attempt is among the last entries of a history; others tell of what happened within attempts.
 _LAST_ENTRIES: Final = 3
@@ -99,7 +102,8 @@ class NotClaimed(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """How one attempt ends: `decision` by the domain, `entry` for its history, `result` if the job ends with it."""
+    """How one attempt ends: `decision` by the domain, `entry` for its history, `result` if the job ends with it. `name` of
+    the job and `message` of the attempt are what it is counted by; without a name it is not."""
 
     job_id: str
     token: str
@@ -107,6 +111,8 @@ class Settlement:
     entry: bytes = b""
     result: bytes = b""
     hold: "Hold | None" = None
+    name: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +185,8 @@ class Refusal:
 
 
 class JobStore:
-    """Jobs of one shard. Lease, offer and grace are milliseconds from the settings."""
+    """Jobs of one shard. Lease, offer and grace are milliseconds from the settings. `tally` counts what happens here, once
+    the store has confirmed it."""
 
     def __init__(
         self,
@@ -190,8 +197,10 @@ class JobStore:
         grace_ms: int,
         result_ttl_ms: int,
         result_grace_ms: int,
+        tally: Tally | None = None,
     ) -> None:
         self._shard = shard
+        self._tally = tally or Tally()
         self._client = shard.client
         self._keys = shard.keys
         self._lease_ms = lease_ms
@@ -227,6 +236,7 @@ class JobStore:
         statuses = _enqueued(replies)
         if is_whole and isinstance(statuses[0], BacklogFull):
             return [statuses[0]] * len(specs)
+        self._count_pushed(specs, statuses)
         try:
             replies = await self._client.run_all(calls[len(replies) :], replicas=replicas)
         except StoreUnavailableError as exc:
@@ -239,7 +249,14 @@ class JobStore:
         self._shard.woke("ready")
         if any(spec.run_at_ms is not None or spec.delay_ms for spec in specs):
             self._shard.woke("due")
-        return statuses + _enqueued(replies)
+        others = _enqueued(replies)
+        self._count_pushed(specs[len(statuses) :], others)
+        return statuses + others
+
+    def _count_pushed(self, specs: Sequence[JobSpec], statuses: Sequence[Accepted | BacklogFull]) -> None:
+        for spec, status in zip(specs, statuses, strict=False):
+            if status is Accepted.NEW:
+                self._tally.of(spec.name).pushed += 1
 
     def _enqueue_calls(self, specs: Sequence[JobSpec], rules: Ruleset, *, is_whole: bool) -> list[Call]:
         k = self._keys
@@ -336,7 +353,8 @@ class JobStore:
         )  # fmt: skip
         if word != "ok":
             return NotClaimed(word)
-        now_ms, busy, first_fence, passed_over, is_exhausted, opens_in_ms, flat = data
+        now_ms, busy, first_fence, passed_over, is_exhausted, opens_in_ms, flat, expired = data
+        self._count_skipped(expired)
         jobs = []
         for n, (job_id, record) in enumerate(zip(flat[::2], flat[1::2], strict=True)):
             try:
@@ -347,6 +365,8 @@ class JobStore:
                 continue
             token = tokens[n * TOKEN_BYTES : (n + 1) * TOKEN_BYTES].hex()
             jobs.append(ClaimedJob(job_id.decode(), token, first_fence + n, claimed))
+            if claimed.ready_since_ms:
+                self._tally.claimed(claimed.name, now_ms - claimed.ready_since_ms)
         not_after_ms, lease_until_ms = now_ms + self._offer_ms, now_ms + self._lease_ms
         return Claim(
             now_ms,
@@ -400,6 +420,8 @@ class JobStore:
             return NotClaimed(word)
         now_ms, fence, record = data
         job = ClaimedJob(job_id, token.hex(), fence, codec.decode_claimed(record))
+        if job.record.ready_since_ms:
+            self._tally.claimed(job.record.name, now_ms - job.record.ready_since_ms)
         not_after_ms, lease_until_ms = now_ms + self._offer_ms, now_ms + self._lease_ms
         return Claim(now_ms, 1, not_after_ms, lease_until_ms, [job], is_ours_to_tell=polls_here)
 
@@ -421,9 +443,12 @@ class JobStore:
             ]  # fmt: skip
             for job_id, token in chunk:
                 args += (job_id, bytes.fromhex(token))
-            word, _ = await self._client.run("return_offers", (k.epoch, k.running, k.claims(worker_id)), args)
+            word, data = await self._client.run(
+                "return_offers", (k.epoch, k.running, k.claims(worker_id)), args
+            )
             if word != "ok":
                 return False
+            self._tally.returned_offers += sum(data[0])
         return True
 
     async def promote(self, epoch: str, state: JobState) -> tuple[int, int] | None:
@@ -444,7 +469,14 @@ class JobStore:
             (k.epoch, k.expiring, k.scheduled, k.retrying, k.finished(JobState.SKIPPED)),
             (self._shard.now_arg, k.tag, epoch, MAX_PER_CALL, k.finished_channel),
         )
-        return (data[0], data[1]) if word == "ok" else None
+        if word != "ok":
+            return None
+        self._count_skipped(data[2])
+        return data[0], data[1]
+
+    def _count_skipped(self, names: Sequence[bytes]) -> None:
+        for name in names:
+            self._tally.of(name.decode()).skipped += 1
 
     async def expired_leases(self) -> tuple[int, list[ExpiredLease], int]:
         """Store time, claims whose lease or time is over, and ms until the next (-1: none)."""
@@ -545,6 +577,9 @@ class JobStore:
             word, data = await self._client.run("reclaim", (k.epoch, k.running, k.results, k.suspects), args)
             if word != "ok":
                 return None
+            for s, is_ended in zip(chunk, data[0], strict=True):
+                if is_ended and s.name:
+                    self._tally.ended(s.name, s.decision, job_id=s.job_id, message=s.message)
             ended += map(bool, data[0])
         self._shard.woke("ready")
         self._shard.woke("due")
@@ -572,6 +607,10 @@ class JobStore:
             )
         replies = await self._client.run_all(calls)
         verdicts = [bool(code) for _, data in replies for code in data[0]]
+        for _, data in replies:
+            runs = iter(data[2])
+            for name, run_ms in zip(runs, runs, strict=True):
+                self._tally.succeeded(name.decode(), run_ms)
         self._woke_freed(worker_id, sum(verdicts), replies)
         return verdicts
 
@@ -598,6 +637,10 @@ class JobStore:
             calls.append(Call(load("settle"), (k.running, k.results), args))
         replies = await self._client.run_all(calls)
         verdicts = [bool(code) for _, data in replies for code in data[0]]
+        runs = [run_ms for _, data in replies for run_ms in data[2]]
+        for s, run_ms in zip(settlements, runs, strict=True):
+            if run_ms != NOT_ENDED and s.name:
+                self._tally.ended(s.name, s.decision, job_id=s.job_id, message=s.message, run_ms=run_ms)
         self._woke_freed(worker_id, sum(verdicts), replies)
         self._shard.woke("due")
         if any(s.hold for s in settlements):
@@ -637,7 +680,9 @@ class JobStore:
             if word != "ok":
                 ends.append(_refusal(word, data))
                 continue
-            worker, token, has_opened = data
+            worker, token, has_opened, name = data
+            if name:
+                self._tally.of(name.decode()).canceled += 1
             if has_opened:
                 self._shard.woke("ready")
             if worker:

@@ -66,8 +66,9 @@ def test_what_is_encoded_is_decoded(
     assert codec.decode_job(spec.id, record[:cut]).argument == b""
     assert record[cut:] == spec.argument
     claimed = codec.decode_claimed(record)
+    ready_since_ms = max(job.due_at_ms, job.created_at_ms) if job.due_at_ms or not job.attempt else 0
     assert claimed == codec.ClaimedRecord(
-        job.attempt + 1, spec.timeout_ms, spec.name, dict(spec.headers), spec.argument
+        job.attempt + 1, spec.timeout_ms, spec.name, dict(spec.headers), spec.argument, ready_since_ms
     )
 
 

@@ -12,6 +12,7 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import FINISHED, Cause, Job, JobSpec, JobState
 from jqmaster.domain.lane import Lane, lane_of_name
 from jqmaster.domain.outcome import Decision
+from jqmaster.domain.tally import Tally
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import DamagedError
 from jqmaster.service.rules import RuleCache
@@ -42,6 +43,7 @@ class StoreWorld:
         self.shard = shard
         self.now_ms = START_MS
         shard.now = lambda: self.now_ms
+        self.tally = Tally()
         self.jobs = JobStore(
             shard,
             lease_ms=LEASE_MS,
@@ -49,6 +51,7 @@ class StoreWorld:
             grace_ms=GRACE_MS,
             result_ttl_ms=RESULT_TTL_MS,
             result_grace_ms=RESULT_GRACE_MS,
+            tally=self.tally,
         )
         self.workers = WorkerStore(shard, lease_ms=LEASE_MS, offer_ms=OFFER_MS, grace_ms=GRACE_MS)
         self.polls = PollStore(shard, lease_ms=LEASE_MS)

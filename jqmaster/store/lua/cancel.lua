@@ -2,7 +2,7 @@
 -- Ends a job that waits or runs as canceled. The running attempt's token is void at once; its worker is told afterwards.
 -- KEYS job:string scheduled:zset retrying:zset running:zset canceled:zset history:list
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) finished_channel
--- REPLY ok:worker_id_bytes(empty: it did not run),token_bytes,1 if jobs may start that could not before | unknown | state:state
+-- REPLY ok:worker_id_bytes(empty: it did not run),token_bytes,1 if jobs may start that could not before,name(empty: it was canceled before) | unknown | state:state
 -- CHECKS FIRST the state
 -- include lib/time.lua
 -- include lib/record.lua
@@ -16,7 +16,7 @@ if head == '' then return {'unknown'} end
 local state, flags = string.byte(head, 2), string.byte(head, 3)
 if state == STATE.canceled then
   redis.call('SETRANGE', job_key, 0, string.char(VERSION))
-  return {'ok', '', '', 0}
+  return {'ok', '', '', 0, ''}
 end
 local was_running = state == STATE.running
 local lane, own = home_of(head)
@@ -44,5 +44,5 @@ if wake_channel ~= '' then
   if was_running then redis.call('PUBLISH', wake_channel, 'freed:' .. uuid_text(string.sub(head, 73, 88)) .. ':1') end
   if has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
 end
-if not was_running then return {'ok', '', '', has_opened and 1 or 0} end
-return {'ok', string.sub(head, 73, 88), string.sub(head, 57, 72), has_opened and 1 or 0}
+if not was_running then return {'ok', '', '', has_opened and 1 or 0, name_of(head)} end
+return {'ok', string.sub(head, 73, 88), string.sub(head, 57, 72), has_opened and 1 or 0, name_of(head)}

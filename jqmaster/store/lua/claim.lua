@@ -2,7 +2,7 @@
 -- Gives ready jobs to a worker: taken, leased, marked and counted in one step. Of all jobs that no gate holds back the smallest priority first, the oldest first within.
 -- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set rules:hash mail:string
 -- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel worker_id mail_channel(empty: its poll hangs at the caller) [+ name]
--- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these names have no more that may start),ms until a gate opens(-1: none closed by time),[id record] | stale_epoch | stale_rules | gone | no_poll | full:busy
+-- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these names have no more that may start),ms until a gate opens(-1: none closed by time),[id record],[name](of each that had expired) | stale_epoch | stale_rules | gone | no_poll | full:busy
 -- CHECKS FIRST epoch, edition of the rules, worker, that one that pulls asks for jobs, free slots, each gate, each record
 -- include lib/time.lua
 -- include lib/epoch.lua
@@ -130,7 +130,7 @@ local function is_whole(record)
   return #record > extras_at + 3 and #record > extras_at + 3 + struct.unpack('>I4', record, extras_at)
 end
 
-local claimed, expired, damaged, watched, bytes, count, moves = {}, {}, {}, {}, 0, 0, 0
+local claimed, expired, expired_names, damaged, watched, bytes, count, moves = {}, {}, {}, {}, {}, 0, 0, 0
 local served, shadowed, served_stamp = {}, {}, nil
 -- Of what was taken: by lane for its keyed gates, by group for the shared ones, and by gate for those that jobs bring along.
 local passing, held_own, begun_own = {}, {}, {}
@@ -238,6 +238,7 @@ local function take(lane, group, score, id)
   local expires_at_ms = int64(record, 113)
   if expires_at_ms > 0 and expires_at_ms <= now_ms then
     expired[#expired + 1] = id
+    expired_names[#expired] = name_of(record)
     lane_counts(lane, own, -1, -1)
     if has_flag(string.byte(record, 3), FLAG_WATCHED) then watched[#watched + 1] = id end
     return false
@@ -374,4 +375,4 @@ has_opened = false
 write_lanes(nil)
 -- What came back only now was not looked at.
 if has_opened then is_exhausted = 0 end
-return {'ok', now_ms, busy + count, first_fence, passed_over, is_exhausted, next_opening_ms and math.max(0, next_opening_ms - now_ms) or -1, claimed}
+return {'ok', now_ms, busy + count, first_fence, passed_over, is_exhausted, next_opening_ms and math.max(0, next_opening_ms - now_ms) or -1, claimed, expired_names}

@@ -2,7 +2,7 @@
 -- Skips waiting jobs whose expires_at has passed, at most `limit` a call.
 -- KEYS epoch:string expiring:zset scheduled:zset retrying:zset skipped:zset
 -- ARGV now_ms tag epoch limit finished_channel
--- REPLY ok:skipped,ms until the next expires (-1: none) | stale_epoch
+-- REPLY ok:skipped,ms until the next expires (-1: none),[name](of each that was skipped) | stale_epoch
 -- CHECKS FIRST epoch, then the state of each
 -- include lib/time.lua
 -- include lib/record.lua
@@ -15,7 +15,7 @@ tag = ARGV[2]
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
 local due = redis.call('ZRANGEBYSCORE', expiring_key, '-inf', now_ms, 'LIMIT', 0, limit)
 local RECHECK_MS = 60000
-local skipped, watched, running = 0, {}, {}
+local skipped, watched, running, names = 0, {}, {}, {}
 for _, id in ipairs(due) do
   local key = tag .. 'job:' .. id
   local head = head_of(key)
@@ -29,6 +29,7 @@ for _, id in ipairs(due) do
     redis.call('ZADD', skipped_key, now_ms, id)
     if has_flag(string.byte(head, 3), FLAG_WATCHED) then watched[#watched + 1] = id end
     skipped = skipped + 1
+    names[skipped] = name_of(head)
   elseif state == STATE.running then
     -- It may come back to wait: looked at again later.
     running[#running + 1] = now_ms + RECHECK_MS
@@ -40,4 +41,4 @@ add_all(expiring_key, running)
 write_lanes(nil)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 local next_due = redis.call('ZRANGE', expiring_key, 0, 0, 'WITHSCORES')
-return {'ok', skipped, next_due[2] and math.max(0, tonumber(next_due[2]) - now_ms) or -1}
+return {'ok', skipped, next_due[2] and math.max(0, tonumber(next_due[2]) - now_ms) or -1, names}

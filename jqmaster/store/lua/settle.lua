@@ -2,7 +2,7 @@
 -- Ends running attempts that did not succeed, as decided from what their worker reported, each only for the holder of its token.
 -- KEYS running:zset results:zset
 -- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes target_state index_key delay_ms cause is_counted history_entry(empty: none) result held_gate(empty: none) hold_ms]
--- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before
+-- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[run_ms(-1: it did not end just now)]
 -- CHECKS FIRST state, token and worker of each
 -- include lib/time.lua
 -- include lib/record.lua
@@ -15,14 +15,16 @@ local wake_channel, finished_channel = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 11
 
 local batch = new_batch(now_ms)
-local accepted = {}
+local accepted, runs = {}, {}
 for i = FIRST, #ARGV, WIDTH do
   local id, token_bytes, target = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local head = head_of(tag .. 'job:' .. id)
+  runs[#runs + 1] = -1
   if holds(head, token_bytes) and string.sub(head, 73, 88) == worker_id_bytes then
     end_attempt(batch, id, head, target, ARGV[i + 3], now_ms + tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), 0, ARGV[i + 7])
     keep_failure(id, head, target, ARGV[i + 8], results_key, now_ms + result_ttl_ms)
     if ARGV[i + 9] ~= '' then hold_gate(ARGV[i + 9], now_ms + tonumber(ARGV[i + 10])) end
+    runs[#runs] = math.max(0, now_ms - int64(head, 25))
     accepted[#accepted + 1] = 1
   else
     -- A settled attempt's token stays until the next claim, so that its holder may repeat itself; a reclaimed one's does not.
@@ -33,4 +35,4 @@ for i = FIRST, #ARGV, WIDTH do
     if is_repeat then redis.call('SETRANGE', tag .. 'job:' .. id, 0, string.char(VERSION)) end
   end
 end
-return {'ok', accepted, write_batch(batch, running_key, wake_channel, finished_channel)}
+return {'ok', accepted, write_batch(batch, running_key, wake_channel, finished_channel), runs}

@@ -2,7 +2,7 @@
 -- Ends running attempts as succeeded, each only for the holder of its token. A repeat of an accepted one is accepted.
 -- KEYS running:zset claims:set succeeded:zset results:zset
 -- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes result]
--- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before
+-- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms](of each that ended just now)
 -- CHECKS FIRST state, token and worker of each
 -- include lib/time.lua
 -- include lib/record.lua
@@ -14,7 +14,7 @@ tag = ARGV[2]
 local wake_channel, finished_channel = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 3
 
-local accepted, ended, finished_at, results, watched = {}, {}, {}, {}, {}
+local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {}, {}
 local now_bytes = struct.pack('>i8', now_ms)
 for i = FIRST, #ARGV, WIDTH do
   local id = ARGV[i]
@@ -28,6 +28,8 @@ for i = FIRST, #ARGV, WIDTH do
     ended[#ended + 1] = id
     finished_at[#finished_at + 1] = now_ms
     finished_at[#finished_at + 1] = id
+    runs[#runs + 1] = name_of(head)
+    runs[#runs + 1] = now_ms - int64(head, 25)
     local lane, own = home_of(head)
     lane_free(lane, own, id)
     lane_counts(lane, own, -1, 0)
@@ -55,4 +57,4 @@ if wake_channel ~= '' and #ended > 0 then
   redis.call('PUBLISH', wake_channel, 'freed:' .. uuid_text(worker_id_bytes) .. ':' .. #ended)
   if has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
 end
-return {'ok', accepted, has_opened and 1 or 0}
+return {'ok', accepted, has_opened and 1 or 0, runs}
