@@ -16,15 +16,13 @@ from jqmaster.api.openapi import master_document
 from jqmaster.api.services import Condition, Services
 from jqmaster.clock import Clock, SystemClock
 from jqmaster.config import Durability, Settings
-from jqmaster.domain.job import JobState
-from jqmaster.domain.master import MasterRecord, Pace
-from jqmaster.domain.outcome import ExpiryRules
-from jqmaster.domain.silence import CrowdRules
+from jqmaster.domain.master import MasterRecord
 from jqmaster.domain.tally import Tally
 from jqmaster.egress import EgressGuard
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.errors import JqmasterError, StoreUnavailableError, StoreUnfitError
 from jqmaster.lifecycle import Component, running
+from jqmaster.runtime import tuning
 from jqmaster.runtime.alone import AloneRuns
 from jqmaster.runtime.attendance import Attendance
 from jqmaster.runtime.bulk_actions import BulkActions
@@ -50,6 +48,7 @@ from jqmaster.service.bulk_actions import BulkActionService
 from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.identity import IdentityService
 from jqmaster.service.jobs import JobService
+from jqmaster.service.live_settings import LiveSettings
 from jqmaster.service.masters import MasterService
 from jqmaster.service.polls import PollDesk
 from jqmaster.service.rules import RuleCache
@@ -71,6 +70,7 @@ from jqmaster.store.polls import PollStore
 from jqmaster.store.probe import StoreReport, probe, require
 from jqmaster.store.repair import Repair
 from jqmaster.store.rules import RuleStore
+from jqmaster.store.settings import SettingsStore
 from jqmaster.store.shard import Shard
 from jqmaster.store.usage import UsageStore
 from jqmaster.store.why import WhyStore
@@ -84,8 +84,8 @@ READY_WITHIN_S = 2.0
 # To renew the lock, and to give it back while that is under way.
 RESERVED_CONNECTIONS = 2
 STALLED_S = 5.0
-# After an election the living get this much more than a lease to say so.
-GRACE_EXTRA_S = 2.0
+
+Tune = Callable[..., None]
 
 
 class Master:
@@ -114,24 +114,13 @@ class Master:
         self._shard = shard = Shard(client, Keys(settings.shard))
         # What happens by this process; the metrics read it, too.
         self.tally = Tally()
-        lease = {
-            "lease_ms": settings.lease_ms,
-            "offer_ms": settings.offer_ms,
-            "grace_ms": round(settings.timeout_grace_s * 1000),
-        }
-        self._jobs = JobStore(
-            shard,
-            **lease,
-            result_ttl_ms=round(settings.result_ttl_s * 1000),
-            result_grace_ms=round(settings.result_grace_s * 1000),
-            tally=self.tally,
-        )
-        self._workers = WorkerStore(shard, **lease)
-        polls = PollStore(shard, lease_ms=settings.lease_ms)
+        self._jobs = JobStore(shard, **tuning.jobs(settings), tally=self.tally)
+        self._workers = WorkerStore(shard, **tuning.leases(settings))
+        polls = PollStore(shard, **tuning.polls(settings))
         self._desk = PollDesk(polls, self._jobs)
         self._rule_store = RuleStore(shard)
         self._rules = RuleCache(self._rule_store)
-        self._fleet = Fleet(clock, stale_ms=round(settings.worker_stale_s * 1000))
+        self._fleet = Fleet(clock, **tuning.fleet(settings))
         self._dispatcher: Dispatcher | None = None
         self._promoter: Promoter | None = None
         self._keeper: RuleKeeper | None = None
@@ -143,26 +132,26 @@ class Master:
             LeadershipStore(Shard(reserve, shard.keys)),
             clock,
             master_id=self.id,
-            ttl_s=settings.leader_ttl_s,
+            **tuning.leader(settings),
             make_duties=self._make_duties,
             goes_first=lambda: self._sub_leader.is_standby,
         )
-        pace, masters = Pace(settings.leader_ttl_s), MasterStore(shard)
+        masters = MasterStore(shard)
         self._master_client = MasterClient()
         self._sub_leader = SubLeader(
             masters,
             self.leader,
             clock,
             master_id=self.id,
-            pace=pace,
+            **tuning.masters(settings),
             answers=self._master_client.answers,
         )
-        self._membership = Membership(masters, clock, pace=pace, describe=self._describe)
+        self._membership = Membership(masters, clock, describe=self._describe, **tuning.masters(settings))
         self.guard = guard = EgressGuard(
             settings.allowed_worker_networks, StoreUrl.parse(store_url).endpoints
         )
         client.on_located(guard.forbid)
-        self._worker_client = WorkerClient(guard.connector(), timeout_s=settings.push_timeout_s)
+        self._worker_client = WorkerClient(guard.connector(), **tuning.worker_client(settings))
         waiters = FinishWaiters()
         orders = CancelOrders(self._workers, self._leadership, self._worker_client)
         self._gauge = StoreGauge(client, clock, settings, report, quorum_of=(client, reserve))
@@ -195,21 +184,19 @@ class Master:
             IdentityStore(shard),
             clock,
             configured,
-            session_life_s=settings.session_life_s,
-            session_idle_s=settings.session_idle_s,
-            login_attempts=settings.login_attempts_per_minute,
+            **tuning.identity(settings),
             is_exposed=settings.public_url is not None,
         )
+        self.live = LiveSettings(settings, SettingsStore(shard))
         services = Services(
-            settings=settings,
+            live=self.live,
             jobs=self._job_service,
             actions=BulkActionService(self._action_store, self._jobs, inspector, clock, self._store_time_ms),
             why=WhyService(
                 WhyStore(shard, self._jobs),
                 self._workers,
                 self._rules,
-                stale_ms=round(settings.worker_stale_s * 1000),
-                deadline_extra_ms=settings.offer_ms + round(settings.timeout_grace_s * 1000),
+                **tuning.why(settings),
                 reach=lambda: self._fleet.reach() if self.leader.leadership else None,
             ),
             workers=WorkerService(
@@ -224,8 +211,8 @@ class Master:
                 self._rule_store, self._rules, UsageStore(shard, self._jobs), clock, self._store_time_ms
             ),
             audit=AuditStore(shard),
-            masters=MasterService(masters, self._leadership, pace),
             identity=self._identity,
+            masters=MasterService(masters, self._leadership, **tuning.masters(settings)),
             master_id=self.id,
             admit_url=self._admit_url,
             condition=self._condition,
@@ -233,6 +220,20 @@ class Master:
             store_time_ms=self._store_time_ms,
             contract=master_document,
         )
+        self._tuned: list[tuple[Tune, Callable[[Settings], tuning.Values]]] = [
+            (self._jobs.tune, tuning.jobs),
+            (self._workers.tune, tuning.leases),
+            (polls.tune, tuning.polls),
+            (self._fleet.tune, tuning.fleet),
+            (self.leader.tune, tuning.leader),
+            (self._sub_leader.tune, tuning.masters),
+            (self._membership.tune, tuning.masters),
+            (services.masters.tune, tuning.masters),
+            (services.why.tune, tuning.why),
+            (self._worker_client.tune, tuning.worker_client),
+            (self._identity.tune, tuning.identity),
+        ]
+        self._tuned_duties: list[tuple[Tune, Callable[[Settings], tuning.Values]]] = []
         self.server = MasterServer(
             build_app(
                 services,
@@ -240,6 +241,14 @@ class Master:
             ),
             settings,
         )
+
+        self.live.follow(self._obey)
+
+    def _obey(self, settings: Settings) -> None:
+        """Settings that changed at run time, told to all that keep a copy."""
+        for tune, values in (*self._tuned, *self._tuned_duties):
+            tune(**values(settings))
+        self.server.tune(settings)
 
     def components(self) -> list[Component]:
         """In the order of need: the server comes after all that it uses, so that nobody is answered before it can
@@ -249,6 +258,7 @@ class Master:
             *([self._tracing] if self._tracing else []),
             self._worker_client,
             self._master_client,
+            self.live,
             self._events,
             self._gauge,
             self._job_service,
@@ -274,7 +284,7 @@ class Master:
         return MasterRecord(self.id, node_id, os.getpid(), url, __version__, started_at_ms)
 
     def _make_duties(self, leadership: Leadership) -> Sequence[Component]:
-        s, clock, stale = self.settings, self._clock, self.leader.step_down
+        s, clock, stale = self.live.current, self._clock, self.leader.step_down
         self._dispatcher = Dispatcher(
             leadership,
             jobs=self._jobs,
@@ -284,7 +294,7 @@ class Master:
             desk=self._desk,
             client=self._worker_client,
             clock=clock,
-            max_push_jobs=s.max_push_jobs,
+            **tuning.dispatcher(s),
             on_stale=stale,
             on_gates=self._wake,
             is_trusted=self.leader.is_trusted,
@@ -302,21 +312,13 @@ class Master:
         self._promoter = Promoter(
             leadership, self._jobs, clock, on_ready=lambda: dispatcher.wake("ready"), on_stale=stale
         )
-        stale_ms = round(s.worker_stale_s * 1000)
-        self._grace = grace = Grace(
-            clock,
-            grace_s=max(s.lease_ms / 1000, s.worker_stale_s, s.leader_ttl_s) + GRACE_EXTRA_S,
-            trust_s=s.leader_ttl_s,
-            crowd=CrowdRules(stale_ms, s.crowd_share, s.crowd_least),
-        )
+        self._grace = grace = Grace(clock, **tuning.grace(s))
         reaper = Reaper(
             leadership,
             self._jobs,
             self._workers,
             grace,
-            rules=ExpiryRules(stale_ms, s.max_losses, round(s.alone_wait_s * 1000)),
-            timeout_grace_ms=round(s.timeout_grace_s * 1000),
-            offer_ms=s.offer_ms,
+            **tuning.reaper(s),
             on_ready=lambda: dispatcher.wake("ready"),
             on_stale=stale,
         )
@@ -336,35 +338,15 @@ class Master:
             self._worker_client,
             clock,
             grace,
-            stale_ms=stale_ms,
-            forget_ms=round(s.worker_forget_s * 1000),
-            ping_timeout_s=s.ping_timeout_s,
-            max_missed=s.max_missed_pings,
+            **tuning.attendance(s),
             on_detached=lambda: dispatcher.wake("workers"),
             on_stale=stale,
         )
-        over = (round(s.retention_succeeded_s * 1000), s.retention_succeeded_max)
         sweeper = Sweeper(
             leadership,
             self._jobs,
             clock,
-            retention={
-                JobState.SUCCEEDED: over,
-                JobState.CANCELED: over,
-                JobState.SKIPPED: over,
-                JobState.FAILED: (round(s.retention_failed_s * 1000), s.retention_failed_max),
-            },
-            on_stale=stale,
-        )
-        mender = Mender(
-            Repair(
-                self._shard,
-                leadership.epoch,
-                who=f"master {self.id}",
-                lease_ms=s.lease_ms,
-                result_ttl_ms=round(s.result_ttl_s * 1000),
-            ),
-            clock,
+            **tuning.sweeper(s),
             on_stale=stale,
         )
         self._bulk = BulkActions(
@@ -377,6 +359,16 @@ class Master:
             store_time_ms=self._store_time_ms,
             on_stale=stale,
         )
+        repair = Repair(self._shard, leadership.epoch, who=f"master {self.id}", **tuning.repair(s))
+        mender = Mender(repair, clock, on_stale=stale)
+        self._tuned_duties = [
+            (dispatcher.tune, tuning.dispatcher),
+            (grace.tune, tuning.grace),
+            (reaper.tune, tuning.reaper),
+            (attendance.tune, tuning.attendance),
+            (sweeper.tune, tuning.sweeper),
+            (repair.tune, tuning.repair),
+        ]
         # The wake-up comes last and so goes first: a new leader elsewhere hears of what is written here at once.
         return [
             self._dispatcher,
@@ -406,6 +398,7 @@ class Master:
             self._identity.wake()
             return
         self._desk.wake(message)
+        self.live.wake(message)
         self.leader.wake(message)
         if self.leader.leadership and self._dispatcher and self._promoter and self._keeper:
             self._dispatcher.wake(message)
@@ -418,7 +411,7 @@ class Master:
         waiters.wake_all()
         self._desk.look_all()
         self._identity.wake()
-        for message in ("workers", "due", "rules", "resigned"):
+        for message in ("workers", "due", "rules", "resigned", "settings"):
             self._wake(message)
 
     async def _store_time_ms(self) -> int:
@@ -529,6 +522,9 @@ async def serve(
 
     async def until_failure() -> None:
         async with running_master(settings, own_tokens=own_tokens) as master:
+            # Of the process, and so of whoever runs it; a master inside another program leaves its logs alone.
+            master.live.follow(lambda s: logging.getLogger().setLevel(s.log_level.upper()))
+            logging.getLogger().setLevel(master.live.current.log_level.upper())
             if ready:
                 ready(master.server.url)
             await master.failed.wait()

@@ -3,8 +3,9 @@
 The table in docs/config.md is generated from this model (`make docs`).
 """
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import (
@@ -20,6 +21,8 @@ from jqmaster.store_url import StoreUrl
 KIB = 1024
 MIB = 1024 * KIB
 DAY_S = 86_400
+MOST_KEPT_S = 3650 * DAY_S
+MOST_KEPT_JOBS = 100_000_000
 
 Durability = Literal["besteffort", "fsync", "fsync+quorum"]
 
@@ -167,13 +170,17 @@ class Settings(BaseSettings):
     max_connections: int = Field(
         4096,
         ge=16,
+        le=1_000_000,
         description="Connections served at once, at most half of the file descriptors allowed; further ones get 503.",
     )
     receipt_deadline_s: float = Field(
-        10.0, gt=0, description="A request must arrive within this, plus 1 s per 64 KiB of body; else 408."
+        10.0,
+        gt=0,
+        le=3600,
+        description="A request must arrive within this, plus 1 s per 64 KiB of body; else 408.",
     )
     write_deadline_s: float = Field(
-        30.0, gt=0, description="A client that reads nothing for this long is cut off."
+        30.0, gt=0, le=3600, description="A client that reads nothing for this long is cut off."
     )
 
     # --- leases and dispatch
@@ -201,9 +208,11 @@ class Settings(BaseSettings):
         description="When more than this share of the fresh workers falls silent within `worker_stale_s`, nothing is "
         "reclaimed or detached for a grace time.",
     )
-    crowd_least: int = Field(3, ge=1, description="Fewer silent workers than this are never a crowd.")
+    crowd_least: int = Field(
+        3, ge=1, le=1_000_000, description="Fewer silent workers than this are never a crowd."
+    )
     worker_forget_s: float = Field(
-        300.0, ge=1, description="A worker silent for longer and without jobs is forgotten."
+        300.0, ge=1, le=30 * DAY_S, description="A worker silent for longer and without jobs is forgotten."
     )
     timeout_grace_s: float = Field(
         5.0, ge=0, le=600, description="The master ends a run this long after its timeout."
@@ -239,15 +248,23 @@ class Settings(BaseSettings):
 
     # --- how long things are kept
     retention_succeeded_s: float = Field(
-        3600, ge=0, description="Succeeded, canceled and skipped jobs stay this long."
+        3600, ge=0, le=MOST_KEPT_S, description="Succeeded, canceled and skipped jobs stay this long."
     )
-    retention_succeeded_max: int = Field(100_000, ge=0, description="Most jobs kept in each of these states.")
-    retention_failed_s: float = Field(30 * DAY_S, ge=0, description="Failed jobs stay this long.")
+    retention_succeeded_max: int = Field(
+        100_000, ge=0, le=MOST_KEPT_JOBS, description="Most jobs kept in each of these states."
+    )
+    retention_failed_s: float = Field(
+        30 * DAY_S, ge=0, le=MOST_KEPT_S, description="Failed jobs stay this long."
+    )
     retention_failed_max: int = Field(
-        100_000, ge=0, description="Most failed jobs that are kept; the oldest go first."
+        100_000, ge=0, le=MOST_KEPT_JOBS, description="Most failed jobs that are kept; the oldest go first."
     )
-    result_ttl_s: float = Field(DAY_S, ge=0, description="A result that nobody fetches is kept this long.")
-    result_grace_s: float = Field(60, ge=0, description="A fetched result can be asked for again this long.")
+    result_ttl_s: float = Field(
+        DAY_S, ge=0, le=MOST_KEPT_S, description="A result that nobody fetches is kept this long."
+    )
+    result_grace_s: float = Field(
+        60, ge=0, le=MOST_KEPT_S, description="A fetched result can be asked for again this long."
+    )
 
     # --- logs
     log_level: Literal["debug", "info", "warning", "error"] = Field(
@@ -263,14 +280,9 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Settings":
-        if self.offer_ms * 2 > self.lease_ms:
-            raise ValueError(
-                "offer_ms must be at most half of lease_ms: a late acceptance must still find time to renew"
-            )
-        if self.heartbeat_interval_s * 3000 > self.lease_ms:
-            raise ValueError("lease_ms must be at least three heartbeat intervals")
-        if self.heartbeat_interval_s >= self.worker_stale_s:
-            raise ValueError("worker_stale_s must be longer than heartbeat_interval_s")
+        for rule in RULES:
+            if not rule.holds(self):
+                raise ValueError(rule.text)
         if (self.tls_certfile is None) != (self.tls_keyfile is None):
             raise ValueError("tls_certfile and tls_keyfile go together")
         if (self.redis_certfile is None) != (self.redis_keyfile is None):
@@ -299,3 +311,31 @@ class Settings(BaseSettings):
         if path := os.environ.get("JQMASTER_CONFIG"):
             sources.append(TomlConfigSettingsSource(settings_cls, toml_file=Path(path)))
         return tuple(sources)
+
+
+class Rule(NamedTuple):
+    """What must hold between settings; `fields` are those that it compares."""
+
+    fields: tuple[str, ...]
+    holds: Callable[[Settings], bool]
+    text: str
+
+
+# Of those that change at run time too, so that a change can name the fields that do not fit.
+RULES: Final = (
+    Rule(
+        ("offer_ms", "lease_ms"),
+        lambda s: s.offer_ms * 2 <= s.lease_ms,
+        "offer_ms must be at most half of lease_ms: a late acceptance must still find time to renew",
+    ),
+    Rule(
+        ("lease_ms", "heartbeat_interval_s"),
+        lambda s: s.heartbeat_interval_s * 3000 <= s.lease_ms,
+        "lease_ms must be at least three heartbeat intervals",
+    ),
+    Rule(
+        ("worker_stale_s", "heartbeat_interval_s"),
+        lambda s: s.heartbeat_interval_s < s.worker_stale_s,
+        "worker_stale_s must be longer than heartbeat_interval_s",
+    ),
+)

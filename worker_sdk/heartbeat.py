@@ -193,6 +193,7 @@ class Heartbeat:
             if run.token not in lost:
                 run.lease_end_s = lease_end_s
         self._clock.observe(store_time_ms, sent_s, now_s())
+        member = self._identity.told(member, body)
         self._identity.saw_epoch(int(body["epoch"]))
         self._identity.is_drain_ordered = bool(body["drain"])
         for run in runs:

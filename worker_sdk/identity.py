@@ -1,11 +1,11 @@
 """Who this worker is for the masters: settled by a registration, changed by the next one."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from worker_sdk.protocol import RegisterAnswer
+    from worker_sdk.protocol import HeartbeatAnswer, RegisterAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,17 @@ class Identity:
         self.is_drain_ordered = False
         self.is_registering = False
         self._loop.call_soon_threadsafe(self._settled.set)
+
+    def told(self, member: Membership, answer: "HeartbeatAnswer") -> Membership:
+        """What the answer to a heartbeat of `member` changes of its times. Raises as `joined`."""
+        interval_s = float(answer.get("heartbeat_interval_s") or member.heartbeat_interval_s)
+        lease_s = float(answer.get("lease_s") or member.lease_s)
+        if (interval_s, lease_s) != (member.heartbeat_interval_s, member.lease_s):
+            changed = replace(member, heartbeat_interval_s=interval_s, lease_s=lease_s)
+            if self.member is member:
+                self.member = changed
+            return changed
+        return member
 
     def lost(self, worker_id: str) -> bool:
         """The masters do not know this ID any more; False when another one has been got meanwhile."""

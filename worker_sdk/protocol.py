@@ -48,7 +48,8 @@ class AuditEntryView(TypedDict):
     # The first 8 digits of the SHA-256 of the token; `local` without tokens; `master` and an ID where a
     # master acted by itself.
     who: str
-    # constraint.put, constraint.delete, constraint.value, master.demote, master.take_over; more may come.
+    # constraint.put, constraint.delete, constraint.value, master.demote, master.take_over, settings.change;
+    # more may come.
     action: str
     # What was changed, such as the name of a constraint or the ID of a master.
     target: str
@@ -414,6 +415,10 @@ class HeartbeatAnswer(TypedDict):
     store_time_ms: int
     # Equal to `store_time_ms` where nothing was renewed: the leases end when they were to end before.
     lease_until_ms: int
+    # From now on. Masters older than this field do not send it: it stays what it was.
+    heartbeat_interval_s: float
+    # Life of a lease from now on; may be missing as `heartbeat_interval_s`.
+    lease_s: float
     # Somebody canceled the job: stop it; its result will be stale.
     cancel: list[ClaimView]
     # The claim is over: stop the job; its result will be stale.
@@ -1095,6 +1100,121 @@ class SessionView(TypedDict):
     expires_at: str | None
     # There are users; otherwise only tokens log in.
     login_by_user: bool
+
+
+class SettingView(TypedDict):
+    """One setting and what it does."""
+
+    key: str
+    group: str
+    label: str
+    # One sentence, or two.
+    effect: str
+    type: Literal["integer", "number", "boolean", "text", "list", "choice"]
+    # ms, s or bytes.
+    unit: str | None
+    # In force at this master; null where it is secret, or where there is none.
+    value: Any
+    default: Any
+    # A `gt` bound is told as this too.
+    minimum: float | None
+    maximum: float | None
+    choices: list[str] | None
+    # It can be changed here; others are read when a master starts.
+    is_runtime: bool
+    is_secret: bool
+    # Where its value is from.
+    source: Literal["default", "configured", "runtime"]
+
+
+class SettingsAnswer(TypedDict):
+    """All settings, those of a group together."""
+
+    settings: list[SettingView]
+    # Of what was changed at run time; 0: nothing was.
+    version: int
+
+
+class SettingsRequest(TypedDict):
+    """What is to change; null: back to what is configured. Leave out what is to stay."""
+
+    # Life of a lease; a heartbeat renews it.
+    lease_ms: NotRequired[int | None]
+    # Time in which a worker may accept a pushed job.
+    offer_ms: NotRequired[int | None]
+    # How often a worker reports.
+    heartbeat_interval_s: NotRequired[float | None]
+    # Longest wait for a worker's answer to a push.
+    push_timeout_s: NotRequired[float | None]
+    # Most jobs in one push to a worker.
+    max_push_jobs: NotRequired[int | None]
+    # The master ends a run this long after its timeout.
+    timeout_grace_s: NotRequired[float | None]
+    # The n-th lost worker under one job ends it (cause `lost`).
+    max_losses: NotRequired[int | None]
+    # Before its last try a job that workers were lost under waits up to this long for a worker to itself;
+    # then it runs beside others.
+    alone_wait_s: NotRequired[float | None]
+    # A worker silent for longer gets no new jobs.
+    worker_stale_s: NotRequired[float | None]
+    # Longest wait for the answer to a ping; only silent workers are pinged.
+    ping_timeout_s: NotRequired[float | None]
+    # A silent worker that misses so many pings in a row, one a second, is detached.
+    max_missed_pings: NotRequired[int | None]
+    # When more than this share of the fresh workers falls silent within `worker_stale_s`, nothing is
+    # reclaimed or detached for a grace time.
+    crowd_share: NotRequired[float | None]
+    # Fewer silent workers than this are never a crowd.
+    crowd_least: NotRequired[int | None]
+    # A worker silent for longer and without jobs is forgotten.
+    worker_forget_s: NotRequired[float | None]
+    # Life of the leader's lock; renewed three times as often.
+    leader_ttl_s: NotRequired[float | None]
+    # Succeeded, canceled and skipped jobs stay this long.
+    retention_succeeded_s: NotRequired[float | None]
+    # Most jobs kept in each of these states.
+    retention_succeeded_max: NotRequired[int | None]
+    # Failed jobs stay this long.
+    retention_failed_s: NotRequired[float | None]
+    # Most failed jobs that are kept; the oldest go first.
+    retention_failed_max: NotRequired[int | None]
+    # A result that nobody fetches is kept this long.
+    result_ttl_s: NotRequired[float | None]
+    # A fetched result can be asked for again this long.
+    result_grace_s: NotRequired[float | None]
+    # Largest request body.
+    max_body_bytes: NotRequired[int | None]
+    # Largest encoded argument of a job.
+    max_argument_bytes: NotRequired[int | None]
+    # Largest encoded result or error of a job.
+    max_result_bytes: NotRequired[int | None]
+    # Deepest nesting of a value.
+    max_nesting: NotRequired[int | None]
+    # Most values inside one argument or result.
+    max_argument_nodes: NotRequired[int | None]
+    # Most jobs in one bulk enqueue.
+    max_bulk_jobs: NotRequired[int | None]
+    # Largest request head.
+    max_header_bytes: NotRequired[int | None]
+    # Most header lines of a request.
+    max_header_count: NotRequired[int | None]
+    # Connections served at once, at most half of the file descriptors allowed; further ones get 503.
+    max_connections: NotRequired[int | None]
+    # A request must arrive within this, plus 1 s per 64 KiB of body; else 408.
+    receipt_deadline_s: NotRequired[float | None]
+    # A client that reads nothing for this long is cut off.
+    write_deadline_s: NotRequired[float | None]
+    # Whether callers with scope read alone (role viewer) see what jobs carry: arguments, headers, results and
+    # the values of errors.
+    viewers_see_content: NotRequired[bool | None]
+    # A login ends after this long, whatever happens.
+    session_life_s: NotRequired[float | None]
+    # A login that is not used for this long ends.
+    session_idle_s: NotRequired[float | None]
+    # Failed logins of one user within a minute; three times as many of one address. More get 429.
+    login_attempts_per_minute: NotRequired[int | None]
+    # Least level that is logged.
+    log_level: NotRequired[Literal["debug", "info", "warning", "error"] | None]
 
 
 class StartAnswer(TypedDict):

@@ -8,6 +8,22 @@ from jqmaster.api.routes import OPERATIONS
 from jqmaster.api.scan import ScanLimits
 from jqmaster.api.services import Services
 from jqmaster.api.static import Site
+from jqmaster.config import Settings
+
+
+class LiveLimits:
+    """The limits of a request, as the settings are now."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._settings: Settings | None = None
+
+    def __call__(self) -> Limits:
+        if (settings := self._services.settings) is not self._settings:
+            self._settings = settings
+            scan = ScanLimits(settings.max_nesting, settings.max_argument_nodes)
+            self._limits = Limits(settings.max_body_bytes, scan)
+        return self._limits
 
 
 def build_app(services: Services, policy: AccessPolicy) -> Router:
@@ -15,8 +31,7 @@ def build_app(services: Services, policy: AccessPolicy) -> Router:
 
     No middleware stands in between.
     """
-    settings = services.settings
-    limits = Limits(settings.max_body_bytes, ScanLimits(settings.max_nesting, settings.max_argument_nodes))
+    limits = LiveLimits(services)
     by_path: dict[str, list[Operation]] = {}
     for operation in OPERATIONS:
         by_path.setdefault(operation.path, []).append(operation)

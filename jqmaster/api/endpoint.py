@@ -37,7 +37,7 @@ MAX_QUERY_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one request; from the settings."""
+    """Of one request; from the settings at that moment."""
 
     max_body_bytes: int
     scan: ScanLimits
@@ -147,7 +147,11 @@ class Endpoint:
     """ASGI application of one path."""
 
     def __init__(
-        self, operations: list[Operation], policy: AccessPolicy, limits: Limits, services: Services
+        self,
+        operations: list[Operation],
+        policy: AccessPolicy,
+        limits: Callable[[], Limits],
+        services: Services,
     ) -> None:
         self._operations = {op.method: op for op in operations}
         self._allow = ", ".join(sorted(self._operations))
@@ -181,7 +185,7 @@ class Endpoint:
                     scope["path_params"],
                     scope["query_string"],
                     principal,
-                    self._limits,
+                    self._limits(),
                     self._services,
                     host,
                     session,

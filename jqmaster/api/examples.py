@@ -312,6 +312,8 @@ EXAMPLES: Final[dict[str, Any]] = {
         "epoch": _EPOCH,
         "store_time_ms": _NOW_MS,
         "lease_until_ms": _NOW_MS + 15_000,
+        "heartbeat_interval_s": 1.0,
+        "lease_s": 15.0,
         "cancel": [_CLAIM],
         "lost": [],
         "drain": False,
@@ -422,6 +424,28 @@ EXAMPLES: Final[dict[str, Any]] = {
         "epoch": _EPOCH,
     },
     "DemoteAnswer": {"id": MASTER_ID, "epoch": _EPOCH},
+    "SettingsAnswer": {
+        "settings": [
+            {
+                "key": "lease_ms",
+                "group": "Leases and dispatch",
+                "label": "Lease",
+                "effect": "Life of a lease; a heartbeat renews it.",
+                "type": "integer",
+                "unit": "ms",
+                "value": 30_000,
+                "default": 15_000,
+                "minimum": 500,
+                "maximum": 600_000,
+                "choices": None,
+                "is_runtime": True,
+                "is_secret": False,
+                "source": "runtime",
+            }
+        ],
+        "version": 1_795_321_800_123,
+    },
+    "SettingsRequest": {"lease_ms": 30_000, "offer_ms": None},
     "Health": {"status": "ok", "id": MASTER_ID},
     "Readiness": {
         "status": "ready",

@@ -56,11 +56,22 @@ class MasterServer:
         self._app = app
         self._settings = settings
         self._sockets = sockets
+        self._limits = _Limits()
+        self.tune(settings)
         self._servers: list[asyncio.Server] = []
         self._own: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._state = ServerState()
         self._stopping = False
+
+    def tune(self, settings: Settings) -> None:
+        """The limits of `settings`, for all connections at once, also those that are open."""
+        limits = self._limits
+        limits.head_bytes = settings.max_header_bytes
+        limits.header_count = settings.max_header_count
+        limits.connections = min(settings.max_connections, descriptors.for_clients())
+        limits.receipt_s = settings.receipt_deadline_s
+        limits.write_s = settings.write_deadline_s
 
     @property
     def port(self) -> int:
@@ -109,17 +120,10 @@ class MasterServer:
             ssl_keyfile=settings.tls_keyfile,
         )
         config.load()
-        limits = _Limits(
-            head_bytes=settings.max_header_bytes,
-            header_count=settings.max_header_count,
-            connections=min(settings.max_connections, descriptors.for_clients()),
-            receipt_s=settings.receipt_deadline_s,
-            write_s=settings.write_deadline_s,
-        )
         loop = asyncio.get_running_loop()
         listen = functools.partial(
             loop.create_server,
-            functools.partial(EdgeProtocol, config, self._state, limits),
+            functools.partial(EdgeProtocol, config, self._state, self._limits),
             ssl=config.ssl,
             ssl_handshake_timeout=settings.receipt_deadline_s if config.ssl else None,
             backlog=config.backlog,
@@ -134,7 +138,7 @@ class MasterServer:
         else:
             self._servers = [await listen(host=settings.host, port=settings.port)]
         self._stopping = False
-        self._sweep(min(0.5, settings.receipt_deadline_s / 4, settings.write_deadline_s / 4))
+        self._sweep()
 
     async def stop(self) -> None:
         """Accept nothing more, let requests end for a grace time, then answer the rest 503 and close."""
@@ -162,13 +166,14 @@ class MasterServer:
         for server in self._servers:
             await server.wait_closed()
 
-    def _sweep(self, interval_s: float) -> None:
+    def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         for connection in list(self._state.connections):
             assert isinstance(connection, EdgeProtocol)
             connection.check_deadlines(now_s)
-        self._sweeper = loop.call_later(interval_s, self._sweep, interval_s)
+        interval_s = min(0.5, self._limits.receipt_s / 4, self._limits.write_s / 4)
+        self._sweeper = loop.call_later(interval_s, self._sweep)
 
     async def _serve(
         self,
@@ -191,13 +196,15 @@ class MasterServer:
                 await response(scope, receive, send)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Limits:
-    head_bytes: int
-    header_count: int
-    connections: int
-    receipt_s: float
-    write_s: float
+    """In force now; one for all connections."""
+
+    head_bytes: int = 0
+    header_count: int = 0
+    connections: int = 0
+    receipt_s: float = 0.0
+    write_s: float = 0.0
 
 
 class EdgeProtocol(HttpToolsProtocol):

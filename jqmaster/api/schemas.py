@@ -403,6 +403,12 @@ class HeartbeatAnswer(Answer):
     lease_until_ms: int = Field(
         description="Equal to `store_time_ms` where nothing was renewed: the leases end when they were to end before."
     )
+    heartbeat_interval_s: float = Field(
+        description="From now on. Masters older than this field do not send it: it stays what it was."
+    )
+    lease_s: float = Field(
+        description="Life of a lease from now on; may be missing as `heartbeat_interval_s`."
+    )
     cancel: list[ClaimView] = Field(
         description="Somebody canceled the job: stop it; its result will be stale."
     )
@@ -943,7 +949,8 @@ class AuditEntryView(Answer):
         "a master acted by itself."
     )
     action: str = Field(
-        description="constraint.put, constraint.delete, constraint.value, master.demote, master.take_over; more may come."
+        description="constraint.put, constraint.delete, constraint.value, master.demote, master.take_over, settings.change; more "
+        "may come."
     )
     target: str = Field(
         description="What was changed, such as the name of a constraint or the ID of a master."

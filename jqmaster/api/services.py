@@ -9,6 +9,7 @@ from jqmaster.service.bulk_actions import BulkActionService
 from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.identity import IdentityService
 from jqmaster.service.jobs import JobService
+from jqmaster.service.live_settings import LiveSettings
 from jqmaster.service.masters import MasterService
 from jqmaster.service.polls import PollDesk
 from jqmaster.service.why import WhyService
@@ -34,7 +35,7 @@ class Services:
     """`master_id` is this process's own. `admit_url` gives the normalised URL of a worker or raises AddressRefusedError; `breakers` the breaker of each
     worker where this master leads; `contract` the OpenAPI document."""
 
-    settings: Settings
+    live: LiveSettings
     jobs: JobService
     actions: BulkActionService
     why: WhyService
@@ -50,3 +51,8 @@ class Services:
     breakers: Callable[[], dict[str, str]]
     store_time_ms: Callable[[], Awaitable[int]]
     contract: Callable[[], dict[str, Any]]
+
+    @property
+    def settings(self) -> Settings:
+        """In force at this moment: not to be kept."""
+        return self.live.current

@@ -34,6 +34,8 @@ async def register(call: Call) -> Reply:
 
 async def heartbeat(call: Call) -> Reply:
     request = await call.read(HeartbeatRequest)
+    # The store is told one life of a lease and the worker none that is longer, also where the setting changes meanwhile.
+    lease_ms = call.services.settings.lease_ms
     # A worker may owe results for two claims of one job: an earlier, lost one and the present.
     claims = list(dict.fromkeys((claim.job_id, claim.token) for claim in request.running))
     answer = await call.services.workers.heartbeat(
@@ -43,12 +45,16 @@ async def heartbeat(call: Call) -> Reply:
         request.as_of_ms,
         asks_to_continue=request.asks_to_continue,
     )
+    settings = call.services.settings
+    lease_ms = min(lease_ms, settings.lease_ms)
     return Reply(
         200,
         {
             "epoch": answer.epoch,
             "store_time_ms": answer.now_ms,
-            "lease_until_ms": answer.now_ms + (call.services.settings.lease_ms if answer.is_renewed else 0),
+            "lease_until_ms": answer.now_ms + (lease_ms if answer.is_renewed else 0),
+            "heartbeat_interval_s": settings.heartbeat_interval_s,
+            "lease_s": settings.lease_ms / 1000,
             "cancel": [{"job_id": job_id, "token": token} for job_id, token in answer.to_cancel],
             "lost": [{"job_id": job_id, "token": token} for job_id, token in answer.lost],
             "drain": answer.is_draining,

@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 
 from jqmaster.cli.exits import TABLE
 from jqmaster.config import Settings
+from jqmaster.service.settings_catalog import CATALOG
 
 TARGET = Path("docs/config.md")
 
@@ -21,8 +22,11 @@ A setting comes from, in this order: an option of `jqmaster serve`, a variable `
 `JQMASTER_CONFIG` names (its keys are the names below), the default. Unknown names in the file are refused.
 A list in a variable is separated by blanks: `JQMASTER_ALLOWED_HOSTS="jobs.example.org jobs.internal"`.
 
-| Setting | Variable | Type | Default | Meaning |
-|---|---|---|---|---|
+Those with *yes* at run time can be changed while masters run, for all of them at once (`jqmaster settings set NAME=VALUE`,
+`PATCH /api/settings`); that goes before all of the above, until `jqmaster settings reset NAME`.
+
+| Setting | Variable | Type | Default | Run time | Meaning |
+|---|---|---|---|---|---|
 """
 
 _CLIENTS = """
@@ -53,6 +57,7 @@ def _row(name: str, field: FieldInfo) -> str:
         f"`JQMASTER_{name.upper()}`",
         _type_text(field),
         _default_text(field),
+        "yes" if CATALOG[name].is_runtime else "",
         field.description or "",
     ]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"

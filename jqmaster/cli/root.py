@@ -8,6 +8,7 @@ from jqmaster.cli import (
     contract,
     exits,
     jobs,
+    live_settings,
     masters,
     serve,
     store,
@@ -39,6 +40,7 @@ app.command()(jobs.retry)
 app.add_typer(workers.app, name="workers")
 app.add_typer(masters.app, name="masters")
 app.add_typer(constraints.app, name="constraints")
+app.add_typer(live_settings.app, name="settings")
 app.command()(audit.audit)
 app.command()(store.doctor)
 app.command()(store.fsck)

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+MOST_BEAT_S: Final = 1.0
 
 
 class MasterRole(StrEnum):
@@ -41,13 +44,13 @@ class Pace:
 
     @property
     def beat_s(self) -> float:
-        """Between two signs of life."""
-        return self.ttl_s / 5
+        """Between two signs of life. Never long: a change of the life itself must be heard of in time."""
+        return min(self.ttl_s / 5, MOST_BEAT_S)
 
     @property
     def look_s(self) -> float:
         """Between two looks at the leader."""
-        return self.ttl_s / 10
+        return min(self.ttl_s / 10, MOST_BEAT_S)
 
     @property
     def suspect_s(self) -> float:

@@ -46,16 +46,22 @@ class Attendance:
         self._client = client
         self._clock = clock
         self._grace = grace
-        self._stale_ms = stale_ms
-        self._forget_ms = forget_ms
-        self._ping_timeout_s = ping_timeout_s
-        self._max_missed = max_missed
+        self.tune(
+            stale_ms=stale_ms, forget_ms=forget_ms, ping_timeout_s=ping_timeout_s, max_missed=max_missed
+        )
         self._on_detached = on_detached
         self._on_stale = on_stale
         self._missed: dict[str, int] = {}
         self._watching_since_ms: int | None = None
         self._pings = asyncio.Semaphore(MAX_PINGS_AT_ONCE)
         self._loops = BackgroundLoops("attendance")
+
+    def tune(self, *, stale_ms: int, forget_ms: int, ping_timeout_s: float, max_missed: int) -> None:
+        """From the next round on."""
+        self._stale_ms = stale_ms
+        self._forget_ms = forget_ms
+        self._ping_timeout_s = ping_timeout_s
+        self._max_missed = max_missed
 
     async def start(self) -> None:
         self._loops.spawn("rounds", self._run)

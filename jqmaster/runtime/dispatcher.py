@@ -65,7 +65,7 @@ class Dispatcher:
         self._desk = desk
         self._client = client
         self._clock = clock
-        self._max_push_jobs = max_push_jobs
+        self.tune(max_push_jobs=max_push_jobs)
         self._rules = rules
         self._on_stale = on_stale
         self._on_gates = on_gates
@@ -80,6 +80,10 @@ class Dispatcher:
         self._pushes: set[asyncio.Task[None]] = set()
         self._is_stopping = False
         self.last_round_s = self.claimed_at_s = clock.monotonic_s()
+
+    def tune(self, *, max_push_jobs: int) -> None:
+        """From the next claim on."""
+        self._max_push_jobs = max_push_jobs
 
     async def start(self) -> None:
         self._loops.spawn("rounds", self._run)

@@ -47,13 +47,17 @@ class Fleet:
 
     def __init__(self, clock: Clock, *, stale_ms: int, max_pushes_per_worker: int = 1) -> None:
         self._clock = clock
-        self._stale_ms = stale_ms
+        self.tune(stale_ms=stale_ms)
         self._max_pushes = max_pushes_per_worker
         self._members: dict[str, Member] = {}
         self._read_at_s = 0.0
         self._store_time_ms = 0
         # A worker that is kept free of new jobs.
         self.reserved: str | None = None
+
+    def tune(self, *, stale_ms: int) -> None:
+        """From the next question on."""
+        self._stale_ms = stale_ms
 
     def refresh(self, workers: Iterable[Worker], store_time_ms: int) -> None:
         """Takes over what the store says now."""

@@ -29,9 +29,7 @@ class Grace:
 
     def __init__(self, clock: Clock, *, grace_s: float, trust_s: float, crowd: CrowdRules) -> None:
         self._clock = clock
-        self._grace_s = grace_s
-        self._trust_s = trust_s
-        self._crowd = crowd
+        self.tune(grace_s=grace_s, trust_s=trust_s, crowd=crowd)
         self._crowd_seen_ms = 0
         now_s = clock.monotonic_s()
         self._until_s = now_s + grace_s
@@ -43,6 +41,12 @@ class Grace:
         self._is_away = False
         # The store's clock was set back; for whoever sets right what that made too long, and then takes it down again.
         self.was_set_back = False
+
+    def tune(self, *, grace_s: float, trust_s: float, crowd: CrowdRules) -> None:
+        """From the next time of grace, and the next look, on."""
+        self._grace_s = grace_s
+        self._trust_s = trust_s
+        self._crowd = crowd
 
     @property
     def is_over(self) -> bool:

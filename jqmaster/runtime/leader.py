@@ -43,8 +43,7 @@ class Leader:
         self._store = store
         self._clock = clock
         self._master_id = master_id
-        self._ttl_s = ttl_s
-        self._pace = Pace(ttl_s)
+        self.tune(ttl_s=ttl_s)
         self._make_duties = make_duties
         self._goes_first = goes_first
         self._has_resigned = False
@@ -55,6 +54,11 @@ class Leader:
         self._stopping = asyncio.Event()
         self._loops = BackgroundLoops("leader")
         self.leadership: Leadership | None = None
+
+    def tune(self, *, ttl_s: float) -> None:
+        """From the next election or renewal on: the life of a lock that is held stays what the store was told."""
+        self._ttl_s = ttl_s
+        self._pace = Pace(ttl_s)
 
     async def start(self) -> None:
         self._stopping.clear()
@@ -97,14 +101,14 @@ class Leader:
     async def _run(self) -> None:
         while not self._stopping.is_set():
             self._elect_now.clear()
-            sent_at_s = self._clock.monotonic_s()
+            sent_at_s, ttl_s = self._clock.monotonic_s(), self._ttl_s
             try:
-                leadership = await self._stand(secrets.token_hex(8))
+                leadership = await self._stand(secrets.token_hex(8), ttl_s)
             except JqmasterError as exc:
                 logger.warning("cannot stand for election: %s", exc.detail)
                 leadership = None
             if leadership:
-                await self._lead(leadership, sent_at_s)
+                await self._lead(leadership, sent_at_s, ttl_s)
                 # What was said meanwhile must not make it stand again before all others.
                 self._elect_now.clear()
                 self._has_resigned = False
@@ -118,16 +122,16 @@ class Leader:
                 if not self._goes_first():
                     await self._clock.sleep(self._pace.head_start_s)
 
-    async def _stand(self, nonce: str) -> Leadership | None:
+    async def _stand(self, nonce: str, ttl_s: float) -> Leadership | None:
         try:
-            return await self._elect(nonce)
+            return await self._elect(nonce, ttl_s)
         except OutcomeUnknownError:
             # It may have been elected without hearing of it; then nobody would lead until the lock runs out.
             current = await self._store.current()
             return current if current and current.epoch.endswith(f":{nonce}") else None
 
-    async def _elect(self, nonce: str) -> Leadership | None:
-        ttl_ms = int(self._ttl_s * 1000)
+    async def _elect(self, nonce: str, ttl_s: float) -> Leadership | None:
+        ttl_ms = int(ttl_s * 1000)
         if self._silent is None:
             return await self._store.elect(self._master_id, nonce, ttl_ms=ttl_ms)
         (silent, seen_ms), self._silent = self._silent, None
@@ -148,16 +152,16 @@ class Leader:
             ),
         )
 
-    async def _lead(self, leadership: Leadership, sent_at_s: float) -> None:
+    async def _lead(self, leadership: Leadership, sent_at_s: float, ttl_s: float) -> None:
         logger.info("leading, epoch %d", leadership.number)
         if not self._stopping.is_set():
             self._step_down.clear()
-        self._trusted_until_s = sent_at_s + self._ttl_s * TRUST
+        self._trusted_until_s = sent_at_s + ttl_s * TRUST
         self.leadership = leadership
         try:
             async with running(self._make_duties(leadership)):
                 try:
-                    await self._renew_until_lost(leadership, sent_at_s)
+                    await self._renew_until_lost(leadership, sent_at_s, ttl_s)
                 finally:
                     # Before the duties stop, which may take a while: nobody must take this master for the leader.
                     self.leadership = None
@@ -167,26 +171,32 @@ class Leader:
                 await asyncio.shield(self._store.resign(leadership))
         logger.warning("no longer leading, epoch %d", leadership.number)
 
-    async def _renew_until_lost(self, leadership: Leadership, sent_at_s: float) -> None:
+    async def _renew_until_lost(self, leadership: Leadership, sent_at_s: float, ttl_s: float) -> None:
+        """`ttl_s`: of the lock, as it was set or renewed last."""
         while True:
-            self._trusted_until_s = trusted_until_s = sent_at_s + self._ttl_s * TRUST
+            self._trusted_until_s = trusted_until_s = sent_at_s + ttl_s * TRUST
             # After a failed renewal the next look must not come later than trust ends.
             left_s = trusted_until_s - self._clock.monotonic_s()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, min(self._ttl_s / RENEWALS_PER_TTL, left_s))):
+                async with asyncio.timeout(
+                    max(0.0, min(self._ttl_s / RENEWALS_PER_TTL, ttl_s / RENEWALS_PER_TTL, left_s))
+                ):
                     await self._step_down.wait()
             if self._step_down.is_set():
                 return
-            renewal_sent_s = self._clock.monotonic_s()
+            renewal_sent_s, renewed_ttl_s = self._clock.monotonic_s(), self._ttl_s
             try:
                 async with asyncio.timeout(max(0.0, trusted_until_s - renewal_sent_s)):
-                    if not await self._store.renew(leadership, ttl_ms=int(self._ttl_s * 1000)):
+                    if not await self._store.renew(leadership, ttl_ms=int(renewed_ttl_s * 1000)):
                         return
-                sent_at_s = renewal_sent_s
+                sent_at_s, ttl_s = renewal_sent_s, renewed_ttl_s
             except TimeoutError:
                 logger.warning("the lock could not be renewed in time")
                 return
             except JqmasterError as exc:
                 logger.warning("cannot renew the lock: %s", exc.detail)
+                # It may be renewed all the same, for a shorter time than it had left.
+                if renewal_sent_s + renewed_ttl_s < sent_at_s + ttl_s:
+                    sent_at_s, ttl_s = renewal_sent_s, renewed_ttl_s
                 if self._clock.monotonic_s() >= trusted_until_s:
                     return

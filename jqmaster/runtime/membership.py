@@ -33,10 +33,14 @@ class Membership:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._pace = pace
+        self.tune(pace=pace)
         self._describe = describe
         self._record: MasterRecord | None = None
         self._loops = BackgroundLoops("membership")
+
+    def tune(self, *, pace: Pace) -> None:
+        """From the next round on."""
+        self._pace = pace
 
     async def start(self) -> None:
         self._loops.spawn("beats", self._run)

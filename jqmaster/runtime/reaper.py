@@ -52,12 +52,16 @@ class Reaper:
         self._jobs = jobs
         self._workers = workers
         self._grace = grace
-        self._rules = rules
-        self._deadline_extra_ms = timeout_grace_ms + offer_ms
+        self.tune(rules=rules, timeout_grace_ms=timeout_grace_ms, offer_ms=offer_ms)
         self._on_ready = on_ready
         self._on_stale = on_stale
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
         self._loops = BackgroundLoops("reaper")
+
+    def tune(self, *, rules: ExpiryRules, timeout_grace_ms: int, offer_ms: int) -> None:
+        """From the next lease that ends on."""
+        self._rules = rules
+        self._deadline_extra_ms = timeout_grace_ms + offer_ms
 
     async def start(self) -> None:
         self._loops.spawn("rounds", self._run)

@@ -36,13 +36,17 @@ class SubLeader:
         self._leader = leader
         self._clock = clock
         self._master_id = master_id
-        self._pace = pace
+        self.tune(pace=pace)
         self._answers = answers
         self._known: tuple[str, int] | None = None
         self._since_s = 0.0
         self._was_free = False
         self._loops = BackgroundLoops("sub-leader")
         self.is_standby = False
+
+    def tune(self, *, pace: Pace) -> None:
+        """From the next round on."""
+        self._pace = pace
 
     async def start(self) -> None:
         self._loops.spawn("looks", self._run)

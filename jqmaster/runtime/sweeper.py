@@ -33,9 +33,13 @@ class Sweeper:
         self._epoch = leadership.epoch
         self._jobs = jobs
         self._clock = clock
-        self._retention = retention
+        self.tune(retention=retention)
         self._on_stale = on_stale
         self._loops = BackgroundLoops("sweeper")
+
+    def tune(self, *, retention: Mapping[JobState, tuple[int, int]]) -> None:
+        """From the next round on."""
+        self._retention = retention
 
     async def start(self) -> None:
         self._loops.spawn("rounds", self._run)

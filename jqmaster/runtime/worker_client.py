@@ -67,13 +67,16 @@ class WorkerClient:
 
     def __init__(self, connector: aiohttp.BaseConnector, *, timeout_s: float) -> None:
         self._connector = connector
-        self._timeout_s = timeout_s
+        self.tune(timeout_s=timeout_s)
         self._session: aiohttp.ClientSession | None = None
+
+    def tune(self, *, timeout_s: float) -> None:
+        """From the next call on."""
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
 
     async def start(self) -> None:
         self._session = aiohttp.ClientSession(
             connector=self._connector,
-            timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=CONNECT_TIMEOUT_S),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
@@ -176,7 +179,7 @@ class WorkerClient:
         # A large body is written piece by piece; at once it would hold up the event loop.
         data = body if len(body) <= WRITE_AT_ONCE_BYTES else io.BytesIO(body)
         async with self._session.request(
-            method, url, data=data, headers=headers, allow_redirects=False
+            method, url, data=data, headers=headers, allow_redirects=False, timeout=self._timeout
         ) as response:
             answer = await response.content.read(MAX_ANSWER_BYTES + 1)
             while not response.content.at_eof() and len(answer) <= MAX_ANSWER_BYTES:

@@ -89,9 +89,7 @@ class IdentityService:
         self._store = store
         self._clock = clock
         self._configured = configured
-        self._life_ms = round(session_life_s * 1000)
-        self._idle_ms = round(session_idle_s * 1000)
-        self._login_attempts = login_attempts
+        self.tune(session_life_s=session_life_s, session_idle_s=session_idle_s, login_attempts=login_attempts)
         self._is_exposed = is_exposed
         self._passwords = Passwords()
         self._directory = Directory(0, 0, {}, 0)
@@ -100,6 +98,12 @@ class IdentityService:
         self._used_ms: dict[str, int] = {}
         self._woken = asyncio.Event()
         self._loops = BackgroundLoops("identity")
+
+    def tune(self, *, session_life_s: float, session_idle_s: float, login_attempts: int) -> None:
+        """From the next login or use of one on."""
+        self._life_ms = round(session_life_s * 1000)
+        self._idle_ms = round(session_idle_s * 1000)
+        self._login_attempts = login_attempts
 
     async def start(self) -> None:
         """Whoever is served finds the tokens known."""

@@ -24,6 +24,10 @@ class MasterService:
     def __init__(self, store: MasterStore, leadership: LeadershipStore, pace: Pace) -> None:
         self._store = store
         self._leadership = leadership
+        self.tune(pace=pace)
+
+    def tune(self, *, pace: Pace) -> None:
+        """From the next call on."""
         self._pace = pace
 
     async def all(self) -> tuple[list[ListedMaster], int]:

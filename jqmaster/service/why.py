@@ -47,9 +47,13 @@ class WhyService:
         self._store = store
         self._workers = workers
         self._rules = rules
+        self._reach = reach
+        self.tune(stale_ms=stale_ms, deadline_extra_ms=deadline_extra_ms)
+
+    def tune(self, *, stale_ms: int, deadline_extra_ms: int) -> None:
+        """From the next question on."""
         self._stale_ms = stale_ms
         self._deadline_extra_ms = deadline_extra_ms
-        self._reach = reach
 
     async def why(self, job_id: str) -> Answer:
         """Raises NotFoundError."""

@@ -203,6 +203,18 @@ class JobStore:
         self._tally = tally or Tally()
         self._client = shard.client
         self._keys = shard.keys
+        self.tune(
+            lease_ms=lease_ms,
+            offer_ms=offer_ms,
+            grace_ms=grace_ms,
+            result_ttl_ms=result_ttl_ms,
+            result_grace_ms=result_grace_ms,
+        )
+
+    def tune(
+        self, *, lease_ms: int, offer_ms: int, grace_ms: int, result_ttl_ms: int, result_grace_ms: int
+    ) -> None:
+        """From the next call on."""
         self._lease_ms = lease_ms
         self._offer_ms = offer_ms
         self._grace_ms = grace_ms
@@ -333,6 +345,8 @@ class JobStore:
         k = self._keys
         limit = min(limit, MAX_PER_CALL)
         tokens = new_tokens(limit)
+        # The worker is told what the store was told, also where the settings change meanwhile.
+        lease_ms, offer_ms = self._lease_ms, self._offer_ms
         keys = (
             k.epoch,
             k.worker(worker_id),
@@ -347,7 +361,7 @@ class JobStore:
         word, data = await self._client.run(
             "claim",
             keys,
-            (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), limit, self._lease_ms, self._offer_ms,
+            (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), limit, lease_ms, offer_ms,
              self._grace_ms, k.tag, tokens, k.finished_channel, worker_id, "" if polls_here else k.wake_channel,
              *dict.fromkeys(names)),
         )  # fmt: skip
@@ -367,7 +381,7 @@ class JobStore:
             jobs.append(ClaimedJob(job_id.decode(), token, first_fence + n, claimed))
             if claimed.ready_since_ms:
                 self._tally.claimed(claimed.name, now_ms - claimed.ready_since_ms)
-        not_after_ms, lease_until_ms = now_ms + self._offer_ms, now_ms + self._lease_ms
+        not_after_ms, lease_until_ms = now_ms + offer_ms, now_ms + lease_ms
         return Claim(
             now_ms,
             busy,
@@ -400,6 +414,7 @@ class JobStore:
         `polls_here` as in `claim`."""
         k = self._keys
         token = new_tokens(1)
+        lease_ms, offer_ms = self._lease_ms, self._offer_ms
         word, data = await self._client.run(
             "claim_alone",
             (
@@ -413,8 +428,8 @@ class JobStore:
                 k.rules,
                 k.mail(worker_id),
             ),
-            (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), job_id, token, self._lease_ms,
-             self._offer_ms, self._grace_ms, k.tag, worker_id, "" if polls_here else k.wake_channel),
+            (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), job_id, token, lease_ms,
+             offer_ms, self._grace_ms, k.tag, worker_id, "" if polls_here else k.wake_channel),
         )  # fmt: skip
         if word != "ok":
             return NotClaimed(word)
@@ -422,7 +437,7 @@ class JobStore:
         job = ClaimedJob(job_id, token.hex(), fence, codec.decode_claimed(record))
         if job.record.ready_since_ms:
             self._tally.claimed(job.record.name, now_ms - job.record.ready_since_ms)
-        not_after_ms, lease_until_ms = now_ms + self._offer_ms, now_ms + self._lease_ms
+        not_after_ms, lease_until_ms = now_ms + offer_ms, now_ms + lease_ms
         return Claim(now_ms, 1, not_after_ms, lease_until_ms, [job], is_ours_to_tell=polls_here)
 
     async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:

@@ -68,6 +68,7 @@ class Keys:
         self.masters = f"{t}masters"
         self.master_info = f"{t}master_info"
         self.fence = f"{t}fence"
+        self.settings = f"{t}settings"
         self.generation = f"{t}generation"
         self.identity = f"{t}identity"
         self.tokens = f"{t}tokens"
@@ -340,6 +341,12 @@ KEYS: tuple[KeyInfo, ...] = (
         "hash",
         "while not empty",
         "by ID: node, process, URL, version and start of a master, as MessagePack",
+    ),
+    KeyInfo(
+        "settings",
+        "hash",
+        "always",
+        "`version` of the settings that were changed at run time, and `document`: the changed ones, as MessagePack",
     ),
     KeyInfo("fence", "string", "always", "the newest fence given to a claim"),
     KeyInfo(

@@ -52,6 +52,10 @@ class PollStore:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
+        self.tune(lease_ms=lease_ms)
+
+    def tune(self, *, lease_ms: int) -> None:
+        """From the next call on."""
         self._lease_ms = lease_ms
 
     async def open(self, worker_id: str, poll_id: str, max_jobs: int, wait_ms: int) -> PollReply | NoPoll:

@@ -38,9 +38,13 @@ class Repair:
         self._keys = shard.keys
         self._epoch = epoch
         self._who = who
+        self._checker = Checker(shard.client, shard.keys)
+        self.tune(lease_ms=lease_ms, result_ttl_ms=result_ttl_ms)
+
+    def tune(self, *, lease_ms: int, result_ttl_ms: int) -> None:
+        """From the next step on."""
         self._lease_ms = lease_ms
         self._result_ttl_ms = result_ttl_ms
-        self._checker = Checker(shard.client, shard.keys)
 
     async def steps(self) -> AsyncIterator[Step]:
         """Goes through the whole shard once, in the order of what depends on what."""

@@ -54,6 +54,10 @@ class WorkerStore:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
+        self.tune(lease_ms=lease_ms, offer_ms=offer_ms, grace_ms=grace_ms)
+
+    def tune(self, *, lease_ms: int, offer_ms: int, grace_ms: int) -> None:
+        """From the next call on."""
         self._lease_ms = lease_ms
         self._offer_ms = offer_ms
         self._grace_ms = grace_ms

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from jqmaster.api.routes import constraints, identity, job_actions, jobs, operations, workers
+from jqmaster.api.routes import constraints, identity, job_actions, jobs, operations, settings, workers
 
 OPERATIONS: Final = [
     *job_actions.OPERATIONS,
@@ -11,4 +11,5 @@ OPERATIONS: Final = [
     *constraints.OPERATIONS,
     *operations.OPERATIONS,
     *identity.OPERATIONS,
+    *settings.OPERATIONS,
 ]

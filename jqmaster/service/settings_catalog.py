@@ -1,0 +1,143 @@
+"""What people are told of each setting: its group, unit and range, and whether it changes at run time."""
+
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, Union, get_args, get_origin
+
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+
+from jqmaster.config import Settings
+
+SettingType = Literal["integer", "number", "boolean", "text", "list", "choice"]
+
+# In the order in which people see them.
+GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    "Leases and dispatch": (
+        "lease_ms", "offer_ms", "heartbeat_interval_s", "push_timeout_s", "max_push_jobs", "timeout_grace_s",
+        "max_losses", "alone_wait_s",
+    ),
+    "Silent workers": (
+        "worker_stale_s", "ping_timeout_s", "max_missed_pings", "crowd_share", "crowd_least", "worker_forget_s",
+    ),
+    "Masters": ("leader_ttl_s", "processes", "node_id", "advertised_url"),
+    "Retention": (
+        "retention_succeeded_s", "retention_succeeded_max", "retention_failed_s", "retention_failed_max",
+        "result_ttl_s", "result_grace_s",
+    ),
+    "Limits of a request": (
+        "max_body_bytes", "max_argument_bytes", "max_result_bytes", "max_nesting", "max_argument_nodes",
+        "max_bulk_jobs", "max_header_bytes", "max_header_count", "max_connections", "receipt_deadline_s",
+        "write_deadline_s",
+    ),
+    "Access": ("viewers_see_content", "session_life_s", "session_idle_s", "login_attempts_per_minute"),
+    "Logs": ("log_level",),
+    "Traces": ("traces_endpoint",),
+    "Where it listens": (
+        "host", "port", "allowed_hosts", "tokens", "tokens_file", "tls_certfile", "tls_keyfile",
+        "allowed_worker_networks", "public_url",
+    ),
+    "Store": (
+        "redis_url", "redis_cafile", "redis_certfile", "redis_keyfile", "sentinel_username", "sentinel_password",
+        "data_dir", "shard", "durability", "declare_durability", "quorum_replicas", "store_timeout_s",
+        "store_connections",
+    ),
+}  # fmt: skip
+# Addresses, files, who is let in, what a 201 promises, and what connections are made with are read at the start only.
+RUNTIME_GROUPS: Final = (
+    "Leases and dispatch",
+    "Silent workers",
+    "Retention",
+    "Limits of a request",
+    "Access",
+    "Logs",
+)
+RUNTIME: Final = frozenset(key for group in RUNTIME_GROUPS for key in GROUPS[group]) | {"leader_ttl_s"}
+OTHER_GROUP: Final = "Other"
+
+_UNITS: Final = {"_ms": "ms", "_s": "s", "_bytes": "bytes"}
+
+
+@dataclass(frozen=True, slots=True)
+class SettingInfo:
+    """`minimum` and `maximum` are themselves allowed, but for `is_above_minimum`. `default` None where it is secret."""
+
+    key: str
+    group: str
+    label: str
+    effect: str
+    type: SettingType
+    unit: str | None
+    default: Any
+    minimum: float | None
+    maximum: float | None
+    is_above_minimum: bool
+    choices: tuple[str, ...] | None
+    is_runtime: bool
+    is_secret: bool
+
+
+def plain(value: Any) -> Any:
+    """A setting as JSON can hold it. Not for secrets."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _info(key: str, group: str, field: FieldInfo) -> SettingInfo:
+    bounds = {
+        word: getattr(m, word)
+        for m in field.metadata
+        for word in ("ge", "gt", "le", "lt")
+        if hasattr(m, word)
+    }
+    kind, choices = _type_of(field.annotation)
+    suffix, unit = next(((s, u) for s, u in _UNITS.items() if key.endswith(s)), ("", None))
+    is_secret = _holds_secret(field.annotation)
+    return SettingInfo(
+        key=key,
+        group=group,
+        label=key.removesuffix(suffix).replace("_", " ").capitalize(),
+        effect=field.description or "",
+        type=kind,
+        unit=unit,
+        default=None if is_secret else plain(field.get_default(call_default_factory=True)),
+        minimum=bounds.get("ge", bounds.get("gt")),
+        maximum=bounds.get("le", bounds.get("lt")),
+        is_above_minimum="gt" in bounds,
+        choices=choices,
+        is_runtime=key in RUNTIME,
+        is_secret=is_secret,
+    )
+
+
+def _parts(annotation: Any) -> tuple[Any, ...]:
+    """Of a union, without None."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(arg for arg in get_args(annotation) if arg is not type(None))
+    return (annotation,)
+
+
+def _type_of(annotation: Any) -> tuple[SettingType, tuple[str, ...] | None]:
+    (part, *_) = _parts(annotation)
+    if get_origin(part) is Literal:
+        return "choice", get_args(part)
+    if get_origin(part) is list:
+        return "list", None
+    kinds: dict[Any, SettingType] = {bool: "boolean", int: "integer", float: "number"}
+    return kinds.get(part, "text"), None
+
+
+def _holds_secret(annotation: Any) -> bool:
+    return any(part is SecretStr or SecretStr in get_args(part) for part in _parts(annotation))
+
+
+def _catalog() -> dict[str, SettingInfo]:
+    fields = Settings.model_fields
+    grouped = {key: group for group, keys in GROUPS.items() for key in keys if key in fields}
+    left = {key: OTHER_GROUP for key in fields if key not in grouped}
+    return {key: _info(key, group, fields[key]) for key, group in {**grouped, **left}.items()}
+
+
+CATALOG: Final = _catalog()

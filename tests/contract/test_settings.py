@@ -1,0 +1,142 @@
+"""Settings that change at run time are obeyed as if the master had been started with them; each has its place."""
+
+import contextlib
+import enum
+import json
+import types
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from jqmaster.app import Master
+from jqmaster.clock import SystemClock
+from jqmaster.config import RULES, Settings
+from jqmaster.service.settings_catalog import CATALOG, GROUPS, RUNTIME
+from jqmaster.store.client import StoreClient
+from jqmaster.store.leadership import Leadership
+from jqmaster.store.probe import StoreReport
+from jqmaster.store.settings import StoredSettings
+from tests.support.master import QUICK
+from tests.support.settings import other_values
+
+PLAIN = (int, float, str, bytes, bool, enum.Enum, Path, aiohttp.ClientTimeout, type(None))
+# What handlers ask for at each use: nobody keeps a copy.
+READ_AT_USE = {
+    "heartbeat_interval_s", "max_argument_bytes", "max_result_bytes", "max_bulk_jobs", "max_body_bytes", "max_nesting",
+    "max_argument_nodes", "viewers_see_content", "log_level",
+}  # fmt: skip
+
+
+def test_every_setting_has_its_place() -> None:
+    placed = [key for keys in GROUPS.values() for key in keys]
+    assert sorted(placed) == sorted(Settings.model_fields)
+    assert set(Settings.model_fields) >= RUNTIME
+    for info in CATALOG.values():
+        assert info.effect
+        assert info.label
+        if info.is_runtime and info.type in ("integer", "number"):
+            assert None not in (info.minimum, info.maximum), info.key
+        assert not (info.is_runtime and info.is_secret)
+    assert {field for rule in RULES for field in rule.fields} <= RUNTIME
+    json.dumps([info.default for info in CATALOG.values()])
+
+
+def values_of(root: object) -> dict[str, Any]:
+    """Every plain value that can be reached from `root` through objects of ours, by the way to it."""
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+
+    def fields(value: object) -> Iterator[tuple[str, object]]:
+        if isinstance(value, dict):
+            yield from ((repr(key), item) for key, item in value.items() if isinstance(key, PLAIN))
+        elif isinstance(value, list | tuple):
+            yield from ((str(n), item) for n, item in enumerate(value))
+        elif isinstance(value, types.FunctionType):
+            for n, cell in enumerate(value.__closure__ or ()):
+                try:
+                    yield f"closure{n}", cell.cell_contents
+                except ValueError:
+                    continue
+        elif isinstance(value, types.MethodType):
+            yield "self", value.__self__
+        elif type(value).__module__.startswith("jqmaster") and not isinstance(value, Settings):
+            yield from getattr(value, "__dict__", {}).items()
+            for cls in type(value).__mro__:
+                for name in getattr(cls, "__slots__", ()):
+                    if hasattr(value, name):
+                        yield name, getattr(value, name)
+
+    def walk(value: object, way: str) -> None:
+        if isinstance(value, PLAIN):
+            found[way] = value
+            return
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        for name, item in fields(value):
+            walk(item, f"{way}.{name}")
+
+    walk(root, "")
+    return found
+
+
+@contextlib.asynccontextmanager
+async def master_with(**settings: Any) -> AsyncIterator[Master]:
+    """One that was built, with the duties of a leader, and never started."""
+    configured = Settings(**{**QUICK, "redis_url": "redis://127.0.0.1:1", **settings})
+    client, reserve = (StoreClient("redis://127.0.0.1:1", connections=2) for _ in range(2))
+    fields = StoreReport.__dataclass_fields__
+    report = object.__new__(StoreReport)
+    known: dict[str, Any] = {
+        "durability": "fsync",
+        "faults": (),
+        "memory_used_bytes": 0,
+        "memory_max_bytes": 0,
+    }
+    for name in fields:
+        object.__setattr__(report, name, known.get(name))
+    master = Master(
+        configured, client, "redis://127.0.0.1:1", "mark", SystemClock(), report=report, reserve=reserve
+    )
+    vars(master)["duties of this test"] = list(
+        master._make_duties(Leadership.of(f"1:{'0' * 16}:{master.id}"))
+    )
+    try:
+        yield master
+    finally:
+        await master._worker_client._connector.close()
+        await client.close()
+        await reserve.close()
+
+
+async def started_with(**settings: Any) -> dict[str, Any]:
+    async with master_with(**settings) as master:
+        return values_of(master)
+
+
+async def told(changes: dict[str, Any]) -> dict[str, Any]:
+    async with master_with() as master:
+        master.live._take(StoredSettings(1, changes))
+        return values_of(master)
+
+
+@pytest.mark.req("D15")
+async def test_a_setting_that_changed_leaves_a_master_as_if_it_had_been_started_with_it() -> None:
+    default, same = await started_with(), await started_with()
+    # What no two masters have in common.
+    differs = {way for way in default if default[way] != same.get(way)}
+    own = {way for way in default if way.startswith(".live.")} | differs
+    for key in sorted(RUNTIME):
+        changes = other_values(key, QUICK)
+        started, changed = await started_with(**changes), await told(changes)
+        wrong = {
+            way: (value, changed.get(way))
+            for way, value in started.items()
+            if way not in own and changed.get(way) != value
+        }
+        assert not wrong, f"{key} is read once, at the start: {wrong}"
+        moved = {way for way in started if way not in own and started[way] != default.get(way)}
+        assert moved or key in READ_AT_USE, f"{key}: nobody reads it"
