@@ -26,6 +26,21 @@ class AheadVerdict(TypedDict):
     others: dict[str, int]
 
 
+class AppliedConstraintView(TypedDict):
+    """A constraint that would apply to the job."""
+
+    name: str
+    mode: Literal["enforce", "shadow"]
+    # What splits the constraint; null: one limit for all.
+    key: str | None
+    # The job's value of the key, for people.
+    key_value: str | None
+    # What holds at that value.
+    limits: LimitsView
+    # Waiting jobs; a push beyond gets 429.
+    max_backlog: int | None
+
+
 class AttemptView(TypedDict):
     """One start of the job; `outcome` null: it runs."""
 
@@ -598,6 +613,12 @@ class JobPage(TypedDict):
     next_cursor: str | None
     # Of all jobs, whatever the filters.
     counts: dict[str, int]
+
+
+class JobPreview(TypedDict):
+    """The job is valid."""
+
+    constraints: list[AppliedConstraintView]
 
 
 class JobRequest(TypedDict):

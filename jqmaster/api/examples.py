@@ -188,6 +188,18 @@ EXAMPLES: Final[dict[str, Any]] = {
         "rate_per_s": 50.0,
         "stop_at_failure_share": 0.5,
     },
+    "JobPreview": {
+        "constraints": [
+            {
+                "name": "mail-per-host",
+                "mode": "enforce",
+                "key": "argument.host",
+                "key_value": "example.org",
+                "limits": {"concurrency": 1, "rate": None, "paused": False},
+                "max_backlog": None,
+            }
+        ]
+    },
     "JobActionPreview": {"count": 1200, "is_exact": True, "examples": [_SUMMARY]},
     "JobActionView": _ACTION,
     "JobActionList": {"actions": [_ACTION]},

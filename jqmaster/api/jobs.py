@@ -39,7 +39,7 @@ async def enqueue(call: Call) -> Reply:
     if spec is None:
         request = check(JobRequest, read_map(body, ARGUMENT, limits=call.limits.scan))
         spec = request.to_spec(request.id or new_id())
-    _check_argument(call, spec)
+    check_argument(call, spec)
     key, durability = _idempotency_key(call), _durability(call)
     job_id, is_new = await call.services.jobs.enqueue(spec, key, durability=durability)
     return Reply(201 if is_new else 200, {"id": job_id}, _promised(durability))
@@ -158,14 +158,15 @@ def _bulk_specs(call: Call, body: bytes) -> Iterator[JobSpec]:
                     break
                 continue
             spec = request.to_spec(request.id or new_id())
-        _check_argument(call, spec, ("jobs", index))
+        check_argument(call, spec, ("jobs", index))
         if not errors:
             yield spec
     if errors:
         raise InvalidError("no job was accepted; these are not valid", errors=errors)
 
 
-def _check_argument(call: Call, spec: JobSpec, loc: tuple[str | int, ...] = ()) -> None:
+def check_argument(call: Call, spec: JobSpec, loc: tuple[str | int, ...] = ()) -> None:
+    """Raises TooLargeError that names the field below `loc`."""
     limit = call.services.settings.max_argument_bytes
     if len(spec.argument) > limit:
         raise TooLargeError(

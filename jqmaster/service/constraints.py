@@ -14,10 +14,11 @@ from jqmaster.domain.constraint import (
     Override,
     gate_id,
     keeps_counts,
+    key_of,
     needs_rematch,
     new_cid,
 )
-from jqmaster.domain.job import Job
+from jqmaster.domain.job import Job, JobSpec
 from jqmaster.domain.key_value import canonical, key_value
 from jqmaster.domain.matcher import check_scalar
 from jqmaster.errors import InvalidError, NotFoundError, PreconditionFailedError, StoreUnavailableError
@@ -105,6 +106,15 @@ class Detail:
     top_keys: list[KeyUsage]
     asked: KeyUsage | None
     holders: list[SlotUsage]
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedConstraint:
+    """A constraint as it is for one job; `key_text` None: it has no key."""
+
+    constraint: Constraint
+    key_text: str | None
+    limits: Limits
 
 
 class ConstraintService:
@@ -204,6 +214,16 @@ class ConstraintService:
         """Names of the enabled constraints that apply to an unfinished job, in order."""
         rules = await self._rules.reload()
         return [constraint.name for constraint in rules.ruleset.matching(fields_of(job))]
+
+    async def applying(self, spec: JobSpec) -> list[AppliedConstraint]:
+        """Those that would apply to a job that is not enqueued yet, in order, each with what holds for its key value."""
+        fields = fields_of(spec)
+        rules = await self._rules.reload()
+        found = []
+        for constraint in rules.ruleset.matching(fields):
+            key = key_of(constraint, fields) if constraint.key else None
+            found.append(AppliedConstraint(constraint, key.text if key else None, constraint.limits_of(key)))
+        return found
 
     async def preview(self, matcher: object, key: object, limit: int) -> Preview:
         """Which of the waiting jobs a constraint would apply to. Raises InvalidError, OverloadedError."""

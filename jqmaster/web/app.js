@@ -97,7 +97,7 @@ function App() {
         <${Preferences} session=${isIn ? session : null} onLeave=${leave} onHelp=${() => setHelpOpen(true)} />
       </header>
       ${isIn && html`<nav id="nav" class="side" aria-label=${t("nav")}>${[0, 1, 2].map((group) => html`<ul key=${group}>${entries.filter((entry) => entry.group === group).map((entry) => html`<li key=${entry.page}>
-        <a href=${href(entry.page)} aria-current=${entry.page === page || (entry.page === "jobs" && page === "job") ? "page" : undefined}>${t(`nav.${entry.page}`)}</a></li>`)}</ul>`)}</nav>`}
+        <a href=${href(entry.page)} aria-current=${entry.page === page || (entry.page === "jobs" && page === "job") ? "page" : undefined}>${t(`nav.${entry.page}`)}</a></li>`)}</ul>`)}<${Language} class="narrow-only" /></nav>`}
       <main id="main" tabindex="-1">
         ${isIn && html`<${LostBanner} />`}
         ${page === null ? html`<h1>${t("error.no_page")}</h1><p><a href=${href("overview")}>${t("nav.overview")}</a></p>`
@@ -162,17 +162,21 @@ function LostBanner() {
 function Preferences({ session, onLeave, onHelp }) {
   const [theme, setTheme] = usePref("theme", "auto");
   const [times, setTimes] = usePref("times", "relative");
-  const [, setLanguage] = usePref("language", null);
   const next = /** @type {Record<string, string>} */ ({ auto: "light", light: "dark", dark: "auto" })[theme] ?? "auto";
   const icon = /** @type {Record<string, string>} */ ({ auto: "◐", light: "☀", dark: "☾" })[theme];
   return html`<div class="prefs">
     <button type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")} onClick=${() => setTimes(times === "utc" ? "relative" : "utc")}>${times === "utc" ? "UTC" : "±t"}</button>
     <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}>${icon}</button>
-    <label class="sr" for="language">${t("language")}</label>
-    <select id="language" value=${language()} onChange=${(/** @type {any} */ e) => setLanguage(e.target.value)}>${Object.keys(LANGUAGES).map((code) => html`<option key=${code} value=${code} lang=${code}>${code === "ja" ? "日本語" : "English"}</option>`)}</select>
+    <${Language} class=${session ? "wide-only" : ""} />
     <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}>?</button>
     ${session?.method === "session" && html`<span class="who"><span class="wide-only">${visible(session.who ?? "")}</span><button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
   </div>`;
+}
+
+/** @param {{class: string}} props */
+function Language({ class: where }) {
+  const [, setLanguage] = usePref("language", null);
+  return html`<select class=${where} aria-label=${t("language")} value=${language()} onChange=${(/** @type {any} */ e) => setLanguage(e.target.value)}>${Object.keys(LANGUAGES).map((code) => html`<option key=${code} value=${code} lang=${code}>${code === "ja" ? "日本語" : "English"}</option>`)}</select>`;
 }
 
 /** @param {{entries: Entry[], onClose: () => void}} props */

@@ -556,7 +556,7 @@ function Binary({ bytes, code }) {
   const lines = [];
   for (let at = 0; at < Math.min(bytes.length, rows * 16); at += 16) {
     const part = [...bytes.slice(at, at + 16)];
-    lines.push(`${at.toString(16).padStart(6, "0")}  ${part.map((byte) => byte.toString(16).padStart(2, "0")).join(" ").padEnd(47)}  ${part.map((byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·")).join("")}`);
+    lines.push(`${at.toString(16).padStart(6, "0")}  ${part.map((byte) => byte.toString(16).padStart(2, "0")).join(" ").padEnd(bytes.length > 16 ? 47 : 0)}  ${part.map((byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·")).join("")}`);
   }
   const save = () => {
     const url = URL.createObjectURL(new Blob([/** @type {any} */ (bytes)], { type: "application/octet-stream" }));

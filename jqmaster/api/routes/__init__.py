@@ -2,10 +2,20 @@
 
 from typing import Final
 
-from jqmaster.api.routes import constraints, identity, job_actions, jobs, operations, settings, workers
+from jqmaster.api.routes import (
+    constraints,
+    identity,
+    job_actions,
+    job_preview,
+    jobs,
+    operations,
+    settings,
+    workers,
+)
 
 OPERATIONS: Final = [
     *job_actions.OPERATIONS,
+    *job_preview.OPERATIONS,
     *jobs.OPERATIONS,
     *workers.OPERATIONS,
     *constraints.OPERATIONS,

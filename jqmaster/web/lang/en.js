@@ -178,7 +178,7 @@ export default {
   "job.attempt_n": "Attempt {n}",
   "job.attempts": "Attempts",
   "job.attempts.none": "It has not been started yet.",
-  "job.failures_of": "{failures} of {most} retries used",
+  "job.failures_of": "failed {failures} times, {most} retries allowed",
   "job.losses": "1 worker lost||{count} workers lost",
   "job.created": "Created",
   "job.due": "Due",

@@ -178,7 +178,7 @@ export default {
   "job.attempt_n": "{n} 回目",
   "job.attempts": "実行履歴",
   "job.attempts.none": "まだ実行されていません。",
-  "job.failures_of": "再試行 {most} 回のうち {failures} 回使用",
+  "job.failures_of": "失敗 {failures} 回、再試行は {most} 回まで",
   "job.losses": "ワーカー消失 {count} 回||ワーカー消失 {count} 回",
   "job.created": "作成",
   "job.due": "予定",

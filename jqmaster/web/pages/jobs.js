@@ -132,7 +132,7 @@ function Filters({ query, change }) {
   const isMoreWanted = ["worker", "text", "failure_group", ...TIME_FILTERS].some((key) => query[key]);
   const [isMore, setMore] = useState(isMoreWanted);
   const names = useNames(query["name"] ?? "");
-  return html`<form class="filters" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
+  return html`<form class=${`filters ${isMore ? "is-open" : ""}`} role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
     <${Typed} name="q" query=${query} change=${change} />
     <${Typed} name="name" query=${query} change=${change} list="names" />
     <datalist id="names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>

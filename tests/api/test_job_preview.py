@@ -1,0 +1,56 @@
+"""A job is previewed: what would limit it is told, what is wrong with it too, and nothing is enqueued."""
+
+import pytest
+
+from tests.support.master import Api
+
+pytestmark = pytest.mark.req("J15")
+
+MAIL = {"field": "name", "op": "eq", "value": "mail"}
+
+
+async def test_a_preview_names_the_constraints_that_would_apply_and_enqueues_nothing(api: Api) -> None:
+    for name, body in {
+        "all-mail": {"matcher": MAIL, "rate": {"limit": 3, "period_s": 1.5}, "max_backlog": 9},
+        "per-host": {
+            "matcher": MAIL,
+            "key": "argument.host",
+            "concurrency": 2,
+            "overrides": [{"value": "slow", "concurrency": 1, "paused": True}],
+        },
+        "others": {"matcher": {"not": MAIL}, "concurrency": 1},
+        "off": {"matcher": MAIL, "concurrency": 1, "enabled": False},
+    }.items():
+        status, _ = await api.call("PUT", f"/api/constraints/{name}", body)
+        assert status == 201
+    status, found = await api.call(
+        "POST", "/api/jobs/preview", {"name": "mail", "argument": {"host": "slow"}}
+    )
+    assert status == 200
+    assert {one.pop("name"): one for one in found["constraints"]} == {
+        "all-mail": {
+            "mode": "enforce",
+            "key": None,
+            "key_value": None,
+            "limits": {"concurrency": None, "rate": {"limit": 3, "period_s": 1.5}, "paused": False},
+            "max_backlog": 9,
+        },
+        "per-host": {
+            "mode": "enforce",
+            "key": "argument.host",
+            "key_value": "slow",
+            "limits": {"concurrency": 1, "rate": None, "paused": True},
+            "max_backlog": None,
+        },
+    }
+    # A job without the key is not limited by it.
+    status, found = await api.call("POST", "/api/jobs/preview", {"name": "mail", "argument": 1})
+    assert [one["name"] for one in found["constraints"]] == ["all-mail"]
+    assert sum((await api.counts()).values()) == 0
+
+
+async def test_a_preview_judges_the_job_as_a_push_would(api: Api) -> None:
+    job = {"name": "no spaces", "priority": 1.5}
+    assert await api.call("POST", "/api/jobs/preview", job) == await api.call("POST", "/api/jobs", job)
+    status, problem = await api.call("POST", "/api/jobs/preview", {"name": "a", "argument": "x" * 2_000_000})
+    assert (status, problem["code"]) == (413, "argument_too_large")
