@@ -12,11 +12,12 @@ from jqmaster import __version__
 from jqmaster.api.app import build_app
 from jqmaster.api.auth import AccessPolicy, configured_tokens
 from jqmaster.api.http_server import MasterServer
+from jqmaster.api.live_feed import LiveFeed
 from jqmaster.api.openapi import master_document
 from jqmaster.api.services import Condition, Services
 from jqmaster.clock import Clock, SystemClock
 from jqmaster.config import Durability, Settings
-from jqmaster.domain.master import MasterRecord
+from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.domain.tally import Tally
 from jqmaster.egress import EgressGuard
 from jqmaster.embedded import EmbeddedValkey
@@ -65,6 +66,7 @@ from jqmaster.store.inspect import Inspector
 from jqmaster.store.jobs import JobStore
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership import Leadership, LeadershipStore
+from jqmaster.store.live import LiveStore
 from jqmaster.store.masters import MasterStore
 from jqmaster.store.polls import PollStore
 from jqmaster.store.probe import StoreReport, probe, require
@@ -188,9 +190,18 @@ class Master:
             is_exposed=settings.public_url is not None,
         )
         self.live = LiveSettings(settings, SettingsStore(shard))
+        self._feed = LiveFeed(
+            LiveStore(shard, silence_ms=self._silence_ms),
+            self._action_store,
+            clock,
+            stats=None,
+            counts=inspector.counts,
+            max_streams=lambda: self.live.current.max_streams,
+        )
         services = Services(
             live=self.live,
             jobs=self._job_service,
+            feed=self._feed,
             actions=BulkActionService(self._action_store, self._jobs, inspector, clock, self._store_time_ms),
             why=WhyService(
                 WhyStore(shard, self._jobs),
@@ -250,9 +261,14 @@ class Master:
             tune(**values(settings))
         self.server.tune(settings)
 
+    def _silence_ms(self) -> tuple[int, int]:
+        """Of a worker, and of a master, that does not count as fresh any more."""
+        s = self.live.current
+        return round(s.worker_stale_s * 1000), Pace(s.leader_ttl_s).fresh_ms
+
     def components(self) -> list[Component]:
         """In the order of need: the server comes after all that it uses, so that nobody is answered before it can
-        work, and stops before it; only the polls that hang there must end first. The lead comes last, and goes first:
+        work, and stops before it; only the polls and streams that hang there must end first. The lead comes last, and goes first:
         another master may have it while requests here still come to their ends, as those of any follower."""
         return [
             *([self._tracing] if self._tracing else []),
@@ -265,6 +281,7 @@ class Master:
             self._watchdog,
             self._identity,
             self.server,
+            self._feed,
             self._desk,
             self._membership,
             self._sub_leader,

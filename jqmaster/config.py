@@ -173,6 +173,12 @@ class Settings(BaseSettings):
         le=1_000_000,
         description="Connections served at once, at most half of the file descriptors allowed; further ones get 503.",
     )
+    max_streams: int = Field(
+        200,
+        ge=1,
+        le=10_000,
+        description="Dashboards that may look at one process at once; further ones get 503.",
+    )
     receipt_deadline_s: float = Field(
         10.0,
         gt=0,

@@ -1221,6 +1221,8 @@ class SettingsRequest(TypedDict):
     max_header_count: NotRequired[int | None]
     # Connections served at once, at most half of the file descriptors allowed; further ones get 503.
     max_connections: NotRequired[int | None]
+    # Dashboards that may look at one process at once; further ones get 503.
+    max_streams: NotRequired[int | None]
     # A request must arrive within this, plus 1 s per 64 KiB of body; else 408.
     receipt_deadline_s: NotRequired[float | None]
     # A client that reads nothing for this long is cut off.

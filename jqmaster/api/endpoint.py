@@ -3,6 +3,7 @@
 No framework object is built per request: this is the path of every push and every result.
 """
 
+import functools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -12,16 +13,32 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jqmaster.api.auth import AccessPolicy
 from jqmaster.api.problems import invalid_from, problem_response
 from jqmaster.api.scan import ScanLimits
 from jqmaster.api.services import Services
-from jqmaster.api.wire import Encoding, Fields, encode, join_fields, negotiate, read_body, read_map
+from jqmaster.api.wire import (
+    Encoding,
+    Fields,
+    demand_events,
+    encode,
+    join_fields,
+    negotiate,
+    read_body,
+    read_map,
+)
 from jqmaster.domain.access import Principal
 from jqmaster.domain.access import Scope as AccessScope
-from jqmaster.errors import FieldError, InvalidError, JqmasterError, UnparsableError
+from jqmaster.errors import (
+    FieldError,
+    ForbiddenError,
+    InvalidError,
+    JqmasterError,
+    UnauthorizedError,
+    UnparsableError,
+)
 from jqmaster.service.identity import Session
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -56,6 +73,8 @@ class Call:
     client_host: str | None
     session: Session | None
     policy: AccessPolicy
+    # Whether the caller would be let in now: what goes on for long asks again. Raises what keeps that from being known.
+    is_admitted: Callable[[], Awaitable[bool]]
     _receive: Receive
 
     @property
@@ -111,7 +130,7 @@ class Call:
         return query
 
 
-Handler = Callable[[Call], Awaitable["Reply"]]
+Handler = Callable[[Call], Awaitable["Reply | Streamed"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +143,18 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer without an end of its own: `app` gives it."""
+
+    app: ASGIApp
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One method on one path: what runs, who may, and all that the OpenAPI document says of it.
 
     `access` None: anybody. `text`: what the summary leaves open. `responses` maps each status that is no problem to its model (None: no body).
+    `is_stream`: it answers `text/event-stream`.
     """
 
     method: str
@@ -141,6 +168,7 @@ class Operation:
     query: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     problems: tuple[int, ...] = ()
     text: str = ""
+    is_stream: bool = False
 
 
 class Endpoint:
@@ -167,18 +195,16 @@ class Endpoint:
                 raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allow})
             client = scope.get("client")
             host = client[0] if client else None
-            session = (
-                await self._session(fields, operation)
-                if b"cookie" in fields and b"authorization" not in fields
-                else None
-            )
+            session = await self._session(fields, operation)
             if operation.access is None:
                 if operation.method != "GET":
                     self._policy.check_site(operation.method, fields)
                 principal = self._policy.identify(fields, host, session)
             else:
                 principal = self._policy.authorize(scope["method"], fields, host, operation.access, session)
-            encoding = negotiate(fields)
+            if operation.is_stream:
+                demand_events(fields)
+            encoding = negotiate(fields, strict=not operation.is_stream)
             reply = await operation.handler(
                 Call(
                     fields,
@@ -190,15 +216,33 @@ class Endpoint:
                     host,
                     session,
                     self._policy,
+                    functools.partial(self._is_admitted, operation, scope, fields),
                     receive,
                 )
             )
         except Exception as exc:
             await _problem(exc, negotiate(fields, strict=False))(scope, receive, send)
             return
-        await _send(reply, encoding, send)
+        if isinstance(reply, Streamed):
+            await reply.app(scope, receive, send)
+        else:
+            await _send(reply, encoding, send)
+
+    async def _is_admitted(self, operation: Operation, scope: Scope, fields: Fields) -> bool:
+        if operation.access is None:
+            return True
+        client = scope.get("client")
+        host = client[0] if client else None
+        session = await self._session(fields, operation)
+        try:
+            self._policy.authorize(scope["method"], fields, host, operation.access, session)
+        except (UnauthorizedError, ForbiddenError):
+            return False
+        return True
 
     async def _session(self, fields: Fields, operation: Operation) -> Session | None:
+        if b"cookie" not in fields or b"authorization" in fields:
+            return None
         try:
             return await self._policy.session(fields)
         except JqmasterError:

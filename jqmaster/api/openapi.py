@@ -25,6 +25,7 @@ from jqmaster.api.routes import OPERATIONS
 
 MSGPACK: Final = "application/msgpack"
 MEDIA_TYPES: Final = (MSGPACK, "application/json")
+EVENT_STREAM: Final = "text/event-stream"
 PROBLEM_MEDIA_TYPES: Final = (MSGPACK, "application/problem+json")
 _REF: Final = "#/components/schemas/{model}"
 _INFO: Final = {"license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}}
@@ -324,7 +325,9 @@ def _master_operation(op: Operation) -> dict[str, Any]:
             response["description"] = "The same id or key and content again: no second job."
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             response["headers"] = _RETRY_AFTER
-        if status != HTTPStatus.NO_CONTENT:
+        if op.is_stream:
+            response["content"] = {EVENT_STREAM: {"schema": {"type": "string"}}}
+        elif status != HTTPStatus.NO_CONTENT:
             response["content"] = _content(schema, MEDIA_TYPES, model)
         responses[str(status)] = response
     for status in _problems_of(op):

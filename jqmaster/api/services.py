@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from jqmaster.api.live_feed import LiveFeed
 from jqmaster.config import Durability, Settings
 from jqmaster.service.bulk_actions import BulkActionService
 from jqmaster.service.constraints import ConstraintService
@@ -37,6 +38,7 @@ class Services:
 
     live: LiveSettings
     jobs: JobService
+    feed: LiveFeed
     actions: BulkActionService
     why: WhyService
     workers: WorkerService

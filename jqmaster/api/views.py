@@ -7,12 +7,14 @@ from typing import Any, Final
 from jqmaster.api.wire import RawMsgpack
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Attempt, Cause, Job
+from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.worker import Worker
 from jqmaster.service.constraint_documents import describe, describe_limits
 from jqmaster.service.constraints import Detail, KeyUsage, Usage
 from jqmaster.service.jobs import JobDetail
 from jqmaster.service.masters import ListedMaster
 from jqmaster.service.preview import Preview
+from jqmaster.store.actions import StoredAction
 from jqmaster.store.audit import AuditEntry
 from jqmaster.store.polls import Offer
 from jqmaster.store.rules import StoredConstraint
@@ -264,4 +266,38 @@ def audit_view(entry: AuditEntry) -> dict[str, Any]:
         "target": entry.target,
         "before": entry.before,
         "after": entry.after,
+    }
+
+
+def action_view(stored: StoredAction) -> dict[str, Any]:
+    """`JobActionView`."""
+    action, progress = stored.action, stored.progress
+    return {
+        "id": action.id,
+        "action": str(action.kind),
+        "filter": None if action.filter is None else _filter_view(action.filter),
+        "ids_count": stored.ids_count,
+        "priority": action.priority,
+        "rate_per_s": action.rate_per_s,
+        "stop_at_failure_share": action.stop_at_failure_share,
+        "state": str(progress.state),
+        "matched": progress.matched,
+        "looked_at": progress.looked_at,
+        "done": progress.done,
+        "refused": progress.refused,
+        "failed_again": None if action.stop_at_failure_share is None else progress.failed_again,
+        "by": action.by,
+        "created_at": iso_ms(action.created_at_ms),
+        "finished_at": iso_ms(progress.finished_at_ms) if progress.finished_at_ms else None,
+        "message": progress.message,
+    }
+
+
+def _filter_view(wanted: JobFilter) -> dict[str, Any]:
+    given = wanted.document()
+    instants = ("created_after", "created_before", "finished_after", "finished_before")
+    plain = ("state", "name", "tag", "worker", "q", "cause", "text", "failure_group")
+    return {
+        **{field: given.get(field) for field in plain},
+        **{field: iso_ms(given[f"{field}_ms"]) if f"{field}_ms" in given else None for field in instants},
     }

@@ -118,6 +118,17 @@ def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
     return own if own in accepted else accepted[0]
 
 
+def demand_events(fields: Fields) -> None:
+    """Raises NotAcceptableError where the client does not take a stream of events."""
+    for item in fields.get(b"accept", b"*/*")[:1024].decode("latin-1").lower().split(","):
+        media_range, *parameters = (part.strip() for part in item.split(";"))
+        if media_range in ("text/event-stream", "text/*", "*/*") and not any(
+            re.fullmatch(r"q=0(\.0*)?", parameter) for parameter in parameters
+        ):
+            return
+    raise NotAcceptableError("the answer is text/event-stream")
+
+
 @functools.lru_cache(maxsize=256)
 def _media_encoding(content_type: bytes) -> Encoding | None:
     if len(content_type) > 256:

@@ -1,7 +1,7 @@
 """The audit log: who changed what. Entries are written by the scripts that make the changes."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -74,6 +74,13 @@ class AuditStore:
             if len(entries) < ENTRIES_PER_READ:
                 return found, None
         return found, cursor
+
+
+def changes_of(entries: Iterable[tuple[bytes, list[bytes]]]) -> set[tuple[str, str]]:
+    """Of these entries, as the stream gives them: the first word of each action, which says what kind of thing was
+    changed, and its target."""
+    found = (_decode(position.decode(), fields) for position, fields in entries)
+    return {(entry.action.partition(".")[0], entry.target) for entry in found}
 
 
 def _decode(position: str, flat: list[bytes]) -> AuditEntry:
