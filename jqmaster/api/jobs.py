@@ -14,7 +14,14 @@ from jqmaster.domain.access import Scope
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import FINISHED, Cause, JobSpec, JobState
 from jqmaster.domain.job_filter import JobFilter
-from jqmaster.errors import FieldError, InvalidError, TooLargeError, after_it_was_done
+from jqmaster.errors import (
+    FieldError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    TooLargeError,
+    after_it_was_done,
+)
 from jqmaster.store.jobs import Changes
 
 ARGUMENT: Final = frozenset({"argument"})
@@ -39,6 +46,7 @@ async def enqueue(call: Call) -> Reply:
     if spec is None:
         request = check(JobRequest, read_map(body, ARGUMENT, limits=call.limits.scan))
         spec = request.to_spec(request.id or new_id())
+    _check_name(call, spec)
     check_argument(call, spec)
     key, durability = _idempotency_key(call), _durability(call)
     job_id, is_new = await call.services.jobs.enqueue(spec, key, durability=durability)
@@ -96,6 +104,8 @@ async def result(call: Call) -> Reply:
     wait = call.query("wait").get("wait", "0")
     if not _NUMBER.fullmatch(wait):
         raise _query_error("wait", "seconds, 0 or more")
+    if not await _may_touch(call, call.path["job_id"]):
+        return Reply(200, None)
     found = await call.services.jobs.result(call.path["job_id"], wait_s=min(float(wait), MAX_WAIT_S))
     if isinstance(found, JobState):
         return Reply(202, {"state": str(found)})
@@ -117,6 +127,8 @@ async def patch(call: Call) -> Reply:
 
 
 async def cancel(call: Call) -> Reply:
+    if not await _may_touch(call, call.path["job_id"]):
+        raise NotFoundError(f"no job {call.path['job_id'][:64]}", code="unknown_job")
     await call.services.jobs.cancel(call.path["job_id"])
     with after_it_was_done():
         return await get(call)
@@ -158,11 +170,25 @@ def _bulk_specs(call: Call, body: bytes) -> Iterator[JobSpec]:
                     break
                 continue
             spec = request.to_spec(request.id or new_id())
+        _check_name(call, spec)
         check_argument(call, spec, ("jobs", index))
         if not errors:
             yield spec
     if errors:
         raise InvalidError("no job was accepted; these are not valid", errors=errors)
+
+
+def _check_name(call: Call, spec: JobSpec) -> None:
+    if not call.may_push(spec.name):
+        raise ForbiddenError("the token may not push jobs of this name", code="name_forbidden")
+
+
+async def _may_touch(call: Call, job_id: str) -> bool:
+    """For a token that is restricted to names, jobs of other names do not exist."""
+    if call.principal is None or call.principal.allows_name is None:
+        return True
+    name = await call.services.jobs.name_of(job_id)
+    return name is not None and call.may_push(name)
 
 
 def check_argument(call: Call, spec: JobSpec, loc: tuple[str | int, ...] = ()) -> None:

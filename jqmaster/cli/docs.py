@@ -35,7 +35,8 @@ _CLIENTS = """
 | Variable | Option | Meaning |
 |---|---|---|
 | `JQMASTER_URL` | `--master` | Address of the master. |
-| `JQMASTER_TOKEN` | `--token` | Bearer token. |
+| `JQMASTER_TOKEN` | | Bearer token. |
+| `JQMASTER_TOKEN_FILE` | `--token-file` | File that holds it; it goes first. |
 | `JQMASTER_WORKER_URL` | `--url` | Where masters reach a worker that `jqmaster worker` runs, if not where it listens. |
 
 ## Exit codes

@@ -1,7 +1,10 @@
 """Calls to a master, with every way they can fail turned into words and an exit code."""
 
 import ipaddress
+import os
+import sys
 from collections.abc import Container, Iterable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
 from urllib.parse import quote, urlsplit
@@ -16,12 +19,14 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "http://127.0.0.1:8080"
 
 MasterOption = Annotated[str, typer.Option("--master", envvar="JQMASTER_URL", help="Address of the master.")]
+# No token on the command line itself: every process of the machine can read it there.
 TokenOption = Annotated[
-    str | None,
+    Path | None,
     typer.Option(
-        "--token",
-        envvar="JQMASTER_TOKEN",
-        help="Bearer token; better in the variable, where `ps` does not show it.",
+        "--token-file",
+        envvar="JQMASTER_TOKEN_FILE",
+        help="File with the bearer token; or else the variable JQMASTER_TOKEN holds it.",
+        dir_okay=False,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON lines, for programs.")]
@@ -32,8 +37,10 @@ _BY_STATUS = {404: exits.NOT_FOUND, 408: exits.UNREACHABLE}
 class Master:
     """One master; a context manager. Every failed call ends the command with its exit code."""
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(self, url: str, token_file: Path | None) -> None:
         import httpx
+
+        token = read_token(token_file)
 
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -88,6 +95,24 @@ class Master:
         if response.status_code >= 400 and response.status_code not in admit:
             exits.fail(_exit_code(response.status_code), _problem_text(response, answer))
         return response.status_code, answer
+
+
+def read_token(token_file: Path | None) -> str | None:
+    """The token of the file, or else of the variable, if there is one. Ends the command when it cannot be read."""
+    if token_file is None:
+        return os.environ.get("JQMASTER_TOKEN") or None
+    return read_secret(token_file, "token")
+
+
+def read_secret(file: Path, what: str) -> str:
+    """The one line of a file; `-`: of standard input. Ends the command when there is none."""
+    try:
+        lines = (sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")).splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        exits.fail(exits.USAGE, f"the {what} cannot be read: {error}")
+    if len(lines) != 1 or not lines[0].strip():
+        exits.fail(exits.USAGE, f"{file}: expected one line, the {what}")
+    return lines[0].strip()
 
 
 def job_path(job_id: str, *rest: str) -> str:

@@ -12,6 +12,8 @@ from jqmaster.cli import (
     masters,
     serve,
     store,
+    tokens,
+    users,
     why,
     worker,
     workers,
@@ -42,6 +44,8 @@ app.add_typer(masters.app, name="masters")
 app.add_typer(constraints.app, name="constraints")
 app.add_typer(live_settings.app, name="settings")
 app.command()(audit.audit)
+app.add_typer(tokens.app, name="token")
+app.add_typer(users.app, name="user")
 app.command()(store.doctor)
 app.command()(store.fsck)
 app.command()(contract.openapi)

@@ -1,6 +1,7 @@
 """Settings from the command line: what is given there goes before environment and file."""
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,11 +12,13 @@ from jqmaster.cli import exits
 if TYPE_CHECKING:
     from jqmaster.config import Settings
 
+_PASSWORD_IN_URL = re.compile(r"://[^/?#@]*:[^/?#]+@|[?&]password=", re.IGNORECASE)
+
 RedisOption = Annotated[
     str | None,
     typer.Option(
         "--redis",
-        help="Address of the store; with a password better as JQMASTER_REDIS_URL, where `ps` does not show it.",
+        help="Address of the store; one with a password only as JQMASTER_REDIS_URL or in --config, where `ps` does not show it.",
     ),
 ]
 DataDirOption = Annotated[
@@ -28,6 +31,12 @@ ConfigOption = Annotated[
 
 def load_settings(config: Path | None = None, **given: Any) -> "Settings":
     """The settings; None means not given. Ends the command when they are wrong."""
+    if _PASSWORD_IN_URL.search(given.get("redis_url") or ""):
+        exits.fail(
+            exits.USAGE,
+            "--redis shows its password to every process of this machine: put the address into JQMASTER_REDIS_URL or a file "
+            "that --config names (and change the password)",
+        )
     from pydantic import ValidationError
 
     from jqmaster.config import Settings

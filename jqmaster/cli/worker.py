@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from jqmaster.cli import exits
-from jqmaster.cli.http import TokenOption
+from jqmaster.cli.http import TokenOption, read_token
 
 # A worker may be given any grace for what it runs; who wants the end sooner says so by a second signal.
 END_WITHIN_S: Final = 24 * 3600.0
@@ -65,7 +65,7 @@ def worker(
         "url": url,
         "pull": pull,
         "max_jobs": max_jobs,
-        "token": token,
+        "token": read_token(token),
     }
     if processes > 1:
         asyncio.run(_run_several(target, given, processes))

@@ -185,6 +185,11 @@ class JobService:
             raise _ids_taken(specs, taken, "all other jobs were accepted")
         return [spec.id for spec in specs]
 
+    async def name_of(self, job_id: str) -> str | None:
+        """None where there is no such job (any more)."""
+        found = await self._jobs.get_without_argument([job_id]) if is_id(job_id) else {}
+        return found[job_id].name if job_id in found else None
+
     async def view(self, job_id: str) -> JobDetail:
         """Raises NotFoundError."""
         job = await self._get(job_id)

@@ -9,8 +9,9 @@ import pytest
 
 from jqmaster.api.endpoint import Operation
 from jqmaster.api.routes import OPERATIONS
-from jqmaster.domain.access import Scope
+from jqmaster.domain.access import ROLE_SCOPES, Principal, Role, Scope
 from jqmaster.domain.ids import new_id
+from jqmaster.service.identity import Session, csrf_token_of
 from tests.support.contract import check_answer
 from tests.support.master import Api, app_alone, master_on
 from tests.support.server import StoreServer
@@ -41,6 +42,56 @@ async def ask(
     return response.status_code, value
 
 
+class Sessions:
+    """Credentials as the store would know them: one session for each role, whose secret is the role's name."""
+
+    has_any = True
+
+    def find(self, token: bytes) -> Principal | None:
+        return None
+
+    async def session(self, secret: str) -> Session | None:
+        if secret not in set(Role):
+            return None
+        principal = Principal(f"user:{secret}", ROLE_SCOPES[Role(secret)])
+        return Session(principal, Role(secret), 0, csrf_token_of(secret))
+
+
+@pytest.mark.rule("E1.1", "E1.3", "E4.3")
+@pytest.mark.row(116)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
+async def test_every_role_against_every_operation(operation: Operation) -> None:
+    app = app_alone(credentials=Sessions())
+    for role in Role:
+        cookie = {"Cookie": f"jqmaster_session={role}"}
+        status, problem = await ask(app, operation, **cookie, **{"X-CSRF-Token": csrf_token_of(role)})
+        if operation.access is None or operation.access in ROLE_SCOPES[role]:
+            assert status not in (401, 403), (role, problem)
+        else:
+            assert (status, problem["code"]) == (403, "forbidden"), role
+        if operation.access is not None and operation.method != "GET":
+            for wrong in ({}, {"X-CSRF-Token": "0"}, {"X-CSRF-Token": csrf_token_of("other")}):
+                status, problem = await ask(app, operation, **cookie, **wrong)
+                assert (status, problem["code"]) == (403, "csrf"), role
+    if operation.access is not None:
+        for cookie in ({}, {"Cookie": "jqmaster_session=nobody"}, {"Cookie": "other=admin"}):
+            status, problem = await ask(app, operation, **cookie)
+            assert (status, problem["code"]) == (401, "unauthorized")
+
+
+# All that anybody may ask: what says that it lives, what it is, and who the caller is. Each has a reason.
+OPEN: set[tuple[str, str]] = {
+    ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/openapi.json"),
+    ("GET", "/api/session"), ("POST", "/api/session"), ("DELETE", "/api/session"),
+}  # fmt: skip
+
+
+@pytest.mark.rule("E1.1")
+def test_nothing_else_is_open_to_anybody() -> None:
+    assert {(op.method, op.path) for op in OPERATIONS if op.access is None} == OPEN
+
+
+@pytest.mark.rule("E1.3", "E1.1")
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
 async def test_every_scope_against_every_operation(operation: Operation) -> None:
     app = app_alone(*(f"{scope}:token-{scope}" for scope in Scope))

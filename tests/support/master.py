@@ -11,7 +11,7 @@ import msgpack
 from starlette.routing import Router
 
 from jqmaster.api.app import build_app
-from jqmaster.api.auth import AccessPolicy
+from jqmaster.api.auth import AccessPolicy, Credentials
 from jqmaster.api.services import Services
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
@@ -78,10 +78,10 @@ class Api:
         return await wait_until(reached, timeout_s=timeout_s, what=f"job {job_id} in {states}")
 
 
-def app_alone(*tokens: str) -> Router:
+def app_alone(*tokens: str, credentials: Credentials | None = None) -> Router:
     """The application without anything behind it: whoever is not let in never reaches a service, and there is none."""
     services = cast(Services, SimpleNamespace(settings=Settings(), contract=dict))
-    return build_app(services, AccessPolicy(tokens))
+    return build_app(services, AccessPolicy(tokens, credentials=credentials))
 
 
 @contextlib.asynccontextmanager

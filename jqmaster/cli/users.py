@@ -1,0 +1,119 @@
+"""Commands about users."""
+
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from jqmaster.cli import output
+from jqmaster.cli.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    Master,
+    MasterOption,
+    TokenOption,
+    read_secret,
+)
+
+app = typer.Typer(help="Users who log in to the web pages.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
+Role = Annotated[str, typer.Argument(metavar="ROLE", help="viewer, operator or admin.")]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--password-file", help="File with the password, - for standard input; without, it is asked for."
+    ),
+]
+
+
+@app.command()
+def add(
+    name: Name,
+    role: Role,
+    password_file: PasswordFile = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Add a user. The first one must be an admin: it ends the free access from this machine."""
+    body = {"name": name, "role": role, "password": _password(password_file)}
+    with Master(master, token) as http:
+        _, user = http.call("POST", "/api/users", body=body)
+    output.say(f"{user['name']}  {user['role']}")
+
+
+@app.command("list")
+def list_users(
+    master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
+) -> None:
+    """List the users."""
+    with Master(master, token) as http:
+        _, answer = http.call("GET", "/api/users")
+    if as_json:
+        for user in answer["users"]:
+            output.say_json(user)
+        return
+    output.show_table(
+        ("NAME", "ROLE", "STATE", "CREATED", "LAST LOGIN"),
+        (
+            (u["name"], u["role"], "disabled" if u["is_disabled"] else "", u["created_at"], u["last_login_at"] or "never")
+            for u in answer["users"]
+        ),
+    )  # fmt: skip
+
+
+@app.command("set-role")
+def set_role(
+    name: Name, role: Role, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None
+) -> None:
+    """Give a user another role; ends the user's sessions."""
+    _change(name, {"role": role}, Master(master, token))
+
+
+@app.command()
+def password(
+    name: Name,
+    password_file: PasswordFile = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Set a user's password; ends the user's sessions."""
+    _change(name, {"password": _password(password_file)}, Master(master, token))
+
+
+@app.command()
+def disable(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
+    """Let a user log in no more; ends the user's sessions."""
+    _change(name, {"is_disabled": True}, Master(master, token))
+
+
+@app.command()
+def enable(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
+    """Let a disabled user log in again."""
+    _change(name, {"is_disabled": False}, Master(master, token))
+
+
+@app.command()
+def remove(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
+    """Remove a user; ends the user's sessions."""
+    with Master(master, token) as http:
+        http.call("DELETE", _path(name))
+    output.say(f"{name} removed")
+
+
+def _change(name: str, body: dict[str, Any], master: Master) -> None:
+    with master as http:
+        _, user = http.call("PATCH", _path(name), body=body)
+    output.say(f"{user['name']}  {user['role']}{'  disabled' if user['is_disabled'] else ''}")
+
+
+def _path(name: str) -> str:
+    return f"/api/users/{quote(name, safe='')}"
+
+
+def _password(file: Path | None) -> str:
+    if file is not None:
+        return read_secret(file, "password")
+    asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+    return asked

@@ -1,0 +1,145 @@
+"""Tokens and users from the command line, and that no secret stands on one."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from jqmaster.cli.root import app
+from tests.system.test_cli import TASKS, Outcome, Running, jqmaster
+
+pytestmark = pytest.mark.system
+
+ADMIN = "the-configured-admin-token"
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    directory = tmp_path_factory.mktemp("guarded")
+    running = Running(
+        directory, "serve", "--port", 0, "--data-dir", directory / "data", JQMASTER_TOKENS=f"admin:{ADMIN}"
+    )
+    try:
+        yield next(word for word in running.said("serves on").split() if word.startswith("http://"))
+    finally:
+        assert running.end() == 0
+
+
+def as_admin(url: str, *arguments: object, stdin: str = "") -> Outcome:
+    return jqmaster(*arguments, stdin=stdin, JQMASTER_URL=url, JQMASTER_TOKEN=ADMIN)
+
+
+@pytest.mark.req("D18")
+@pytest.mark.rule("E1.2")
+def test_tokens_by_command(url: str, tmp_path: Path) -> None:
+    made = as_admin(
+        url, "token", "create", "web shop", "--scope", "push", "--name", "mail.*", "--ttl-days", 90
+    )
+    assert made.code == 0, made.err
+    text = made.out.strip()
+    assert text.startswith("jqm_push_")
+    (listed,) = as_admin(url, "token", "list", "--json").lines()
+    assert (listed["label"], listed["scopes"], listed["names"]) == ("web shop", ["push"], ["mail.*"])
+    assert text not in as_admin(url, "token", "list").out
+    file = tmp_path / "token"
+    rotated = as_admin(url, "token", "rotate", listed["id"], "--overlap-hours", 1, "--out", file)
+    assert rotated.code == 0, rotated.err
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.read_text().strip() not in rotated.out
+    # An existing file is never written over, and then no token is made.
+    assert as_admin(url, "token", "rotate", listed["id"], "--out", file).code == 2
+    assert len(as_admin(url, "token", "list", "--json").lines()) == 2
+    by_file = jqmaster("enqueue", "mail.send", "--master", url, "--token-file", file)
+    assert by_file.code == 0, by_file.err
+    assert as_admin(url, "token", "revoke", listed["id"]).code == 0
+    assert as_admin(url, "token", "revoke", listed["id"]).code == 3
+    refused = jqmaster("enqueue", "mail.send", JQMASTER_URL=url, JQMASTER_TOKEN=text)
+    assert refused.code == 4
+    assert "401" in refused.err
+
+
+@pytest.mark.rule("E1.4")
+def test_users_by_command(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text(PASSWORD + "\n")
+    added = as_admin(url, "user", "add", "ada", "operator", "--password-file", file)
+    assert (added.code, added.out.split()) == (0, ["ada", "operator"]), added.err
+    assert as_admin(url, "user", "add", "ada", "viewer", "--password-file", "-", stdin=PASSWORD).code == 4
+    assert as_admin(url, "user", "add", "bob", "viewer", "--password-file", "-", stdin="short").code == 4
+    assert as_admin(url, "user", "set-role", "ada", "viewer").code == 0
+    assert as_admin(url, "user", "password", "ada", "--password-file", "-", stdin=PASSWORD + "2").code == 0
+    assert as_admin(url, "user", "disable", "ada").code == 0
+    (user,) = as_admin(url, "user", "list", "--json").lines()
+    assert (user["name"], user["role"], user["is_disabled"]) == ("ada", "viewer", True)
+    assert "disabled" in as_admin(url, "user", "list").out
+    assert as_admin(url, "user", "enable", "ada").out.split() == ["ada", "viewer"]
+    assert as_admin(url, "user", "remove", "ada").code == 0
+    assert as_admin(url, "user", "remove", "ada").code == 3
+
+
+@pytest.mark.rule("E1.7")
+def test_no_secret_stands_on_a_command_line(url: str, tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text(TASKS)
+    worker = Running(
+        tmp_path, "worker", "tasks:worker", "--master", url, "--processes", 2, JQMASTER_TOKEN=ADMIN
+    )
+    try:
+        until(lambda: len(jqmaster("workers", "--json", JQMASTER_URL=url, JQMASTER_TOKEN=ADMIN).lines()) == 2)
+        lines = command_lines()
+        assert any(b"tasks:worker" in line for line in lines)
+        assert any(b"valkey" in line for line in lines)
+        assert [line for line in lines if ADMIN.encode() in line] == []
+    finally:
+        worker.end()
+
+
+def command_lines() -> list[bytes]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has just ended
+            found.append(path.read_bytes())
+    return found
+
+
+def until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not reached():
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.rule("E1.7")
+@pytest.mark.parametrize(
+    "address",
+    [
+        "redis://:s3cr3t@127.0.0.1:1",
+        "rediss://user:s3cr3t@127.0.0.1:1/2",
+        "redis+sentinel://u:s3cr3t@127.0.0.1:1/main",
+        "unix://:s3cr3t@/tmp/x",
+        "redis://127.0.0.1:1?password=s3cr3t",
+    ],
+)
+def test_a_password_of_the_store_is_refused_there(address: str) -> None:
+    for command in ("serve", "doctor", "fsck"):
+        refused = CliRunner().invoke(app, [command, "--redis", address])
+        assert refused.exit_code == 2
+        assert "JQMASTER_REDIS_URL" in refused.stderr
+        assert "s3cr3t" not in refused.output
+
+
+@pytest.mark.rule("E1.7")
+def test_a_token_is_no_argument() -> None:
+    options = {option for command in commands(get_command(app)) for p in command.params for option in p.opts}
+    assert {"--token-file", "--password-file"} <= options
+    assert not options & {"--token", "--password", "--secret"}
+
+
+def commands(command: Any) -> Iterator[Any]:
+    yield command
+    for inner in getattr(command, "commands", {}).values():
+        yield from commands(inner)
