@@ -1,6 +1,7 @@
 """Commands about the settings of running masters."""
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -77,7 +78,7 @@ def reset(
     _change(master, token, dict.fromkeys(keys), as_json=as_json)
 
 
-def _change(master: str, token: str | None, changes: dict[str, Any], *, as_json: bool) -> None:
+def _change(master: str, token: Path | None, changes: dict[str, Any], *, as_json: bool) -> None:
     with Master(master, token) as http:
         _, answer = http.call("PATCH", "/api/settings", body=changes)
     for one in answer["settings"]:
