@@ -48,10 +48,12 @@ from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.service.bulk_actions import BulkActionService
 from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.identity import IdentityService
+from jqmaster.service.intake import Intake
 from jqmaster.service.jobs import JobService
 from jqmaster.service.live_settings import LiveSettings
 from jqmaster.service.masters import MasterService
 from jqmaster.service.polls import PollDesk
+from jqmaster.service.push_pace import PushPace
 from jqmaster.service.rules import RuleCache
 from jqmaster.service.waiters import FinishWaiters
 from jqmaster.service.why import WhyService
@@ -160,6 +162,7 @@ class Master:
         self._inspector = inspector = Inspector(shard, self._jobs)
         self._action_store = ActionStore(shard)
         self._tracing = Tracing.from_settings(settings, self.id, __version__)
+        self.intake = Intake(PushPace(inspector.load, clock), **tuning.intake(settings))
         self._job_service = JobService(
             self._jobs,
             inspector,
@@ -169,6 +172,7 @@ class Master:
             tell_worker=orders,
             admit=self._admit,
             tracing=self._tracing,
+            pace=self.intake.pace,
         )
         self._events = EventListener(
             shard, on_wake=self._wake, on_finished=waiters.finished, on_gap=lambda: self._on_gap(waiters)
@@ -202,6 +206,7 @@ class Master:
             live=self.live,
             jobs=self._job_service,
             feed=self._feed,
+            intake=self.intake,
             actions=BulkActionService(self._action_store, self._jobs, inspector, clock, self._store_time_ms),
             why=WhyService(
                 WhyStore(shard, self._jobs),
@@ -235,6 +240,7 @@ class Master:
             (self._jobs.tune, tuning.jobs),
             (self._workers.tune, tuning.leases),
             (polls.tune, tuning.polls),
+            (self.intake.tune, tuning.intake),
             (self._fleet.tune, tuning.fleet),
             (self.leader.tune, tuning.leader),
             (self._sub_leader.tune, tuning.masters),
@@ -277,6 +283,7 @@ class Master:
             self.live,
             self._events,
             self._gauge,
+            self.intake.pace,
             self._job_service,
             self._watchdog,
             self._identity,

@@ -179,6 +179,12 @@ class Settings(BaseSettings):
         le=10_000,
         description="Dashboards that may look at one process at once; further ones get 503.",
     )
+    max_intake_bytes: int = Field(
+        64 * MIB,
+        ge=MIB,
+        le=64 * 1024 * MIB,
+        description="Bodies of pushes that a master process holds at once; further pushes get 503 with Retry-After.",
+    )
     receipt_deadline_s: float = Field(
         10.0,
         gt=0,

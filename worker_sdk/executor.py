@@ -26,6 +26,11 @@ _NEVER: Final = float("inf")
 class Settlements(Protocol):
     """Where endings go."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more should be started until some of them are delivered."""
+        ...
+
     def put(self, job_id: str, token: str, fields: outcomes.Fields) -> None: ...
 
 
@@ -72,6 +77,8 @@ class Executor:
 
     @property
     def free(self) -> int:
+        if self._settlements.is_full:
+            return 0
         return max(0, min(self._max_jobs - len(self.occupying), MAX_OWED - len(self.owed)))
 
     def owed_runs(self) -> list[JobRun]:

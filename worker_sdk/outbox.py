@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 MAX_BATCH_ITEMS: Final = 500
 MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
+# Of results that wait: while there are more, the worker takes no jobs. Their number is bounded by what it may owe.
+MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 
 _HEAD: Final = b"\x81" + encode("results") + b"\xdc"
 
@@ -47,6 +49,7 @@ class Outbox:
         self._on_unknown_worker: Callable[[str], object] = lambda worker_id: None
         self._packer = msgpack.Packer(datetime=True, autoreset=True)
         self._pending: deque[Item] = deque()
+        self._held_bytes = 0
         self._under_way: list[Item] = []
         self._wake: asyncio.Future[None] | None = None
         self._emptied = asyncio.Event()
@@ -57,6 +60,10 @@ class Outbox:
 
     def __len__(self) -> int:
         return len(self._pending) + len(self._under_way)
+
+    @property
+    def is_full(self) -> bool:
+        return self._held_bytes > MAX_HELD_BYTES
 
     def start(
         self, *, on_answered: Callable[[str], object], on_unknown_worker: Callable[[str], object]
@@ -100,6 +107,7 @@ class Outbox:
 
     def _add(self, item: Item) -> None:
         self._pending.append(item)
+        self._held_bytes += len(item.data)
         self._emptied.clear()
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
@@ -141,7 +149,7 @@ class Outbox:
             self._under_way = [item for item in batch if item.job_id not in named]
             for item in batch:
                 if item.job_id in named:
-                    self._on_answered(item.token)
+                    self._delivered(item)
             return 0.0 if self._under_way else None
         if answer.status == 404 and answer.code == "unknown_worker":
             self._on_unknown_worker(worker_id)
@@ -179,11 +187,16 @@ class Outbox:
         logger.error("the master refused the result of job %s: %s", item.job_id, answer)
         if item.is_substitute:
             # Nothing better is left to say; the lease tells the master.
-            self._on_answered(item.token)
+            self._delivered(item)
             return
         message = f"the master refused the result: {answer}"
         data = self._encode(item.job_id, item.token, outcomes.failure(message, should_retry=False))
+        self._held_bytes += len(data) - len(item.data)
         self._put_back([Item(item.job_id, item.token, data, is_substitute=True, goes_alone=True)])
+
+    def _delivered(self, item: Item) -> None:
+        self._held_bytes -= len(item.data)
+        self._on_answered(item.token)
 
     def _level(self) -> int:
         """A warning when it begins; its repeats are for those who look closer."""

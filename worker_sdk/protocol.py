@@ -1221,6 +1221,8 @@ class SettingsRequest(TypedDict):
     max_header_count: NotRequired[int | None]
     # Connections served at once, at most half of the file descriptors allowed; further ones get 503.
     max_connections: NotRequired[int | None]
+    # Bodies of pushes that a master process holds at once; further pushes get 503 with Retry-After.
+    max_intake_bytes: NotRequired[int | None]
     # Dashboards that may look at one process at once; further ones get 503.
     max_streams: NotRequired[int | None]
     # A request must arrive within this, plus 1 s per 64 KiB of body; else 408.

@@ -26,6 +26,8 @@ MAX_CHUNK_JOBS: Final = 1_000
 MAX_CHUNK_BYTES: Final = 4 * 1024 * 1024
 MAX_LONG_POLL_S: Final = 60.0
 _MAX_IDLE_CONNECTIONS: Final = 100
+# Calls that enqueue, under way at a time; who asks for more waits. A master gains nothing by more connections.
+MAX_CALLS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,8 @@ class Pusher:
     """For asyncio. `master` may be a list; `max_wait_s` bounds the repeats of one call; `durability` (`besteffort`, `fsync`
     or `fsync+quorum`) is what its jobs are worth before they count as accepted, where that is not what the master says.
 
-    Repeats by itself what got no answer, or 429 or 5xx: enqueueing is safe to repeat, because the ID is made here.
+    Repeats by itself what got no answer, or 429 or 5xx: enqueueing is safe to repeat, because the ID is made here. It waits
+    as long as Retry-After asks for, and a random while longer; at most 100 calls enqueue at a time, the others wait.
     Raises RefusedError for a final no, UnavailableError when the time is over.
     """
 
@@ -142,6 +145,7 @@ class Pusher:
         self._max_wait_s = max_wait_s
         self._client = MasterClient(self._masters, token, timeout_s=timeout_s, durability=durability)
         self._is_started = False
+        self._room = asyncio.Semaphore(MAX_CALLS)
 
     async def __aenter__(self) -> Self:
         return self
@@ -157,7 +161,8 @@ class Pusher:
     async def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
         """The ID of the job, once it is safe."""
         job = make_job(name, argument, **options)
-        return _id_of(await self._call("POST", "/api/jobs", encode(job), job_ids=[job["id"]]))
+        async with self._room:
+            return _id_of(await self._call("POST", "/api/jobs", encode(job), job_ids=[job["id"]]))
 
     async def enqueue_many(self, jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> list[str]:
         """The IDs, in order. Each job is a map of `make_job`'s arguments or a pair (name, argument).
@@ -168,7 +173,8 @@ class Pusher:
         ids: list[str] = []
         async for chunk in _async_chunks(jobs):
             try:
-                ids += _ids_of(await self._call("POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids))
+                async with self._room:
+                    ids += _ids_of(await self._call("POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids))
             except (RefusedError, UnavailableError) as exc:
                 raise _after(ids, exc) from None
         return ids

@@ -85,6 +85,8 @@ class WorkerHarness:
 
 
 class _Sink:
+    is_full = False
+
     def __init__(self) -> None:
         self.ending: asyncio.Future[Fields] = asyncio.get_running_loop().create_future()
 

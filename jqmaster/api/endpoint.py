@@ -7,7 +7,7 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
@@ -40,6 +40,7 @@ from jqmaster.errors import (
     UnparsableError,
 )
 from jqmaster.service.identity import Session
+from jqmaster.service.intake import Visit
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -76,6 +77,7 @@ class Call:
     # Whether the caller would be let in now: what goes on for long asks again. Raises what keeps that from being known.
     is_admitted: Callable[[], Awaitable[bool]]
     _receive: Receive
+    visit: Visit | None = None  # of a push
 
     @property
     def who(self) -> str:
@@ -92,8 +94,14 @@ class Call:
         return self.principal is not None and scope in self.principal.scopes
 
     async def body(self, max_bytes: int | None = None) -> bytes:
-        """The body as MessagePack, within the limits; of `max_bytes` at most where that is given."""
-        return await read_body(self.fields, self._receive, max_bytes=max_bytes or self.limits.max_body_bytes)
+        """The body as MessagePack, within the limits; of `max_bytes` at most where that is given. Raises what `read_body`
+        raises, and OverloadedError."""
+        visit, most = self.visit, max_bytes or self.limits.max_body_bytes
+        if visit is None:
+            return await read_body(self.fields, self._receive, max_bytes=most)
+        body = await read_body(self.fields, self._receive, max_bytes=most, hold=visit.hold)
+        await visit.read()
+        return body
 
     async def read(
         self,
@@ -155,6 +163,7 @@ class Operation:
 
     `access` None: anybody. `text`: what the summary leaves open. `responses` maps each status that is no problem to its model (None: no body).
     `is_stream`: it answers `text/event-stream`.
+    `push`: it takes in new jobs, and is refused when too many do.
     """
 
     method: str
@@ -169,6 +178,7 @@ class Operation:
     problems: tuple[int, ...] = ()
     text: str = ""
     is_stream: bool = False
+    push: Literal["single", "bulk"] | None = None
 
 
 class Endpoint:
@@ -205,21 +215,24 @@ class Endpoint:
             if operation.is_stream:
                 demand_events(fields)
             encoding = negotiate(fields, strict=not operation.is_stream)
-            reply = await operation.handler(
-                Call(
-                    fields,
-                    scope["path_params"],
-                    scope["query_string"],
-                    principal,
-                    self._limits(),
-                    self._services,
-                    host,
-                    session,
-                    self._policy,
-                    functools.partial(self._is_admitted, operation, scope, fields),
-                    receive,
-                )
+            call = Call(
+                fields,
+                scope["path_params"],
+                scope["query_string"],
+                principal,
+                self._limits(),
+                self._services,
+                host,
+                session,
+                self._policy,
+                functools.partial(self._is_admitted, operation, scope, fields),
+                receive,
             )
+            if operation.push is None:
+                reply = await operation.handler(call)
+            else:
+                with self._services.intake.enter(is_bulk=operation.push == "bulk") as call.visit:
+                    reply = await operation.handler(call)
         except Exception as exc:
             await _problem(exc, negotiate(fields, strict=False))(scope, receive, send)
             return

@@ -40,6 +40,9 @@ KEEP_ALIVE_S: Final = 75.0
 STOP_GRACE_S: Final = 5.0
 MAX_TARGET_BYTES: Final = 2048
 MAX_PIPELINE: Final = 100
+# This part of the connections, on top of all, is for workers: however many pushers there are, who runs jobs can say so.
+WORKERS_RESERVE: Final = 32
+WORKERS_PATH: Final = b"/api/workers"
 # Between the last byte of a refusal and the end of the connection: time for the client to read it. Closing at once
 # with unread input makes the kernel send a reset, which takes the answer away.
 _LINGER_S: Final = 1.0
@@ -226,11 +229,14 @@ class EdgeProtocol(HttpToolsProtocol):
         self._close_after = False
         self._deaf = False  # input is thrown away
         self._refusal: tuple[HTTPStatus, str] | None = None
+        self._is_for_workers = False  # beyond the cap, where only they are served
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._deadline_s = self.loop.time() + self._limits.receipt_s
-        if len(self.connections) > self._limits.connections:
+        beyond = len(self.connections) - self._limits.connections
+        self._is_for_workers = beyond > 0
+        if beyond > self._limits.connections // WORKERS_RESERVE:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", linger=False)
 
     def data_received(self, data: bytes) -> None:
@@ -294,6 +300,8 @@ class EdgeProtocol(HttpToolsProtocol):
             self._stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
         if hosts != 1:
             self._stop_parsing(HTTPStatus.BAD_REQUEST, "bad_host")
+        if self._is_for_workers and not self.url.startswith(WORKERS_PATH):
+            self._stop_parsing(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
         if self.parser.get_http_version() not in ("1.1", "1.0"):
             self._stop_parsing(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "http_version_not_supported")
         if len(self.pipeline) >= MAX_PIPELINE:

@@ -9,6 +9,7 @@ from jqmaster.config import Durability, Settings
 from jqmaster.service.bulk_actions import BulkActionService
 from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.identity import IdentityService
+from jqmaster.service.intake import Intake
 from jqmaster.service.jobs import JobService
 from jqmaster.service.live_settings import LiveSettings
 from jqmaster.service.masters import MasterService
@@ -39,6 +40,7 @@ class Services:
     live: LiveSettings
     jobs: JobService
     feed: LiveFeed
+    intake: Intake
     actions: BulkActionService
     why: WhyService
     workers: WorkerService

@@ -180,8 +180,11 @@ _ENCODINGS: Final = {
 # --- reading
 
 
-async def read_body(fields: Fields, receive: Receive, *, max_bytes: int) -> bytes:
-    """The body of a request as MessagePack, of one value not yet checked (JSON is converted).
+async def read_body(
+    fields: Fields, receive: Receive, *, max_bytes: int, hold: Callable[[int], None] | None = None
+) -> bytes:
+    """The body of a request as MessagePack, of one value not yet checked (JSON is converted). `hold` is told of each piece
+    of it, in bytes, and what it raises ends the reading.
 
     Raises UnsupportedMediaTypeError; TooLargeError, before a byte of an honest Content-Length is asked for and as
     soon as the cap is passed else; UnparsableError for no body and for broken JSON; InvalidError for JSON that has
@@ -194,11 +197,16 @@ async def read_body(fields: Fields, receive: Receive, *, max_bytes: int) -> byte
         raise _body_too_large(max_bytes)
     message = await receive()
     body: bytes = message.get("body", b"")
+    if hold is not None:
+        hold(len(body))
     if message.get("more_body", False):
         buffer = bytearray(body)
         while message.get("more_body", False):
             message = await receive()
-            buffer += message.get("body", b"")
+            piece = message.get("body", b"")
+            if hold is not None:
+                hold(len(piece))
+            buffer += piece
             if len(buffer) > max_bytes:
                 break
         body = bytes(buffer)

@@ -49,8 +49,8 @@ def main() -> None:
 
 
 def plain_settings(settings: "Settings") -> dict[str, Any]:
-    """As JSON can hold them, secrets included; what `Settings` takes."""
-    return {name: _plain(getattr(settings, name)) for name in type(settings).model_fields}
+    """Those that were given, as JSON can hold them, secrets included; what `Settings` takes. Defaults stay defaults."""
+    return {name: _plain(getattr(settings, name)) for name in settings.model_fields_set}
 
 
 def _plain(value: Any) -> Any:

@@ -37,6 +37,11 @@ def polls(s: Settings) -> Values:
     return {"lease_ms": s.lease_ms}
 
 
+def intake(s: Settings) -> Values:
+    # One body must always find room.
+    return {"max_bytes": max(s.max_intake_bytes, s.max_body_bytes)}
+
+
 def repair(s: Settings) -> Values:
     return {"lease_ms": s.lease_ms, "result_ttl_ms": _ms(s.result_ttl_s)}
 

@@ -1,6 +1,7 @@
 """Natural batching: while one call is under way, what arrives is gathered; the next call takes it all. Nobody waits to fill a batch."""
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
@@ -12,25 +13,34 @@ R = TypeVar("R")
 
 
 class NaturalBatcher(Generic[T, R]):
-    """Component. `flush` takes up to `max_batch` items and answers one result each, in order.
+    """Component. `flush` takes up to `max_batch` items and answers one result each, in order; after one that took so many
+    seconds the next waits for `rest_s` of them.
 
     A caller that is cancelled leaves its item in the batch: what it asked for may happen, as with any lost answer.
     """
 
     def __init__(
-        self, flush: Callable[[Sequence[T]], Awaitable[Sequence[R]]], *, max_batch: int, max_waiting: int
+        self,
+        flush: Callable[[Sequence[T]], Awaitable[Sequence[R]]],
+        *,
+        max_batch: int,
+        max_waiting: int,
+        rest_s: Callable[[float], float] = lambda took_s: 0.0,
     ) -> None:
         self._flush = flush
         self._max_batch = max_batch
         self._max_waiting = max_waiting
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._worker: asyncio.Task[None] | None = None
+        self._rest_s = rest_s
+        self._stopping = asyncio.Event()
 
     async def start(self) -> None:
         """Nothing runs before the first item."""
 
     async def stop(self) -> None:
         """Returns when everything that was submitted is answered."""
+        self._stopping.set()
         if self._worker:
             await self._worker
 
@@ -45,8 +55,10 @@ class NaturalBatcher(Generic[T, R]):
         return await future
 
     async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._max_batch))]
+            began_s = loop.time()
             try:
                 results = await self._flush([item for item, _ in batch])
             except Exception as exc:
@@ -57,3 +69,7 @@ class NaturalBatcher(Generic[T, R]):
                 for (_, future), result in zip(batch, results, strict=True):
                     if not future.done():
                         future.set_result(result)
+            if rest_s := self._rest_s(loop.time() - began_s):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(rest_s):
+                        await self._stopping.wait()

@@ -21,6 +21,7 @@ from jqmaster.errors import (
     after_it_was_done,
 )
 from jqmaster.service.batching import NaturalBatcher
+from jqmaster.service.push_pace import PushPace
 from jqmaster.service.rules import RuleCache
 from jqmaster.service.waiters import FinishWaiters
 from jqmaster.store.inspect import Inspector
@@ -40,6 +41,8 @@ from jqmaster.tracing import Tracing
 IDEMPOTENCY_LIFE_MS: Final = 24 * 3600 * 1000
 # Enough for many thousands of pushes a second; beyond it the store is the bottleneck and waiting would only grow.
 MAX_WAITING_ENQUEUES: Final = 5_000
+# Pushes with an Idempotency-Key ask the store by themselves: heartbeats and results must find a connection besides.
+KEYED_AT_A_TIME: Final = 8
 # The store's word that a job ended can be lost; a long poll looks again this often.
 MAX_ORDERS: Final = 200
 LOOK_AGAIN_S: Final = 5.0
@@ -65,7 +68,7 @@ TellWorker = Callable[[str, str, str], Coroutine[None, None, None]]
 class JobService:
     """Component. `tell_worker(worker_id, job_id, token)` orders a worker to stop a canceled job; its failure is made
     good by the answer to the worker's next heartbeat. `admit(durability)` raises while new jobs are refused; it tells how
-    many replicas must have a job before it is accepted (`durability` None: what is configured)."""
+    many replicas must have a job before it is accepted (`durability` None: what is configured). `pace` lets pushes rest."""
 
     def __init__(
         self,
@@ -78,8 +81,10 @@ class JobService:
         tell_worker: TellWorker,
         admit: Callable[[Durability | None], int],
         tracing: Tracing | None = None,
+        pace: PushPace | None = None,
     ) -> None:
         self._jobs = jobs
+        self._pace = pace
         self._tracing = tracing
         self._admit = admit
         self._inspector = inspector
@@ -89,6 +94,7 @@ class JobService:
         self._rules = rules
         # By the number of replicas: a batch waits for them once, and nobody for more than was asked for.
         self._enqueues: dict[int, NaturalBatcher[JobSpec, Accepted | BacklogFull]] = {}
+        self._keyed = asyncio.Semaphore(KEYED_AT_A_TIME)
         self._orders: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -105,7 +111,10 @@ class JobService:
 
         if replicas not in self._enqueues:
             self._enqueues[replicas] = NaturalBatcher(
-                flush, max_batch=MAX_PER_CALL, max_waiting=MAX_WAITING_ENQUEUES
+                flush,
+                max_batch=MAX_PER_CALL,
+                max_waiting=MAX_WAITING_ENQUEUES,
+                rest_s=self._pace.rest_s if self._pace else lambda took_s: 0.0,
             )
         return self._enqueues[replicas]
 
@@ -119,7 +128,8 @@ class JobService:
         if idempotency_key is None:
             return await self._enqueue_one(spec, replicas)
         digest = hashlib.blake2b(idempotency_key.encode(), digest_size=16).hexdigest()
-        bound = await self._jobs.reserve_id(digest, spec, life_ms=IDEMPOTENCY_LIFE_MS, replicas=replicas)
+        async with self._keyed:
+            bound = await self._jobs.reserve_id(digest, spec, life_ms=IDEMPOTENCY_LIFE_MS, replicas=replicas)
         if bound is None:
             raise ConflictError(
                 "the Idempotency-Key was used for another request", code="idempotency_key_reused"
@@ -129,7 +139,8 @@ class JobService:
             return job_id, False
         answer = await self._enqueue_one(replace(spec, id=job_id), replicas)
         with after_it_was_done():
-            await self._jobs.mark_accepted(digest, replicas=replicas)
+            async with self._keyed:
+                await self._jobs.mark_accepted(digest, replicas=replicas)
         return answer
 
     async def _enqueue_one(self, spec: JobSpec, replicas: int) -> tuple[str, bool]:

@@ -28,8 +28,8 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Limits of a request": (
         "max_body_bytes", "max_argument_bytes", "max_result_bytes", "max_nesting", "max_argument_nodes",
-        "max_bulk_jobs", "max_header_bytes", "max_header_count", "max_connections", "max_streams", "receipt_deadline_s",
-        "write_deadline_s",
+        "max_bulk_jobs", "max_header_bytes", "max_header_count", "max_connections", "max_intake_bytes", "max_streams",
+        "receipt_deadline_s", "write_deadline_s",
     ),
     "Access": ("viewers_see_content", "session_life_s", "session_idle_s", "login_attempts_per_minute"),
     "Logs": ("log_level",),

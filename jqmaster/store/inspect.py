@@ -84,6 +84,13 @@ class Inspector:
         counts = dict(zip(plain, replies, strict=False))
         return {state: counts.get(state, sum(map(int, replies[-1]))) for state in JobState}
 
+    async def load(self) -> tuple[int, int]:
+        """How many jobs are ready, and how many run."""
+        ready, running = await self._client.pipeline(
+            [("HVALS", self._keys.ready_counts), ("ZCARD", self._keys.index(JobState.RUNNING))]
+        )
+        return sum(map(int, ready)), int(running)
+
     async def ready_counts(self, names: Sequence[str]) -> dict[str, int]:
         """How many jobs of each name are ready, those behind closed gates included."""
         if not names:

@@ -145,3 +145,17 @@ async def test_an_unknown_worker_joins_again_and_delivers_then(
     job = await master.run("echo", 1)
     await wait_until(lambda: worker.worker_id not in (None, old))
     assert (await wait_until(lambda: master.result(job["job_id"])))["result"] == 1
+
+
+async def test_a_worker_with_too_many_bytes_of_undelivered_results_takes_no_more_jobs(
+    master: FakeMaster, worker: Worker, echo: None, up: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker_sdk.outbox.MAX_HELD_BYTES", 1000)
+    await up()
+    is_away = True
+    master.hooks["results"] = lambda body: (503, {"code": "store_unavailable"}, {}) if is_away else None
+    first = await master.run("echo", "x" * 2000)
+    await wait_until(lambda: master.beats[-1]["free"] == 0, what="it says that it has no room")
+    is_away = False
+    await wait_until(lambda: master.result(first["job_id"]), what="the result was delivered")
+    await wait_until(lambda: master.beats[-1]["free"] > 0, what="there is room again")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.sdk.fake_master import FakeMaster
+from tests.support.waiting import wait_until
 from worker_sdk import NotFinishedError, Pusher, RefusedError, SyncPusher, UnavailableError, make_job
 from worker_sdk.blocking_client import BlockingClient
 from worker_sdk.masters import Masters, MasterUnreachableError
@@ -366,3 +367,21 @@ async def test_what_is_no_master_is_not_believed(master: FakeMaster, kind: str) 
     with pytest.raises(UnavailableError):
         await pusher.enqueue("x")
     await pusher.close()
+
+
+async def test_a_pusher_in_a_storm_waits_with_as_few_calls_as_ever(
+    master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is told to come back keeps its place, so that the others of this process do not ask meanwhile."""
+    monkeypatch.setattr("worker_sdk.pusher.MAX_CALLS", 2)
+    is_over = False
+    master.hooks["jobs"] = lambda body: (
+        None if is_over else (429, {"code": "overloaded"}, {"Retry-After": "1"})
+    )
+    async with Pusher(master.url, token=master.token) as pusher:
+        calls = [asyncio.create_task(pusher.enqueue("a", n)) for n in range(20)]
+        await wait_until(lambda: len(master.calls) >= 4, what="both were told, and came back")
+        assert len({body["id"] for _, _, body in master.calls}) == 2
+        is_over = True
+        ids = await asyncio.gather(*calls)
+    assert set(ids) == set(master.jobs)

@@ -60,9 +60,11 @@ _WHY_TEXT: Final = (
 
 OPERATIONS: Final = [
     Operation("POST", "/api/jobs", jobs.enqueue, Scope.PUSH, "Enqueue a job", "jobs",
-              {201: schemas.EnqueueAnswer, 200: schemas.EnqueueAnswer}, schemas.JobRequest, problems=(409, 413, 429, *_STORE)),
+              {201: schemas.EnqueueAnswer, 200: schemas.EnqueueAnswer}, schemas.JobRequest, problems=(409, 413, 429, *_STORE),
+              push="single"),
     Operation("POST", "/api/jobs/bulk", jobs.enqueue_bulk, Scope.PUSH, "Enqueue many jobs; one bad job refuses all", "jobs",
-              {201: schemas.BulkAnswer}, schemas.BulkRequest, problems=(409, 413, 429, *_STORE), text=_BULK_TEXT),
+              {201: schemas.BulkAnswer}, schemas.BulkRequest, problems=(409, 413, 429, *_STORE), text=_BULK_TEXT,
+              push="bulk"),
     Operation("GET", "/api/jobs", jobs.list_jobs, Scope.READ, "List jobs", "jobs", {200: schemas.JobPage}, query=_LIST, problems=_STORE),
     Operation("GET", "/api/jobs/{job_id}", jobs.get, Scope.READ, "View a job", "jobs", {200: schemas.JobView}, problems=(404, *_STORE)),
     Operation("PATCH", "/api/jobs/{job_id}", jobs.patch, Scope.OPERATE, "Change a waiting job", "jobs",

@@ -1,0 +1,55 @@
+"""How much of the time pushes may take, while more wait than is worked off."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+
+logger = logging.getLogger(__name__)
+
+LOOK_S: Final = 1.0
+# So many keep all workers busy for a good while: who pushes more now gains nothing, and claims and results need the time.
+ENOUGH_WAITING: Final = 20_000
+# After a batch pushes rest for so many times what it took: they have a third of the time, all else the other two.
+REST_SHARE: Final = 2.0
+# A store that hangs must not hold up the pushes that come when it is back.
+LONGEST_REST_S: Final = 0.5
+
+
+class PushPace:
+    """Component. `counts` tells how many jobs are ready, and how many run; asked once a second, and only while there are
+    pushes. Where nothing runs nobody is in the way of anybody: pushes then have all the time."""
+
+    def __init__(self, counts: Callable[[], Awaitable[tuple[int, int]]], clock: Clock) -> None:
+        self._counts = counts
+        self._clock = clock
+        self._loops = BackgroundLoops("push_pace")
+        self._has_pushes = False
+        self.is_slowed = False
+
+    async def start(self) -> None:
+        self._loops.spawn("looks", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+        self.is_slowed = False
+
+    def rest_s(self, took_s: float) -> float:
+        """How long pushes rest after a batch that took the store so long."""
+        self._has_pushes = True
+        return min(LONGEST_REST_S, took_s * REST_SHARE) if self.is_slowed else 0.0
+
+    async def _run(self) -> None:
+        while True:
+            await self._clock.sleep(LOOK_S)
+            if not (self._has_pushes or self.is_slowed):
+                continue
+            self._has_pushes = False
+            try:
+                ready, running = await self._counts()
+            except JqmasterError:
+                continue  # the pushes themselves will tell
+            self.is_slowed = ready > ENOUGH_WAITING and running > 0
