@@ -19,6 +19,8 @@ from tests.support.fuzz import ANSWERS_AND_REFUSALS, JSON, MSGPACK, SETTINGS, in
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 
+TOKEN = "of-the-fuzzer"
+ACCESS = {"Authorization": f"Bearer {TOKEN}"}
 POSITIVE, NEGATIVE = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
 EXCHANGES = [
     pytest.param(
@@ -33,11 +35,11 @@ EXCHANGES = [
 
 @pytest.fixture(scope="module")
 def master_url(store_server: StoreServer) -> Iterator[str]:
-    """A master without workers. It ends with fsck."""
+    """A master without workers, with a token: once a user was made, it asks for credentials. It ends with fsck."""
 
     @contextlib.asynccontextmanager
     async def serve() -> AsyncIterator[str]:
-        async with master_on(store_server.url) as (master, _):
+        async with master_on(store_server.url, tokens=[f"admin:{TOKEN}"]) as (master, _):
             yield master.server.url
 
     with in_a_thread(serve) as url:
@@ -64,9 +66,9 @@ def test_generated_requests_are_answered_as_documented(
 ) -> None:
     described = SCHEMAS[media_type][operation.path][operation.method]
     known = [
-        requests.post(f"{master_url}/api/jobs", json={"name": "work", "delay": delay}, timeout=20).json()[
-            "id"
-        ]
+        requests.post(
+            f"{master_url}/api/jobs", json={"name": "work", "delay": delay}, headers=ACCESS, timeout=20
+        ).json()["id"]
         for delay in (0, 3600)
     ]
 
@@ -84,7 +86,10 @@ def test_generated_requests_are_answered_as_documented(
             # This store has no replicas: it would be refused with 503, as documented.
             case.headers["JQ-Durability"] = "fsync"
         case.call_and_validate(
-            base_url=master_url, headers={"Accept": media_type}, checks=ANSWERS_AND_REFUSALS, timeout=20
+            base_url=master_url,
+            headers={"Accept": media_type, **ACCESS},
+            checks=ANSWERS_AND_REFUSALS,
+            timeout=20,
         )
 
     try:
@@ -93,4 +98,4 @@ def test_generated_requests_are_answered_as_documented(
         if operation.path == "/api/settings":
             # Whatever limits it was given: the other exchanges are with a master as it is by default.
             for key in sorted(RUNTIME):
-                requests.patch(f"{master_url}/api/settings", json={key: None}, timeout=20)
+                requests.patch(f"{master_url}/api/settings", json={key: None}, headers=ACCESS, timeout=20)
