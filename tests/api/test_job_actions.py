@@ -7,8 +7,10 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from tests.api.test_listing import enqueue_many, ids
-from tests.support.master import Api
+from tests.support.admin import admin_of
+from tests.support.master import Api, master_on
 from tests.support.scripted_worker import worker_at
+from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
 
@@ -182,3 +184,72 @@ async def test_a_job_that_fails_again_meanwhile_is_not_retried_twice(api: Api) -
         assert (await end_of(api, action))["done"] == 1
         assert await api.state(job_id) == "failed"
         assert len((await api.job(job_id))["attempts"]) == 2
+
+
+@pytest.mark.req("M9")
+@pytest.mark.rule("E6.5")
+async def test_of_deleted_jobs_the_store_keeps_no_trace(store_server: StoreServer) -> None:
+    marks = ["ARGUMENT-7f", "RESULT-7f", "MESSAGE-7f", "ERROR-7f", "TAG-7f", "HEADER-7f"]
+    async with master_on(store_server.url) as (master, api), worker_at(api, "work") as worker:
+        jobs = {
+            "argument": marks[0],
+            "tags": [marks[4]],
+            "headers": {"x": marks[5]},
+            "keep_result": True,
+            "retry": {"base_s": 3600.0, "jitter": False},
+        }
+        made = [await api.enqueue("work", **jobs) for _ in range(3)]
+        await worker.end(
+            await worker.next_job(), "failure", message=marks[2], error=marks[3], should_retry=False
+        )
+        await worker.end(await worker.next_job(), result=marks[1])
+        await worker.end(await worker.next_job(), "failure", message=marks[2], error=marks[3])
+        made.append(await api.enqueue("work", delay=3600, **jobs))
+        redis = admin_of(master._shard.client)
+        assert all([await traces_of(redis, master, mark) for mark in [*marks, *made]])
+        assert (await done(api, "delete", filter={"name": "work"}))["done"] == 4
+        await worker.beat()
+        for trace in [*marks, *made]:
+            assert await traces_of(redis, master, trace) == []
+
+
+async def traces_of(redis: Any, master: Any, text: str) -> list[str]:
+    """Keys that name it or hold it, as text or as the bytes of an ID."""
+    found = []
+    sought = [text.encode()]
+    if text.count("-") == 4:
+        sought.append(bytes.fromhex(text.replace("-", "")))
+    async for key in redis.scan_iter(match=f"{master._shard.keys.tag}*", count=1000):
+        content = key + await contents(redis, key)
+        if any(part in content for part in sought):
+            found.append(key.decode())
+    return found
+
+
+async def contents(redis: Any, key: bytes) -> bytes:
+    match (await redis.type(key)).decode():
+        case "string":
+            value = await redis.get(key)
+        case "list":
+            value = await redis.lrange(key, 0, -1)
+        case "set":
+            value = await redis.smembers(key)
+        case "hash":
+            value = await redis.hgetall(key)
+        case "zset":
+            value = await redis.zrange(key, 0, -1)
+        case _:
+            value = await redis.xrange(key)
+    return _flat(value)
+
+
+def _flat(value: Any) -> bytes:
+    match value:
+        case bytes():
+            return value
+        case None:
+            return b""
+        case dict():
+            return b" ".join(_flat(part) for pair in value.items() for part in pair)
+        case _:
+            return b" ".join(_flat(part) for part in value)

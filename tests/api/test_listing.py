@@ -232,3 +232,37 @@ async def test_lists_and_pushes_at_once(api: Api) -> None:
 
     await asyncio.gather(push(), look(), push(), look())
     assert (await api.counts())["ready"] == 40
+
+
+@pytest.mark.req("J15")
+@pytest.mark.row(115)
+@pytest.mark.rule("E4.5")
+async def test_parameters_out_of_bounds_are_refused_by_name(api: Api) -> None:
+    for query, field in {
+        "limit=1000000000": "limit", "limit=-1": "limit", "order=random": "order", "cause=boredom": "cause",
+        "created_after=10**9": "created_after", "created_before=9999-01-01T00:00:00Z": "created_before",
+        "finished_after=1e300": "finished_after", "finished_before=" + "9" * 60: "finished_before",
+        "failure_group=x": "failure_group", "state=none": "state", "days=1000000000": "days",
+    }.items():  # fmt: skip
+        status, problem = await api.call("GET", f"/api/jobs?{query}")
+        assert (status, problem["errors"][0]["loc"]) == (422, ["query", field]), query
+
+
+@pytest.mark.req("J15")
+async def test_lists_are_filtered_by_time_cause_and_error_and_read_from_the_newest(api: Api) -> None:
+    async with worker_at(api, "work") as worker:
+        failed = []
+        for message in ("disk full", "no route to 10.0.0.1"):
+            failed.append(await api.enqueue("work"))
+            await worker.end(await worker.next_job(), "failure", should_retry=False, message=message)
+    ready = await api.enqueue("other")
+    first, second = [(await api.job(i))["finished_at"] for i in failed]
+    for query, expected in {
+        f"finished_after={second}": {failed[1]}, f"finished_before={first}": {failed[0]}, "cause=error": set(failed),
+        "cause=timeout": set(), f"created_after={first}": {failed[1], ready}, "text=full": {failed[0]},
+        "text=full&state=ready": set(), "finished_after=2020-01-01T00:00:00%2B09:00": set(failed),
+    }.items():  # fmt: skip
+        assert await ids(api, query) == expected, query
+    listed = [job["id"] for job in (await page(api, "state=failed&order=newest"))["jobs"]]
+    assert listed == failed[::-1]
+    assert await walk(api, "order=newest", 1) == [ready, *failed[::-1]]

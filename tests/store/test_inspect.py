@@ -6,19 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jqmaster.domain.job import Job, JobState
+from jqmaster.domain.failure_group import failure_group_id
+from jqmaster.domain.job import Cause, Job, JobState
 from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.outcome import Decision
 from jqmaster.errors import InvalidError
-from jqmaster.store import inspect
+from jqmaster.store import codec, inspect
+from jqmaster.store.jobs import Settlement
 from tests.store.test_claim import damage
 from tests.store.test_steering import job_in
 from tests.support.store import StoreWorld
 
 
-async def all_pages(world: StoreWorld, wanted: JobFilter, limit: int) -> list[list[Job]]:
+async def all_pages(
+    world: StoreWorld, wanted: JobFilter, limit: int, *, is_backward: bool = False
+) -> list[list[Job]]:
     pages, cursor = [], None
     while True:
-        jobs, cursor = await world.inspector.page(wanted, limit=limit, cursor=cursor)
+        jobs, cursor = await world.inspector.page(wanted, limit=limit, cursor=cursor, is_backward=is_backward)
         pages.append(jobs)
         if cursor is None:
             return pages
@@ -129,3 +134,74 @@ def test_hostile_cursors_are_invalid_and_nothing_worse(raw: bytes, text: str) ->
     for cursor in (base64.urlsafe_b64encode(raw).decode(), text):
         with pytest.raises(InvalidError):
             inspect._decode_cursor(cursor, "{t}:")
+
+
+@pytest.mark.req("J15")
+async def test_lists_go_backward_and_join_to_the_same_whole(world: StoreWorld) -> None:
+    jobs = [await job_in(world, s, name=f"n-{s}", priority=n) for n, s in enumerate(JobState)]
+    await world.enqueue_many(60, "many", priority=3)
+    forward = [job.id for page in await all_pages(world, JobFilter(), 7) for job in page]
+    backward = [job.id for page in await all_pages(world, JobFilter(), 7, is_backward=True) for job in page]
+    assert sorted(forward) == sorted(backward)
+    for state in JobState:
+        one = [i for i in forward if (await world.get(i)).state is state and i not in {j.id for j in jobs}]
+        other = [i for i in backward if i in set(one)]
+        assert one == other[::-1]
+
+
+@pytest.mark.req("J15")
+async def test_ends_are_found_by_time_without_looking_at_others(world: StoreWorld) -> None:
+    at_ms, ended = [], []
+    await world.enqueue_many(40)
+    worker = await world.worker(max_jobs=40)
+    for job in await world.claim(worker, limit=40):
+        world.pass_ms(10)
+        at_ms.append(world.now_ms)
+        ended.append(job.job_id)
+        await world.fail(worker, job)
+    waiting = await world.enqueue()
+    for is_backward in (False, True):
+        wanted = JobFilter(finished_after_ms=at_ms[10], finished_before_ms=at_ms[20])
+        found = await world.inspector.scan(wanted, limit=50, cursor=None, is_backward=is_backward)
+        assert [j.id for j in found.jobs] == (ended[20:9:-1] if is_backward else ended[10:21])
+        assert (found.looked_at, found.cursor) == (11, None)
+        pages = await all_pages(world, wanted, 4, is_backward=is_backward)
+        assert [job.id for page in pages for job in page] == [job.id for job in found.jobs]
+    found = await world.inspector.scan(JobFilter(created_after_ms=world.now_ms), limit=50, cursor=None)
+    assert [job.id for job in found.jobs] == [ended[-1], waiting][1:]
+    assert not (await world.inspector.scan(JobFilter(created_before_ms=1), limit=50, cursor=None)).jobs
+
+
+@pytest.mark.req("J15")
+async def test_jobs_are_found_by_what_their_last_error_said(world: StoreWorld) -> None:
+    _, never = await world.running("never")
+    worker, first = await world.running("mail")
+    job = await world.get(first.job_id)
+    entry = codec.encode_attempt(job, "failure", "connection to 10.0.0.1 refused", None)
+    decision = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
+    await world.jobs.settle(worker, [Settlement(job.id, first.token, decision, entry, b"x")])
+    other_worker, other = await world.running("mail")
+    await world.fail(other_worker, other)
+    group = failure_group_id("mail", "error", "connection to 192.168.3.4 refused")
+    for wanted, expected in (
+        (JobFilter(text="refused"), {job.id}), (JobFilter(text="message"), {other.job_id}), (JobFilter(text="x"), set()),
+        (JobFilter(failure_group=group), {job.id}), (JobFilter(failure_group="0" * 16), set()),
+        (JobFilter(failure_group=group, state=JobState.RUNNING), set()), (JobFilter(cause=Cause.LOST), set()),
+        (JobFilter(cause=Cause.ERROR), {job.id, other.job_id}), (JobFilter(text="refused", name="never"), set()),
+    ):  # fmt: skip
+        assert {j.id for page in await all_pages(world, wanted, 10) for j in page} == expected, wanted
+    assert await world.state(never.job_id) == JobState.RUNNING
+
+
+async def test_counting_is_bounded(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.enqueue_many(130, tags=("x",))
+    monkeypatch.setattr(inspect, "MAX_LOOKED_AT", 50)
+    exact = await world.inspector.count(JobFilter(tag="x"), list(JobState))
+    assert (exact.count, exact.is_exact, len(exact.examples)) == (130, True, 5)
+    late = await world.inspector.count(JobFilter(tag="x"), list(JobState), is_late=lambda: True)
+    assert (late.count, late.is_exact) == (50, False)
+    monkeypatch.setattr(inspect, "MAX_COUNTED", 100)
+    many = await world.inspector.count(JobFilter(tag="x"), list(JobState))
+    assert (many.count, many.is_exact) == (100, False)
+    alike = await world.inspector.count(JobFilter(state=JobState.READY), list(JobState))
+    assert (alike.count, alike.is_exact) == (130, True)
