@@ -26,10 +26,12 @@ from jqmaster.lifecycle import Component, running
 from jqmaster.runtime import tuning
 from jqmaster.runtime.alone import AloneRuns
 from jqmaster.runtime.attendance import Attendance
+from jqmaster.runtime.backlog_sampler import BacklogSampler
 from jqmaster.runtime.bulk_actions import BulkActions
 from jqmaster.runtime.dispatcher import Dispatcher
 from jqmaster.runtime.fleet import Fleet
 from jqmaster.runtime.grace import Grace
+from jqmaster.runtime.history_keeper import HistoryKeeper
 from jqmaster.runtime.leader import Leader
 from jqmaster.runtime.master_client import MasterClient
 from jqmaster.runtime.membership import Membership
@@ -55,6 +57,7 @@ from jqmaster.service.masters import MasterService
 from jqmaster.service.polls import PollDesk
 from jqmaster.service.push_pace import PushPace
 from jqmaster.service.rules import RuleCache
+from jqmaster.service.stats import StatsService, StoreState
 from jqmaster.service.waiters import FinishWaiters
 from jqmaster.service.why import WhyService
 from jqmaster.service.workers import WorkerService
@@ -63,6 +66,7 @@ from jqmaster.store.actions import ActionStore
 from jqmaster.store.audit import AuditStore
 from jqmaster.store.client import StoreAccess, StoreClient
 from jqmaster.store.events import EventListener
+from jqmaster.store.history import HistoryStore
 from jqmaster.store.identity import IdentityStore
 from jqmaster.store.inspect import Inspector
 from jqmaster.store.jobs import JobStore
@@ -95,7 +99,7 @@ Tune = Callable[..., None]
 class Master:
     """One master process on one store. Built when the store serves; see `running_master`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0915  all parts, one after the other
         self,
         settings: Settings,
         client: StoreClient,
@@ -194,11 +198,22 @@ class Master:
             is_exposed=settings.public_url is not None,
         )
         self.live = LiveSettings(settings, SettingsStore(shard))
+        self._history = HistoryStore(shard, master_id=self.id)
+        master_service = MasterService(masters, self._leadership, **tuning.masters(settings))
+        self.stats = StatsService(
+            self._history,
+            inspector,
+            self._workers,
+            master_service,
+            clock,
+            **tuning.stats(settings),
+            store_state=self._store_state,
+        )
         self._feed = LiveFeed(
             LiveStore(shard, silence_ms=self._silence_ms),
             self._action_store,
             clock,
-            stats=None,
+            stats=self.stats.now,
             counts=inspector.counts,
             max_streams=lambda: self.live.current.max_streams,
         )
@@ -228,7 +243,8 @@ class Master:
             ),
             audit=AuditStore(shard),
             identity=self._identity,
-            masters=MasterService(masters, self._leadership, **tuning.masters(settings)),
+            masters=master_service,
+            stats=self.stats,
             master_id=self.id,
             admit_url=self._admit_url,
             condition=self._condition,
@@ -247,10 +263,12 @@ class Master:
             (self._membership.tune, tuning.masters),
             (services.masters.tune, tuning.masters),
             (services.why.tune, tuning.why),
+            (self.stats.tune, tuning.stats),
             (self._worker_client.tune, tuning.worker_client),
             (self._identity.tune, tuning.identity),
         ]
         self._tuned_duties: list[tuple[Tune, Callable[[Settings], tuning.Values]]] = []
+        self._history_keeper = HistoryKeeper(self.tally, self._history, clock)
         self.server = MasterServer(
             build_app(
                 services,
@@ -286,6 +304,8 @@ class Master:
             self.intake.pace,
             self._job_service,
             self._watchdog,
+            # Stops after all that counts.
+            self._history_keeper,
             self._identity,
             self.server,
             self._feed,
@@ -403,6 +423,7 @@ class Master:
             attendance,
             sweeper,
             mender,
+            BacklogSampler(leadership, self._history, self.tally, clock, on_stale=stale),
             self._bulk,
             _LocalWake(self._shard, self._wake),
         ]
@@ -462,6 +483,17 @@ class Master:
             faults,
             self._gauge.durability,
             self._gauge.durability_available,
+        )
+
+    def _store_state(self) -> StoreState:
+        report = self._gauge.report
+        return StoreState(
+            server=f"{report.kind} {'.'.join(map(str, report.version))}",
+            durability=self._gauge.durability,
+            durability_available=report.durability,
+            used_memory_bytes=report.memory_used_bytes,
+            max_memory_bytes=report.memory_max_bytes,
+            faults=list(self._gauge.faults.values()),
         )
 
     def _fail(self, reason: str) -> None:

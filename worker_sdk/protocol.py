@@ -80,6 +80,14 @@ class AuditPage(TypedDict):
     next_cursor: str | None
 
 
+class Bucket(TypedDict):
+    """Durations above the bound of the bucket before and up to `le_ms`."""
+
+    # Null: without a bound.
+    le_ms: int | None
+    count: int
+
+
 class BulkAnswer(TypedDict):
     """All of the jobs are durable; IDs in the order of the request."""
 
@@ -328,6 +336,17 @@ class Dispatch(TypedDict):
     headers: dict[str, str]
 
 
+class Distribution(TypedDict):
+    """Durations, estimated from buckets that double in two steps."""
+
+    count: int
+    p50_ms: int
+    p95_ms: int
+    p99_ms: int
+    # Exact.
+    max_ms: int
+
+
 class DrainOrder(TypedDict):
     """Take no more jobs, finish those that run."""
 
@@ -362,6 +381,25 @@ class ExpiredVerdict(TypedDict):
     expires_at: str
 
 
+class FailureGroup(TypedDict):
+    """Jobs that failed for good, of one name and cause, whose messages differ in numbers, IDs and the
+    like only."""
+
+    # For the filter `failure_group` of jobs.
+    id: str
+    name: str
+    # error, timeout or lost.
+    cause: str
+    # With placeholders for what varies.
+    message: str
+    # Jobs that failed for good since the group is kept; attempts that were retried do not count.
+    count: int
+    first_seen_at: str
+    last_seen_at: str
+    # One of the latest; it may be deleted by now.
+    example_job_id: str | None
+
+
 class FailureItem(TypedDict):
     """The handler failed, or ran longer than its timeout."""
 
@@ -379,6 +417,14 @@ class FailureItem(TypedDict):
     message: NotRequired[str]
     # Seconds; may lengthen the wait before the next attempt.
     retry_after: NotRequired[float | None]
+
+
+class FailureList(TypedDict):
+    """A page of groups, the latest first."""
+
+    groups: list[FailureGroup]
+    # For the next page of the same query; null: this is the last.
+    next_cursor: str | None
 
 
 class FailureView(TypedDict):
@@ -820,6 +866,68 @@ class MasterView(TypedDict):
     last_seen_at: str
 
 
+class NameDetail(TypedDict):
+    """One name over a span, with its histograms; empty buckets are left out."""
+
+    pushed: int
+    succeeded: int
+    # For good.
+    failed: int
+    canceled: int
+    skipped: int
+    # Attempts that failed or were lost, and whose job goes on.
+    retried: int
+    # From when a job became ready to when it was claimed, of each attempt; null: there was none.
+    wait: Distribution | None
+    # Of each attempt that ended by itself; null: there was none.
+    run: Distribution | None
+    # `(other)` stands for all names beyond the bound of those that are told apart.
+    name: str
+    # Now.
+    ready: int
+    # Of the jobs that succeeded or failed for good; null where none did.
+    success_share: float | None
+    # Something was counted, within some seconds.
+    last_seen_at: str | None
+    wait_histogram: list[Bucket]
+    run_histogram: list[Bucket]
+    span: Literal["1h", "3h", "6h", "24h", "7d", "30d"]
+
+
+class NameList(TypedDict):
+    """A page of names."""
+
+    names: list[NameStats]
+    # For the next page of the same query; null: this is the last.
+    next_cursor: str | None
+    span: Literal["1h", "3h", "6h", "24h", "7d", "30d"]
+
+
+class NameStats(TypedDict):
+    """One name over a span."""
+
+    pushed: int
+    succeeded: int
+    # For good.
+    failed: int
+    canceled: int
+    skipped: int
+    # Attempts that failed or were lost, and whose job goes on.
+    retried: int
+    # From when a job became ready to when it was claimed, of each attempt; null: there was none.
+    wait: Distribution | None
+    # Of each attempt that ended by itself; null: there was none.
+    run: Distribution | None
+    # `(other)` stands for all names beyond the bound of those that are told apart.
+    name: str
+    # Now.
+    ready: int
+    # Of the jobs that succeeded or failed for good; null where none did.
+    success_share: float | None
+    # Something was counted, within some seconds.
+    last_seen_at: str | None
+
+
 class NewTokenView(TypedDict):
     """A token that was just made."""
 
@@ -1259,6 +1367,113 @@ class StateAnswer(TypedDict):
     """The job is not over."""
 
     state: JobState
+
+
+class Stats(TypedDict):
+    """The present state, a second old at most."""
+
+    at: str
+    # All jobs by state.
+    counts: dict[str, int]
+    # Age of the ready job that waits for longest, as far as a bounded look tells; null: none waits.
+    oldest_wait_ms: int | None
+    rates: StatsRates
+    workers: StatsWorkers
+    masters: StatsMasters
+    store: StatsStore
+
+
+class StatsHistory(TypedDict):
+    """What was counted, step by step, the oldest first. The last step is not over yet."""
+
+    # Null: of all jobs.
+    name: str | None
+    span: Literal["1h", "3h", "6h", "24h", "7d", "30d"]
+    # 60 up to 24h, 3600 beyond.
+    step_s: int
+    points: list[StatsPoint]
+
+
+class StatsMasters(TypedDict):
+    """Masters by state."""
+
+    fresh: int
+    stale: int
+    # Null: none leads.
+    leader_id: str | None
+    # Growing part of the newest epoch; 0 before the first election.
+    epoch: int
+
+
+class StatsPoint(TypedDict):
+    """One minute or hour."""
+
+    pushed: int
+    succeeded: int
+    # For good.
+    failed: int
+    canceled: int
+    skipped: int
+    # Attempts that failed or were lost, and whose job goes on.
+    retried: int
+    # From when a job became ready to when it was claimed, of each attempt; null: there was none.
+    wait: Distribution | None
+    # Of each attempt that ended by itself; null: there was none.
+    run: Distribution | None
+    # When it began.
+    at: str
+    # The most ready jobs that the leader saw; null: nobody looked.
+    backlog: int | None
+    # The longest that it saw one wait.
+    oldest_wait_ms: int | None
+
+
+class StatsRates(TypedDict):
+    """What happened within the last minute, per second."""
+
+    # Per second, over the last minute, of all masters.
+    pushed: float
+    # Per second, over the last minute, of all masters.
+    succeeded: float
+    # For good.
+    failed: float
+    # Per second, over the last minute, of all masters.
+    canceled: float
+    # Per second, over the last minute, of all masters.
+    skipped: float
+    # Attempts that failed or were lost, and whose job goes on.
+    retried: float
+
+
+class StatsStore(TypedDict):
+    """The store."""
+
+    # Kind and version.
+    server: str
+    # What is kept of the configured level.
+    durability: Literal["besteffort", "fsync", "fsync+quorum"]
+    durability_available: Literal["besteffort", "fsync", "fsync+quorum"]
+    used_memory_bytes: int
+    # Null: no limit is set.
+    max_memory_bytes: int | None
+    # Of one call, from this master and back.
+    latency_ms: float | None
+    # Why new jobs are refused at present; empty: they are not.
+    faults: list[str]
+
+
+class StatsWorkers(TypedDict):
+    """Workers by state; each counts once."""
+
+    fresh: int
+    # Silent for a while.
+    stale: int
+    draining: int
+    detached: int
+    # Slots of the fresh ones.
+    max_jobs: int
+    # Jobs that workers hold.
+    busy: int
 
 
 class SuccessItem(TypedDict):

@@ -36,6 +36,8 @@ def build_app(services: Services, policy: AccessPolicy) -> Router:
     for operation in OPERATIONS:
         by_path.setdefault(operation.path, []).append(operation)
     routes = [
-        Route(path, Endpoint(operations, policy, limits, services)) for path, operations in by_path.items()
+        # Names of jobs may hold slashes, and clients escape them or not.
+        Route(path.replace("{job_name}", "{job_name:path}"), Endpoint(operations, policy, limits, services))
+        for path, operations in by_path.items()
     ]
     return Router(routes, redirect_slashes=False, default=Site(not_found))

@@ -83,6 +83,23 @@ _WORKER: Final[dict[str, Any]] = {
     "detached_by": None,
     "breaker": "closed",
 }
+_COUNTS: Final[dict[str, Any]] = {
+    "pushed": 2412,
+    "succeeded": 2388,
+    "failed": 1,
+    "canceled": 0,
+    "skipped": 0,
+    "retried": 18,
+    "wait": {"count": 2400, "p50_ms": 2, "p95_ms": 6, "p99_ms": 48, "max_ms": 61},
+    "run": {"count": 2400, "p50_ms": 84, "p95_ms": 122, "p99_ms": 127, "max_ms": 128},
+}
+_NAME: Final[dict[str, Any]] = {
+    "name": "mail.send",
+    "ready": 12,
+    **_COUNTS,
+    "success_share": 0.9996,
+    "last_seen_at": "2026-11-21T04:30:00.000Z",
+}
 _CLAIM: Final[dict[str, Any]] = {"job_id": JOB_ID, "token": _TOKEN}
 
 _DISPATCH: Final = {
@@ -434,6 +451,74 @@ EXAMPLES: Final[dict[str, Any]] = {
             }
         ],
         "epoch": _EPOCH,
+    },
+    "Stats": {
+        "at": "2026-11-21T04:30:00.000Z",
+        "counts": {
+            "scheduled": 3,
+            "ready": 12,
+            "retrying": 1,
+            "running": 5,
+            "succeeded": 4200,
+            "failed": 7,
+            "canceled": 0,
+            "skipped": 0,
+        },
+        "oldest_wait_ms": 830,
+        "rates": {
+            "pushed": 40.2,
+            "succeeded": 39.8,
+            "failed": 0.017,
+            "canceled": 0.0,
+            "skipped": 0.0,
+            "retried": 0.3,
+        },
+        "workers": {"fresh": 2, "stale": 0, "draining": 0, "detached": 0, "max_jobs": 40, "busy": 5},
+        "masters": {"fresh": 2, "stale": 0, "leader_id": MASTER_ID, "epoch": _EPOCH},
+        "store": {
+            "server": "Valkey 9.1.2",
+            "durability": "fsync",
+            "durability_available": "fsync",
+            "used_memory_bytes": 12_345_678,
+            "max_memory_bytes": None,
+            "latency_ms": 0.4,
+            "faults": [],
+        },
+    },
+    "StatsHistory": {
+        "name": None,
+        "span": "1h",
+        "step_s": 60,
+        "points": [
+            {
+                "at": "2026-11-21T04:30:00.000Z",
+                **_COUNTS,
+                "backlog": 12,
+                "oldest_wait_ms": 830,
+            }
+        ],
+    },
+    "NameList": {"names": [_NAME], "next_cursor": None, "span": "1h"},
+    "NameDetail": {
+        **_NAME,
+        "wait_histogram": [{"le_ms": 4, "count": 2301}, {"le_ms": 64, "count": 99}],
+        "run_histogram": [{"le_ms": 128, "count": 2400}],
+        "span": "1h",
+    },
+    "FailureList": {
+        "groups": [
+            {
+                "id": "5f0c2a9b71d3e846",
+                "name": "mail.send",
+                "cause": "error",
+                "message": "connect to <address>: timed out after <n>s",
+                "count": 7,
+                "first_seen_at": "2026-11-21T04:00:00.000Z",
+                "last_seen_at": "2026-11-21T04:30:00.000Z",
+                "example_job_id": JOB_ID,
+            }
+        ],
+        "next_cursor": None,
     },
     "DemoteAnswer": {"id": MASTER_ID, "epoch": _EPOCH},
     "SettingsAnswer": {

@@ -56,6 +56,7 @@ _PARAMETERS: Final = {
     "master_id": ("ID of the master.", MASTER_ID),
     "worker_id": ("ID that the registration gave.", WORKER_ID),
     "name": ("Name of the constraint.", "api.example.org"),
+    "job_name": ("Name of jobs; it may hold slashes.", "mail.send"),
     "token_id": ("ID of the token.", TOKEN_ID),
     "user": ("Name of the user.", "ada"),
 }

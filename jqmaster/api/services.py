@@ -14,6 +14,7 @@ from jqmaster.service.jobs import JobService
 from jqmaster.service.live_settings import LiveSettings
 from jqmaster.service.masters import MasterService
 from jqmaster.service.polls import PollDesk
+from jqmaster.service.stats import StatsService
 from jqmaster.service.why import WhyService
 from jqmaster.service.workers import WorkerService
 from jqmaster.store.audit import AuditStore
@@ -48,6 +49,7 @@ class Services:
     constraints: ConstraintService
     audit: AuditStore
     masters: MasterService
+    stats: StatsService
     identity: IdentityService
     master_id: str
     admit_url: Callable[[str], Awaitable[str]]

@@ -48,6 +48,11 @@ class StoreGauge:
         await self._loops.stop()
 
     @property
+    def report(self) -> StoreReport:
+        """What the store said of itself last, a second ago at most."""
+        return self._report
+
+    @property
     def durability_available(self) -> Durability:
         """The most that the store gives."""
         return self._report.durability

@@ -66,6 +66,10 @@ def why(s: Settings) -> Values:
     return {"stale_ms": _ms(s.worker_stale_s), "deadline_extra_ms": s.offer_ms + _ms(s.timeout_grace_s)}
 
 
+def stats(s: Settings) -> Values:
+    return {"stale_ms": _ms(s.worker_stale_s)}
+
+
 def identity(s: Settings) -> Values:
     return {
         "session_life_s": s.session_life_s,

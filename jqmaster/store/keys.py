@@ -78,6 +78,13 @@ class Keys:
         self.login_attempts = f"{t}login_attempts"
         self.session_prefix = f"{t}session:"
         self.sessions_prefix = f"{t}sessions:"
+        self.flushed_prefix = f"{t}flushed:"
+        self.minute_prefix = f"{t}minute:"
+        self.hour_prefix = f"{t}hour:"
+        self.counted_names = f"{t}counted_names"
+        self.backlog = f"{t}backlog"
+        self.failure_groups = f"{t}failure_groups"
+        self.failures_seen = f"{t}failures_seen"
         self.wake_channel = f"{t}wake"
         self.finished_channel = f"{t}finished"
 
@@ -149,6 +156,15 @@ class Keys:
 
     def sessions(self, subject: str) -> str:
         return self.sessions_prefix + subject
+
+    def flushed(self, master_id: str) -> str:
+        return self.flushed_prefix + master_id
+
+    def minute(self, number: int) -> str:
+        return f"{self.minute_prefix}{number}"
+
+    def hour(self, number: int) -> str:
+        return f"{self.hour_prefix}{number}"
 
     def idempotency(self, digest: str) -> str:
         return f"{self.tag}idempotency:{digest}"
@@ -385,6 +401,25 @@ KEYS: tuple[KeyInfo, ...] = (
     KeyInfo(
         "sessions:{subject}", "sorted set", "expires", "sessions of one user or token; score: their end, ms"
     ),
+    KeyInfo(
+        "minute:{number}",
+        "hash",
+        "expires",
+        "by name (empty: all together): what was counted in this minute since 1970; kept 24 h",
+    ),
+    KeyInfo("hour:{number}", "hash", "expires", "the same of this hour; kept 30 d"),
+    KeyInfo(
+        "counted_names", "sorted set", "while not empty", "names that have counts; score: last counted, ms"
+    ),
+    KeyInfo("flushed:{master_id}", "string", "expires", "number of the master's last call that added counts"),
+    KeyInfo("backlog", "string", "expires", "what the leader saw last of the ready jobs, as MessagePack"),
+    KeyInfo(
+        "failure_groups",
+        "hash",
+        "while not empty",
+        "by ID: how often, since when and of which job such a failure was seen, as MessagePack",
+    ),
+    KeyInfo("failures_seen", "sorted set", "while not empty", "IDs of failure groups; score: last seen, ms"),
     KeyInfo(
         "idempotency:{digest}",
         "string",

@@ -35,6 +35,7 @@ def test_every_key_that_code_names_is_in_the_table() -> None:
         keys.idempotency("{digest}"),
         keys.session("{digest}"), keys.sessions("{subject}"),
         keys.lane("{lane}"), keys.lanes("{name}"), keys.open_lanes("{group}"), keys.open_groups("{name}"),
+        keys.flushed("{master_id}"), keys.minute(1).replace("1", "{number}"), keys.hour(1).replace("1", "{number}"),
         keys.parked("{gate}", "{group}"), keys.waiters("{gate}"), keys.slots("{gates}"), keys.starts("{gate}"),
         keys.limits("{cid}"), keys.overrides("{cid}"), keys.gates("{cid}"), keys.crowded("{cid}"), keys.served("{cid}"),
         *(keys.index(state) for state in JobState if state is not JobState.READY),

@@ -49,7 +49,8 @@ def test_every_route_is_documented_and_everything_documented_is_a_route() -> Non
         assert isinstance(route.endpoint, Endpoint), (
             f"{route.path} is served by something without an operation"
         )
-        routed |= {(method.lower(), route.path) for method in route.endpoint._operations}
+        path = route.path.replace(":path}", "}")
+        routed |= {(method.lower(), path) for method in route.endpoint._operations}
     documented = {(method, path) for method, path, _ in operations("jqmaster")}
     assert routed == documented == {(op.method.lower(), op.path) for op in OPERATIONS}
 

@@ -11,6 +11,7 @@ from jqmaster.api.routes import (
     live,
     operations,
     settings,
+    stats,
     workers,
 )
 
@@ -24,4 +25,5 @@ OPERATIONS: Final = [
     *operations.OPERATIONS,
     *identity.OPERATIONS,
     *settings.OPERATIONS,
+    *stats.OPERATIONS,
 ]

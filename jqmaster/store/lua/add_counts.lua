@@ -1,0 +1,52 @@
+#!lua
+-- Adds what a master counted to the present minute and hour, once for each number of its calls. Names beyond the bound are counted as one.
+-- KEYS flushed:string counted_names:zset
+-- ARGV now_ms tag number(of the call, growing) max_names other_name minutes_ms hours_ms(how long each is kept) [+ name counts]
+-- REPLY ok:now_ms | repeat
+-- CHECKS FIRST the number of the call
+-- include lib/time.lua
+-- include lib/counts.lua
+local flushed_key, names_key = KEYS[1], KEYS[2]
+local now_ms, number, max_names, other_name = time_ms(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local tag, minutes_ms, hours_ms = ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7])
+local FIRST, WIDTH = 8, 2
+local MINUTE_MS, HOUR_MS, FLUSHED_MS, SEEN_EVERY_MS = 60000, 3600000, 3600000, 10000
+
+if tonumber(redis.call('GET', flushed_key) or '0') >= number then return {'repeat'} end
+redis.call('SET', flushed_key, string.format('%.0f', number), 'PX', FLUSHED_MS)
+redis.call('ZREMRANGEBYSCORE', names_key, '-inf', now_ms - hours_ms)
+local known = redis.call('ZCARD', names_key)
+
+-- By the name that it is counted under: what comes together.
+local order, sums = {}, {}
+for i = FIRST, #ARGV, WIDTH do
+  local name, counts = ARGV[i], counts_unpacked(ARGV[i + 1])
+  if name ~= '' then
+    local seen_ms = redis.call('ZSCORE', names_key, name)
+    if not seen_ms and known >= max_names and name ~= other_name then
+      name = other_name
+      seen_ms = redis.call('ZSCORE', names_key, name)
+    end
+    if not seen_ms then known = known + 1 end
+    if not seen_ms or tonumber(seen_ms) <= now_ms - SEEN_EVERY_MS then redis.call('ZADD', names_key, now_ms, name) end
+  end
+  if not sums[name] then
+    order[#order + 1] = name
+    sums[name] = counts
+  else
+    sums[name] = counts_merged(sums[name], counts)
+  end
+end
+
+local function add_to(key, lives_ms)
+  local is_new = redis.call('EXISTS', key) == 0
+  for _, name in ipairs(order) do
+    local before = redis.call('HGET', key, name)
+    before = before and counts_unpacked(before)
+    redis.call('HSET', key, name, cmsgpack.pack(before and counts_merged(before, sums[name]) or sums[name]))
+  end
+  if is_new and #order > 0 then redis.call('PEXPIRE', key, lives_ms) end
+end
+add_to(tag .. 'minute:' .. string.format('%.0f', math.floor(now_ms / MINUTE_MS)), minutes_ms)
+add_to(tag .. 'hour:' .. string.format('%.0f', math.floor(now_ms / HOUR_MS)), hours_ms)
+return {'ok', now_ms}

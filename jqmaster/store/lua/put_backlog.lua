@@ -1,0 +1,13 @@
+#!lua
+-- Leaves what the leader saw of the backlog for all masters to read, for a while.
+-- KEYS epoch:string backlog:string
+-- ARGV epoch sample(MessagePack) lives_ms
+-- REPLY ok | stale_epoch
+-- CHECKS FIRST epoch
+-- include lib/epoch.lua
+local epoch_key, backlog_key = KEYS[1], KEYS[2]
+local epoch, sample, lives_ms = ARGV[1], ARGV[2], ARGV[3]
+
+if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+redis.call('SET', backlog_key, sample, 'PX', lives_ms)
+return {'ok'}

@@ -1,0 +1,44 @@
+#!lua flags=no-writes
+-- How many jobs of each name are ready, and since when the first of them waits, as far as a bounded look tells: in each lane the oldest job of each priority.
+-- KEYS ready_counts:hash
+-- ARGV now_ms tag [+ name]
+-- REPLY ok:now_ms,[ready since_ms(0: not known)]
+-- CHECKS FIRST nothing; it writes nothing
+-- include lib/time.lua
+-- include lib/record.lua
+local counts_key = KEYS[1]
+local now_ms = time_ms(ARGV[1])
+local tag = ARGV[2]
+local FIRST = 3
+local MAX_LANES, MAX_PRIORITIES = 20, 5
+
+-- 0 where its record does not tell: see decode_claimed in jqmaster/store/codec.py.
+local function ready_since(id)
+  local head = head_of(tag .. 'job:' .. id)
+  if head == '' or string.byte(head, 2) ~= STATE.ready then return 0 end
+  local due_ms, attempt = int64(head, 17), struct.unpack('>I4', head, 5)
+  return (due_ms > 0 or attempt == 0) and math.max(due_ms, int64(head, 105)) or 0
+end
+
+local function first_since(name)
+  local since_ms = 0
+  for _, lane in ipairs(redis.call('ZRANGE', tag .. 'lanes:' .. name, 0, MAX_LANES - 1)) do
+    local above = '-inf'
+    for _ = 1, MAX_PRIORITIES do
+      local first = redis.call('ZRANGE', tag .. 'ready:' .. lane, above, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
+      if not first[1] then break end
+      local ms = ready_since(first[1])
+      if ms > 0 and (since_ms == 0 or ms < since_ms) then since_ms = ms end
+      above = '(' .. first[2]
+    end
+  end
+  return since_ms
+end
+
+local found = {}
+for i = FIRST, #ARGV do
+  local ready = tonumber(redis.call('HGET', counts_key, ARGV[i]) or '0')
+  found[#found + 1] = ready
+  found[#found + 1] = ready > 0 and first_since(ARGV[i]) or 0
+end
+return {'ok', now_ms, found}
