@@ -24,7 +24,7 @@ export function language() {
  * @returns {string}
  */
 export function t(key, values = {}) {
-  let text = LANGUAGES[language()]?.[key] ?? LANGUAGES.en?.[key] ?? key;
+  let text = LANGUAGES[language()]?.[key] ?? LANGUAGES["en"]?.[key] ?? key;
   if (text.includes("||")) {
     const [one = "", many = ""] = text.split("||");
     text = Number(values["count"]) === 1 ? one : many;
@@ -41,7 +41,7 @@ export function t(key, values = {}) {
  * @param {string} fallback
  */
 export function tOr(key, fallback) {
-  return LANGUAGES[language()]?.[key] ?? LANGUAGES.en?.[key] ?? fallback;
+  return LANGUAGES[language()]?.[key] ?? LANGUAGES["en"]?.[key] ?? fallback;
 }
 
 /**

@@ -2,7 +2,7 @@
 (function () {
   try {
     const theme = localStorage.getItem("jqmaster.theme");
-    if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+    if (theme === "light" || theme === "dark") document.documentElement.dataset["theme"] = theme;
   } catch {
     // Storage may be forbidden: then the system's preference holds.
   }

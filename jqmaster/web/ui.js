@@ -39,15 +39,15 @@ const UNITS = /** @type {const} */ ([["d", 86_400_000], ["h", 3_600_000], ["min"
 export function durationText(ms) {
   const sign = ms < 0 ? "−" : "";
   const all = Math.abs(ms);
-  if (all < 1) return `${sign}${number(all, { maximumFractionDigits: 1 })} ms`;
-  if (all < 1000) return `${sign}${Math.round(all)} ms`;
-  if (all < 10_000) return `${sign}${number(all / 1000, { maximumFractionDigits: 1 })} s`;
+  if (all < 1) return `${sign}${number(all, { maximumFractionDigits: 1 })} ${t("unit.ms")}`;
+  if (all < 1000) return `${sign}${Math.round(all)} ${t("unit.ms")}`;
+  if (all < 10_000) return `${sign}${number(all / 1000, { maximumFractionDigits: 1 })} ${t("unit.s")}`;
   const at = UNITS.findIndex(([, size]) => all >= size);
   const [unit, size] = UNITS[at] ?? ["ms", 1];
   const whole = Math.floor(all / size);
   const next = UNITS[at + 1];
   const rest = next && unit !== "s" ? Math.floor((all - whole * size) / next[1]) : 0;
-  return `${sign}${number(whole)} ${unit}` + (rest && next ? ` ${rest} ${next[0]}` : "");
+  return `${sign}${number(whole)} ${t(`unit.${unit}`)}` + (rest && next ? ` ${rest} ${t(`unit.${next[0]}`)}` : "");
 }
 
 /** @param {{ms: number | null | undefined}} props */

@@ -7,6 +7,7 @@ export default {
   "logout": "Log out", "none": "none", "close": "Close", "cancel": "Cancel", "copy": "Copy", "copy.done": "Copied", "copy.failed": "Could not copy",
   "copy.json": "Copy as JSON", "copy.curl": "Copy as curl", "code": "Code", "loading": "Loading …",
   "times.switch": "Times: relative or UTC", "theme.switch": "Theme: {theme}", "theme.auto": "as the system", "theme.light": "light", "theme.dark": "dark",
+  "unit.ms": "ms", "unit.s": "s", "unit.min": "min", "unit.h": "h", "unit.d": "d",
   "time.now": "now", "time.ago": "{duration} ago", "time.in": "in {duration}",
   "live.connecting": "Connecting", "live.live": "Live", "live.lost": "Disconnected", "live.paused": "Paused", "live.off": "Off",
   "live.connecting.title": "Connecting to a master", "live.live.title": "This page is up to date by the second", "live.lost.title": "No master answers; trying again",

@@ -7,6 +7,7 @@ export default {
   "logout": "ログアウト", "none": "なし", "close": "閉じる", "cancel": "やめる", "copy": "コピー", "copy.done": "コピーしました", "copy.failed": "コピーできません",
   "copy.json": "JSON でコピー", "copy.curl": "curl でコピー", "code": "コード", "loading": "読み込み中…",
   "times.switch": "時刻: 相対または UTC", "theme.switch": "テーマ: {theme}", "theme.auto": "システムに合わせる", "theme.light": "ライト", "theme.dark": "ダーク",
+  "unit.ms": "ミリ秒", "unit.s": "秒", "unit.min": "分", "unit.h": "時間", "unit.d": "日",
   "time.now": "今", "time.ago": "{duration}前", "time.in": "{duration}後",
   "live.connecting": "接続中", "live.live": "ライブ", "live.lost": "切断", "live.paused": "一時停止", "live.off": "オフ",
   "live.connecting.title": "マスターに接続しています", "live.live.title": "このページは秒単位で最新です", "live.lost.title": "応答するマスターがありません。再試行中です",
