@@ -1,0 +1,129 @@
+"""The web UI in a real Chromium on a real master with a real worker. One browser and one system for the whole session."""
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
+from worker_sdk import Worker
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+# Whatever would run, load or open something shows itself by one of these.
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202egnp.exe\x1b[31m\u0000 javascript:alert(3)"
+
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of this folder share one event loop, as they share the browser."""
+    for item in items:
+        if item.path.parent == _HERE:
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+            if not Path(CHROMIUM).exists():
+                item.add_marker(pytest.mark.skip(reason="Chromium is not installed"))
+
+
+@dataclass(frozen=True, slots=True)
+class Screens:
+    """Opens pages of one master."""
+
+    browser: Browser
+    url: str
+
+    @contextlib.asynccontextmanager
+    async def open(
+        self,
+        address: str = "",
+        *,
+        is_dark: bool = False,
+        width: int = 1280,
+        locale: str = "en-US",
+        is_fault: Callable[[str], bool] = bool,
+    ) -> AsyncIterator[Page]:
+        """A page in a context of its own at `address`, such as `#/jobs`. At the end nothing may have gone wrong in it: no
+        violation of the policy, no error of a script, no dialog of the browser's. `is_fault` excuses what a test causes."""
+        context = await self.browser.new_context(
+            base_url=self.url,
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if is_dark else "light",
+            locale=locale,
+            permissions=["clipboard-read", "clipboard-write"],
+        )
+        context.set_default_timeout(15_000)
+        faults: list[str] = []
+
+        def heard(message: ConsoleMessage) -> None:
+            # What the browser says of answers of the API is told by the page itself.
+            if message.type == "error" and not message.text.startswith("Failed to load resource"):
+                faults.append(message.text)
+
+        async def violated(_: Any, directive: str) -> None:
+            faults.append(f"policy: {directive}")
+
+        await context.expose_binding("__violated", violated)
+        await context.add_init_script(
+            "addEventListener('securitypolicyviolation', (e) => __violated(e.violatedDirective + ' ' + e.blockedURI))"
+        )
+        page = await context.new_page()
+        page.on("console", heard)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+
+        async def refuse(dialog: Any) -> None:
+            faults.append(f"dialog: {dialog.message}")
+            await dialog.dismiss()
+
+        page.on("dialog", refuse)
+        try:
+            await page.goto(f"/{address}")
+            yield page
+            assert [fault for fault in faults if is_fault(fault)] == []
+        finally:
+            await context.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        one = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield one
+        await one.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def api(store_server: StoreServer) -> AsyncIterator[Api]:
+    """The client of a master that leads, and has a worker with the handlers of `_worker`."""
+    async with master_on(store_server.url) as (master, client), _worker(master.server.url).running():
+        yield client
+
+
+@pytest.fixture
+def screens(browser: Browser, api: Api) -> Screens:
+    """Pages of the session's master."""
+    return Screens(browser, str(api.http.base_url))
+
+
+def _worker(url: str) -> Worker:
+    worker = Worker(master=url, max_jobs=4, port=0)
+
+    @worker.handler("ui.echo")
+    async def echo(argument: Any) -> Any:
+        return argument
+
+    @worker.handler("ui.fail")
+    async def fail(argument: str) -> None:
+        raise ValueError(argument)
+
+    @worker.handler("ui.nap")
+    async def nap(argument: float) -> None:
+        await asyncio.sleep(argument)
+
+    return worker

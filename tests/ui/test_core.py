@@ -1,0 +1,301 @@
+"""The shell and the pages of jobs, as people use them: look, find, act, by pointer and by keyboard, in both themes."""
+
+import json
+import re
+import uuid
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, Page, Route, expect
+
+from jqmaster.app import running_master
+from jqmaster.config import Settings
+from tests.support.master import QUICK, Api, forget, master_on
+from tests.support.ports import free_port
+from tests.support.server import StoreServer
+from tests.ui.conftest import HOSTILE, Screens
+
+pytestmark = pytest.mark.req("J15")
+
+WEB = Path(__file__).parents[2] / "jqmaster" / "web"
+LATER = {"delay": 3600.0}
+
+
+def tag() -> str:
+    """One that only the jobs of this test have."""
+    return f"t{uuid.uuid4().hex[:8]}"
+
+
+async def accessible(page: Page) -> None:
+    """Axe finds nothing, and the page is not wider than the window."""
+    found = await Axe().run(page)
+    faults = [(v["id"], [n["html"][:200] for n in v["nodes"]][:3]) for v in found.response["violations"]]
+    assert faults == []
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+async def test_pages_are_accessible_and_fit_a_phone(screens: Screens, api: Api, is_dark: bool) -> None:
+    waiting = await api.enqueue("ui.echo", {"deep": [{"n": 1}]}, tags=["short"], **LATER)
+    failed = await api.enqueue("ui.fail", "broken", max_retry=0)
+    await api.until_state(failed, "failed")
+    addresses = {
+        "#/overview": "Overview",
+        "#/jobs": "Jobs",
+        "#/jobs?state=failed&text=nothing-has-this": "Jobs",
+        f"#/job?id={waiting}": "ui.echo",
+        f"#/job?id={failed}": "ui.fail",
+        "#/enqueue?name=ui.echo": "Enqueue",
+        "#/login": "Log in",
+    }
+    async with screens.open(is_dark=is_dark) as page:
+        for address, heading in addresses.items():
+            await page.goto(f"/{address}")
+            await expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+            await expect(page.locator(".loading")).to_have_count(0)
+            await page.set_viewport_size({"width": 1280, "height": 900})
+            await accessible(page)
+            await page.set_viewport_size({"width": 360, "height": 740})
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 360, address
+
+
+@pytest.mark.rule("E4.1")
+async def test_text_from_outside_stays_text(screens: Screens, api: Api) -> None:
+    """Rows 113 and 114: in what jobs carry and in every part of every address."""
+    content = {HOSTILE: [HOSTILE, {"$bin": HOSTILE}, {"$ext": [1, HOSTILE]}], "b": b"<script>"}
+    waiting = await api.enqueue("ui.echo", content, tags=["<b>x</b>"], headers={"k": HOSTILE}, **LATER)
+    failed = await api.enqueue("ui.fail", HOSTILE + "x" * 200_000, max_retry=0)
+    await api.until_state(failed, "failed")
+    async with screens.open("#/jobs") as page:
+        before = await page.evaluate("document.scripts.length")
+        await page.goto(f"/#/job?id={waiting}")
+        await expect(page.get_by_text("<script>alert(2)").first).to_be_visible()
+        await expect(page.locator(".escape").get_by_text("\\u202e", exact=True).first).to_be_visible()
+        await page.get_by_role("button", name="JSON", exact=True).click()
+        await expect(page.locator(".value-body pre")).to_contain_text("onerror=alert(1)")
+        await page.goto(f"/#/job?id={failed}")
+        await expect(page.locator(".last-word")).to_contain_text("<img src=x onerror=alert(1)>")
+        await page.goto(f"/#/enqueue?from={waiting}")
+        await expect(page.get_by_label("Argument")).to_have_value(re.compile("onerror"))
+        evil = quote(HOSTILE)
+        for address in (
+            "#/" + evil,
+            *(
+                f"#/{name}?{part}={evil}"
+                for name in ("jobs", "job", "enqueue", "overview")
+                for part in ("q", "id", "name", "state", "cursor", "span", "from", "order", "failure_group")
+            ),
+            f"#/jobs?created_after={evil}&text={evil}&tag={evil}&worker={evil}",
+        ):
+            await page.goto(f"/{address}")
+            await expect(page.get_by_role("heading", level=1)).to_be_visible()
+        assert await page.locator("#app img:not(.brand img), #app script, #app [onerror]").count() == 0
+        assert await page.evaluate("document.scripts.length") == before
+
+
+async def test_many_jobs_are_found_counted_and_canceled_by_keyboard(screens: Screens, api: Api) -> None:
+    mark = tag()
+    ids = [await api.enqueue("ui.echo", n, tags=[mark], **LATER) for n in range(5)]
+    async with screens.open() as page:
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        await page.keyboard.press("g")
+        await page.keyboard.press("j")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+        await page.get_by_label("Tag", exact=True).fill(mark)
+        await expect(page).to_have_url(re.compile(f"tag={mark}"))
+        rows = page.locator("tbody tr")
+        await expect(rows).to_have_count(5)
+        # The address alone shows the same.
+        await page.reload()
+        await expect(rows).to_have_count(5)
+        await page.keyboard.press("j")
+        await page.keyboard.press("x")
+        await page.keyboard.press("j")
+        await page.keyboard.press("x")
+        await expect(page.get_by_text("2 selected")).to_be_visible()
+        await page.get_by_role("button", name="Cancel…").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog.get_by_role("button", name="Cancel (2)")).to_be_focused()
+        await accessible(page)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("2 done / 2")).to_be_visible()
+        assert [await api.state(one) for one in ids].count("canceled") == 2
+        # All that match, by filter: counted before, and named.
+        await page.get_by_role("button", name="take all that match").click()
+        await page.get_by_role("button", name="Delete…").click()
+        await expect(dialog.get_by_text(mark)).to_be_visible()
+        await dialog.get_by_role("button", name="Delete (5)").click()
+        await expect(page.get_by_text("No job matches these filters.")).to_be_visible()
+    assert (await api.call("GET", f"/api/jobs?tag={mark}"))[1]["jobs"] == []
+
+
+async def test_a_job_is_read_changed_run_and_enqueued_again(screens: Screens, api: Api) -> None:
+    big = 9007199254740993123
+    carried = {"n": big, "b": b"\x00\x01binary", "text": "日本"}
+    one = await api.enqueue("ui.echo", carried, keep_result=True, headers={"trace": "1"}, **LATER)
+    async with screens.open(f"#/job?id={one}") as page:
+        await expect(page.locator(".verdicts .first")).to_contain_text("Scheduled")
+        await expect(page.locator(".v-num").get_by_text(str(big))).to_be_visible()
+        await expect(page.locator(".hex")).to_contain_text("00 01 62 69 6e 61 72 79")
+        await page.get_by_role("button", name="Change …").click()
+        await page.get_by_label("Priority").fill("-7")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+        assert (await api.job(one))["priority"] == -7
+        await page.get_by_role("button", name="Run now").click()
+        await expect(page.locator(".big-state")).to_have_text("Succeeded")
+        await expect(page.get_by_role("heading", name="Result")).to_be_visible()
+        await page.get_by_role("button", name="Copy as JSON").first.click()
+        assert str(big) in await page.evaluate("navigator.clipboard.readText()")
+        await page.get_by_role("link", name="Edit and enqueue again").click()
+        argument = page.get_by_label("Argument")
+        await expect(argument).to_have_value(re.compile(str(big)))
+        await argument.fill("{broken")
+        await page.get_by_role("button", name="Enqueue", exact=True).click()
+        await expect(page.locator(".field-error")).to_contain_text("not JSON")
+        await argument.fill(json.dumps({"n": big + 2}))
+        await page.get_by_role("button", name="Enqueue", exact=True).click()
+        await page.get_by_role("button", name="Show the job").click()
+        await expect(page.locator(".v-num").get_by_text(str(big + 2)).first).to_be_visible()
+        await page.get_by_role("button", name="Delete").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Delete (1)").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+
+
+async def test_a_problem_names_the_field_and_the_constraints_are_told_before(
+    screens: Screens, api: Api
+) -> None:
+    name = tag()
+    await api.call(
+        "PUT",
+        f"/api/constraints/{name}",
+        {"matcher": {"field": "name", "op": "eq", "value": name}, "key": "argument.host", "concurrency": 2},
+    )
+    async with screens.open("#/enqueue") as page:
+        await page.get_by_label("Name").fill(name)
+        await page.get_by_label("Argument").fill('{"host": "a.example"}')
+        preview = page.locator(".preview")
+        await expect(preview).to_contain_text("2 at once")
+        await expect(preview).to_contain_text("argument.host = a.example")
+        await page.get_by_label("Priority").fill("1.5")
+        await expect(page.locator(".field.invalid")).to_contain_text("Priority")
+        await page.get_by_role("button", name="Enqueue", exact=True).click()
+        await expect(page.locator("form .error-box")).to_contain_text("Not valid")
+    assert (await api.call("DELETE", f"/api/constraints/{name}"))[0] == 204
+
+
+async def test_rows_keep_still_under_the_pointer(screens: Screens, api: Api) -> None:
+    mark = tag()
+    first = await api.enqueue("ui.echo", tags=[mark], **LATER)
+    async with screens.open(f"#/jobs?tag={mark}&order=newest") as page:
+        rows = page.locator("tbody tr")
+        await expect(rows).to_have_count(1)
+        await rows.first.hover()
+        for _ in range(2):
+            await api.enqueue("ui.echo", tags=[mark], **LATER)
+        button = page.get_by_role("button", name="2 new")
+        await expect(button).to_be_visible()
+        await expect(rows).to_have_count(1)
+        # What is shown is brought up to date where it stands.
+        await api.call("POST", f"/api/jobs/{first}/cancel")
+        await expect(rows.first).to_contain_text("Canceled")
+        await button.click()
+        await expect(rows).to_have_count(3)
+
+
+async def test_the_page_goes_on_after_its_master_died(browser: Browser, store_server: StoreServer) -> None:
+    port, shard = free_port(), f"m{uuid.uuid4().hex[:10]}"
+    settings = Settings(**{**QUICK, "redis_url": store_server.url, "shard": shard, "port": port})
+    screens = Screens(browser, f"http://127.0.0.1:{port}")
+    first = running_master(settings)
+    await first.__aenter__()
+    async with screens.open("#/jobs") as page:
+        try:
+            await expect(page.locator(".connection")).to_have_text("Live")
+        finally:
+            await first.__aexit__(None, None, None)
+        await expect(page.locator(".banner")).to_be_visible()
+        async with running_master(settings) as again:
+            api = Api(again.server.url)
+            await api.enqueue("ui.echo", **LATER)
+            await expect(page.locator(".banner")).to_have_count(0)
+            await expect(page.locator("tbody tr")).to_have_count(1)
+            await api.http.aclose()
+    await forget(store_server.url, shard)
+
+
+async def test_a_role_that_may_only_look_logs_in_where_it_wanted_to_go_and_finds_no_actions(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    async with master_on(store_server.url, tokens=["admin:the-admins-token-0123456789"]) as (master, _):
+        api = Api(master.server.url, "the-admins-token-0123456789")
+        status, viewer = await api.call("POST", "/api/tokens", {"label": "eyes", "scopes": ["read"]})
+        assert status == 201, viewer
+        one = await api.enqueue("ui.echo", {"secret": 1}, **LATER)
+        screens = Screens(browser, master.server.url)
+        async with screens.open(f"#/job?id={one}") as page:
+            await expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
+            await page.get_by_label("Token", exact=True).fill("wrong")
+            await page.keyboard.press("Enter")
+            await expect(page.locator(".error-box")).to_be_visible()
+            await page.get_by_label("Token", exact=True).fill(viewer["token"])
+            await page.keyboard.press("Enter")
+            await expect(page.get_by_role("heading", level=1)).to_have_text("ui.echo")
+            await expect(page.get_by_text("You may not see it.")).to_be_visible()
+            await expect(page.get_by_role("button", name="Run now")).to_have_count(0)
+            await expect(page.get_by_role("button", name="Delete")).to_have_count(0)
+            await expect(page.get_by_role("link", name="Enqueue")).to_have_count(0)
+            await page.goto("/#/jobs")
+            await expect(page.locator("tbody tr")).to_have_count(1)
+            await expect(page.locator("input[type=checkbox]")).to_have_count(0)
+            await page.get_by_role("button", name="Log out").click()
+            await expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
+            # Whoever may operate does so by the cookie and its CSRF token.
+            await page.goto(f"/#/job?id={one}")
+            await page.get_by_label("Token", exact=True).fill("the-admins-token-0123456789")
+            await page.keyboard.press("Enter")
+            await page.get_by_role("button", name="Cancel the job").click()
+            await page.get_by_role("dialog").get_by_role("button", name="Cancel the job (1)").click()
+            await expect(page.locator(".big-state")).to_have_text("Canceled")
+        await api.http.aclose()
+
+
+async def test_the_interface_works_under_a_path_of_a_proxy(screens: Screens, api: Api) -> None:
+    mark = tag()
+    await api.enqueue("ui.echo", tags=[mark], **LATER)
+
+    async def forward(route: Route) -> None:
+        path = route.request.url.partition("/some/prefix/")[2]
+        # A stream never ends, so that it cannot be forwarded whole.
+        if path.startswith("api/stream"):
+            await route.abort()
+        else:
+            await route.fulfill(response=await route.fetch(url=f"{screens.url}/{path}"))
+
+    async with screens.open() as page:
+        await page.route("**/some/prefix/**", forward)
+        await page.goto(f"/some/prefix/#/jobs?tag={mark}")
+        await expect(page.locator("tbody tr")).to_have_count(1)
+
+
+async def test_every_text_is_there_in_both_languages(screens: Screens) -> None:
+    async with screens.open("#/jobs", locale="ja-JP") as page:
+        await expect(page.get_by_role("heading", level=1)).to_have_text("ジョブ")
+        texts: dict[str, dict[str, str]] = await page.evaluate(
+            "import(new URL('i18n.js', document.baseURI).href).then((m) => m.LANGUAGES)"
+        )
+        await page.get_by_role("combobox", name="言語").select_option("en")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+    english, japanese = texts["en"], texts["ja"]
+    assert english.keys() == japanese.keys()
+    for key, text in english.items():
+        places = set(re.findall(r"{\w+}", text))
+        assert places == set(re.findall(r"{\w+}", japanese[key])), key
+    used = {
+        key
+        for path in [*WEB.glob("*.js"), *WEB.glob("pages/*.js")]
+        for key in re.findall(r'\bt(?:Or)?\(\s*"([^"]+)"', path.read_text())
+    }
+    assert used - english.keys() == set()
