@@ -1,8 +1,8 @@
 /** What people do to many jobs at once (POST /api/jobs/actions): counted first, confirmed, then watched. */
-import { html, useEffect, useState } from "./lib.js";
+import { html, useEffect, useRef, useState } from "./lib.js";
 import { Problem, get, post } from "./api.js";
 import { number, t, tOr } from "./i18n.js";
-import { listen } from "./live.js";
+import { listen, liveStatus } from "./live.js";
 import { visible } from "./text.js";
 import { Badge, Bar, Button, ConfirmCount, Dialog, ErrorBox, Field, State, Text, Time, attempt, toast } from "./ui.js";
 
@@ -13,6 +13,7 @@ import { Badge, Bar, Button, ConfirmCount, Dialog, ErrorBox, Field, State, Text,
 export const ACTIONS = ["cancel", "retry", "run", "set_priority", "delete"];
 const DANGEROUS = ["cancel", "delete"];
 const WATCHED_MS = 60_000;
+const POLL_MS = 2000;
 
 /**
  * Counts what `action` would concern, asks, begins.
@@ -60,15 +61,18 @@ export function ActionDialog({ action, target, onClose, onBegun }) {
 export function ActionsUnderWay({ mayOperate, generation, onChange }) {
   const [all, setAll] = useState(/** @type {Record<string, any>} */ ({}));
   const [hidden, setHidden] = useState(/** @type {Set<string>} */ (new Set()));
+  const latestOnChange = useRef(onChange);
+  latestOnChange.current = onChange;
   const take = (/** @type {any[]} */ actions) => setAll((/** @type {any} */ old) => ({ ...old, ...Object.fromEntries(actions.map((action) => [action.id, action])) }));
   useEffect(() => {
     const fetchAll = () => get("api/jobs/actions").then((answer) => take(answer.actions ?? []), () => {});
     void fetchAll();
     const ends = [
-      listen("action", (action) => { take([action]); if (action.state !== "running") onChange(); }),
+      listen("action", (action) => { take([action]); if (action.state !== "running") latestOnChange.current(); }),
       listen("resumed", fetchAll),
     ];
-    return () => { for (const end of ends) end(); };
+    const poll = setInterval(() => { if (!document.hidden && liveStatus() !== "live") void fetchAll(); }, POLL_MS);
+    return () => { clearInterval(poll); for (const end of ends) end(); };
   }, [generation]);
   const shown = Object.values(all)
     .filter((action) => !hidden.has(action.id) && (action.state === "running" || Date.now() - Date.parse(action.finished_at ?? "") < WATCHED_MS))

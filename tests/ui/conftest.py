@@ -1,4 +1,5 @@
-"""The web UI in a real Chromium on a real master with a real worker. One browser and one system for the whole session."""
+"""The web UI in a real Chromium on a real master with a real worker. One browser and one system for the
+whole session: its tests have `pytest.mark.asyncio(loop_scope="session")`."""
 
 import asyncio
 import contextlib
@@ -18,18 +19,9 @@ from worker_sdk import Worker
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 # Whatever would run, load or open something shows itself by one of these.
-HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202egnp.exe\x1b[31m\u0000 javascript:alert(3)"
-
-_HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of this folder share one event loop, as they share the browser."""
-    for item in items:
-        if item.path.parent == _HERE:
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
-            if not Path(CHROMIUM).exists():
-                item.add_marker(pytest.mark.skip(reason="Chromium is not installed"))
+HOSTILE = (
+    "<img src=x onerror=alert(1)><script>alert(2)</script>\u202egnp.exe\x1b[31m\u0000 javascript:alert(3)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +84,8 @@ class Screens:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
+    if not Path(CHROMIUM).exists():
+        pytest.skip("Chromium is not installed")
     async with async_playwright() as playwright:
         one = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield one

@@ -17,7 +17,7 @@ from tests.support.ports import free_port
 from tests.support.server import StoreServer
 from tests.ui.conftest import HOSTILE, Screens
 
-pytestmark = pytest.mark.req("J15")
+pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session")]
 
 WEB = Path(__file__).parents[2] / "jqmaster" / "web"
 LATER = {"delay": 3600.0}
@@ -141,7 +141,7 @@ async def test_a_job_is_read_changed_run_and_enqueued_again(screens: Screens, ap
         await expect(page.locator(".hex")).to_contain_text("00 01 62 69 6e 61 72 79")
         await page.get_by_role("button", name="Change …").click()
         await page.get_by_label("Priority").fill("-7")
-        await page.get_by_role("button", name="Save").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Save").click()
         await expect(page.get_by_role("dialog")).to_have_count(0)
         assert (await api.job(one))["priority"] == -7
         await page.get_by_role("button", name="Run now").click()

@@ -37,7 +37,9 @@ export function Page({ query, go, session }) {
   const page = useResource((signal) => get("api/jobs", { ...filter, order, cursor: query["cursor"], limit: PAGE }, signal), [filterKey], { events: ["jobs"], leastMs: 1000, everyMs: 4000 });
   const isCurrent = useRef(filterKey);
   if (!page.isLoading) isCurrent.current = filterKey;
-  const { rows, newCount, showNew } = useSteadyRows(page.data?.jobs ?? [], keyOf, isHeld, isCurrent.current);
+  // What one's own action did is shown at once, wherever the pointer is.
+  const [ended, setEnded] = useState(0);
+  const { rows, newCount, showNew } = useSteadyRows(page.data?.jobs ?? [], keyOf, isHeld, `${ended} ${isCurrent.current}`);
   const live = useLatest("jobs");
   const counts = live?.counts ?? page.data?.counts ?? {};
   useEffect(() => setSelected(new Set()), [filterKey]);
@@ -55,7 +57,7 @@ export function Page({ query, go, session }) {
       ${may(session, "push") && html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`}</div>
     <${Tabs} label=${t("job.state")} tabs=${tabs} current=${query["state"] ?? ""} />
     <${Filters} query=${query} change=${change} />
-    <${ActionsUnderWay} mayOperate=${mayOperate} generation=${generation} onChange=${page.reload} />
+    <${ActionsUnderWay} mayOperate=${mayOperate} generation=${generation} onChange=${() => void page.reload().then(() => setEnded((/** @type {number} */ n) => n + 1))} />
     ${mayOperate && html`<${Selection} count=${selected.size} isAllPossible=${rows.length > 0} state=${query["state"] ?? ""} onClear=${() => setSelected(new Set())}
       onAct=${(/** @type {any} */ action, /** @type {boolean} */ isAll) => setDialog({ action, target: isAll ? { filter } : { ids: [...selected] } })} />`}
     <${ErrorBox} problem=${page.problem} onRetry=${page.reload} />
