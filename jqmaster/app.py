@@ -84,6 +84,7 @@ from jqmaster.store.usage import UsageStore
 from jqmaster.store.why import WhyStore
 from jqmaster.store.workers import WorkerStore
 from jqmaster.store_url import StoreUrl
+from jqmaster.tls import LiveContext, client_context
 from jqmaster.tracing import Tracing
 
 logger = logging.getLogger(__name__)
@@ -145,7 +146,8 @@ class Master:
             goes_first=lambda: self._sub_leader.is_standby,
         )
         masters = MasterStore(shard)
-        self._master_client = MasterClient()
+        to_masters, to_workers = _call_contexts(settings)
+        self._master_client = MasterClient(to_masters)
         self._sub_leader = SubLeader(
             masters,
             self.leader,
@@ -159,7 +161,11 @@ class Master:
             settings.allowed_worker_networks, StoreUrl.parse(store_url).endpoints
         )
         client.on_located(guard.forbid)
-        self._worker_client = WorkerClient(guard.connector(), **tuning.worker_client(settings))
+        self._worker_client = WorkerClient(
+            guard.connector(ssl=to_workers.context if to_workers else True),
+            tls=to_workers,
+            **tuning.worker_client(settings),
+        )
         waiters = FinishWaiters()
         orders = CancelOrders(self._workers, self._leadership, self._worker_client)
         self._gauge = StoreGauge(client, clock, settings, report, quorum_of=(client, reserve))
@@ -514,6 +520,15 @@ class _LocalWake:
 
     async def stop(self) -> None:
         self._shard.wake_leader = None
+
+
+def _call_contexts(settings: Settings) -> tuple[LiveContext | None, LiveContext | None]:
+    """For calls to masters and to workers; None: as the library does it."""
+    s = settings
+    shown = (s.calls_certfile, s.calls_keyfile)
+    to_masters = client_context(None, *shown, verifies=False) if s.calls_certfile else None
+    to_workers = client_context(s.calls_cafile, *shown) if s.calls_cafile or s.calls_certfile else None
+    return to_masters, to_workers
 
 
 @contextlib.asynccontextmanager

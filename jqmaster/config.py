@@ -64,6 +64,18 @@ class Settings(BaseSettings):
         None, description="PEM certificate chain; with `tls_keyfile` the master serves HTTPS."
     )
     tls_keyfile: Path | None = Field(None, description="PEM private key of `tls_certfile`.")
+    tls_client_cafile: Path | None = Field(
+        None,
+        description="PEM certificates of authorities: only clients are served that show a certificate of theirs (mutual TLS).",
+    )
+    calls_cafile: Path | None = Field(
+        None,
+        description="PEM certificates of who vouches for workers that serve HTTPS; the system's, if none.",
+    )
+    calls_certfile: Path | None = Field(
+        None, description="PEM certificate that this master shows to workers and other masters."
+    )
+    calls_keyfile: Path | None = Field(None, description="PEM private key of `calls_certfile`.")
 
     public_url: str | None = Field(
         None,
@@ -297,6 +309,10 @@ class Settings(BaseSettings):
                 raise ValueError(rule.text)
         if (self.tls_certfile is None) != (self.tls_keyfile is None):
             raise ValueError("tls_certfile and tls_keyfile go together")
+        if self.tls_client_cafile and not self.tls_certfile:
+            raise ValueError("tls_client_cafile needs tls_certfile")
+        if (self.calls_certfile is None) != (self.calls_keyfile is None):
+            raise ValueError("calls_certfile and calls_keyfile go together")
         if (self.redis_certfile is None) != (self.redis_keyfile is None):
             raise ValueError("redis_certfile and redis_keyfile go together")
         store = StoreUrl.parse(self.redis_url.get_secret_value()) if self.redis_url else None

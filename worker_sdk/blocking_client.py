@@ -9,6 +9,7 @@ import time
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from worker_sdk import tls
 from worker_sdk.masters import (
     MAX_ANSWER_BYTES,
     Answer,
@@ -29,6 +30,7 @@ class BlockingClient:
         self._headers = headers_for(token, durability)
         self._connection: _Connection | None = None
         self._address = ""
+        self._tls = tls.to_masters()
 
     def call(self, method: str, path: str, body: bytes | None, *, timeout_s: float) -> Answer:
         """`timeout_s`: for all of it, however slowly the answer trickles in.
@@ -70,8 +72,13 @@ class BlockingClient:
         if self._connection is None or self._address != address:
             self.close()
             assert parts.hostname
-            kind = _TlsConnection if parts.scheme == "https" else _Connection
-            self._connection = kind(parts.hostname, parts.port)
+            if parts.scheme == "https":
+                if self._tls:
+                    self._tls.refresh()
+                context = self._tls.context if self._tls else None
+                self._connection = _TlsConnection(parts.hostname, parts.port, context=context)
+            else:
+                self._connection = _Connection(parts.hostname, parts.port)
             self._address = address
         connection = self._connection
         connection.end_at(end_s)

@@ -16,6 +16,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from worker_sdk import tls
 from worker_sdk.asgi import App
 
 # Between the last byte of an answer and the end of a connection with unread input: closing at once would make the
@@ -46,6 +47,7 @@ class WorkerServer:
 
     def __init__(self, app: App, host: str, port: int, limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
+        self._tls = tls.of_server()
         self._config = Config(
             app,
             interface="asgi3",
@@ -70,6 +72,11 @@ class WorkerServer:
         self.bound_port: int = self._socket.getsockname()[1]
 
     @property
+    def scheme(self) -> str:
+        """http, or https where it has a certificate."""
+        return "https" if self._tls else "http"
+
+    @property
     def connections(self) -> int:
         """Connections open now."""
         return len(self._state.connections)
@@ -78,7 +85,13 @@ class WorkerServer:
         self._config.load()
         loop = asyncio.get_running_loop()
         connected = functools.partial(EdgeProtocol, self._config, self._state, self._limits)
-        self._server = await loop.create_server(connected, sock=self._socket, backlog=self._config.backlog)
+        self._server = await loop.create_server(
+            connected,
+            sock=self._socket,
+            backlog=self._config.backlog,
+            ssl=self._tls.context if self._tls else None,
+            ssl_handshake_timeout=self._limits.receipt_s if self._tls else None,
+        )
         limits = self._limits
         self._sweep(min(0.5, limits.receipt_s / 4, limits.keep_alive_s / 4, limits.answer_s / 4))
 
@@ -112,6 +125,8 @@ class WorkerServer:
         for connection in list(self._state.connections):
             assert isinstance(connection, EdgeProtocol)
             connection.check_deadline(now_s)
+        if self._tls:
+            self._tls.refresh()
         self._sweeper = loop.call_later(interval_s, self._sweep, interval_s)
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import aiohttp
 
+from worker_sdk import tls
 from worker_sdk.masters import (
     MAX_ANSWER_BYTES,
     Answer,
@@ -29,13 +30,14 @@ class MasterClient:
             total=timeout_s, sock_connect=min(timeout_s, _CONNECT_TIMEOUT_S)
         )
         self._headers = headers_for(token, durability)
+        self._tls = tls.to_masters()
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
         """In the event loop that will make the calls."""
         self._session = aiohttp.ClientSession(
             # No limit of our own: a call that waits for a connection would look like a master that does not answer.
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._tls.context if self._tls else True),
             timeout=self._timeout,
             headers=self._headers,
             auto_decompress=False,
@@ -53,6 +55,8 @@ class MasterClient:
         """`timeout_s`: for calls that wait on purpose. Raises MasterUnreachableError; then it is another master's turn, as
         it is after a 5xx."""
         assert self._session is not None
+        if self._tls:
+            self._tls.refresh()
         address = self._masters.current
         timeout = self._timeout
         if timeout_s is not None:

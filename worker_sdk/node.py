@@ -90,7 +90,9 @@ class Node:
             return
         if serve is not None:
             self._server = WorkerServer(serve(), config.host, config.port)
-            self.url = config.url or url_of(config.host, self._server.bound_port, config.masters[0])
+            self.url = config.url or url_of(
+                config.host, self._server.bound_port, config.masters[0], scheme=self._server.scheme
+            )
         elif config.url is not None:
             self.url = config.url
         else:

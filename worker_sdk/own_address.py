@@ -4,11 +4,11 @@ import socket
 from urllib.parse import urlsplit
 
 
-def url_of(host: str, port: int, master: str) -> str:
+def url_of(host: str, port: int, master: str, *, scheme: str = "http") -> str:
     """Of a server on `host`; for a wildcard host, with the address from which `master` is reached."""
     if host in ("", "0.0.0.0", "::"):  # noqa: S104 - a comparison
         host = _outgoing_address(master)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _outgoing_address(master: str) -> str:

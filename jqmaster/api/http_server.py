@@ -27,6 +27,7 @@ from jqmaster.api.problems import edge_problem, problem_response
 from jqmaster.api.wire import join_fields, negotiate
 from jqmaster.config import Settings
 from jqmaster.errors import OverloadedError
+from jqmaster.tls import LiveContext, server_context
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ class MasterServer:
         self._sweeper: asyncio.TimerHandle | None = None
         self._state = ServerState()
         self._stopping = False
+        self._tls: LiveContext | None = None
 
     def tune(self, settings: Settings) -> None:
         """The limits of `settings`, for all connections at once, also those that are open."""
@@ -119,16 +121,18 @@ class MasterServer:
             proxy_headers=False,
             server_header=False,
             date_header=False,
-            ssl_certfile=settings.tls_certfile,
-            ssl_keyfile=settings.tls_keyfile,
         )
         config.load()
+        if settings.tls_certfile is not None:
+            self._tls = server_context(
+                settings.tls_certfile, settings.tls_keyfile, settings.tls_client_cafile
+            )
         loop = asyncio.get_running_loop()
         listen = functools.partial(
             loop.create_server,
             functools.partial(EdgeProtocol, config, self._state, self._limits),
-            ssl=config.ssl,
-            ssl_handshake_timeout=settings.receipt_deadline_s if config.ssl else None,
+            ssl=self._tls.context if self._tls else None,
+            ssl_handshake_timeout=settings.receipt_deadline_s if self._tls else None,
             backlog=config.backlog,
         )
         if self._sockets:
@@ -175,6 +179,8 @@ class MasterServer:
         for connection in list(self._state.connections):
             assert isinstance(connection, EdgeProtocol)
             connection.check_deadlines(now_s)
+        if self._tls:
+            self._tls.refresh()
         interval_s = min(0.5, self._limits.receipt_s / 4, self._limits.write_s / 4)
         self._sweeper = loop.call_later(interval_s, self._sweep)
 

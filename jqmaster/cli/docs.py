@@ -37,6 +37,10 @@ _CLIENTS = """
 | `JQMASTER_URL` | `--master` | Address of the master. |
 | `JQMASTER_TOKEN` | | Bearer token. |
 | `JQMASTER_TOKEN_FILE` | `--token-file` | File that holds it; it goes first. |
+| `JQMASTER_CLIENT_CAFILE` | | PEM certificates of who vouches for masters that serve HTTPS; the system's, if not set. |
+| `JQMASTER_CLIENT_CERTFILE`, `JQMASTER_CLIENT_KEYFILE` | | PEM certificate and key that are shown to masters. |
+| `JQMASTER_WORKER_CERTFILE`, `JQMASTER_WORKER_KEYFILE` | | PEM certificate and key with which a worker serves HTTPS. |
+| `JQMASTER_WORKER_CLIENT_CAFILE` | | A worker lets in only masters whose certificate these authorities vouch for. |
 | `JQMASTER_WORKER_URL` | `--url` | Where masters reach a worker that `jqmaster worker` runs, if not where it listens. |
 
 ## Exit codes

@@ -14,6 +14,8 @@ import typer
 from jqmaster.cli import exits
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 DEFAULT_MASTER = "http://127.0.0.1:8080"
@@ -53,6 +55,7 @@ class Master:
             base_url=url.rstrip("/"),
             headers=headers,
             timeout=httpx.Timeout(30, connect=5),
+            verify=_tls() or True,
             # A proxy of the environment knows nothing of this machine's own loopback.
             trust_env=not _is_loopback(parts.hostname),
         )
@@ -113,6 +116,19 @@ def read_secret(file: Path, what: str) -> str:
     if len(lines) != 1 or not lines[0].strip():
         exits.fail(exits.USAGE, f"{file}: expected one line, the {what}")
     return lines[0].strip()
+
+
+def _tls() -> "ssl.SSLContext | None":
+    """By the files that JQMASTER_CLIENT_… name, as workers and pushers have it."""
+    files = [os.environ.get(f"JQMASTER_CLIENT_{name}") for name in ("CAFILE", "CERTFILE", "KEYFILE")]
+    if not any(files):
+        return None
+    from jqmaster.tls import client_context
+
+    try:
+        return client_context(*(Path(file) if file else None for file in files)).context
+    except OSError as error:
+        exits.fail(exits.USAGE, f"JQMASTER_CLIENT_CAFILE, …_CERTFILE or …_KEYFILE cannot be used: {error}")
 
 
 def job_path(job_id: str, *rest: str) -> str:

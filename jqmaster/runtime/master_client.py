@@ -7,6 +7,7 @@ import aiohttp
 import msgpack
 
 from jqmaster.domain.master import MasterRecord
+from jqmaster.tls import LiveContext
 
 logger = logging.getLogger(__name__)
 
@@ -18,13 +19,17 @@ MAX_ANSWER_BYTES: Final = 1024
 class MasterClient:
     """Component. It sends no credential, follows no redirects, and reads no proxy settings."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: LiveContext | None = None) -> None:
+        """`tls`: what is shown to masters that ask for a certificate; theirs is not looked at."""
+        self._tls = tls
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
         self._session = aiohttp.ClientSession(
             # A master may serve under a certificate for another name. Nothing that is said here is a secret.
-            connector=aiohttp.TCPConnector(ssl=False, force_close=True, limit=4),
+            connector=aiohttp.TCPConnector(
+                ssl=self._tls.context if self._tls else False, force_close=True, limit=4
+            ),
             timeout=aiohttp.ClientTimeout(total=ANSWER_WITHIN_S),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -38,6 +43,8 @@ class MasterClient:
     async def answers(self, master: MasterRecord) -> bool:
         """Whether this very master, and no successor at its address, answers in time."""
         assert self._session
+        if self._tls:
+            self._tls.refresh()
         try:
             async with self._session.get(
                 f"{master.url}/healthz",

@@ -17,6 +17,7 @@ from jqmaster.errors import AddressRefusedError
 from jqmaster.runtime.push_body import encode_push
 from jqmaster.runtime.signing import signed_headers
 from jqmaster.store.jobs import Claim
+from jqmaster.tls import LiveContext
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +66,12 @@ PushResult = Delivered | NotDelivered | MaybeDelivered
 class WorkerClient:
     """Component. Connects only where `connector` lets it (the egress guard); follows no redirects, reads no proxy settings."""
 
-    def __init__(self, connector: aiohttp.BaseConnector, *, timeout_s: float) -> None:
+    def __init__(
+        self, connector: aiohttp.BaseConnector, *, timeout_s: float, tls: LiveContext | None = None
+    ) -> None:
+        """`tls`: the context of the connector, if it follows files."""
         self._connector = connector
+        self._tls = tls
         self.tune(timeout_s=timeout_s)
         self._session: aiohttp.ClientSession | None = None
 
@@ -169,6 +174,8 @@ class WorkerClient:
         self, url: URL, method: str, body: bytes, headers: dict[str, str]
     ) -> tuple[int, Any, bytes]:
         assert self._session
+        if self._tls:
+            self._tls.refresh()
         # Answers are not unpacked (a small one could become a huge one), so none may come packed.
         headers = {
             **headers,

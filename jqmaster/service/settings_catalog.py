@@ -36,6 +36,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Traces": ("traces_endpoint",),
     "Where it listens": (
         "host", "port", "allowed_hosts", "tokens", "tokens_file", "tls_certfile", "tls_keyfile",
+        "tls_client_cafile", "calls_cafile", "calls_certfile", "calls_keyfile",
         "allowed_worker_networks", "public_url",
     ),
     "Store": (
