@@ -1,6 +1,9 @@
 """The ASGI application of a master."""
 
+from collections.abc import Mapping
+
 from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jqmaster.api.auth import AccessPolicy
 from jqmaster.api.endpoint import Endpoint, Limits, Operation, not_found
@@ -26,7 +29,7 @@ class LiveLimits:
         return self._limits
 
 
-def build_app(services: Services, policy: AccessPolicy) -> Router:
+def build_app(services: Services, policy: AccessPolicy) -> ASGIApp:
     """Deny by default: a path or method without an operation, and that is no file of the web UI, answers 404 or 405.
 
     No middleware stands in between.
@@ -35,9 +38,27 @@ def build_app(services: Services, policy: AccessPolicy) -> Router:
     by_path: dict[str, list[Operation]] = {}
     for operation in OPERATIONS:
         by_path.setdefault(operation.path, []).append(operation)
+    endpoints = {path: Endpoint(operations, policy, limits, services) for path, operations in by_path.items()}
     routes = [
         # Names of jobs may hold slashes, and clients escape them or not.
-        Route(path.replace("{job_name}", "{job_name:path}"), Endpoint(operations, policy, limits, services))
-        for path, operations in by_path.items()
+        Route(path.replace("{job_name}", "{job_name:path}"), endpoint)
+        for path, endpoint in endpoints.items()
     ]
-    return Router(routes, redirect_slashes=False, default=Site(not_found))
+    fixed = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
+    return _Paths(fixed, Router(routes, redirect_slashes=False, default=Site(not_found)))
+
+
+class _Paths:
+    """Paths without a parameter, those of every push among them, are looked up; the router tries one after the other."""
+
+    def __init__(self, fixed: Mapping[str, Endpoint], router: Router) -> None:
+        self._fixed = fixed
+        self._router = router
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._fixed.get(scope.get("path", ""))
+        if endpoint is None or scope["type"] != "http":
+            await self._router(scope, receive, send)
+            return
+        scope["path_params"] = {}
+        await endpoint(scope, receive, send)

@@ -1,5 +1,6 @@
 """Who may call: tokens with scopes, sessions of browsers, or, where there is neither, whoever is on this machine."""
 
+import functools
 import hmac
 import ipaddress
 import os
@@ -227,6 +228,8 @@ def needs_first_token(settings: Settings) -> bool:
     return is_exposed and not (settings.tokens or settings.tokens_file)
 
 
+# Asked of the peer and of the Host of every request.
+@functools.lru_cache(maxsize=1024)
 def is_loopback(host: str) -> bool:
     """Whether the name or address means this machine to everybody."""
     if host == "localhost":

@@ -122,15 +122,39 @@ local function first_of(lane, room)
   return tonumber(lane.ahead[lane.at_job + 1]), lane.ahead[lane.at_job]
 end
 
--- Cut short anywhere before its argument, which is one byte at least.
+local claimed, expired, expired_names, damaged, watched, bytes, count, moves = {}, {}, {}, {}, {}, 0, 0, 0
+-- Records of the jobs ahead are read several at once, and many once they have shown to be small: no more than so many
+-- large ones are held for nothing.
+local FEW, MANY, SMALL = 4, 64, 4096
+local at_once = FEW
+local function record_of(lane, id)
+  local records = lane.records
+  local record = records and records[id]
+  if record ~= nil then return record end
+  local keys, ids, ahead = {}, {}, lane.ahead
+  -- `at_job` stands behind this one.
+  local first = lane.at_job - 2
+  for at = first, math.min(#ahead, first + 2 * math.min(at_once, limit - count)) - 1, 2 do
+    ids[#ids + 1] = ahead[at]
+    keys[#keys + 1] = job_prefix .. ahead[at]
+  end
+  records, at_once = {}, MANY
+  for n, found in ipairs(redis.call('MGET', unpack(keys))) do
+    records[ids[n]] = found
+    if found and #found > SMALL then at_once = FEW end
+  end
+  lane.records = records
+  return records[id]
+end
+
+-- Cut short anywhere before its argument, which is one byte at least. False: none is there, or no string.
 local function is_whole(record)
-  if type(record) ~= 'string' or #record < NAME_AT then return false end
+  if not record or #record < NAME_AT then return false end
   if #record < NAME_AT + string.byte(record, NAME_LENGTH_AT) then return false end
   local _, extras_at = gates_span(record)
   return #record > extras_at + 3 and #record > extras_at + 3 + struct.unpack('>I4', record, extras_at)
 end
 
-local claimed, expired, expired_names, damaged, watched, bytes, count, moves = {}, {}, {}, {}, {}, 0, 0, 0
 local served, shadowed, served_stamp = {}, {}, nil
 -- Of what was taken: by lane for its keyed gates, by group for the shared ones, and by gate for those that jobs bring along.
 local passing, held_own, begun_own = {}, {}, {}
@@ -177,11 +201,6 @@ local function mark_served(lane)
   return stamp ~= nil
 end
 
-local function add_pair(list, first, second)
-  local n = #list
-  list[n + 1], list[n + 2] = first, second
-end
-
 -- `owner`: a lane for its keyed gates, a group for the shared ones.
 local function passes(gate_ids, owner, id, token_bytes)
   if #gate_ids == 0 then return end
@@ -226,7 +245,7 @@ end
 
 -- Takes a job from its lane. Returns whether it is claimed: what expired, is damaged or has to wait is passed over.
 local function take(lane, group, score, id)
-  local record = redis.pcall('GET', job_prefix .. id)
+  local record = record_of(lane, id)
   lane_remove(lane, id)
   if not is_whole(record) or string.byte(record, 1) ~= VERSION or string.byte(record, 2) ~= STATE.ready then
     damaged[#damaged + 1] = id
@@ -251,8 +270,7 @@ local function take(lane, group, score, id)
     end
     use_room(own, 1)
   end
-  claimed[#claimed + 1] = id
-  claimed[#claimed + 1] = record
+  add_pair(claimed, id, record)
   bytes, count = bytes + #record, count + 1
   lane_counts(lane, own, 0, -1)
   local token_bytes = string.sub(tokens, (count - 1) * 16 + 1, count * 16)
@@ -306,7 +324,7 @@ local function serve(item)
       moved = mark_served(lane) or is_awaited
     end
     score, id = first_of(lane, room - taken)
-    if id then order = order_of(lane, id) .. lane.id end
+    if id and next_item then order = order_of(lane, id) .. lane.id end
   end
   use_room(group.shared, taken)
   use_room(lane.keyed, taken)
@@ -316,7 +334,7 @@ local function serve(item)
       for _, other in ipairs(open_gate(gate_id)) do put_lane_in(other) end
     end
   end
-  if id then put_in({score = score, order = order, lane_id = lane.id, group = group}) end
+  if id then put_in({score = score, order = order_of(lane, id) .. lane.id, lane_id = lane.id, group = group}) end
 end
 
 while #queue > 0 and has_time_left() do
@@ -345,21 +363,26 @@ local first_fence = 0
 if count > 0 then
   first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
   redis.call('SET', fence_key, string.format('%.0f', first_fence + count - 1))
-  local running, ids, mail = {}, {}, {}
-  for i = 1, #claimed, 2 do
-    local id, record, n = claimed[i], claimed[i + 1], (i - 1) / 2
+  local running, ids, mail, times = {}, {}, {}, struct.pack('>i8i8i8i8', 0, now_ms, 0, now_ms + offer_ms)
+  local ends = {}  -- by timeout, as the record has it
+  for i = 1, count do
+    local id, record, n = claimed[2 * i - 1], claimed[2 * i], i - 1
+    local token_bytes = string.sub(tokens, n * 16 + 1, n * 16 + 16)
     local flags = string.byte(record, 3)
     if has_flag(flags, FLAG_CONFIRMED) then flags = flags - FLAG_CONFIRMED end
-    local attempt = struct.unpack('>I4', record, 5)
     redis.call('SETRANGE', job_prefix .. id, 1,
-      string.char(STATE.running, flags, 0) .. struct.pack('>I4', attempt + 1) .. string.sub(record, 9, 16)
-      .. struct.pack('>i8i8i8i8i8', 0, now_ms, 0, now_ms + offer_ms, first_fence + n)
-      .. string.sub(tokens, n * 16 + 1, n * 16 + 16) .. worker_id_bytes)
+      string.char(STATE.running, flags, 0) .. struct.pack('>I4', struct.unpack('>I4', record, 5) + 1) .. string.sub(record, 9, 16)
+      .. times .. struct.pack('>i8', first_fence + n) .. token_bytes .. worker_id_bytes)
     -- The sooner of lease end and deadline: whichever comes first needs the leader's eye.
-    running[#running + 1] = now_ms + math.min(lease_ms, offer_ms + int64(record, 97) + grace_ms)
-    running[#running + 1] = id
-    ids[#ids + 1] = id
-    add_pair(mail, id, string.sub(tokens, n * 16 + 1, n * 16 + 16))
+    local timeout_bytes = string.sub(record, 97, 104)
+    local end_ms = ends[timeout_bytes]
+    if not end_ms then
+      end_ms = string.format('%.0f', now_ms + math.min(lease_ms, offer_ms + int64(timeout_bytes, 1) + grace_ms))
+      ends[timeout_bytes] = end_ms
+    end
+    add_pair(running, end_ms, id)
+    ids[i] = id
+    if is_pulling then add_pair(mail, id, token_bytes) end
   end
   add_all(running_key, running)
   each('SADD', claims_key, ids)

@@ -52,7 +52,7 @@ end
 for _, item in ipairs(following) do
   for _, gate_id in ipairs(bounding_gates(item[1])) do rooms[gate_id] = rooms[gate_id] - item[2] end
 end
-local status, seen, is_new = {}, {}, false
+local status, seen, gates_of, is_new = {}, {}, {}, false
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   status[i] = 1
@@ -63,7 +63,8 @@ for i = 1, count do
   if digest then
     status[i] = digest == ARGV[at + 6] and 0 or -1
   else
-    local gates = bounding_gates(tonumber(ARGV[at + 1]))
+    local gates = gates_of[ARGV[at + 1]] or bounding_gates(tonumber(ARGV[at + 1]))
+    gates_of[ARGV[at + 1]] = gates
     is_new = true
     for _, gate_id in ipairs(gates) do
       if rooms[gate_id] <= 0 then
@@ -89,38 +90,43 @@ if push == 'whole' and full_gate ~= '' then
   return {'ok', now_ms, status, full_gate}
 end
 
-local scheduled, expiring, wakes = {}, {}, false
+local scheduled, expiring, records, wakes = {}, {}, {}, false
+local now_bytes, nothing_yet = struct.pack('>i8', now_ms), string.rep('\0', 64)
+local heads = {}  -- by flags: how the record of a job begins that is ready at once
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   if status[i] == 1 then
-    local id, due, priority = ARGV[at], ARGV[at + 3], ARGV[at + 4]
-    local due_at_ms, state = 0, STATE.ready
-    if due ~= '' then
+    local id, flags, due, rest = ARGV[at], ARGV[at + 2], ARGV[at + 3], ARGV[at + 7]
+    local due_at_ms, state, head = 0, STATE.ready, nil
+    if due == '' then
+      head = heads[flags]
+    else
       due_at_ms = string.sub(due, 1, 1) == '+' and now_ms + tonumber(string.sub(due, 2)) or tonumber(due)
       if due_at_ms > now_ms then state = STATE.scheduled end
     end
-    local rest = ARGV[at + 7]
-    local lane, own = home_defined(definitions[tonumber(ARGV[at + 1])], tonumber(edition))
+    if not head then
+      head = struct.pack('>BBBBI4I4I2I2i8', VERSION, state, tonumber(flags), 0, 0, 0, 0, 0, due_at_ms) .. nothing_yet
+      if due == '' then heads[flags] = head end
+    end
+    local definition = definitions[tonumber(ARGV[at + 1])]
+    local lane, own = definition.home, definition.own
+    if not lane then lane, own = home_defined(definition, tonumber(edition)) end
     lane_counts(lane, own, 1, 1)
-    redis.call('SET', keys[i], struct.pack('>BBBBI4I4I2I2i8', VERSION, state, tonumber(ARGV[at + 2]), 0, 0, 0, 0, 0, due_at_ms)
-      .. string.rep('\0', 64) .. string.sub(rest, 1, 16) .. struct.pack('>i8', now_ms) .. string.sub(rest, 25, 40) .. lane_bytes(lane) .. string.sub(rest, 49))
+    add_pair(records, keys[i],
+      head .. string.sub(rest, 1, 16) .. now_bytes .. string.sub(rest, 25, 40) .. lane_bytes(lane) .. string.sub(rest, 49))
     if state == STATE.scheduled then
-      scheduled[#scheduled + 1] = due_at_ms
-      scheduled[#scheduled + 1] = id
+      add_pair(scheduled, due_at_ms, id)
     else
-      lane_add(lane, priority, id)
+      lane_add(lane, ARGV[at + 4], id)
       wakes = true
     end
-    local expires_at_ms = tonumber(ARGV[at + 5])
-    if expires_at_ms > 0 then
-      expiring[#expiring + 1] = expires_at_ms
-      expiring[#expiring + 1] = id
-    end
+    if ARGV[at + 5] ~= '0' then add_pair(expiring, ARGV[at + 5], id) end
   elseif status[i] == 0 then
     -- A repeat writes what is there already: WAIT on its connection would else confirm a write that never replicated.
     redis.call('SETRANGE', keys[i], 0, string.char(VERSION))
   end
 end
+if #records > 0 then redis.call('MSET', unpack(records)) end
 write_lanes(nil)
 add_all(scheduled_key, scheduled)
 add_all(expiring_key, expiring)

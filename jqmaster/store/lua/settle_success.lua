@@ -15,7 +15,7 @@ local wake_channel, finished_channel = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 3
 
 local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {}, {}
-local now_bytes = struct.pack('>i8', now_ms)
+local now_bytes, now_text = struct.pack('>i8', now_ms), string.format('%.0f', now_ms)
 for i = FIRST, #ARGV, WIDTH do
   local id = ARGV[i]
   local key = tag .. 'job:' .. id
@@ -26,17 +26,14 @@ for i = FIRST, #ARGV, WIDTH do
     local flags = string.byte(head, 3)
     redis.call('SETRANGE', key, 1, string.char(STATE.succeeded, flags, 0) .. string.sub(head, 5, 32) .. now_bytes)
     ended[#ended + 1] = id
-    finished_at[#finished_at + 1] = now_ms
-    finished_at[#finished_at + 1] = id
-    runs[#runs + 1] = name_of(head)
-    runs[#runs + 1] = now_ms - int64(head, 25)
+    add_pair(finished_at, now_text, id)
+    add_pair(runs, name_of(head), now_ms - int64(head, 25))
     local lane, own = home_of(head)
     lane_free(lane, own, id)
     lane_counts(lane, own, -1, 0)
     if flags % 2 == 1 then
       redis.call('SET', tag .. 'result:' .. id, ARGV[i + 2])
-      results[#results + 1] = now_ms + result_ttl_ms
-      results[#results + 1] = id
+      add_pair(results, now_ms + result_ttl_ms, id)
     end
     if has_flag(flags, FLAG_WATCHED) then watched[#watched + 1] = id end
     accepted[#accepted + 1] = 1

@@ -88,7 +88,9 @@ end
 
 -- The keyed gates that a job of the base lane brings along; nil where its lane knows them.
 local function own_gates(head)
-  local own = keyed_gates(head, (gates_span(head)))
+  local at = NAME_AT + string.byte(head, NAME_LENGTH_AT)
+  if string.byte(head, at) == 0 then return nil end
+  local own = keyed_gates(head, at)
   return #own > 0 and own or nil
 end
 
@@ -121,8 +123,7 @@ end
 
 local function lane_add(lane, priority, id)
   touched(lane)
-  lane.added[#lane.added + 1] = priority
-  lane.added[#lane.added + 1] = id
+  add_pair(lane.added, priority, id)
 end
 
 local function lane_remove(lane, id)
@@ -133,7 +134,8 @@ end
 -- The claim of `id` ends: its slots are free when the lanes are written.
 local function lane_free(lane, own, id)
   touched(lane)
-  table.insert(gathered(lane, 'freed'), id)
+  -- Only gates have slots.
+  if #lane.shared > 0 or #lane.keyed > 0 then table.insert(gathered(lane, 'freed'), id) end
   if own then
     for _, gate_id in ipairs(own) do table.insert(gathered(freed_own, gate_id), id) end
   end

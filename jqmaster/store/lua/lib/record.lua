@@ -55,6 +55,12 @@ local function gates_span(s)
   return at, at + 1 + (count ~= IN_LANE and count * GATE_LENGTH or 0)
 end
 
+-- Also to a list that grows to hundreds: `#` is a search.
+local function add_pair(list, first, second)
+  local n = #list
+  list[n + 1], list[n + 2] = first, second
+end
+
 -- ZADD in one command; `list` alternates scores and members and never exceeds 1,000 elements (500 jobs a call).
 local function add_all(key, list)
   return #list > 0 and redis.call('ZADD', key, unpack(list)) or 0
