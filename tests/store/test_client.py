@@ -410,7 +410,7 @@ async def test_a_write_counts_once_the_replicas_have_it() -> None:
                     await client.run_all(calls)
             # Who asks for less is not kept waiting, and reads ask nobody.
             assert await client.run_all(calls, replicas=0) == [("ok", [b"fresh"])]
-            assert await client.run("page", (k.running,), ("", "", 1, 1, "")) == ("ok", [[]])
+            assert await client.run("page", (k.running,), ("", "", 1, 1, "", "", "", 0)) == ("ok", [[]])
         assert await client.run_all(calls) == [("ok", [b"fresh"])]
         with pytest.raises(OutcomeUnknownError, match="1 of 2"):
             await client.run_all(calls, replicas=2)
