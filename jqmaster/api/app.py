@@ -1,6 +1,6 @@
 """The ASGI application of a master."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -29,7 +29,7 @@ class LiveLimits:
         return self._limits
 
 
-def build_app(services: Services, policy: AccessPolicy) -> ASGIApp:
+def build_app(services: Services, policy: AccessPolicy) -> Router:
     """Deny by default: a path or method without an operation, and that is no file of the web UI, answers 404 or 405.
 
     No middleware stands in between.
@@ -45,20 +45,20 @@ def build_app(services: Services, policy: AccessPolicy) -> ASGIApp:
         for path, endpoint in endpoints.items()
     ]
     fixed = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
-    return _Paths(fixed, Router(routes, redirect_slashes=False, default=Site(not_found)))
+    return _Paths(fixed, routes, Site(not_found))
 
 
-class _Paths:
-    """Paths without a parameter, those of every push among them, are looked up; the router tries one after the other."""
+class _Paths(Router):
+    """Paths without a parameter, those of every push among them, are looked up; a router tries one after the other."""
 
-    def __init__(self, fixed: Mapping[str, Endpoint], router: Router) -> None:
+    def __init__(self, fixed: Mapping[str, Endpoint], routes: Sequence[Route], default: ASGIApp) -> None:
+        super().__init__(routes, redirect_slashes=False, default=default)
         self._fixed = fixed
-        self._router = router
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         endpoint = self._fixed.get(scope.get("path", ""))
         if endpoint is None or scope["type"] != "http":
-            await self._router(scope, receive, send)
+            await super().__call__(scope, receive, send)
             return
         scope["path_params"] = {}
         await endpoint(scope, receive, send)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import httpx
 import msgpack
-from starlette.types import ASGIApp
+from starlette.routing import Router
 
 from jqmaster.api.app import build_app
 from jqmaster.api.auth import AccessPolicy, Credentials
@@ -78,7 +78,7 @@ class Api:
         return await wait_until(reached, timeout_s=timeout_s, what=f"job {job_id} in {states}")
 
 
-def app_alone(*tokens: str, credentials: Credentials | None = None) -> ASGIApp:
+def app_alone(*tokens: str, credentials: Credentials | None = None) -> Router:
     """The application without anything behind it: whoever is not let in never reaches a service, and there is none."""
     services = cast(Services, SimpleNamespace(settings=Settings(), contract=dict))
     return build_app(services, AccessPolicy(tokens, credentials=credentials))
