@@ -17,6 +17,7 @@ from jqmaster.api.openapi import master_document
 from jqmaster.api.services import Condition, Services
 from jqmaster.clock import Clock, SystemClock
 from jqmaster.config import Durability, Settings
+from jqmaster.domain.latency import Traffic
 from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.domain.tally import Tally
 from jqmaster.egress import EgressGuard
@@ -54,10 +55,12 @@ from jqmaster.service.intake import Intake
 from jqmaster.service.jobs import JobService
 from jqmaster.service.live_settings import LiveSettings
 from jqmaster.service.masters import MasterService
+from jqmaster.service.metrics import Metrics, OwnFacts
 from jqmaster.service.polls import PollDesk
 from jqmaster.service.push_pace import PushPace
 from jqmaster.service.rules import RuleCache
 from jqmaster.service.stats import StatsService, StoreState
+from jqmaster.service.store_facts import StoreFactsReader
 from jqmaster.service.waiters import FinishWaiters
 from jqmaster.service.why import WhyService
 from jqmaster.service.workers import WorkerService
@@ -223,6 +226,10 @@ class Master:
             counts=inspector.counts,
             max_streams=lambda: self.live.current.max_streams,
         )
+        traffic = Traffic()
+        constraints = ConstraintService(
+            self._rule_store, self._rules, UsageStore(shard, self._jobs), clock, self._store_time_ms
+        )
         services = Services(
             live=self.live,
             jobs=self._job_service,
@@ -244,9 +251,7 @@ class Master:
                 tell=WorkerOrders(self._workers, polls, self._leadership, self._worker_client),
             ),
             polls=self._desk,
-            constraints=ConstraintService(
-                self._rule_store, self._rules, UsageStore(shard, self._jobs), clock, self._store_time_ms
-            ),
+            constraints=constraints,
             audit=AuditStore(shard),
             identity=self._identity,
             masters=master_service,
@@ -257,6 +262,8 @@ class Master:
             breakers=lambda: self._fleet.breaker_states() if self.leader.leadership else {},
             store_time_ms=self._store_time_ms,
             contract=master_document,
+            traffic=traffic,
+            metrics=self._make_metrics(traffic, constraints, (client, reserve)),
         )
         self._tuned: list[tuple[Tune, Callable[[Settings], tuning.Values]]] = [
             (self._jobs.tune, tuning.jobs),
@@ -468,6 +475,36 @@ class Master:
     async def _store_time_ms(self) -> int:
         seconds, microseconds = await self._shard.client.command("TIME")
         return int(seconds) * 1000 + int(microseconds) // 1000
+
+    def _make_metrics(
+        self, traffic: Traffic, constraints: ConstraintService, clients: Sequence[StoreClient]
+    ) -> Metrics:
+        facts = StoreFactsReader(
+            self._inspector,
+            self._workers,
+            constraints,
+            self._leadership,
+            self._history,
+            stale_ms=lambda: round(self.live.current.worker_stale_s * 1000),
+        )
+        return Metrics(self.tally, traffic, clients, own=self._own_facts, ask_store=facts.read)
+
+    def _own_facts(self) -> OwnFacts:
+        s = self.settings
+        return OwnFacts(
+            is_leader=self.leader.leadership is not None,
+            times_led=self.leader.times_led,
+            connections=self.server.connections,
+            faults=[*self._gauge.faults, *(["process"] if self.failure else [])],
+            memory_used_bytes=self._gauge.report.memory_used_bytes,
+            memory_max_bytes=self._gauge.report.memory_max_bytes,
+            settings_version=self.live.version,
+            labels={
+                "version": __version__,
+                "master_id": self.id,
+                "node_id": s.node_id or socket.gethostname(),
+            },
+        )
 
     async def _condition(self) -> Condition:
         faults = {**({"process": self.failure} if self.failure else {}), **self._gauge.faults}

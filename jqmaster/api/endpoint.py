@@ -7,6 +7,7 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from time import perf_counter
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import parse_qsl
 
@@ -148,6 +149,8 @@ class Reply:
     status: int
     value: Any = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    # Of a `value` that is bytes and sent as it is.
+    media_type: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,8 @@ class Operation:
     text: str = ""
     is_stream: bool = False
     push: Literal["single", "bulk"] | None = None
+    # What it answers is plain text, whatever is asked for.
+    is_text: bool = False
 
 
 class Endpoint:
@@ -191,6 +196,8 @@ class Endpoint:
         limits: Callable[[], Limits],
         services: Services,
     ) -> None:
+        self._route = operations[0].path
+        self._traffic = services.traffic
         self._operations = {op.method: op for op in operations}
         self._allow = ", ".join(sorted(self._operations))
         self._policy = policy
@@ -198,6 +205,7 @@ class Endpoint:
         self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began_s = perf_counter()
         fields = join_fields(scope["headers"])
         try:
             operation = self._operations.get(scope["method"])
@@ -214,7 +222,7 @@ class Endpoint:
                 principal = self._policy.authorize(scope["method"], fields, host, operation.access, session)
             if operation.is_stream:
                 demand_events(fields)
-            encoding = negotiate(fields, strict=not operation.is_stream)
+            encoding = negotiate(fields, strict=not (operation.is_stream or operation.is_text))
             call = Call(
                 fields,
                 scope["path_params"],
@@ -234,12 +242,19 @@ class Endpoint:
                 with self._services.intake.enter(is_bulk=operation.push == "bulk") as call.visit:
                     reply = await operation.handler(call)
         except Exception as exc:
-            await _problem(exc, negotiate(fields, strict=False))(scope, receive, send)
+            problem = _problem(exc, negotiate(fields, strict=False))
+            await problem(scope, receive, send)
+            # Of a method that has no operation here the name is the client's own.
+            method = scope["method"] if scope["method"] in self._operations else "other"
+            self._traffic.add(method, self._route, problem.status_code, perf_counter() - began_s)
             return
         if isinstance(reply, Streamed):
+            # How long it goes on is the client's choice: it is counted when it begins, and not measured.
+            self._traffic.add(operation.method, self._route, HTTPStatus.OK, perf_counter() - began_s)
             await reply.app(scope, receive, send)
         else:
             await _send(reply, encoding, send)
+            self._traffic.add(operation.method, self._route, reply.status, perf_counter() - began_s)
 
     async def _is_admitted(self, operation: Operation, scope: Scope, fields: Fields) -> bool:
         if operation.access is None:
@@ -283,9 +298,9 @@ async def _send(reply: Reply, encoding: Encoding, send: Send) -> None:
         body = b""
         headers = [*SECURITY_HEADERS, *reply.headers]
     else:
-        body = encode(reply.value, encoding)
+        body = encode(reply.value, encoding) if reply.media_type is None else reply.value
         headers = [
-            (b"content-type", encoding.value.encode()),
+            (b"content-type", reply.media_type or encoding.value.encode()),
             (b"content-length", str(len(body)).encode()),
             *SECURITY_HEADERS,
             *reply.headers,

@@ -27,6 +27,7 @@ MSGPACK: Final = "application/msgpack"
 MEDIA_TYPES: Final = (MSGPACK, "application/json")
 EVENT_STREAM: Final = "text/event-stream"
 PROBLEM_MEDIA_TYPES: Final = (MSGPACK, "application/problem+json")
+TEXT: Final = "text/plain"
 _REF: Final = "#/components/schemas/{model}"
 _INFO: Final = {"license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}}
 
@@ -328,6 +329,8 @@ def _master_operation(op: Operation) -> dict[str, Any]:
             response["headers"] = _RETRY_AFTER
         if op.is_stream:
             response["content"] = {EVENT_STREAM: {"schema": {"type": "string"}}}
+        elif op.is_text:
+            response["content"] = {TEXT: {"schema": {"type": "string"}}}
         elif status != HTTPStatus.NO_CONTENT:
             response["content"] = _content(schema, MEDIA_TYPES, model)
         responses[str(status)] = response

@@ -6,6 +6,7 @@ from typing import Any
 
 from jqmaster.api.live_feed import LiveFeed
 from jqmaster.config import Durability, Settings
+from jqmaster.domain.latency import Traffic
 from jqmaster.service.bulk_actions import BulkActionService
 from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.identity import IdentityService
@@ -13,6 +14,7 @@ from jqmaster.service.intake import Intake
 from jqmaster.service.jobs import JobService
 from jqmaster.service.live_settings import LiveSettings
 from jqmaster.service.masters import MasterService
+from jqmaster.service.metrics import Metrics
 from jqmaster.service.polls import PollDesk
 from jqmaster.service.stats import StatsService
 from jqmaster.service.why import WhyService
@@ -57,6 +59,8 @@ class Services:
     breakers: Callable[[], dict[str, str]]
     store_time_ms: Callable[[], Awaitable[int]]
     contract: Callable[[], dict[str, Any]]
+    traffic: Traffic
+    metrics: Metrics
 
     @property
     def settings(self) -> Settings:

@@ -54,6 +54,7 @@ class Leader:
         self._stopping = asyncio.Event()
         self._loops = BackgroundLoops("leader")
         self.leadership: Leadership | None = None
+        self.times_led = 0
 
     def tune(self, *, ttl_s: float) -> None:
         """From the next election or renewal on: the life of a lock that is held stays what the store was told."""
@@ -154,6 +155,7 @@ class Leader:
 
     async def _lead(self, leadership: Leadership, sent_at_s: float, ttl_s: float) -> None:
         logger.info("leading, epoch %d", leadership.number)
+        self.times_led += 1
         if not self._stopping.is_set():
             self._step_down.clear()
         self._trusted_until_s = sent_at_s + ttl_s * TRUST

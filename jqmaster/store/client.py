@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final
 
 import hiredis
@@ -34,7 +35,8 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from jqmaster.config import Settings
-from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
+from jqmaster.domain.latency import Latencies
+from jqmaster.errors import DamagedError, JqmasterError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.cluster import ClusterLocator
 from jqmaster.store.locator import ASK_S, LocatedConnection, LocatedTlsConnection, Locator
 from jqmaster.store.scripts import Arg, Script, load
@@ -105,6 +107,10 @@ class StoreClient:
         """`url`: see `store_url`. Raises ValueError where it is none."""
         self._timeout_s = timeout_s
         self.quorum_replicas = quorum_replicas
+        # By script: round trips, calls (several go in one round trip), and those that failed.
+        self.round_trips: Latencies[str] = Latencies()
+        self.script_calls: dict[str, int] = {}
+        self.failed_round_trips: dict[str, int] = {}
         parsed, access = StoreUrl.parse(url), access or StoreAccess()
         pool_options: dict[str, Any] = {"max_connections": connections, "timeout": timeout_s}
         self._locator = _locator(parsed, access)
@@ -214,7 +220,15 @@ class StoreClient:
                 await self._await_replicas(connection, needed)
             return replies
 
-        replies = await self._where_it_belongs(len(calls), evaluate)
+        # The calls of one round trip are of one script, as a rule; where they are not, the first stands for all.
+        name, began_s = calls[0].script.name, perf_counter()
+        self.script_calls[name] = self.script_calls.get(name, 0) + len(calls)
+        try:
+            replies = await self._where_it_belongs(len(calls), evaluate)
+        except JqmasterError:
+            self.failed_round_trips[name] = self.failed_round_trips.get(name, 0) + 1
+            raise
+        self.round_trips[name].add(perf_counter() - began_s)
         refused = [reply for reply in replies if isinstance(reply, ResponseError)]
         if refused and len(refused) < len(calls) and writes:
             raise OutcomeUnknownError(

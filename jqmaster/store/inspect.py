@@ -98,6 +98,11 @@ class Inspector:
         counts = await self._client.command("HMGET", self._keys.ready_counts, *names)
         return {name: int(count or 0) for name, count in zip(names, counts, strict=True)}
 
+    async def names_ready(self, most: int) -> dict[str, int]:
+        """How many jobs of each name are ready; of more names than `most`, of about so many of them."""
+        _, flat = await self._client.command("HSCAN", self._keys.ready_counts, 0, "COUNT", most)
+        return {name.decode(): int(count) for name, count in zip(flat[::2], flat[1::2], strict=True)}
+
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None, is_backward: bool = False
     ) -> tuple[list[Job], str | None]:

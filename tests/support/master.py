@@ -15,6 +15,7 @@ from jqmaster.api.auth import AccessPolicy, Credentials
 from jqmaster.api.services import Services
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
+from jqmaster.domain.latency import Traffic
 from jqmaster.store import fsck
 from jqmaster.store.client import StoreAccess, StoreClient
 from jqmaster.store.keys import Keys
@@ -80,7 +81,7 @@ class Api:
 
 def app_alone(*tokens: str, credentials: Credentials | None = None) -> Router:
     """The application without anything behind it: whoever is not let in never reaches a service, and there is none."""
-    services = cast(Services, SimpleNamespace(settings=Settings(), contract=dict))
+    services = cast(Services, SimpleNamespace(settings=Settings(), contract=dict, traffic=Traffic()))
     return build_app(services, AccessPolicy(tokens, credentials=credentials))
 
 

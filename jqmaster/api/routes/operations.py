@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from jqmaster.api import audit, health, masters, schemas
+from jqmaster.api import audit, health, masters, metrics, schemas
 from jqmaster.api.endpoint import Operation
 from jqmaster.domain.access import Scope
 
@@ -20,6 +20,9 @@ _AUDIT: Final[dict[str, Any]] = {
     "target": {"schema": {"type": "string"}, "description": "Changes of this only."},
 }
 _AUDIT_TEXT: Final = "Who changed what, and when: for those who may change it as well."
+_METRICS_TEXT: Final = (
+    "Counters are of this master, and of its process: scrape each. docs/metrics.md names them."
+)
 _DEMOTE_TEXT: Final = (
     "It ends what it has under way, and leaves the lead to the others. 409 `not_leader` where it does not lead, "
     "`no_other_master` where nobody could."
@@ -31,6 +34,8 @@ OPERATIONS: Final = [
               {202: schemas.DemoteAnswer}, problems=(404, 409, *_STORE), text=_DEMOTE_TEXT),
     Operation("GET", "/api/audit", audit.list_entries, Scope.OPERATE, "List changes", "operations",
               {200: schemas.AuditPage}, query=_AUDIT, problems=_STORE, text=_AUDIT_TEXT),
+    Operation("GET", "/metrics", metrics.metrics, Scope.READ, "Metrics for Prometheus", "operations",
+              {200: None}, text=_METRICS_TEXT, is_text=True),
     Operation("GET", "/healthz", health.healthz, None, "Whether the process lives", "operations", {200: schemas.Health}),
     Operation("GET", "/readyz", health.readyz, None, "Whether this master makes progress", "operations",
               {200: schemas.Readiness, 503: schemas.Readiness}, text=_READY_TEXT),

@@ -1,0 +1,48 @@
+"""How long calls take, counted in buckets: cheap enough for every request."""
+
+from bisect import bisect_left
+from typing import Final, Generic, TypeVar
+
+KeyT = TypeVar("KeyT")
+
+# Upper bounds of the buckets in seconds; the last bucket has none.
+BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Latency:
+    """Of one kind of call."""
+
+    __slots__ = ("counts", "sum_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS_S) + 1)
+        self.sum_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        self.sum_s += seconds
+
+
+class Latencies(dict[KeyT, Latency], Generic[KeyT]):
+    """By kind of call; a new kind begins by itself. The caller sees to it that there are few."""
+
+    def __missing__(self, key: KeyT) -> Latency:
+        found = self[key] = Latency()
+        return found
+
+
+class Traffic:
+    """HTTP requests that this process answered, by method and route: routes are templates, so there are few."""
+
+    __slots__ = ("answers", "latencies")
+
+    def __init__(self) -> None:
+        # By method, route and status.
+        self.answers: dict[tuple[str, str, int], int] = {}
+        # By method and route.
+        self.latencies: Latencies[tuple[str, str]] = Latencies()
+
+    def add(self, method: str, route: str, status: int, seconds: float) -> None:
+        key = (method, route, status)
+        self.answers[key] = self.answers.get(key, 0) + 1
+        self.latencies[method, route].add(seconds)
