@@ -4,7 +4,11 @@ from typing import Any
 
 import pytest
 
+from jqmaster.api.examples import JOB_ID
 from jqmaster.app import Master
+from jqmaster.domain.failure_group import failure_group_id
+from jqmaster.domain.job import Cause, JobState
+from jqmaster.domain.outcome import Decision
 from tests.support.master import Api
 from tests.support.waiting import wait_until
 
@@ -127,3 +131,31 @@ async def test_a_name_that_was_never_counted_is_unknown(api: Api) -> None:
     status, problem = await api.call("GET", "/api/names/no.such")
     assert (status, problem["code"]) == (404, "unknown_name")
     assert (await get(api, "/api/failures"))["groups"] == []
+
+
+@pytest.mark.req("D16")
+async def test_failures_come_by_group_and_hostile_messages_stay_text(api: Api, master: Master) -> None:
+    failed = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
+    hostile = "<script>alert(1)</script>\x00\u202e\r\nSet-Cookie: a=b"
+    for n in range(3):
+        master.tally.ended("mail", failed, job_id=JOB_ID, message=f"order {n} is gone")
+    master.tally.ended("mail", failed, job_id=JOB_ID, message=hostile)
+
+    async def grouped() -> dict[str, Any] | None:
+        groups = {group["message"]: group for group in (await get(api, "/api/failures?limit=10"))["groups"]}
+        return groups if len(groups) == 2 else None
+
+    groups = await wait_until(grouped, what="the failures are in the store")
+    group = groups.pop("order <n> is gone")
+    assert (group["count"], group["name"], group["cause"], group["example_job_id"]) == (
+        3,
+        "mail",
+        "error",
+        JOB_ID,
+    )
+    assert group["id"] == failure_group_id("mail", "error", "order 77 is gone")
+    assert list(groups) == ["<script>alert(<n>)</script> Set-Cookie: a=b"]
+    page = await get_unchecked(api, "/api/failures?q=ORDER&name=mail")
+    assert [one["message"] for one in page["groups"]] == ["order <n> is gone"]
+    # For the list of the jobs themselves.
+    assert (await api.call("GET", f"/api/jobs?failure_group={group['id']}"))[0] == 200

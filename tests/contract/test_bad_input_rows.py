@@ -91,7 +91,10 @@ ROWS: Final = {
     84: "result over the limit",
     85: "result of another worker's job",
     86: "impossible and too many calls for jobs",
-    # 118, session cookies, does not apply yet.
+    115: "charts over impossible spans",
+    116: "writes of other sites, or without the token of the session",
+    117: "guessing passwords",
+    118: "session cookies changed or replayed",
     119: "worker: unsigned, wrong key, expired, replayed, changed body or path",
     120: "worker: signature for another worker",
     121: "worker: old epoch",
