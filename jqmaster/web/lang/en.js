@@ -95,6 +95,7 @@ export default {
   "fault.store": "Store: {fault}",
   "fault.durability": "The store gives only {given}, and {wanted} is configured.",
   "fault.no_worker": "No worker is live, and 1 job waits.||No worker is live, and {count} jobs wait.",
+  "fault.orphan": "{name}: 1 job waits, and no live worker takes that name.||{name}: {count} jobs wait, and no live worker takes that name.",
   "fault.memory": "The store has used {share} of its memory ({used} of {most}).",
   "fault.wait": "The oldest ready job has waited {duration}.",
   "fault.wait.act": "Show it",

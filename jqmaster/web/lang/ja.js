@@ -95,6 +95,7 @@ export default {
   "fault.store": "ストア: {fault}",
   "fault.durability": "設定は {wanted} ですが、ストアは {given} しか提供していません。",
   "fault.no_worker": "稼働中のワーカーがなく、{count} 件が待っています。||稼働中のワーカーがなく、{count} 件が待っています。",
+  "fault.orphan": "{name}: {count} 件が待っていますが、この名前を扱う稼働中のワーカーがありません。||{name}: {count} 件が待っていますが、この名前を扱う稼働中のワーカーがありません。",
   "fault.memory": "ストアのメモリ使用率は {share} です({used} / {most})。",
   "fault.wait": "最も古い待機ジョブは {duration} 待っています。",
   "fault.wait.act": "表示",

@@ -77,7 +77,7 @@ export function Page({ query, go, session }) {
 function KnownNames() {
   const [names, setNames] = useState(/** @type {string[]} */ ([]));
   useEffect(() => { get("api/workers").then((answer) => setNames([...new Set(/** @type {string[]} */ (answer.workers.flatMap((/** @type {any} */ worker) => worker.names)))].sort().slice(0, 500)), () => {}); }, []);
-  return html`<datalist id="known-names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>`;
+  return html`<datalist id="known-names">${names.map((/** @type {string} */ name) => html`<option key=${name} value=${name} />`)}</datalist>`;
 }
 
 /**

@@ -137,10 +137,10 @@ function Filters({ query, change }) {
   return html`<form class=${`filters ${isMore ? "is-open" : ""}`} role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
     <${Typed} name="q" query=${query} change=${change} />
     <${Typed} name="name" query=${query} change=${change} list="names" />
-    <datalist id="names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
     <${Typed} name="tag" query=${query} change=${change} />
     <${Field} label=${t("filter.cause")}>${(/** @type {any} */ a) => html`<select ...${a} value=${query["cause"] ?? ""} onChange=${(/** @type {any} */ e) => change({ cause: e.target.value })}><option value="">${t("filter.any")}</option>${CAUSES.map((cause) => html`<option key=${cause} value=${cause}>${t(`cause.${cause}`)}</option>`)}</select>`}<//>
     <${Field} label=${t("filter.order")}>${(/** @type {any} */ a) => html`<select ...${a} value=${orderOf(query)} onChange=${(/** @type {any} */ e) => change({ order: e.target.value })}><option value="newest">${t("filter.newest")}</option><option value="oldest">${t("filter.oldest")}</option></select>`}<//>
+    <datalist id="names">${names.map((/** @type {string} */ name) => html`<option key=${name} value=${name} />`)}</datalist>
     <${Button} class="more" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>${t(isMore ? "filters.less" : "filters.more")}<//>
     ${isMore && html`<${Typed} name="text" query=${query} change=${change} /><${Typed} name="worker" query=${query} change=${change} />${TIME_FILTERS.map((name) => html`<${Instant} key=${name} name=${name} query=${query} change=${change} />`)}`}
     ${active.length > 0 && html`<div class="chips">${active.map((key) => html`<span key=${key} class="chip">${t(`filter.${key}`)}: <${Text} value=${query[key]} max=${60} /><button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change({ [key]: "" })}>✕</button></span>`)}

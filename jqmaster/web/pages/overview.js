@@ -17,6 +17,7 @@ const LATENCY_WARN_MS = 100;
 // Names that fail less than this, or hardly ran, are in the list of names, not among what is wrong.
 const FAILING_SHARE = 0.05;
 const FAILING_LEAST = 3;
+const MOST_NAMES = 5;
 const LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 const OUTCOMES = ["succeeded", "failed", "canceled", "skipped"];
 
@@ -26,9 +27,10 @@ const OUTCOMES = ["succeeded", "failed", "canceled", "skipped"];
  * What is wrong, worst first.
  * @param {any} stats
  * @param {any[]} failing Names with failures lately, most first.
+ * @param {any[]} orphans Names with waiting jobs that no live worker knows, most first.
  * @returns {Fault[]}
  */
-export function faultsOf(stats, failing) {
+export function faultsOf(stats, failing, orphans) {
   /** @type {Fault[]} */
   const faults = [];
   const { masters, workers, store, counts } = stats;
@@ -39,6 +41,7 @@ export function faultsOf(stats, failing) {
     faults.push({ kind: "bad", text: t("fault.durability", { wanted: visible(store.durability), given: visible(store.durability_available) }) });
   }
   if (workers.fresh === 0 && waiting > 0) faults.push({ kind: "bad", text: t("fault.no_worker", { count: waiting }), link: href("workers"), act: t("nav.workers") });
+  else for (const name of orphans) faults.push({ kind: "bad", text: t("fault.orphan", { name: visible(name.name), count: name.ready }), link: href("jobs", { state: "ready", name: name.name }), act: t("fault.wait.act") });
   const memory = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
   if (memory >= MEMORY_WARN) faults.push({ kind: memory >= MEMORY_BAD ? "bad" : "warn", text: t("fault.memory", { share: percent(memory), used: bytesText(store.used_memory_bytes), most: bytesText(store.max_memory_bytes) }) });
   const oldest = stats.oldest_wait_ms ?? 0;
@@ -66,9 +69,13 @@ export function Page({ query, session }) {
   const names = useResource((signal) => get("api/names", { span: "1h", sort: "failed", limit: 5 }, signal), [], { events: ["jobs"], leastMs: 10_000, everyMs: 30_000 });
   const masters = useResource((signal) => get("api/masters", {}, signal), [], { events: ["masters"], leastMs: 2000, everyMs: 15_000 });
 
+  const waiting = useResource((signal) => get("api/names", { span: "1h", sort: "ready", limit: 20 }, signal), [], { events: ["jobs"], leastMs: 10_000, everyMs: 30_000 });
+  const workers = useResource((signal) => get("api/workers", {}, signal), [], { events: ["workers"], leastMs: 5000, everyMs: 30_000 });
+
   if (!stats) return html`<h1>${t("nav.overview")}</h1><${ErrorBox} problem=${asked.problem} onRetry=${asked.reload} />${!asked.problem && html`<${Loading} />`}`;
   const failing = (names.data?.names ?? []).filter((/** @type {any} */ name) => name.failed >= FAILING_LEAST && name.success_share !== null && 1 - name.success_share >= FAILING_SHARE);
-  const faults = faultsOf(stats, failing);
+  const orphans = orphansOf(waiting.data?.names ?? [], workers.data?.workers ?? null);
+  const faults = faultsOf(stats, failing, orphans);
   const total = Object.values(stats.counts).reduce((/** @type {number} */ sum, n) => sum + Number(n), 0);
   return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
     <${Faults} faults=${faults} problem=${asked.problem} />
@@ -84,6 +91,17 @@ export function Page({ query, session }) {
       <${Store} store=${stats.store} />
     </div>
     ${(names.data?.names ?? []).some((/** @type {any} */ name) => name.failed > 0) && html`<section aria-labelledby="failing"><h2 id="failing">${t("overview.failing")}</h2><${Failing} names=${names.data.names} /></section>`}`;
+}
+
+/**
+ * @param {any[]} names
+ * @param {any[] | null} workers Null: not known, so nobody can tell.
+ * @returns {any[]} Names with ready jobs that no live worker takes.
+ */
+function orphansOf(names, workers) {
+  if (workers === null) return [];
+  const known = new Set(workers.filter((worker) => worker.state === "fresh" || worker.state === "draining").flatMap((worker) => worker.names));
+  return names.filter((name) => name.ready > 0 && !known.has(name.name)).slice(0, MOST_NAMES);
 }
 
 /**
