@@ -587,6 +587,17 @@ function clockOf(_plot, ticks, _axis, _space, stepS) {
 }
 
 /**
+ * Points between two gaps, of which no line would tell.
+ * @param {any} plot
+ * @param {number} at Of the series.
+ * @returns {number[]}
+ */
+function lonePoints(plot, at) {
+  const values = /** @type {(number | null)[]} */ (plot.data[at]);
+  return values.flatMap((value, i) => (value !== null && (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null ? [i] : []));
+}
+
+/**
  * Lines or stacked areas over time.
  * @param {{label: string, xs: number[], series: {label: string, color: string, values: (number | null)[]}[], format?: (value: number) => string, isStacked?: boolean, height?: number}} props
  *   `xs`: Unix seconds. `color`: the name of a CSS variable such as `--succeeded`.
@@ -621,11 +632,11 @@ export function Chart({ label, xs, series, format = (value) => number(value, { m
     const axis = { stroke: css("--muted"), grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     const made = new uPlot({
       width: element.clientWidth || 300, height, legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } },
-      padding: [8, 8, 0, 0],
+      padding: [8, 18, 0, 0],
       scales: { x: { time: true }, y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, 1e-3) * 1.08] } },
       tzDate: (/** @type {number} */ ts) => uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"),
       axes: [{ ...axis, space: 60, size: 28, values: clockOf }, { ...axis, size: 56, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => format(tick)) }],
-      series: [{}, ...ordered.map((one) => ({ label: one.label, stroke: css(one.color), width: isStacked ? 1 : 2, fill: isStacked ? css(one.color) : undefined, points: { show: false } }))],
+      series: [{}, ...ordered.map((one) => ({ label: one.label, stroke: css(one.color), width: isStacked ? 1 : 2, ...(isStacked && { fill: css(one.color) }), points: isStacked ? { show: false } : { show: true, size: 5, filter: lonePoints } }))],
       hooks: { setCursor: [(/** @type {any} */ u) => setAt(u.cursor.idx ?? null)] },
     }, /** @type {any} */ (latest.current), element);
     plot.current = made;

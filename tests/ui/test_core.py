@@ -1,6 +1,7 @@
 """The shell and the pages of jobs, as people use them: look, find, act, by pointer and by keyboard, in both themes."""
 
 import json
+import os
 import re
 import uuid
 from pathlib import Path
@@ -21,6 +22,8 @@ pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session")]
 
 WEB = Path(__file__).parents[2] / "jqmaster" / "web"
 LATER = {"delay": 3600.0}
+# A folder for pictures of the pages, to be looked at; CI keeps them.
+SCREENSHOTS = os.environ.get("JQMASTER_SCREENSHOTS")
 
 
 def tag() -> str:
@@ -34,6 +37,11 @@ async def accessible(page: Page) -> None:
     faults = [(v["id"], [n["html"][:200] for n in v["nodes"]][:3]) for v in found.response["violations"]]
     assert faults == []
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+async def picture(page: Page, name: str) -> None:
+    if SCREENSHOTS:
+        await page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", full_page=True)
 
 
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
@@ -51,13 +59,16 @@ async def test_pages_are_accessible_and_fit_a_phone(screens: Screens, api: Api, 
         "#/login": "Log in",
     }
     async with screens.open(is_dark=is_dark) as page:
-        for address, heading in addresses.items():
+        theme = "dark" if is_dark else "light"
+        for number, (address, heading) in enumerate(addresses.items(), 1):
             await page.goto(f"/{address}")
             await expect(page.get_by_role("heading", level=1)).to_have_text(heading)
             await expect(page.locator(".loading")).to_have_count(0)
             await page.set_viewport_size({"width": 1280, "height": 900})
             await accessible(page)
+            await picture(page, f"{number}-{theme}-wide")
             await page.set_viewport_size({"width": 360, "height": 740})
+            await picture(page, f"{number}-{theme}-phone")
             assert await page.evaluate("document.documentElement.scrollWidth") <= 360, address
 
 

@@ -14,14 +14,16 @@ const BLANK = { name: "", argument: "{}", priority: "0", max_retry: "5", timeout
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
-  const [form, setForm] = useState({ ...BLANK, name: query["name"] ?? "" });
+  const [form, setForm] = useState(/** @type {Record<string, string>} */ ({ ...BLANK, name: query["name"] ?? "" }));
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const [isBusy, setBusy] = useState(false);
   const [sent, setSent] = useState(/** @type {string | null} */ (null));
   const from = query["from"];
+  /** @returns {string} */
+  const newKey = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
   // One key for what is in the form: a press twice, or again after no answer, enqueues once.
-  const key = useRef(crypto.randomUUID?.() ?? String(Math.random()).slice(2));
-  const set = (/** @type {Record<string, string>} */ changes) => { key.current = crypto.randomUUID?.() ?? String(Math.random()).slice(2); setForm((/** @type {any} */ old) => ({ ...old, ...changes })); };
+  const key = useRef(newKey());
+  const set = (/** @type {Record<string, string>} */ changes) => { key.current = newKey(); setForm((/** @type {any} */ old) => ({ ...old, ...changes })); };
   useEffect(() => {
     if (!from) return;
     get(`api/jobs/${encodeURIComponent(from)}`).then((job) => set(formOf(job)), (error) => setProblem(error instanceof Problem ? error : null));
@@ -31,13 +33,13 @@ export function Page({ query, go, session }) {
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     setSent(null);
-    if (made.problem) return setProblem(made.problem);
+    if (made.text === undefined) return setProblem(made.problem ?? null);
     setBusy(true);
     setProblem(null);
     try {
       const answer = await call("POST", "api/jobs", { text: made.text, headers: { "Idempotency-Key": key.current } });
       setSent(answer.id);
-      key.current = crypto.randomUUID?.() ?? String(Math.random()).slice(2);
+      key.current = newKey();
       toast(t("enqueue.done"));
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
