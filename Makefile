@@ -17,7 +17,7 @@ OTHER_VENV   ?= .venv-other
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster check spec docs bench chaos prove clean
+.PHONY: help setup run test test-all test-cluster check spec docs bench bench-peers chaos prove clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -57,8 +57,12 @@ docs: setup ## Write the generated parts of docs/ and deploy/valkey.acl anew
 	$(BIN)/python -m jqmaster.cli.docs --write
 	$(BIN)/python -m jqmaster.store.rights --write
 
-bench: setup ## Measure speed and memory; JSON lines and a table
-	$(BIN)/python -m benchmarks
+bench: setup ## Measure speed: JSON lines and a table; BENCH='--group size --rounds 5 --out FILE'
+	$(BIN)/python -m benchmarks $(BENCH)
+
+bench-peers: setup ## The same job in huey, taskiq, Sidekiq and beanstalkd, in turns with this queue
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m benchmarks.peers $(BENCH)
 
 chaos: setup ## Kill, stop and cut off everything for MINUTES=5; SEED=… replays a plan, CHAOS=… more options
 	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) $(CHAOS)

@@ -1,205 +1,164 @@
-"""`make bench`: JSON lines on standard output, a table at the end. `--only NAME` runs one."""
+"""`make bench`: JSON lines, and a table of medians at the end. `--only` takes patterns such as `drain*` or `*everysec*`."""
 
 import argparse
 import asyncio
+import datetime
+import fnmatch
+import inspect
 import json
 import statistics
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TextIO
 
-import aiohttp
-import msgpack
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import constraints, fleet, masters, pull
-from benchmarks.load import System, loop_ns, running_system
-from worker_sdk import Pusher
-
-JOBS = 20_000
-ARGUMENT = "x" * 98  # 100 bytes as MessagePack
-Figures = dict[str, float]
+from benchmarks import constraints, fleet, masters, overload, pull, suite
+from benchmarks.load import ROOT, loop_ns
+from benchmarks.scenario import Figures, Params, Scenario, label
 
 
-async def end_to_end() -> Figures:
-    """20,000 no-op jobs, bulk-enqueued while one worker works."""
-    return await _end_to_end()
+def _waited(measure: Callable[[], Awaitable[Figures]]) -> Callable[[], Figures]:
+    async def run() -> Figures:
+        return await measure()
+
+    return lambda: asyncio.run(run())
 
 
-async def _end_to_end(*, pull: bool = False) -> Figures:
-    with running_system(pull=pull) as system:
-        await _drain(system, 2_000)
-        cpu, began = system.cpu_s(), time.monotonic()
-        await _drain(system, JOBS)
-        return _per_job(system, cpu, time.monotonic() - began, JOBS)
+# These do several rounds by themselves, since each compares two things within one run.
+COMPARISONS: dict[str, dict[str, Callable[[], Awaitable[Figures]]]] = {
+    "constraints": {
+        "five_constraints": constraints.five_constraints,
+        "distinct_keys": constraints.distinct_keys,
+        "blocked_in_front": constraints.blocked_in_front,
+        "blocked_keys_in_front": constraints.blocked_keys_in_front,
+        "change_under_load": constraints.change_under_load,
+        "key_memory": constraints.key_memory,
+    },
+    "size": {
+        "heartbeats_500": fleet.heartbeats_500,
+        "million_waiting": fleet.million_waiting,
+        "long_jobs": fleet.long_jobs,
+        "pull_idle": pull.idle,
+    },
+    "change": {"takeover": masters.takeover},
+}
+SCENARIOS: list[Scenario] = [
+    *suite.SCENARIOS,
+    *(
+        Scenario(name, _waited(measure), group=group)
+        for group, of_group in COMPARISONS.items()
+        for name, measure in of_group.items()
+    ),
+    *overload.SCENARIOS,
+]
+GROUPS = sorted({scenario.group for scenario in SCENARIOS})
 
 
-async def enqueue_single() -> Figures:
-    """Single POSTs from 32 connections, no worker."""
-    with running_system(workers=0) as system:
-        return await _enqueue_single(system, 10_000, connections=32)
+def chosen(patterns: list[str], groups: list[str], *, is_quick: bool) -> list[tuple[Scenario, Params]]:
+    """Cases in order. A pattern is held against `name` and `name[key=value,…]`; without any, all of these groups."""
+    found = []
+    for scenario in SCENARIOS:
+        for params in scenario.cases(is_quick=is_quick):
+            names = (scenario.name, label(scenario.name, params))
+            if (
+                any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in patterns)
+                if patterns
+                else scenario.group in groups
+            ):
+                found.append((scenario, params))
+    return found
 
 
-async def enqueue_bulk() -> Figures:
-    """Bulk enqueue by the SDK, no worker."""
-    with running_system(workers=0) as system:
-        cpu, began = system.cpu_s(), time.monotonic()
-        async with Pusher(system.url) as pusher:
-            await pusher.enqueue_many({"name": "noop", "argument": ARGUMENT} for _ in range(JOBS))
-        return _per_job(system, cpu, time.monotonic() - began, JOBS)
-
-
-async def latency() -> Figures:
-    """Enqueue to handler start at a steady 100 jobs/s."""
-    return await _latency(rate=100, seconds=10)
-
-
-async def latency_pull() -> Figures:
-    """The same to a worker that pulls."""
-    return await _latency(rate=100, seconds=10, pull=True)
-
-
-async def end_to_end_pull() -> Figures:
-    """As end_to_end, with a worker that pulls."""
-    return await _end_to_end(pull=True)
-
-
-async def memory() -> Figures:
-    """Store bytes of a waiting job with a 100-byte argument, at 100,000."""
-    count = 100_000
-    with running_system(workers=0) as system:
-        before = system.store.memory_info().rss
-        async with Pusher(system.url) as pusher:
-            await pusher.enqueue_many({"name": "noop", "argument": ARGUMENT} for _ in range(count))
-        return {"rss_bytes_per_job": (system.store.memory_info().rss - before) / count}
-
-
-async def _drain(system: System, count: int) -> None:
-    async with Pusher(system.url) as pusher, aiohttp.ClientSession() as session:
-        done = await _succeeded(session, system.url)
-        await pusher.enqueue_many({"name": "noop", "argument": ARGUMENT} for _ in range(count))
-        while await _succeeded(session, system.url) < done + count:
-            await asyncio.sleep(0.02)
-
-
-async def _succeeded(session: aiohttp.ClientSession, url: str) -> int:
-    async with session.get(
-        f"{url}/api/jobs?limit=1&state=succeeded", headers={"Accept": "application/json"}
-    ) as response:
-        return int((await response.json())["counts"]["succeeded"])
-
-
-async def _enqueue_single(system: System, count: int, *, connections: int) -> Figures:
-    body = msgpack.packb({"name": "noop", "argument": ARGUMENT})
-    headers = {"Content-Type": "application/msgpack"}
-    waits: list[float] = []
-    left = iter(range(count))
-    connector = aiohttp.TCPConnector(limit=connections)
-    async with aiohttp.ClientSession(connector=connector) as session:
-
-        async def push() -> None:
-            for _ in left:
-                began = time.monotonic()
-                async with session.post(f"{system.url}/api/jobs", data=body, headers=headers) as response:
-                    assert response.status == 201, await response.read()
-                    await response.read()
-                waits.append(time.monotonic() - began)
-
-        cpu, began = system.cpu_s(), time.monotonic()
-        await asyncio.gather(*(push() for _ in range(connections)))
-        return _per_job(system, cpu, time.monotonic() - began, count) | _quantiles("ms", waits)
-
-
-async def _latency(*, rate: int, seconds: int, pull: bool = False) -> Figures:
-    waits: list[float] = []
-    with running_system(pull=pull) as system:
-        async with Pusher(system.url) as pusher:
-
-            async def one() -> None:
-                pushed = time.clock_gettime(time.CLOCK_MONOTONIC)
-                job_id = await pusher.enqueue("latency", pushed, keep_result=True)
-                result = await pusher.result(job_id, wait=30)
-                assert result
-                waits.append(result.result)
-
-            for _ in range(20):
-                await one()
-            waits.clear()
-            tasks = []
-            began = time.monotonic()
-            for n in range(rate * seconds):
-                await asyncio.sleep(max(0.0, began + n / rate - time.monotonic()))
-                tasks.append(asyncio.create_task(one()))
-            await asyncio.gather(*tasks)
-    return {"rate_per_s": float(rate)} | _quantiles("ms", waits)
-
-
-def _per_job(system: System, before: dict[str, float], seconds: float, count: int) -> Figures:
-    after = system.cpu_s()
-    split = {f"{kind}_us": (after[kind] - before[kind]) / count * 1e6 for kind in after}
-    return {"jobs_per_s": count / seconds, "cpu_us_per_job": sum(split.values()), **split}
-
-
-def _quantiles(unit: str, seconds: Sequence[float]) -> Figures:
-    cuts = statistics.quantiles(seconds, n=100)
+def defaults_of(scenario: Scenario) -> dict[str, Any]:
+    """What a parameter is where a case does not say."""
     return {
-        f"p50_{unit}": cuts[49] * 1000,
-        f"p99_{unit}": cuts[98] * 1000,
-        f"max_{unit}": max(seconds) * 1000,
+        name: parameter.default
+        for name, parameter in inspect.signature(scenario.run).parameters.items()
+        if parameter.default is not inspect.Parameter.empty
     }
 
 
-async def machine() -> Figures:
-    """How fast this machine is at this moment: CPU time of a fixed loop. Shared machines vary by half; compare by it."""
-    return {"loop_ns": loop_ns()}
-
-
-BENCHMARKS: dict[str, Callable[[], Awaitable[Figures]]] = {
-    "machine": machine,
-    "end_to_end": end_to_end,
-    "enqueue_single_32": enqueue_single,
-    "enqueue_bulk": enqueue_bulk,
-    "latency_100": latency,
-    "memory_100k": memory,
-    "five_constraints": constraints.five_constraints,
-    "distinct_keys": constraints.distinct_keys,
-    "blocked_in_front": constraints.blocked_in_front,
-    "blocked_keys_in_front": constraints.blocked_keys_in_front,
-    "change_under_load": constraints.change_under_load,
-    "key_memory": constraints.key_memory,
-    "takeover": masters.takeover,
-    "heartbeats_500": fleet.heartbeats_500,
-    "million_waiting": fleet.million_waiting,
-    "long_jobs": fleet.long_jobs,
-    "end_to_end_pull": end_to_end_pull,
-    "latency_100_pull": latency_pull,
-    "pull_idle": pull.idle,
-}
+def commit() -> str:
+    """Of the working tree; with `+` where it was changed."""
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout.strip() or "unknown"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("--only", metavar="PATTERN", action="append", default=[], help="may be repeated")
     parser.add_argument(
-        "--only", choices=BENCHMARKS, action="append", help="run only this one; may be repeated"
+        "--group",
+        choices=GROUPS,
+        action="append",
+        help="without --only: these groups; `speed` if none is named",
     )
-    parser.add_argument("--runs", type=int, default=1, help="runs of each; the median of each figure is told")
+    parser.add_argument("--rounds", type=int, default=1, help="the cases take turns; medians are told")
+    parser.add_argument(
+        "--quick", action="store_true", help="small numbers: shows that it works, measures nothing"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE.jsonl", help="append the records there")
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter of all chosen cases"
+    )
+    parser.add_argument("--list", action="store_true", help="name the cases, run none")
     options = parser.parse_args()
-    table = Table(title=f"median of {options.runs} run(s), appendfsync always")
-    table.add_column("benchmark")
+    cases = chosen(options.only, options.group or ["speed"], is_quick=options.quick)
+    if not cases:
+        parser.error("no case has such a name")
+    if options.list:
+        for scenario, params in cases:
+            print(label(scenario.name, params))
+        return
+    changed = {name: json.loads(value) for name, _, value in (one.partition("=") for one in options.set)}
+    runs: dict[str, list[Figures]] = {}
+    state = commit()
+    with options.out.open("a") if options.out else open(sys.stdout.fileno(), "w", closefd=False) as out:
+        for round_number in range(1, options.rounds + 1):
+            for scenario, params in cases:
+                given = {
+                    **params,
+                    **{name: value for name, value in changed.items() if name in defaults_of(scenario)},
+                }
+                name = label(scenario.name, given)
+                print(f"round {round_number}: {name}", file=sys.stderr, flush=True)
+                loop = loop_ns()
+                figures = scenario.run(**given)
+                runs.setdefault(name, []).append(figures)
+                _record(out, scenario.name, given, round_number, state, loop, figures)
+    _table(runs, options.rounds)
+
+
+def _record(
+    out: TextIO, name: str, params: Params, round_number: int, state: str, loop: float, figures: Figures
+) -> None:
+    record = {
+        "scenario": name,
+        "params": dict(sorted(params.items())),
+        "round": round_number,
+        "commit": state,
+        "at": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "loop_ns": round(loop, 1),
+        "figures": {key: round(value, 3) for key, value in figures.items()},
+    }
+    print(json.dumps(record), file=out, flush=True)
+
+
+def _table(runs: dict[str, list[Figures]], rounds: int) -> None:
+    table = Table(title=f"median of {rounds} round(s)")
+    table.add_column("case")
     table.add_column("figures")
-    for name in options.only or BENCHMARKS:
-        runs = [asyncio.run(_figures(name)) for _ in range(options.runs)]
-        median: dict[str, Any] = {
-            key: round(statistics.median(run[key] for run in runs), 3) for key in runs[0]
-        }
-        print(json.dumps({"benchmark": name, "runs": options.runs, **median}), flush=True)
-        table.add_row(name, "  ".join(f"{key} {value:g}" for key, value in median.items()))
+    for name, of_case in runs.items():
+        medians = {key: statistics.median(run[key] for run in of_case) for key in of_case[0]}
+        table.add_row(name, "  ".join(f"{key} {value:.4g}" for key, value in medians.items()))
     Console(stderr=True, width=160).print(table)
-
-
-async def _figures(name: str) -> Figures:
-    return await BENCHMARKS[name]()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import socket
@@ -9,35 +10,49 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
+import redis
+
+from jqmaster.embedded import url_of_running
 
 ROOT = Path(__file__).parents[1]
+UP_WITHIN_S = 60.0
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
 class System:
-    """A master on its own Valkey (`appendfsync always`) and workers, all as real processes."""
+    """Masters on one Valkey, the first one's own, and workers, all as real processes. `url` is that of the first master."""
 
-    url: str
-    master: psutil.Process
+    urls: list[str]
+    masters: list[psutil.Process]
     store: psutil.Process
     directory: Path
     spawn: Callable[..., psutil.Process]
     workers: list[psutil.Process] = field(default_factory=list)
-    # CPU seconds of workers that have ended.
+    # CPU seconds of workers and pushers that have ended.
     ended_s: list[float] = field(default_factory=list)
+    pushers_s: list[float] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return self.urls[0]
+
+    @property
+    def master(self) -> psutil.Process:
+        return self.masters[0]
 
     def start_worker(self, *, pull: bool = False) -> psutil.Process:
         """One more; it works as soon as it is registered."""
-        options = ("--master", self.url, *(["--pull"] if pull else []))
-        worker = self.spawn("worker", "benchmarks.worker:worker", *options)
+        options = [part for url in self.urls for part in ("--master", url)]
+        worker = self.spawn("worker", "benchmarks.worker:worker", *options, *(["--pull"] if pull else []))
         self.workers.append(worker)
         return worker
 
@@ -52,35 +67,132 @@ class System:
         for worker in self.workers:
             worker.kill()
 
+    def until_workers(self, count: int) -> None:
+        _until(lambda: len(self.get("/api/workers")["workers"]) == count, self.directory.parent / "log")
+
+    def push(self, kind: str, **options: Any) -> dict[str, Any]:
+        """What a process of `benchmarks.pushing` tells when it is done; its CPU counts as the pusher's."""
+        pushing = self.start_push(kind, **options)
+        return self.end_push(pushing)
+
+    def start_push(self, kind: str, **options: Any) -> "subprocess.Popen[str]":
+        order = json.dumps({"kind": kind, "urls": self.urls, **options})
+        return subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.pushing", order],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=_end_with_parent,  # noqa: PLW1509 - one thread, as yet
+        )
+
+    def end_push(self, pushing: "subprocess.Popen[str]") -> dict[str, Any]:
+        output, _ = pushing.communicate()
+        if pushing.returncode:
+            raise SystemExit("the pushing process failed")
+        told: dict[str, Any] = json.loads(output)
+        self.pushers_s.append(told["cpu_s"])
+        return told
+
+    def get(self, path: str) -> Any:
+        response = httpx.get(
+            self.url + path, headers={"Accept": "application/json"}, trust_env=False, timeout=30
+        )
+        return response.raise_for_status().json()
+
+    def counts(self) -> dict[str, int]:
+        found: dict[str, int] = self.get("/api/jobs?limit=1&state=running")["counts"]
+        return found
+
+    def unfinished(self) -> int:
+        counts = self.counts()
+        return sum(counts[state] for state in ("scheduled", "ready", "retrying", "running"))
+
+    def until_over(self, left: int = 0, *, timeout_s: float = 600) -> None:
+        """Until no more jobs than these wait or run. What succeeded is no measure: only so many of these are kept."""
+        deadline = time.monotonic() + timeout_s
+        while self.unfinished() > left:
+            if time.monotonic() > deadline:
+                raise SystemExit("the jobs did not come to an end")
+            time.sleep(0.02)
+
     def file_bytes(self) -> int:
         """What the store has written for good so far; less after it has rewritten its file."""
         return sum(path.stat().st_size for path in self.directory.rglob("*.aof"))
 
     def cpu_s(self) -> dict[str, float]:
-        """CPU seconds so far of each kind of process; `pusher` is this one."""
+        """CPU seconds so far of each kind of process; `pusher` is this one, and those that were started to push."""
         return {
-            "pusher": _cpu_s(psutil.Process()),
-            "master": _cpu_s(self.master),
+            "pusher": _cpu_s(psutil.Process()) + sum(self.pushers_s),
+            "master": sum(map(_cpu_s, self.master_processes())),
             "worker": sum(map(_cpu_s, self.workers)) + sum(self.ended_s),
             "store": _cpu_s(self.store),
         }
 
+    def master_processes(self) -> list[psutil.Process]:
+        """Also those that `--processes` started."""
+        found = list(self.masters)
+        for master in self.masters:
+            found += [child for child in master.children() if child.pid != self.store.pid]
+        return found
+
+    def store_client(self) -> "redis.Redis":
+        url = url_of_running(self.directory)
+        assert url
+        return redis.Redis.from_url(url)
+
+    def store_calls(self) -> dict[str, int]:
+        """Commands so far: `scripts`, and `commands`, those that scripts call included."""
+        with contextlib.closing(self.store_client()) as client:
+            stats: Any = client.info("commandstats")
+        calls = {name.removeprefix("cmdstat_"): int(told["calls"]) for name, told in stats.items()}
+        return {
+            "scripts": calls.get("evalsha", 0) + calls.get("eval", 0),
+            "commands": sum(calls.values()),
+        }
+
+    def store_memory(self) -> int:
+        with contextlib.closing(self.store_client()) as client:
+            told: Any = client.info("memory")
+            return int(told["used_memory"])
+
 
 @contextlib.contextmanager
-def running_system(*, workers: int = 1, max_jobs: int = 200, pull: bool = False) -> Iterator[System]:
-    """Defaults everywhere, as a user gets them; the log level alone is lower."""
+def running_system(
+    *,
+    workers: int = 1,
+    max_jobs: int = 200,
+    pull: bool = False,
+    masters: int = 1,
+    processes: int = 1,
+    appendfsync: str = "always",
+    **settings: object,
+) -> Iterator[System]:
+    """Defaults everywhere, as a user gets them; the log level alone is lower. `masters` on ports of their own, each with
+    `processes`; with `everysec` they promise less."""
     with tempfile.TemporaryDirectory(prefix="jqmaster-bench-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
-        port = _free_port()
-        url = f"http://127.0.0.1:{port}"
-        environment = {**os.environ, "JQMASTER_LOG_LEVEL": "warning", "BENCH_MAX_JOBS": str(max_jobs)}
+        log_path = directory / "log"
+        data = directory / "data"
+        told: Mapping[str, object] = {
+            "log_level": "warning",
+            **({"processes": processes} if processes > 1 else {}),
+            **({"durability": "besteffort"} if appendfsync != "always" else {}),
+            **settings,
+        }
+        environment = {
+            **os.environ,
+            **{f"JQMASTER_{key.upper()}": str(value) for key, value in told.items()},
+            "BENCH_MAX_JOBS": str(max_jobs),
+        }
 
-        def spawn(*arguments: str) -> psutil.Process:
-            log = stack.enter_context((directory / "log").open("ab"))
+        def spawn(*arguments: str, **more: str) -> psutil.Process:
+            log = stack.enter_context(log_path.open("ab"))
             process = subprocess.Popen(
                 [sys.executable, "-m", "jqmaster", *arguments],
                 cwd=ROOT,
-                env=environment,
+                env={**environment, **more},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -91,24 +203,31 @@ def running_system(*, workers: int = 1, max_jobs: int = 200, pull: bool = False)
             stack.callback(_end, process)
             return psutil.Process(process.pid)
 
+        def serve(*options: str, **more: str) -> psutil.Process:
+            port = str(_free_port())
+            urls.append(f"http://127.0.0.1:{port}")
+            process = spawn("serve", "--port", port, *options, **more)
+            _until(
+                lambda: httpx.get(f"{urls[-1]}/readyz", trust_env=False).status_code == 200,
+                log_path,
+            )
+            return process
+
         stack.callback(_kill_stores, directory)
-        master = spawn("serve", "--port", str(port), "--data-dir", str(directory / "data"))
-        _until(lambda: httpx.get(f"{url}/readyz", trust_env=False).status_code == 200, directory / "log")
-        store = next(p for p in master.children(recursive=True) if "valkey" in p.name())
-        system = System(url, master, store, directory / "data", spawn)
+        urls: list[str] = []
+        first = serve("--data-dir", str(data))
+        store = next(p for p in first.children(recursive=True) if "valkey" in p.name())
+        system = System(urls, [first], store, data, spawn)
+        if appendfsync != "always":
+            with contextlib.closing(system.store_client()) as client:
+                client.config_set("appendfsync", appendfsync)
+        store_url = url_of_running(data)
+        assert store_url
+        for number in range(1, masters):
+            system.masters.append(serve(JQMASTER_REDIS_URL=store_url, JQMASTER_NODE_ID=f"node-{number}"))
         for _ in range(workers):
             system.start_worker(pull=pull)
-        _until(
-            lambda: (
-                len(
-                    httpx.get(
-                        f"{url}/api/workers", headers={"Accept": "application/json"}, trust_env=False
-                    ).json()["workers"]
-                )
-                == workers
-            ),
-            directory / "log",
-        )
+        system.until_workers(workers)
         yield system
 
 
@@ -122,7 +241,10 @@ def loop_ns() -> float:
 
 
 def _cpu_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
     return float(times.user + times.system)
 
 
@@ -149,11 +271,11 @@ def _end_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _until(is_true: "object", log: Path) -> None:
-    deadline = time.monotonic() + 30
+def _until(is_true: Callable[[], bool], log: Path) -> None:
+    deadline = time.monotonic() + UP_WITHIN_S
     while time.monotonic() < deadline:
         with contextlib.suppress(httpx.HTTPError, KeyError):
-            if is_true():  # type: ignore[operator]
+            if is_true():
                 return
         time.sleep(0.05)
     raise SystemExit(f"the system did not come up:\n{log.read_text()}")

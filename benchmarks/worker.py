@@ -25,3 +25,9 @@ async def latency(argument: float) -> float:
 async def nap(argument: float) -> None:
     """Takes so many seconds, and nothing else."""
     await asyncio.sleep(argument)
+
+
+@worker.handler("nap50")
+async def nap50(argument: Any) -> None:
+    """Waits for 50 ms, as handlers wait for a database or a server."""
+    await asyncio.sleep(0.05)

@@ -1,0 +1,271 @@
+"""The load, as a process of its own: `python -m benchmarks.pushing ORDER`, ORDER in JSON. Tells JSON when it is done.
+
+Single POSTs are sent by a bare client that knows HTTP just well enough: so it takes a small part of what the master takes,
+and its figures are those of the master. Bulks and results go by the SDK, as users send them.
+"""
+
+import asyncio
+import gc
+import json
+import os
+import random
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+import msgpack
+import uuid_utils
+import uvloop
+
+from worker_sdk import Pusher
+
+_STATUS: Final = re.compile(rb"HTTP/1\.1 (\d{3})[^\r]*\r\n(.*?)\r\n\r\n", re.DOTALL)
+_LENGTH: Final = re.compile(rb"(?i)content-length: *(\d+)")
+_RETRY_AFTER: Final = re.compile(rb"(?i)retry-after: *(\d+)")
+Told = dict[str, Any]
+
+
+def argument_of(size: int) -> str:
+    """Text that is `size` bytes as MessagePack."""
+    head = 2 if size <= 257 else 3 if size <= 65_538 else 5
+    return "x" * max(0, size - head)
+
+
+class Connection(asyncio.Protocol):
+    """One request at a time."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._answer: asyncio.Future[tuple[int, float]] | None = None
+        self._received = b""
+        self.is_open = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport, self.is_open = cast(asyncio.Transport, transport), True
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        head = _STATUS.match(self._received)
+        if head is None or self._answer is None or self._answer.done():
+            return
+        fields = head.group(2)
+        length = _LENGTH.search(fields)
+        if len(self._received) - head.end() < (int(length.group(1)) if length else 0):
+            return
+        self._received = b""
+        asked = _RETRY_AFTER.search(fields)
+        self._answer.set_result((int(head.group(1)), float(asked.group(1)) if asked else 0.0))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result((0, 0.0))
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    async def send(self, request: bytes) -> tuple[int, float]:
+        """Status (0: no answer) and seconds of Retry-After."""
+        assert self._transport
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        return await self._answer
+
+
+class Requests:
+    """POST requests of one job each, with an ID of their own as the SDK makes them."""
+
+    def __init__(self, url: str, *, name: str, argument: Any) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname
+        assert parts.port
+        self.host, self.port = parts.hostname, parts.port
+        body = msgpack.packb({"name": name, "argument": argument, "id": "0" * 36})
+        self._before = body[:-36]
+        self._head = (
+            f"POST /api/jobs HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/msgpack\r\n"
+            f"Accept: application/msgpack\r\nContent-Length: {len(body)}\r\n\r\n"
+        ).encode()
+
+    def one(self) -> bytes:
+        return b"".join((self._head, self._before, str(uuid_utils.uuid7()).encode()))
+
+    async def connect(self) -> Connection:
+        _, connection = await asyncio.get_running_loop().create_connection(Connection, self.host, self.port)
+        return connection
+
+
+async def single(
+    urls: list[str], *, count: int, connections: int, argument_bytes: int, name: str = "noop"
+) -> Told:
+    """`count` POSTs, one after the other on each connection."""
+    all_requests = [Requests(url, name=name, argument=argument_of(argument_bytes)) for url in urls]
+    open_ones = [await all_requests[n % len(urls)].connect() for n in range(connections)]
+    left = iter(range(count))
+    waits: list[float] = []
+
+    async def push(number: int) -> None:
+        requests, connection = all_requests[number % len(urls)], open_ones[number]
+        for _ in left:
+            began = time.perf_counter()
+            status, _ = await connection.send(requests.one())
+            waits.append(time.perf_counter() - began)
+            if status != 201:
+                raise SystemExit(f"answered {status}")
+
+    began = time.perf_counter()
+    await asyncio.gather(*(push(number) for number in range(connections)))
+    seconds = time.perf_counter() - began
+    for connection in open_ones:
+        connection.close()
+    return {"seconds": seconds, "waits_ms": _quantiles(waits)}
+
+
+async def single_by_sdk(urls: list[str], *, count: int, connections: int, argument_bytes: int) -> Told:
+    """As `single`, by `Pusher`."""
+    argument = argument_of(argument_bytes)
+    left = iter(range(count))
+    waits: list[float] = []
+    async with Pusher(urls) as pusher:
+
+        async def push() -> None:
+            for _ in left:
+                began = time.perf_counter()
+                await pusher.enqueue("noop", argument)
+                waits.append(time.perf_counter() - began)
+
+        began = time.perf_counter()
+        await asyncio.gather(*(push() for _ in range(connections)))
+        return {"seconds": time.perf_counter() - began, "waits_ms": _quantiles(waits)}
+
+
+async def bulk(
+    urls: list[str], *, count: int, argument_bytes: int, keys: int = 0, name: str = "noop", pushers: int = 1
+) -> Told:
+    """By `Pusher.enqueue_many`. `keys`: the argument is a map with one of so many values under `k`."""
+    text = argument_of(argument_bytes)
+
+    def jobs(part: int) -> Iterator[dict[str, Any]]:
+        for n in range(part, count, pushers):
+            yield {"name": name, "argument": {"k": n % keys, "x": text} if keys else text}
+
+    async with Pusher(urls) as pusher:
+        began = time.perf_counter()
+        await asyncio.gather(*(pusher.enqueue_many(jobs(part)) for part in range(pushers)))
+        return {"seconds": time.perf_counter() - began}
+
+
+async def latency(urls: list[str], *, rate: float, count: int, delay_s: float = 0.0) -> Told:
+    """From the push (or from when a delayed job is due) to the start of its handler, at a steady rate; the handler tells."""
+    waits: list[float] = []
+    async with Pusher(urls) as pusher:
+
+        async def one() -> None:
+            started_at = time.clock_gettime(time.CLOCK_MONOTONIC) + delay_s
+            job_id = await pusher.enqueue(
+                "latency", started_at, keep_result=True, **({"delay": delay_s} if delay_s else {})
+            )
+            result = await pusher.result(job_id, wait=60 + delay_s)
+            assert result
+            waits.append(result.result)
+
+        await asyncio.gather(*(one() for _ in range(20)))
+        waits.clear()
+        began, tasks = time.perf_counter(), []
+        for n in range(count):
+            await asyncio.sleep(max(0.0, began + n / rate - time.perf_counter()))
+            tasks.append(asyncio.create_task(one()))
+        await asyncio.gather(*tasks)
+        return {"seconds": time.perf_counter() - began, "waits_ms": _quantiles(waits)}
+
+
+async def storm(
+    urls: list[str],
+    *,
+    seconds: float,
+    connections: int,
+    rate: float,
+    argument_bytes: int,
+    obeys: bool = True,
+) -> Told:
+    """Up to `rate` POSTs a second for so long, each connection as soon as its turn has come; `obeys`: one that is told to
+    come back waits for as long. Every job that was accepted is counted, and what was not answered."""
+    all_requests = [Requests(url, name="noop", argument=argument_of(argument_bytes)) for url in urls]
+    answers: Counter[int] = Counter()
+    waits: list[float] = []
+    began = time.perf_counter()
+    end = began + seconds
+
+    async def push(number: int) -> None:
+        requests = all_requests[number % len(urls)]
+        connection = await requests.connect()
+        every_s = connections / rate
+        due = began + random.uniform(0, every_s)
+        while (now := time.perf_counter()) < end:
+            if due > now:
+                await asyncio.sleep(min(due, end) - now)
+                continue
+            due = max(due + every_s, now - 1.0)  # who was held up does not make up for more than a second
+            if not connection.is_open:
+                try:
+                    connection = await requests.connect()
+                except OSError:
+                    answers[0] += 1
+                    await asyncio.sleep(0.5)
+                    continue
+            sent = time.perf_counter()
+            status, retry_after_s = await connection.send(requests.one())
+            answers[status] += 1
+            waits.append(time.perf_counter() - sent)
+            if retry_after_s and obeys:
+                await asyncio.sleep(retry_after_s * random.uniform(1, 1.5))
+        connection.close()
+
+    await asyncio.gather(*(push(number) for number in range(connections)))
+    return {
+        "seconds": time.perf_counter() - began,
+        "waits_ms": _quantiles(waits),
+        "answers": {str(status): times for status, times in sorted(answers.items())},
+    }
+
+
+def _quantiles(seconds: list[float]) -> dict[str, float]:
+    """Of 0.5, 0.99 and 1, in ms."""
+    if not seconds:
+        return {"p50": 0.0, "p99": 0.0, "max": 0.0}
+    seconds.sort()
+
+    def at(share: float) -> float:
+        return seconds[min(len(seconds) - 1, int(len(seconds) * share))] * 1000
+
+    return {"p50": at(0.5), "p99": at(0.99), "max": seconds[-1] * 1000}
+
+
+KINDS: Final = {
+    "single": single,
+    "single_by_sdk": single_by_sdk,
+    "bulk": bulk,
+    "latency": latency,
+    "storm": storm,
+}
+
+
+def main() -> None:
+    order = json.loads(sys.argv[1])
+    kind, urls = order.pop("kind"), order.pop("urls")
+    gc.freeze()
+    before = os.times()
+    told = uvloop.run(KINDS[kind](urls, **order))
+    after = os.times()
+    # Of the load alone, not of the imports.
+    told["cpu_s"] = after.user + after.system - before.user - before.system
+    json.dump(told, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

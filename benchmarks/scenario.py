@@ -1,0 +1,75 @@
+"""What a benchmark is, and what its records say."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.load import System
+
+Params = Mapping[str, Any]
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`run(**params)` measures once. `quick` replaces parameters where only the working of it is to be seen. `group`: `speed`
+    (minutes), `size` (many jobs, much memory), `constraints`, `change` (masters die), `overload` (long)."""
+
+    name: str
+    run: Callable[..., Figures]
+    params: Sequence[Params] = field(default_factory=lambda: [{}])
+    quick: Params = field(default_factory=dict)
+    group: str = "speed"
+
+    def cases(self, *, is_quick: bool) -> Iterator[Params]:
+        """The parameters of each case; in a quick run the same ones, with small numbers."""
+        seen: list[Params] = []
+        for params in self.params:
+            given = {**params, **self.quick} if is_quick else dict(params)
+            if given not in seen:
+                seen.append(given)
+                yield given
+
+
+def label(name: str, params: Params) -> str:
+    """`name[key=value,…]`: what `--only` is held against, and the row of a table."""
+    inside = ",".join(f"{key}={value}" for key, value in sorted(params.items()))
+    return f"{name}[{inside}]" if inside else name
+
+
+class Meter:
+    """What a stretch of work cost: `figures(jobs)` after the `with` block."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self.seconds = 0.0
+        self._spent: dict[str, float] = {}
+        self._calls: dict[str, int] = {}
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator["Meter"]:
+        calls, before = self._system.store_calls(), self._system.cpu_s()
+        began = time.perf_counter()
+        yield self
+        self.seconds = time.perf_counter() - began
+        after, calls_after = self._system.cpu_s(), self._system.store_calls()
+        self._spent = {kind: after[kind] - before[kind] for kind in after}
+        self._calls = {kind: calls_after[kind] - calls[kind] for kind in calls}
+
+    def figures(self, jobs: int, *, seconds: float | None = None) -> Figures:
+        """`seconds`: where the load itself knows better how long it took."""
+        split = {f"cpu_us_{kind}": spent / jobs * 1e6 for kind, spent in self._spent.items()}
+        return {
+            "jobs_per_s": jobs / (seconds or self.seconds),
+            "cpu_us": sum(split.values()),
+            **split,
+            "store_scripts": self._calls["scripts"] / jobs,
+            "store_commands": self._calls["commands"] / jobs,
+        }
+
+
+def waits(told: Mapping[str, Any]) -> Figures:
+    """p50, p99 and max of a pushing process."""
+    return {f"{name}_ms": value for name, value in told["waits_ms"].items()}
