@@ -413,6 +413,7 @@ class Master:
             jobs=self._jobs,
             inspector=self._inspector,
             service=self._job_service,
+            history=self._history,
             store_time_ms=self._store_time_ms,
             on_stale=stale,
         )

@@ -141,7 +141,7 @@ class LiveFeed:
             self._tell("jobs", {"counts": {str(state): count for state, count in counts.items()}})
         if self._stats is not None:
             stats = await self._stats()
-            self._tell("stats", stats, compared={**stats, "at": None})
+            self._tell("stats", stats, compared=_without_jitter(stats))
         if last is not None:
             for sign, before, now in (
                 ("workers", last.workers, look.workers),
@@ -186,6 +186,12 @@ class LiveFeed:
         self._number += 1
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
         return ServerSentEvent(text, event=name, id=str(self._number), sep="\n").encode()
+
+
+def _without_jitter(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs at every look, though nothing happened, is told together with the rest and not by itself."""
+    store = {**stats["store"], "latency_ms": None, "used_memory_bytes": None} if "store" in stats else None
+    return {**stats, "at": None, "store": store}
 
 
 # Changes that the audit log tells of.

@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,13 +76,31 @@ def list_jobs(
     tag: Annotated[str | None, typer.Option()] = None,
     worker: Annotated[str | None, typer.Option(help="ID of the worker of the latest attempt.")] = None,
     search: Annotated[str | None, typer.Option("-q", "--search", help="Part of the ID or name.")] = None,
+    cause: Annotated[str | None, typer.Option(help="Ended for this: error, timeout, lost, …")] = None,
+    text: Annotated[str | None, typer.Option(help="Part of the message of the last error.")] = None,
+    finished_after: Annotated[
+        str | None, typer.Option(help="ISO 8601 with an offset, or only a date (UTC).")
+    ] = None,
+    finished_before: Annotated[str | None, typer.Option(help="As --finished-after.")] = None,
+    newest: Annotated[bool, typer.Option("--newest", help="The newest of a state first.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Most jobs to print.")] = 50,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List jobs by state."""
-    query = {"state": state, "name": name, "tag": tag, "worker": worker, "q": search}
+    query = {
+        "state": state,
+        "name": name,
+        "tag": tag,
+        "worker": worker,
+        "q": search,
+        "cause": cause,
+        "text": text,
+        "finished_after": instant(finished_after),
+        "finished_before": instant(finished_before),
+        "order": "newest" if newest else None,
+    }
     with Master(master, token) as http:
         jobs = itertools.islice(_pages(http, query, limit), limit)
         if as_json:
@@ -158,6 +177,17 @@ def retry(
 ) -> None:
     """Run finished jobs again."""
     _each(job_ids, "retry", Master(master, token), as_json)
+
+
+def instant(text: str | None) -> str | None:
+    """As the API takes it: a date alone means its first moment, UTC."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        exits.fail(exits.USAGE, f"{text} is no instant; write 2026-11-21 or 2026-11-21T04:30:00Z")
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
 
 
 def read_argument(text: str) -> Any:

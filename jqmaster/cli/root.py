@@ -4,6 +4,7 @@ import typer
 
 from jqmaster.cli import (
     audit,
+    bulk,
     constraints,
     contract,
     exits,
@@ -39,6 +40,8 @@ app.command()(why.why)
 app.command()(jobs.result)
 app.command()(jobs.cancel)
 app.command()(jobs.retry)
+app.command()(bulk.bulk)
+app.command()(bulk.actions)
 app.add_typer(workers.app, name="workers")
 app.add_typer(masters.app, name="masters")
 app.add_typer(constraints.app, name="constraints")

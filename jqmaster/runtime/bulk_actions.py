@@ -9,7 +9,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.bulk_action import MAX_WATCHED, ActionKind, ActionState, BulkAction, Progress
-from jqmaster.domain.job import Job
+from jqmaster.domain.job import Job, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.errors import DamagedError, JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
@@ -17,6 +17,7 @@ from jqmaster.service.bulk_actions import described
 from jqmaster.service.jobs import JobService
 from jqmaster.store.actions import ActionStore
 from jqmaster.store.audit import encode_entry
+from jqmaster.store.history import HistoryStore
 from jqmaster.store.inspect import Inspector
 from jqmaster.store.jobs import Changes, JobStore
 from jqmaster.store.leadership import Leadership
@@ -63,6 +64,7 @@ class BulkActions:
         jobs: JobStore,
         inspector: Inspector,
         service: JobService,
+        history: HistoryStore,
         store_time_ms: Callable[[], Awaitable[int]],
         on_stale: Callable[[], None],
     ) -> None:
@@ -72,6 +74,7 @@ class BulkActions:
         self._inspector = inspector
         self._service = service
         self._clock = clock
+        self._history = history
         self._store_time_ms = store_time_ms
         self._on_stale = on_stale
         self._under_way: dict[str, _Work] = {}
@@ -220,6 +223,8 @@ class BulkActions:
                 ends = await self._service.cancel_all(ids)
             case ActionKind.DELETE:
                 ends = await self._service.delete_all(ids)
+                if failed := {job.id for job in jobs if job.state is JobState.FAILED or job.failures}:
+                    await self._history.forget_failures(failed)
             case ActionKind.RUN:
                 ends = await self._service.run_all_now(ids)
             case ActionKind.RETRY | ActionKind.SET_PRIORITY:

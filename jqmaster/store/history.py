@@ -4,7 +4,7 @@ All methods raise what `JobStore` raises.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -222,6 +222,14 @@ class HistoryStore:
             except _UNREADABLE:
                 continue
         return sorted(groups, key=lambda g: (-g.last_seen_ms, g.id))
+
+    async def forget_failures(self, job_ids: Collection[str]) -> None:
+        """Removes the groups of which one of these jobs is the example."""
+        groups = [g.id for g in await self.failure_groups() if g.example_job_id in job_ids]
+        if groups:
+            await self._client.run(
+                "forget_failures", (self._keys.failure_groups, self._keys.failures_seen), groups
+            )
 
     def _key(self, step: Step, number: int) -> str:
         return self._keys.minute(number) if step == "minute" else self._keys.hour(number)

@@ -19,7 +19,7 @@ from jqmaster.store.shard import Shard
 MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
 # As many to tell how many a filter selects, and so many of them as examples.
-MAX_COUNTED: Final = 50_000
+MAX_COUNTED: Final = 200_000
 MAX_EXAMPLES: Final = 5
 
 _ORDER: Final = (
@@ -202,7 +202,12 @@ class Inspector:
     ) -> dict[int, Job]:
         """Those that the filter selects, by their number."""
         selected = {}
+        sought = [text.encode() for text in (wanted.name, wanted.tag) if text is not None]
         for n, (place, record) in enumerate(zip(places, records, strict=True)):
+            if len(record) < HEAD_READ and not all(text in record for text in sought):
+                continue  # a whole record without these words needs no reading: most, where little is selected
+            if wanted.q is not None and wanted.q not in place.job_id and wanted.q.encode() not in record:
+                continue
             if len(record) > codec.HEAD_SIZE:
                 job = await self._jobs.job_or_none(place.job_id, record)
                 if job and wanted.selects(job):

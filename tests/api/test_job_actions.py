@@ -206,6 +206,8 @@ async def test_of_deleted_jobs_the_store_keeps_no_trace(store_server: StoreServe
         await worker.end(await worker.next_job(), "failure", message=marks[2], error=marks[3])
         made.append(await api.enqueue("work", delay=3600, **jobs))
         redis = admin_of(master._shard.client)
+        groups = master._shard.keys.failure_groups
+        await wait_until(lambda: redis.exists(groups), what="the failures are counted")
         assert all([await traces_of(redis, master, mark) for mark in [*marks, *made]])
         assert (await done(api, "delete", filter={"name": "work"}))["done"] == 4
         await worker.beat()

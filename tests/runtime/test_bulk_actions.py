@@ -16,6 +16,7 @@ from jqmaster.service.bulk_actions import BulkActionService, Wish
 from jqmaster.service.jobs import JobService
 from jqmaster.service.waiters import FinishWaiters
 from jqmaster.store.actions import ActionStore, StoredAction
+from jqmaster.store.history import HistoryStore
 from jqmaster.store.leadership import Leadership
 from tests.support.clock import ManualClock
 from tests.support.store import StoreWorld
@@ -59,6 +60,7 @@ class Acting:
             jobs=self.world.jobs,
             inspector=self.world.inspector,
             service=self.jobs,
+            history=HistoryStore(self.world.shard, master_id="m"),
             store_time_ms=self.now_ms,
             on_stale=self.on_stale,
         )

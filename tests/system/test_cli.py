@@ -187,6 +187,37 @@ def test_waiting_jobs_are_listed_canceled_and_retried(master: tuple[str, Path], 
 
 
 @pytest.mark.req("J1")
+@pytest.mark.req("M9")
+def test_many_jobs_are_acted_on_by_filter_with_a_count_before(master: tuple[str, Path]) -> None:
+    url = {"JQMASTER_URL": master[0]}
+    for _ in range(3):
+        assert jqmaster("enqueue", "in.bulk", "--delay", 3600, **url).code == 0
+    wanted = ("--name", "in.bulk", "--created-after", "2020-01-01")
+    assert jqmaster("bulk", "cancel", *wanted, "--dry-run", **url).out == "3 jobs to cancel\n"
+    (counted,) = jqmaster("bulk", "cancel", *wanted, "--dry-run", "--json", **url).lines()
+    assert (counted["count"], counted["is_exact"]) == (3, True)
+    for arguments, said in (
+        ((), "no filter"),
+        (wanted, "--yes"),
+        (("--created-after", "soon"), "no instant"),
+    ):
+        refused = jqmaster("bulk", "cancel", *arguments, **url)
+        assert refused.code == 2
+        assert said in refused.err
+    (action,) = jqmaster("bulk", "cancel", *wanted, "--yes", "--json", **url).lines()
+    assert (action["state"], action["done"]) == ("done", 3)
+    assert (
+        "canceled"
+        not in jqmaster("jobs", "--state", "canceled", "--finished-before", "2020-01-01", **url).out
+    )
+    assert jqmaster("bulk", "delete", "--name", "in.bulk", "--yes", **url).out.endswith(
+        "delete done: 3 done, 0 refused\n"
+    )
+    listed = [one["action"] for one in jqmaster("actions", "--json", **url).lines()]
+    assert listed == ["delete", "cancel"]
+    assert jqmaster("actions", action["id"], "--end", **url).code == 4
+
+
 def test_a_repeat_with_the_same_id_enqueues_once(master: tuple[str, Path]) -> None:
     arguments = ("enqueue", "once", "1", "--id", new_id())
     first, second = jqmaster(*arguments, JQMASTER_URL=master[0]), jqmaster(*arguments, JQMASTER_URL=master[0])
@@ -323,6 +354,8 @@ def test_help_loads_nothing_heavy_and_lists_all_commands() -> None:
         "result",
         "cancel",
         "retry",
+        "bulk",
+        "actions",
         "workers",
         "doctor",
         "fsck",
