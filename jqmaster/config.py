@@ -294,6 +294,9 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least level that is logged."
     )
+    log_format: Literal["console", "json"] = Field(
+        "console", description="Log lines for people, or one JSON object a line."
+    )
 
     @field_validator("redis_url")
     @classmethod

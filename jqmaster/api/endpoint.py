@@ -5,7 +5,7 @@ No framework object is built per request: this is the path of every push and eve
 
 import functools
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from time import perf_counter
 from typing import Any, Final, Literal, TypeVar
@@ -40,6 +40,7 @@ from jqmaster.errors import (
     UnauthorizedError,
     UnparsableError,
 )
+from jqmaster.log_context import REQUEST, RequestContext
 from jqmaster.service.identity import Session
 from jqmaster.service.intake import Visit
 
@@ -207,6 +208,9 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began_s = perf_counter()
         fields = join_fields(scope["headers"])
+        request = RequestContext(fields.get(b"x-request-id"), scope["path_params"])
+        # Each request has a task, and so a context, of its own.
+        REQUEST.set(request)
         try:
             operation = self._operations.get(scope["method"])
             if operation is None:
@@ -243,6 +247,7 @@ class Endpoint:
                     reply = await operation.handler(call)
         except Exception as exc:
             problem = _problem(exc, negotiate(fields, strict=False))
+            problem.raw_headers.append((b"x-request-id", request.id.encode()))
             await problem(scope, receive, send)
             # Of a method that has no operation here the name is the client's own.
             method = scope["method"] if scope["method"] in self._operations else "other"
@@ -253,6 +258,8 @@ class Endpoint:
             self._traffic.add(operation.method, self._route, HTTPStatus.OK, perf_counter() - began_s)
             await reply.app(scope, receive, send)
         else:
+            if (request_id := request.given_id) is not None:
+                reply = replace(reply, headers=(*reply.headers, (b"x-request-id", request_id.encode())))
             await _send(reply, encoding, send)
             self._traffic.add(operation.method, self._route, reply.status, perf_counter() - began_s)
 

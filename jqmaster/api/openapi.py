@@ -40,7 +40,8 @@ MASTER_TEXT: Final = (
     "The master takes jobs, keeps them safe and pushes them to workers.\n\n"
     "Bodies are MessagePack (`application/msgpack`; `application/vnd.msgpack` and `application/x-msgpack` mean the same), "
     'or JSON where the client says so; in JSON binary is `{"$bin": base64}` and extension types are `{"$ext": [code, base64]}`. '
-    "Errors are problems (RFC 9457). A 503 with code `outcome_unknown` may have happened: repeat it with the same ID."
+    "Errors are problems (RFC 9457). A 503 with code `outcome_unknown` may have happened: repeat it with the same ID. "
+    "`X-Request-ID` names a request in answers and logs: the one that is sent, or one that each problem gets."
 )
 WORKER_TEXT: Final = (
     "What a worker serves. It registers with `POST /api/workers` of a master, reports with heartbeats and results, "

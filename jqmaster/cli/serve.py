@@ -59,7 +59,7 @@ def serve(
     from jqmaster.cli import logs
     from jqmaster.cli.worker import load_worker
 
-    logs.set_up(settings.log_level)
+    logs.set_up(settings.log_level, settings.log_format, secrets=logs.secrets_of(settings))
     if settings.processes > 1 and with_worker is not None:
         exits.fail(
             exits.USAGE, "--with-worker is for a single process; start `jqmaster worker` beside several"
@@ -79,7 +79,7 @@ def serve_one(settings: "Settings", ready: Callable[[], None]) -> None:
     """One of several processes, at a port that is known by now. Calls `ready` when it serves."""
     from jqmaster.cli import logs
 
-    logs.set_up(settings.log_level)
+    logs.set_up(settings.log_level, settings.log_format, secrets=logs.secrets_of(settings))
     with _errors_told():
         _run_loop(lambda: _serve(settings, lambda _: ready()))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
@@ -51,7 +52,8 @@ class NaturalBatcher(Generic[T, R]):
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._worker is None or self._worker.done():
-            self._worker = asyncio.create_task(self._work(), name="batcher")
+            # A context of its own: what it logs is about all that it takes, not about the request that was first.
+            self._worker = asyncio.create_task(self._work(), name="batcher", context=contextvars.Context())
         return await future
 
     async def _work(self) -> None:

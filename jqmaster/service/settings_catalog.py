@@ -32,7 +32,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "receipt_deadline_s", "write_deadline_s",
     ),
     "Access": ("viewers_see_content", "session_life_s", "session_idle_s", "login_attempts_per_minute"),
-    "Logs": ("log_level",),
+    "Logs": ("log_level", "log_format"),
     "Traces": ("traces_endpoint",),
     "Where it listens": (
         "host", "port", "allowed_hosts", "tokens", "tokens_file", "tls_certfile", "tls_keyfile",
@@ -54,7 +54,9 @@ RUNTIME_GROUPS: Final = (
     "Access",
     "Logs",
 )
-RUNTIME: Final = frozenset(key for group in RUNTIME_GROUPS for key in GROUPS[group]) | {"leader_ttl_s"}
+RUNTIME: Final = frozenset({"leader_ttl_s", *(key for group in RUNTIME_GROUPS for key in GROUPS[group])}) - {
+    "log_format"
+}
 OTHER_GROUP: Final = "Other"
 
 _UNITS: Final = {"_ms": "ms", "_s": "s", "_bytes": "bytes"}

@@ -1,0 +1,38 @@
+"""What is under way where something is logged: the request, and what it is about."""
+
+import re
+import secrets
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Final
+
+# Others' IDs go into logs and answers: nothing but what is plain there.
+_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9_.:/+=@-]{1,128}")
+
+
+class RequestContext:
+    """Of one request. Its ID is made when somebody asks for it, unless its client gave one: most are never asked for."""
+
+    __slots__ = ("_given", "_id", "path")
+
+    def __init__(self, given: bytes | None, path: Mapping[str, str]) -> None:
+        """`given`: the field X-Request-ID; `path`: what the route's template took from the path."""
+        self._given = given
+        self._id: str | None = None
+        self.path = path
+
+    @property
+    def given_id(self) -> str | None:
+        """The client's own ID, where it is one."""
+        given = self._given
+        return given.decode() if given is not None and _REQUEST_ID.fullmatch(given) else None
+
+    @property
+    def id(self) -> str:
+        if self._id is None:
+            self._id = self.given_id or secrets.token_hex(8)
+        return self._id
+
+
+# None: outside of requests.
+REQUEST: Final[ContextVar[RequestContext | None]] = ContextVar("request", default=None)
