@@ -12,6 +12,7 @@ from jqmaster.cli import (
     live_settings,
     masters,
     serve,
+    stats,
     store,
     tokens,
     users,
@@ -42,6 +43,9 @@ app.command()(jobs.cancel)
 app.command()(jobs.retry)
 app.command()(bulk.bulk)
 app.command()(bulk.actions)
+app.command()(stats.stats)
+app.command()(stats.names)
+app.command()(stats.failures)
 app.add_typer(workers.app, name="workers")
 app.add_typer(masters.app, name="masters")
 app.add_typer(constraints.app, name="constraints")

@@ -1,0 +1,128 @@
+"""How the queue does: now, by name, and what fails."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from jqmaster.cli import output
+from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+
+_PAGE: Final = 200
+SpanOption = Annotated[str, typer.Option(help="How far back: 1h, 3h, 6h, 24h, 7d or 30d.")]
+LimitOption = Annotated[int, typer.Option(min=1, help="Most lines to print.")]
+
+
+def stats(
+    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
+) -> None:
+    """Show how the queue does now."""
+    with Master(master, token) as http:
+        _, now = http.call("GET", "/api/stats")
+    if as_json:
+        output.say_json(now)
+        return
+    workers, masters, store = now["workers"], now["masters"], now["store"]
+    output.show_fields(
+        [
+            *((state, count) for state, count in now["counts"].items()),
+            ("oldest wait", _duration(now["oldest_wait_ms"])),
+            *((f"{word}/s", rate) for word, rate in now["rates"].items() if rate),
+            ("workers", _told(workers, "fresh", "stale", "draining", "detached")),
+            ("slots", f"{workers['busy']} of {workers['max_jobs']} taken"),
+            ("masters", _told(masters, "fresh", "stale")),
+            ("leader", masters["leader_id"] or "none"),
+            ("store", f"{store['server']}, {store['durability']}, answers in {store['latency_ms']} ms"),
+            ("memory", _memory(store)),
+            ("faults", "; ".join(store["faults"])),
+        ]
+    )
+
+
+def names(
+    *,
+    q: Annotated[str | None, typer.Option(help="Names that hold this text.")] = None,
+    span: SpanOption = "1h",
+    sort: Annotated[str, typer.Option(help="name, pushed, failed or ready.")] = "name",
+    limit: LimitOption = 50,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List names with what was counted of them."""
+    query = {"q": q, "span": span, "sort": sort}
+    with Master(master, token) as http:
+        found = itertools.islice(_pages(http, "/api/names", "names", query, limit), limit)
+        if as_json:
+            for one in found:
+                output.say_json(one)
+            return
+        output.show_table(
+            ("NAME", "READY", "PUSHED", "SUCCEEDED", "FAILED", "RETRIED", "WAIT P50", "P95", "RUN P50", "P95"),
+            (
+                (n["name"], n["ready"], n["pushed"], n["succeeded"], n["failed"], n["retried"],
+                 *_middle_and_most(n["wait"]), *_middle_and_most(n["run"]))
+                for n in found
+            ),
+        )  # fmt: skip
+
+
+def failures(
+    *,
+    name: Annotated[str | None, typer.Option(help="Of this name only.")] = None,
+    q: Annotated[str | None, typer.Option(help="Whose name or message holds this text.")] = None,
+    limit: LimitOption = 50,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List what failed for good, alike failures as one, the latest first."""
+    with Master(master, token) as http:
+        found = itertools.islice(
+            _pages(http, "/api/failures", "groups", {"name": name, "q": q}, limit), limit
+        )
+        if as_json:
+            for one in found:
+                output.say_json(one)
+            return
+        output.show_table(
+            ("LAST SEEN", "FIRST SEEN", "COUNT", "NAME", "CAUSE", "MESSAGE", "FOR EXAMPLE"),
+            (
+                (g["last_seen_at"], g["first_seen_at"], g["count"], g["name"], g["cause"], g["message"], g["example_job_id"])
+                for g in found
+            ),
+        )  # fmt: skip
+
+
+def _pages(
+    http: Master, path: str, field: str, query: Mapping[str, str | None], limit: int
+) -> Iterator[dict[str, Any]]:
+    cursor = None
+    while True:
+        _, page = http.call("GET", path, query={**query, "limit": min(limit, _PAGE), "cursor": cursor})
+        yield from page[field]
+        if (cursor := page["next_cursor"]) is None:
+            return
+
+
+def _middle_and_most(distribution: Mapping[str, int] | None) -> tuple[str, str]:
+    if distribution is None:
+        return "", ""
+    return _duration(distribution["p50_ms"]), _duration(distribution["p95_ms"])
+
+
+def _duration(ms: int | None) -> str:
+    if ms is None:
+        return ""
+    return f"{ms} ms" if ms < 10_000 else f"{ms / 1000:.0f} s"
+
+
+def _told(counts: Mapping[str, Any], *words: str) -> str:
+    return ", ".join(f"{counts[word]} {word}" for word in words if counts[word]) or "none"
+
+
+def _memory(store: Mapping[str, Any]) -> str:
+    used = f"{store['used_memory_bytes'] / 2**20:.0f} MiB"
+    most = store["max_memory_bytes"]
+    return used if most is None else f"{used} of {most / 2**20:.0f} MiB"

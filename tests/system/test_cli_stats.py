@@ -1,0 +1,42 @@
+"""`jqmaster stats`, `names` and `failures` as operators use them."""
+
+from pathlib import Path
+
+import pytest
+
+from jqmaster.api.examples import JOB_ID
+from jqmaster.domain.job import Cause, JobState
+from jqmaster.domain.outcome import Decision
+from tests.support.master import master_on
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+from tests.system.test_cli_constraints import Cli
+
+pytestmark = [pytest.mark.system, pytest.mark.req("D16")]
+
+
+async def test_the_state_of_the_queue_is_shown(store_server: StoreServer, tmp_path: Path) -> None:
+    async with master_on(store_server.url) as (master, api):
+        cli = Cli(str(api.http.base_url), tmp_path)
+        await api.enqueue("mail")
+        failed = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
+        master.tally.ended("mail", failed, job_id=JOB_ID, message="\x1b[31m order 7", run_ms=20)
+
+        async def counted() -> bool:
+            return bool((await api.call("GET", "/api/failures"))[1]["groups"])
+
+        await wait_until(counted, what="the counts are in the store")
+        shown = await cli("stats")
+        assert shown.code == 0
+        for word in ("ready", "1 fresh", master.id, "fsync"):
+            assert word in shown.out
+        (now,) = (await cli("stats", "--json")).lines()
+        assert now["counts"]["ready"] == 1
+        (name,) = (await cli("names", "--json", "--sort", "pushed", "--span", "24h")).lines()
+        assert (name["name"], name["pushed"], name["failed"], name["run"]["count"]) == ("mail", 1, 1, 1)
+        assert "mail" in (await cli("names")).out
+        listed = await cli("failures", "--q", "order")
+        assert "[<n>m order <n>" in listed.out
+        assert "\x1b" not in listed.out
+        assert (await cli("failures", "--json", "--name", "other")).lines() == []
+        assert (await cli("names", "--span", "1y")).code == 4
