@@ -182,9 +182,14 @@ class StatsService:
         last = await self._history.now_ms() // STEP_MS[step]
         numbers = range(last - count + 1, last + 1)
         series = await self._history.series(TOTAL if name is None else name, step, numbers)
+        whole = series if name is None else await self._history.series(TOTAL, step, numbers)
         points = []
-        for number, counts in zip(numbers, series, strict=True):
-            points.append(_point(number * STEP_MS[step], counts or NameCounts()))
+        for number, found, all_together in zip(numbers, series, whole, strict=True):
+            counts = found or NameCounts()
+            if counts.backlog < 0 and all_together is not None and all_together.backlog >= 0:
+                # The leader looked, and names of which nothing was ready it did not see.
+                counts.backlog = counts.oldest_wait_ms = 0
+            points.append(_point(number * STEP_MS[step], counts))
             if len(points) % _POINTS_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return {"name": name, "span": span, "step_s": STEP_MS[step] // 1000, "points": points}

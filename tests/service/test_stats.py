@@ -10,7 +10,7 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.master import Pace
 from jqmaster.domain.outcome import Decision, Outcome
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.tally import TOTAL, Tally
 from jqmaster.errors import InvalidError
 from jqmaster.runtime.history_keeper import HistoryKeeper
 from jqmaster.service.masters import MasterService
@@ -73,6 +73,24 @@ async def test_the_history_of_two_masters_is_the_sum_of_what_happened(world: Sto
             assert {p["at"] for p in points if p["pushed"]} == by_step
     # Beyond a day and beyond 30 days there is more than what is told.
     assert happened[0][0] < world.now_ms - 30 * 86_400_000
+
+
+@pytest.mark.req("D16")
+async def test_a_backlog_that_is_not_there_is_told_from_one_that_nobody_looked_at(world: StoreWorld) -> None:
+    master = CountingMaster(world, 1)
+    master.tally.of("a").pushed += 1
+    await master.keeper.flush()
+    stats = service(world)
+
+    async def last(name: str | None) -> tuple[int | None, int | None]:
+        point = (await stats.history("1h", name))["points"][-1]
+        return point["backlog"], point["oldest_wait_ms"]
+
+    assert [await last(name) for name in (None, "a", "b")] == [(None, None)] * 3
+    master.tally.sampled(TOTAL, 3, 700)
+    master.tally.sampled("b", 3, 700)
+    await master.keeper.flush()
+    assert [await last(name) for name in (None, "a", "b")] == [(3, 700), (0, 0), (3, 700)]
 
 
 @pytest.mark.req("D16")
