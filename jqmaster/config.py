@@ -3,6 +3,7 @@
 The table in docs/config.md is generated from this model (`make docs`).
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
@@ -23,6 +24,8 @@ MIB = 1024 * KIB
 DAY_S = 86_400
 MOST_KEPT_S = 3650 * DAY_S
 MOST_KEPT_JOBS = 100_000_000
+
+_REDACT_PATH = re.compile(r"(argument|result|error|headers)(\.[^.\s]{1,200}){1,16}")
 
 Durability = Literal["besteffort", "fsync", "fsync+quorum"]
 
@@ -106,6 +109,13 @@ class Settings(BaseSettings):
         pattern=r"^https?://[^\s?#]+$",
         description="Where spans go: an OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`; "
         "needs the extra `tracing`. None: no traces.",
+    )
+
+    redact_paths: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
+        default_factory=list,
+        max_length=100,
+        description="Parts of what jobs carry that no view shows, to nobody: `argument.password`, `result.*.token`, "
+        "`argument.**.pin`, `error.sql`, `headers.authorization`. Workers and whoever fetches a result get all.",
     )
 
     # --- the store
@@ -297,6 +307,17 @@ class Settings(BaseSettings):
     log_format: Literal["console", "json"] = Field(
         "console", description="Log lines for people, or one JSON object a line."
     )
+
+    @field_validator("redact_paths")
+    @classmethod
+    def _are_paths(cls, paths: list[str]) -> list[str]:
+        for path in paths:
+            if not _REDACT_PATH.fullmatch(path) or path.endswith(".**") or path.count("**") > 1:
+                raise ValueError(
+                    f"{path[:100]}: expected argument, result, error or headers, then keys, each after a point; ** once, "
+                    "and not at the end"
+                )
+        return paths
 
     @field_validator("redis_url")
     @classmethod

@@ -60,8 +60,8 @@ class AuditEntryView(TypedDict):
 
     id: str
     at: str
-    # The first 8 digits of the SHA-256 of the token; `local` without tokens; `master` and an ID where a
-    # master acted by itself.
+    # `user:NAME`; `token:ID`, or for a token of the settings the first 8 digits of its SHA-256; `local` where
+    # neither users nor tokens exist; `master` and an ID where a master acted by itself.
     who: str
     # constraint.put, constraint.delete, constraint.value, master.demote, master.take_over, settings.change;
     # more may come.
@@ -1340,6 +1340,9 @@ class SettingsRequest(TypedDict):
     # Whether callers with scope read alone (role viewer) see what jobs carry: arguments, headers, results and
     # the values of errors.
     viewers_see_content: NotRequired[bool | None]
+    # Parts of what jobs carry that no view shows, to nobody: `argument.password`, `result.*.token`,
+    # `argument.**.pin`, `error.sql`, `headers.authorization`. Workers and whoever fetches a result get all.
+    redact_paths: NotRequired[list[str] | None]
     # A login ends after this long, whatever happens.
     session_life_s: NotRequired[float | None]
     # A login that is not used for this long ends.

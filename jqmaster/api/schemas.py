@@ -945,8 +945,8 @@ class AuditEntryView(Answer):
     id: str
     at: Timestamp
     who: str = Field(
-        description="The first 8 digits of the SHA-256 of the token; `local` without tokens; `master` and an ID where "
-        "a master acted by itself."
+        description="`user:NAME`; `token:ID`, or for a token of the settings the first 8 digits of its SHA-256; `local` where "
+        "neither users nor tokens exist; `master` and an ID where a master acted by itself."
     )
     action: str = Field(
         description="constraint.put, constraint.delete, constraint.value, master.demote, master.take_over, settings.change; more "

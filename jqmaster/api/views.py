@@ -8,6 +8,7 @@ from jqmaster.api.wire import RawMsgpack
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Attempt, Cause, Job
 from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.redact import Redactor
 from jqmaster.domain.worker import Worker
 from jqmaster.service.constraint_documents import describe, describe_limits
 from jqmaster.service.constraints import Detail, KeyUsage, Usage
@@ -58,30 +59,42 @@ class Sight(Enum):
     CONTENT = 2
 
 
-def job_view(detail: JobDetail, constraints: Sequence[str], sight: Sight) -> dict[str, Any]:
-    """`JobView`."""
+def job_view(
+    detail: JobDetail, constraints: Sequence[str], sight: Sight, redactor: Redactor
+) -> dict[str, Any]:
+    """`JobView`, without what the redactor takes out."""
     job, result = detail.job, detail.result
     has_content = sight is Sight.CONTENT
     has_course = sight is not Sight.STATE
     return job_summary(job) | {
-        "attempts": [_attempt_view(a, has_content=has_content) for a in detail.attempts if has_course],
+        "attempts": [
+            _attempt_view(a, redactor if has_content else None) for a in detail.attempts if has_course
+        ],
         "events": [_event_view(event) for event in detail.events if has_course],
-        "headers": dict(job.headers) if has_content else {},
-        "argument": _shown(job.argument) if has_content else None,
+        "headers": redactor.headers(job.headers) if has_content else {},
+        "argument": _shown(job.argument, redactor, "argument") if has_content else None,
         "argument_bytes": len(job.argument),
         "argument_hidden": not has_content,
         "has_result": result is not None,
-        "result": _shown(result) if has_content and result is not None else None,
+        "result": _shown_result(result, redactor) if has_content and result is not None else None,
         "result_hidden": result is not None and not has_content,
         "constraints": list(constraints),
     }
 
 
-def _shown(value: bytes) -> RawMsgpack | None:
-    return RawMsgpack(value) if len(value) <= MAX_SHOWN_BYTES else None
+def _shown(value: bytes, redactor: Redactor, root: str) -> RawMsgpack | None:
+    return RawMsgpack(redactor.encoded(root, value)) if len(value) <= MAX_SHOWN_BYTES else None
 
 
-def _attempt_view(attempt: Attempt, *, has_content: bool) -> dict[str, Any]:
+def _shown_result(result: bytes, redactor: Redactor) -> RawMsgpack | None:
+    """A success has a member `result`, a failure `error`: the paths go from there."""
+    if len(result) > MAX_SHOWN_BYTES:
+        return None
+    return RawMsgpack(redactor.within("error", redactor.within("result", result)))
+
+
+def _attempt_view(attempt: Attempt, redactor: Redactor | None) -> dict[str, Any]:
+    error = None if attempt.error is None or redactor is None else redactor.encoded("error", attempt.error)
     return {
         "attempt": attempt.attempt,
         "worker_id": attempt.worker_id,
@@ -89,7 +102,7 @@ def _attempt_view(attempt: Attempt, *, has_content: bool) -> dict[str, Any]:
         "finished_at": _time(attempt.finished_at_ms),
         "outcome": attempt.outcome,
         "message": attempt.message,
-        "error": RawMsgpack(attempt.error) if attempt.error is not None and has_content else None,
+        "error": None if error is None else RawMsgpack(error),
     }
 
 

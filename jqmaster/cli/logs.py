@@ -24,7 +24,7 @@ _HIDDEN: Final = (
     (re.compile(r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-csrf-token|x-jq-signature)(['\"]?\s*[:=,]\s*b?['\"]?)[^'\"\r\n]+"), rf"\1\2{REDACTED}"),
     (re.compile(r"(?i)\b(bearer)\s+[^\s'\",;]+"), rf"\1 {REDACTED}"),
     (re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/\s:@]*:)[^/\s]+@"), rf"\1{REDACTED}@"),
-    (re.compile(r"\bjqm_\w+"), f"jqm_{REDACTED}"),
+    (re.compile(r"\bjqm_[\w-]+"), f"jqm_{REDACTED}"),
     (re.compile(r"(?i)\b(password|passwd|passphrase|secret(?:_key)?|signing_key|api_key|csrf_token|token)(['\"]?\s*[:=]\s*b?['\"]?)[^\s'\",;)}\]]+"), rf"\1\2{REDACTED}"),
 )  # fmt: skip
 # Of `job %s: …` the first argument is the ID of a job: what messages name, programs find as fields.

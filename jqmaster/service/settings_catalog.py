@@ -31,7 +31,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "max_bulk_jobs", "max_header_bytes", "max_header_count", "max_connections", "max_intake_bytes", "max_streams",
         "receipt_deadline_s", "write_deadline_s",
     ),
-    "Access": ("viewers_see_content", "session_life_s", "session_idle_s", "login_attempts_per_minute"),
+    "Access": ("viewers_see_content", "redact_paths", "session_life_s", "session_idle_s", "login_attempts_per_minute"),
     "Logs": ("log_level", "log_format"),
     "Traces": ("traces_endpoint",),
     "Where it listens": (

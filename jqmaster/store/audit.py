@@ -45,8 +45,13 @@ class AuditStore:
     """The audit log of one shard. Raises what `JobStore` raises."""
 
     def __init__(self, shard: Shard) -> None:
+        self._shard = shard
         self._client = shard.client
         self._key = shard.keys.audit
+
+    async def write(self, entry: bytes) -> None:
+        """An entry of what was done just now. For what is done in one script with others the script writes it."""
+        await self._client.run("write_audit", (self._key,), (self._shard.now_arg, entry, MAX_ENTRIES))
 
     async def page(
         self, *, limit: int, cursor: str | None, target: str | None

@@ -1,6 +1,7 @@
 """What jobs carry, before the eyes of those who may only look."""
 
 import asyncio
+import hashlib
 from typing import Any
 
 import pytest
@@ -59,6 +60,52 @@ async def test_viewers_may_be_let_see(store_server: StoreServer) -> None:
         assert (job["argument"], job["argument_hidden"]) == (SECRET, False)
         assert (job["has_result"], job["result"], job["result_hidden"]) == (False, None, False)
         await close(viewer, pusher)
+
+
+@pytest.mark.rule("E6.1")
+async def test_what_is_redacted_nobody_sees_and_workers_and_pushers_get(store_server: StoreServer) -> None:
+    paths = "argument.a headers.H error.e result.r"
+    async with master_on(store_server.url, tokens=TOKENS, redact_paths=paths) as (master, _):
+        operator, pusher, worker = (
+            Api(master.server.url, name) for name in ("t-operator", "t-pusher", "t-worker")
+        )
+        job_id = await carried(worker, pusher)
+        for api in (operator, pusher):
+            job = await api.job(job_id)
+            assert SECRET not in str(job)
+            assert job["argument"] == {"a": "[redacted]"}
+            assert job["result"]["result"] == {"r": "[redacted]"}
+            assert job["headers"] == {"h": "[redacted]"}
+        assert (await pusher.call("GET", f"/api/jobs/{job_id}/result"))[1]["result"] == {"r": SECRET}
+        await close(operator, pusher, worker)
+
+
+@pytest.mark.rule("E6.4")
+async def test_what_operators_do_to_a_job_is_in_the_audit_log(store_server: StoreServer) -> None:
+    tokens = ["operate+push:t-operator", "push+read:t-pusher"]
+    async with master_on(store_server.url, tokens=tokens) as (master, _):
+        operator, pusher = (Api(master.server.url, name) for name in ("t-operator", "t-pusher"))
+        job_id = await pusher.enqueue("work", run_at="2099-01-01T00:00:00Z")
+        for method, path, body in (
+            ("PATCH", "", {"priority": 5}), ("POST", "/run", None), ("POST", "/cancel", None), ("POST", "/retry", None),
+        ):  # fmt: skip
+            assert (await operator.call(method, f"/api/jobs/{job_id}{path}", body))[0] == 200
+        assert (await pusher.call("POST", f"/api/jobs/{job_id}/cancel"))[0] == 200
+        assert (await operator.call("DELETE", f"/api/jobs/{job_id}"))[0] == 204
+        entries = (await operator.call("GET", f"/api/audit?target={job_id}"))[1]["entries"]
+        assert [e["action"] for e in entries] == [
+            "job.delete",
+            "job.retry",
+            "job.cancel",
+            "job.run",
+            "job.patch",
+        ]
+        assert {e["who"] for e in entries} == {hashlib.sha256(b"t-operator").hexdigest()[:8]}
+        assert entries[-1]["after"] == {"priority": 5}
+        # Nobody has a way to change or remove an entry.
+        for method in ("DELETE", "PUT", "PATCH", "POST"):
+            assert (await operator.call(method, "/api/audit"))[0] == 405
+        await close(operator, pusher)
 
 
 async def close(*apis: Api) -> None:

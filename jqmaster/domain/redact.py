@@ -1,0 +1,82 @@
+"""Parts of what jobs carry that no view shows."""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import msgpack
+
+REDACTED: Final = "[redacted]"
+ROOTS: Final = ("argument", "result", "error", "headers")
+MAX_SEGMENTS: Final = 16
+_ANY, _ANY_DEPTH = "*", "**"
+
+
+class Redactor:
+    """Replaces what stands at the paths. `argument.card.number`: keys of maps and numbers in lists, `*` for any one of them,
+    `**` for any number of them."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        """Raises ValueError that names the faulty path."""
+        self._paths: dict[str, list[tuple[str, ...]]] = {root: [] for root in ROOTS}
+        for text in paths:
+            root, *rest = text.split(".")
+            if root not in ROOTS or not rest or "" in rest or len(rest) > MAX_SEGMENTS:
+                raise ValueError(f"{text[:100]}: expected {', '.join(ROOTS)}, then keys, each after a point")
+            if rest.count(_ANY_DEPTH) > 1 or rest[-1] == _ANY_DEPTH:
+                raise ValueError(f"{text[:100]}: ** may stand once, and not at the end")
+            self._paths[root].append(tuple(rest))
+
+    def encoded(self, root: str, value: bytes) -> bytes:
+        """One encoded MessagePack value; the very same bytes where nothing of it is redacted."""
+        return self._encoded(self._paths[root], value)
+
+    def within(self, root: str, value: bytes) -> bytes:
+        """As `encoded`, for a map that has it as its member of that name."""
+        return self._encoded([(root, *path) for path in self._paths[root]], value)
+
+    @staticmethod
+    def _encoded(paths: list[tuple[str, ...]], value: bytes) -> bytes:
+        if not paths:
+            return value
+        # Whatever was sent goes through unchanged: text that is none, extension types, and instants of any precision.
+        decoded = msgpack.unpackb(value, strict_map_key=False, unicode_errors="surrogateescape", timestamp=0)
+        changed = decoded
+        for path in paths:
+            changed = _redacted(changed, path)
+        if changed is decoded:
+            return value
+        return bytes(msgpack.packb(changed, unicode_errors="surrogateescape"))
+
+    def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """The headers of a job, without regard to case; their names may hold points."""
+        hidden = {".".join(path).lower() for path in self._paths["headers"]}
+        is_all = _ANY in hidden
+        return {k: REDACTED if is_all or k.lower() in hidden else v for k, v in headers.items()}
+
+
+@lru_cache(maxsize=8)
+def redactor_of(paths: tuple[str, ...]) -> Redactor:
+    """As `Redactor`; the same for the same."""
+    return Redactor(paths)
+
+
+def _redacted(value: Any, path: tuple[str, ...]) -> Any:
+    """The same object where nothing is found; otherwise a copy of what leads there."""
+    if not path:
+        return REDACTED
+    step, rest = path[0], path[1:]
+    if step == _ANY_DEPTH:
+        here = _redacted(value, rest)
+        return _each(here, lambda _: True, path)
+    return _each(value, lambda key: step in (_ANY, key if isinstance(key, str) else str(key)), rest)
+
+
+def _each(value: Any, is_meant: Any, rest: tuple[str, ...]) -> Any:
+    if isinstance(value, dict):
+        changed = {key: _redacted(inner, rest) if is_meant(key) else inner for key, inner in value.items()}
+        return changed if any(changed[key] is not inner for key, inner in value.items()) else value
+    if isinstance(value, list):
+        items = [_redacted(inner, rest) if is_meant(n) else inner for n, inner in enumerate(value)]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    return value

@@ -1,0 +1,60 @@
+"""What redaction takes out, and that it leaves the rest as it was, to the byte."""
+
+from typing import Any
+
+import msgpack
+import pytest
+
+from jqmaster.domain.redact import REDACTED, Redactor
+
+CARD = {"card": {"number": "4111", "name": "Ada"}, "items": [{"pin": 1, "n": 2}, {"pin": 3}], "pin": 4}
+
+
+@pytest.mark.rule("E6.1")
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("argument.card.number", {**CARD, "card": {"number": REDACTED, "name": "Ada"}}),
+        ("argument.card", {**CARD, "card": REDACTED}),
+        ("argument.card.*", {**CARD, "card": {"number": REDACTED, "name": REDACTED}}),
+        ("argument.items.0.pin", {**CARD, "items": [{"pin": REDACTED, "n": 2}, {"pin": 3}]}),
+        ("argument.items.*.pin", {**CARD, "items": [{"pin": REDACTED, "n": 2}, {"pin": REDACTED}]}),
+        (
+            "argument.**.pin",
+            {**CARD, "items": [{"pin": REDACTED, "n": 2}, {"pin": REDACTED}], "pin": REDACTED},
+        ),
+    ],
+)
+def test_a_path_takes_out_what_stands_there(path: str, expected: Any) -> None:
+    redacted = Redactor([path]).encoded("argument", msgpack.packb(CARD))
+    assert msgpack.unpackb(redacted) == expected
+
+
+@pytest.mark.rule("E6.1")
+def test_what_no_path_names_goes_through_unchanged() -> None:
+    odd = {
+        b"k": msgpack.ExtType(5, b"x"), 7: [msgpack.Timestamp(1, 5), b"\xff", None, 1.5], "pin": 1, "t": "\udcff",
+    }  # fmt: skip
+    encoded = msgpack.packb(odd, unicode_errors="surrogateescape")
+    for path in ("argument.nothing", "argument.7.9", "argument.t.x", "result.pin"):
+        assert Redactor([path]).encoded("argument", encoded) is encoded
+    redacted = Redactor(["argument.pin"]).encoded("argument", encoded)
+    assert redacted == msgpack.packb({**odd, "pin": REDACTED}, unicode_errors="surrogateescape")
+    assert Redactor(["argument.7.0"]).encoded("argument", encoded) != encoded
+    for scalar in (None, 1, "x", [], {}):
+        assert Redactor(["argument.**.a"]).encoded("argument", msgpack.packb(scalar)) == msgpack.packb(scalar)
+
+
+def test_headers_are_named_whatever_their_case() -> None:
+    redactor = Redactor(["headers.x-api.key"])
+    assert redactor.headers({"X-Api.Key": "s", "trace": "t"}) == {"X-Api.Key": REDACTED, "trace": "t"}
+    assert Redactor(["headers.*"]).headers({"a": "b"}) == {"a": REDACTED}
+    assert Redactor([]).headers({"a": "b"}) == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    "path", ["", "argument", "argument.", "argument..a", "name.x", "argument.**", "argument.**.a.**.b", "result." + "a." * 20 + "b"]
+)  # fmt: skip
+def test_a_faulty_path_is_named(path: str) -> None:
+    with pytest.raises(ValueError, match=r"expected|may stand"):
+        Redactor([path])
