@@ -2,13 +2,15 @@
 import { pref } from "./prefs.js";
 import en from "./lang/en.js";
 import enPages from "./lang/en_pages.js";
+import enStatistics from "./lang/en_statistics.js";
 import ja from "./lang/ja.js";
 import jaPages from "./lang/ja_pages.js";
+import jaStatistics from "./lang/ja_statistics.js";
 
 /** @typedef {Record<string, string>} Texts */
 
 /** @type {Record<string, Texts>} */
-export const LANGUAGES = { en: { ...en, ...enPages }, ja: { ...ja, ...jaPages } };
+export const LANGUAGES = { en: { ...en, ...enPages, ...enStatistics }, ja: { ...ja, ...jaPages, ...jaStatistics } };
 
 /** @returns {string} "en" or "ja". */
 export function language() {

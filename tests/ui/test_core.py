@@ -57,6 +57,9 @@ async def test_pages_are_accessible_and_fit_a_phone(screens: Screens, api: Api, 
         f"#/job?id={failed}": "ui.fail",
         "#/enqueue?name=ui.echo": "Enqueue",
         "#/login": "Log in",
+        "#/names": "Names",
+        "#/names?name=ui.fail": "ui.fail",
+        "#/failures": "Failures",
     }
     async with screens.open(is_dark=is_dark) as page:
         theme = "dark" if is_dark else "light"
@@ -95,7 +98,7 @@ async def test_text_from_outside_stays_text(screens: Screens, api: Api) -> None:
             "#/" + evil,
             *(
                 f"#/{name}?{part}={evil}"
-                for name in ("jobs", "job", "enqueue", "overview")
+                for name in ("jobs", "job", "enqueue", "overview", "names", "failures")
                 for part in ("q", "id", "name", "state", "cursor", "span", "from", "order", "failure_group")
             ),
             f"#/jobs?created_after={evil}&text={evil}&tag={evil}&worker={evil}",
