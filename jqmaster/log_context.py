@@ -13,18 +13,18 @@ _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9_.:/+=@-]{1,128}")
 class RequestContext:
     """Of one request. Its ID is made when somebody asks for it, unless its client gave one: most are never asked for."""
 
-    __slots__ = ("_given", "_id", "path")
+    __slots__ = ("_id", "given", "path")
 
     def __init__(self, given: bytes | None, path: Mapping[str, str]) -> None:
         """`given`: the field X-Request-ID; `path`: what the route's template took from the path."""
-        self._given = given
+        self.given = given
         self._id: str | None = None
         self.path = path
 
     @property
     def given_id(self) -> str | None:
         """The client's own ID, where it is one."""
-        given = self._given
+        given = self.given
         return given.decode() if given is not None and _REQUEST_ID.fullmatch(given) else None
 
     @property

@@ -197,8 +197,10 @@ class Endpoint:
         limits: Callable[[], Limits],
         services: Services,
     ) -> None:
-        self._route = operations[0].path
-        self._traffic = services.traffic
+        route, traffic = operations[0].path, services.traffic
+        self._traffic = {op.method: traffic.of(op.method, route) for op in operations}
+        # Of a method that has no operation here the name is the client's own.
+        self._other_traffic = traffic.of("other", route)
         self._operations = {op.method: op for op in operations}
         self._allow = ", ".join(sorted(self._operations))
         self._policy = policy
@@ -249,19 +251,18 @@ class Endpoint:
             problem = _problem(exc, negotiate(fields, strict=False))
             problem.raw_headers.append((b"x-request-id", request.id.encode()))
             await problem(scope, receive, send)
-            # Of a method that has no operation here the name is the client's own.
-            method = scope["method"] if scope["method"] in self._operations else "other"
-            self._traffic.add(method, self._route, problem.status_code, perf_counter() - began_s)
+            traffic = self._traffic.get(scope["method"], self._other_traffic)
+            traffic.add(problem.status_code, perf_counter() - began_s)
             return
         if isinstance(reply, Streamed):
             # How long it goes on is the client's choice: it is counted when it begins, and not measured.
-            self._traffic.add(operation.method, self._route, HTTPStatus.OK, perf_counter() - began_s)
+            self._traffic[operation.method].add(HTTPStatus.OK, perf_counter() - began_s)
             await reply.app(scope, receive, send)
         else:
-            if (request_id := request.given_id) is not None:
+            if request.given is not None and (request_id := request.given_id):
                 reply = replace(reply, headers=(*reply.headers, (b"x-request-id", request_id.encode())))
             await _send(reply, encoding, send)
-            self._traffic.add(operation.method, self._route, reply.status, perf_counter() - began_s)
+            self._traffic[operation.method].add(reply.status, perf_counter() - began_s)
 
     async def _is_admitted(self, operation: Operation, scope: Scope, fields: Fields) -> bool:
         if operation.access is None:

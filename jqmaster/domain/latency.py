@@ -31,18 +31,28 @@ class Latencies(dict[KeyT, Latency], Generic[KeyT]):
         return found
 
 
+class RouteTraffic:
+    """Requests of one method on one route: answers by status, and how long they took."""
+
+    __slots__ = ("answers", "latency")
+
+    def __init__(self) -> None:
+        self.answers: dict[int, int] = {}
+        self.latency = Latency()
+
+    def add(self, status: int, seconds: float) -> None:
+        self.answers[status] = self.answers.get(status, 0) + 1
+        self.latency.add(seconds)
+
+
 class Traffic:
     """HTTP requests that this process answered, by method and route: routes are templates, so there are few."""
 
-    __slots__ = ("answers", "latencies")
+    __slots__ = ("routes",)
 
     def __init__(self) -> None:
-        # By method, route and status.
-        self.answers: dict[tuple[str, str, int], int] = {}
-        # By method and route.
-        self.latencies: Latencies[tuple[str, str]] = Latencies()
+        self.routes: dict[tuple[str, str], RouteTraffic] = {}
 
-    def add(self, method: str, route: str, status: int, seconds: float) -> None:
-        key = (method, route, status)
-        self.answers[key] = self.answers.get(key, 0) + 1
-        self.latencies[method, route].add(seconds)
+    def of(self, method: str, route: str) -> RouteTraffic:
+        """To add to."""
+        return self.routes.setdefault((method, route), RouteTraffic())

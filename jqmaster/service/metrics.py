@@ -200,11 +200,13 @@ class Metrics(Collector):
 
     def _http(self) -> Iterator[Metric]:
         requests = _counter("jqmaster_http_requests")
-        for (method, route, status), count in list(self._traffic.answers.items()):
-            requests.add_metric((method, route, str(status)), count)
+        used = {labels: traffic for labels, traffic in list(self._traffic.routes.items()) if traffic.answers}
+        for (method, route), traffic in used.items():
+            for status, count in list(traffic.answers.items()):
+                requests.add_metric((method, route, str(int(status))), count)
         yield requests
         seconds = _histogram("jqmaster_http_request_seconds")
-        _add_latencies(seconds, self._traffic.latencies)
+        _add_latencies(seconds, {labels: traffic.latency for labels, traffic in used.items()})
         yield seconds
 
     def _store(self) -> Iterator[Metric]:

@@ -77,8 +77,13 @@ def test_a_request_is_named_with_what_it_is_about(written: Callable[..., Written
 @pytest.mark.parametrize("log_format", ["console", "json"])
 @pytest.mark.parametrize("logger", ["jqmaster.api", "uvicorn.access", "uvicorn.error"])
 def test_what_others_send_begins_no_line_and_moves_no_cursor(
-    written: Callable[..., Written], log_format: LogFormat, logger: str
+    written: Callable[..., Written],
+    log_format: LogFormat,
+    logger: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # A server of this process has turned it off, as masters do.
+    monkeypatch.setattr(logging.getLogger(logger), "propagate", True)
     text = written(log_format)
     hostile = "a\r\n2026-01-01 CRITICAL jqmaster: forged\x1b[2J\x1b]0;t\x07\x9b31m\x7f\u202e\u2066"
     logging.getLogger(logger).warning('%s - "%s %s HTTP/%s" %d', "1.2.3.4", "GET", hostile, "1.1", 200)

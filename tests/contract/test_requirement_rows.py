@@ -7,7 +7,7 @@ TESTS = Path(__file__).parents[1]
 CLAIMED = (
     [f"J{n}" for n in range(1, 13)]
     + ["J14", "J16", "J17", "M1", "M2", "M3", "M4", "M6", "M7", "M9", "S1", "S2", "S4", "S6"]
-    + ["D1", "D2", "D3", "D4", "D5", "D11"]
+    + ["D1", "D2", "D3", "D4", "D5", "D11", "D15"]
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.sdk.fake_master import FakeMaster
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
+from worker_sdk.identity import Identity
 from worker_sdk.lease import DRIFT, StoreClock, margin_s
 
 # Nine tenths of it are what a renewal may be late on a machine that is busy with other things.
@@ -248,3 +249,23 @@ def test_the_margin_is_a_tenth_and_bounded() -> None:
     assert margin_s(0.5) == pytest.approx(0.05)
     assert margin_s(15) == pytest.approx(1.5)
     assert margin_s(600) == 2.0
+
+
+@pytest.mark.req("D15")
+async def test_the_times_of_a_membership_follow_what_masters_say() -> None:
+    identity = Identity(asyncio.get_running_loop())
+    identity.joined(
+        {"worker_id": "w", "epoch": 1, "store_time_ms": 1, "heartbeat_interval_s": 1.0, "lease_s": 15.0}
+    )
+    member = identity.member
+    assert member
+    answer: Any = {"epoch": 1}
+    # A master of before: what was said stays.
+    assert identity.told(member, answer) is member
+    changed = identity.told(member, {**answer, "heartbeat_interval_s": 0.5, "lease_s": 30.0})
+    assert identity.member is changed
+    assert (changed.worker_id, changed.heartbeat_interval_s, changed.lease_s) == ("w", 0.5, 30.0)
+    # An answer that comes late changes nothing of a newer membership.
+    identity.lost("w")
+    identity.told(changed, {**answer, "lease_s": 1.0})
+    assert identity.member is None
