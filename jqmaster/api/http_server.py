@@ -438,6 +438,8 @@ def _refusal_bytes(status: HTTPStatus, code: str) -> bytes:
     retry_after = "retry-after: 1\r\n" if status == HTTPStatus.SERVICE_UNAVAILABLE else ""
     head = (
         f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: application/msgpack\r\n"
-        f"content-length: {len(body)}\r\n{retry_after}connection: close\r\n\r\n"
+        f"content-length: {len(body)}\r\nx-content-type-options: nosniff\r\n"
+        "content-security-policy: default-src 'none'; frame-ancestors 'none'\r\n"
+        f"{retry_after}connection: close\r\n\r\n"
     )
     return head.encode() + body
