@@ -22,7 +22,7 @@ const ENTRIES = [
   { page: "workers", key: "w", scope: "read", group: 1 },
   { page: "masters", key: "m", scope: "read", group: 1 },
   { page: "enqueue", key: "e", scope: "push", group: 2 },
-  { page: "audit", key: "a", scope: "read", group: 2 },
+  { page: "audit", key: "a", scope: "operate", group: 2 },
   { page: "settings", key: "s", scope: "read", group: 2 },
   { page: "access", key: "t", scope: "admin", group: 2 },
 ];

@@ -230,10 +230,10 @@ export function Dialog({ title, onClose, children, isWide = false }) {
 
 /**
  * Asks before something that cannot be taken back, and names how many it concerns.
- * @param {{title: string, count: number, isAtLeast?: boolean, verb: string, kind?: string, onConfirm: () => Promise<unknown> | unknown, onClose: () => void, children?: Node}} props
- *   `verb`: what the button says, such as "Delete"; it is followed by the count.
+ * @param {{title: string, count: number, isAtLeast?: boolean, isAlways?: boolean, verb: string, kind?: string, onConfirm: () => Promise<unknown> | unknown, onClose: () => void, children?: Node}} props
+ *   `verb`: what the button says, such as "Delete"; it is followed by the count. `isAlways`: also where it concerns none.
  */
-export function ConfirmCount({ title, count, isAtLeast = false, verb, kind = "danger", onConfirm, onClose, children }) {
+export function ConfirmCount({ title, count, isAtLeast = false, isAlways = false, verb, kind = "danger", onConfirm, onClose, children }) {
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const [isBusy, setBusy] = useState(false);
   const confirm = async () => {
@@ -252,7 +252,7 @@ export function ConfirmCount({ title, count, isAtLeast = false, verb, kind = "da
     <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count} /></strong> ${t("confirm.count", { count })}</p>
     ${children}
     <${ErrorBox} problem=${problem} />
-    <footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind=${kind} disabled=${isBusy || count === 0} autofocus onClick=${confirm}>${verb} (${isAtLeast ? "≥ " : ""}${number(count)})<//></footer>
+    <footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind=${kind} disabled=${isBusy || (count === 0 && !isAlways)} autofocus onClick=${confirm}>${verb} (${isAtLeast ? "≥ " : ""}${number(count)})<//></footer>
   <//>`;
 }
 

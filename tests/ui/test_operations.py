@@ -1,0 +1,143 @@
+"""The pages of those who keep it running: workers, masters, audit, settings, tokens and users."""
+
+import re
+import uuid
+
+import pytest
+from playwright.async_api import expect
+
+from jqmaster.domain.access import Role
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
+from tests.ui.conftest import Screens
+from tests.ui.test_core import accessible
+
+pytestmark = [pytest.mark.req("D21"), pytest.mark.asyncio(loop_scope="session")]
+
+
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+async def test_pages_of_operations_are_accessible_and_fit_a_phone(
+    screens: Screens, api: Api, is_dark: bool
+) -> None:
+    worker = (await api.call("GET", "/api/workers"))[1]["workers"][0]["id"]
+    addresses = {
+        "#/workers": "Workers",
+        f"#/workers?id={worker}": re.compile(".+"),
+        "#/masters": "Masters",
+        "#/audit": "Audit",
+        "#/settings": "Settings",
+        "#/access": "Access",
+    }
+    async with screens.open(is_dark=is_dark) as page:
+        for address, heading in addresses.items():
+            await page.goto(f"/{address}")
+            await expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+            await expect(page.locator(".loading")).to_have_count(0)
+            await page.set_viewport_size({"width": 1280, "height": 900})
+            await accessible(page)
+            await page.set_viewport_size({"width": 360, "height": 740})
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 360, address
+
+
+async def test_a_worker_is_drained_resumed_and_what_it_runs_is_seen(screens: Screens, api: Api) -> None:
+    job = await api.enqueue("ui.nap", 30.0)
+    await api.until_state(job, "running")
+    async with screens.open("#/workers") as page:
+        await page.locator("tbody tr a").first.click()
+        await expect(page.locator("tbody").get_by_role("link", name="ui.nap").first).to_be_visible()
+        await page.get_by_role("button", name="Drain").click()
+        await expect(page.locator("main").get_by_text("draining").first).to_be_visible()
+        await page.get_by_role("button", name="Resume").click()
+        await expect(page.get_by_role("button", name="Drain")).to_be_visible()
+        await page.get_by_role("button", name="Detach…").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog.get_by_role("button", name=re.compile(r"Detach \(\d+\)"))).to_be_visible()
+        await page.keyboard.press("Escape")
+        await expect(dialog).to_have_count(0)
+        # Who did that stands in the audit log.
+        await page.goto("/#/audit")
+        await expect(page.locator(".entry").first).to_contain_text("A worker was resumed")
+        await page.locator(".entry a").first.click()
+        await expect(page).to_have_url(re.compile("target="))
+        await expect(page.locator(".entry")).not_to_have_count(0)
+    await api.call("POST", f"/api/jobs/{job}/cancel")
+
+
+async def test_a_leader_is_demoted_only_where_another_could_lead(screens: Screens) -> None:
+    async with screens.open("#/masters") as page:
+        await page.get_by_role("button", name="Demote…").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("0 other masters are live")
+        await dialog.get_by_role("button", name="Demote").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("no_other_master")
+
+
+async def test_a_setting_is_changed_refused_where_it_is_out_of_range_and_reset(
+    screens: Screens, api: Api
+) -> None:
+    async with screens.open("#/settings?q=max_push_jobs") as page:
+        setting = page.locator(".setting").filter(has_text="max_push_jobs")
+        await setting.get_by_role("button", name=re.compile("^Change")).click()
+        value = setting.get_by_role("spinbutton")
+        await value.fill("0")
+        await setting.get_by_role("button", name="Save").click()
+        await expect(setting.locator(".field-error")).to_be_visible()
+        await value.fill("17")
+        await setting.get_by_role("button", name="Save").click()
+        await expect(setting.locator(".setting-value")).to_have_text("17")
+        await expect(setting).to_contain_text("changed here")
+        await setting.get_by_role("button", name=re.compile("^Change")).click()
+        await setting.get_by_role("button", name="Back to what is configured").click()
+        await expect(setting).not_to_contain_text("changed here")
+    settings = (await api.call("GET", "/api/settings"))[1]["settings"]
+    assert {one["value"] for one in settings if one["is_secret"]} <= {None}
+
+
+async def test_tokens_are_shown_once_and_users_rule_who_sees_what(
+    store_server: StoreServer, screens: Screens
+) -> None:
+    """On a master of its own: with the first user it asks everybody who they are."""
+    async with master_on(store_server.url) as (master, _):
+        its = Screens(screens.browser, master.server.url)
+        secret = uuid.uuid4().hex
+        client = master._identity
+        await client.create_user("ada", secret, Role.ADMIN, who="test")
+        await client.create_user("vera", secret, Role.VIEWER, who="test")
+        async with its.open("#/workers") as page:
+            await page.get_by_label("User").fill("vera")
+            await page.get_by_label("Password").fill(secret)
+            await page.get_by_role("button", name="Log in").click()
+            await expect(page.get_by_role("heading", level=1)).to_have_text("Workers")
+            navigation = page.locator("nav.side")
+            await expect(navigation.get_by_role("link", name="Access")).to_have_count(0)
+            await expect(navigation.get_by_role("link", name="Audit")).to_have_count(0)
+            await page.goto("/#/settings")
+            await expect(page.locator(".setting").first).to_be_visible()
+            await expect(page.get_by_role("button", name=re.compile("^Change"))).to_have_count(0)
+            await page.goto("/#/masters")
+            await expect(page.locator("tbody tr")).to_have_count(1)
+            await expect(page.get_by_role("button", name="Demote…")).to_have_count(0)
+        async with its.open("#/access") as page:
+            await page.get_by_label("User").fill("ada")
+            await page.get_by_label("Password").fill(secret)
+            await page.get_by_role("button", name="Log in").click()
+            await page.get_by_role("button", name="New token").click()
+            await page.get_by_label("Label").fill("web app")
+            await page.get_by_role("button", name="Create").click()
+            await expect(page.locator("dialog pre")).to_contain_text("jqm_push_")
+            await page.locator("dialog footer").get_by_role("button", name="Close").click()
+            row = page.get_by_role("row").filter(has_text="web app")
+            await expect(row).to_contain_text("push")
+            await row.get_by_role("button", name="Rotate…").click()
+            await page.get_by_role("dialog").get_by_role("button", name="Rotate").click()
+            await expect(page.locator("dialog pre")).to_contain_text("jqm_push_")
+            await page.locator("dialog footer").get_by_role("button", name="Close").click()
+            await row.first.get_by_role("button", name="Revoke…").click()
+            await page.get_by_role("dialog").get_by_role("button", name="Revoke (1)").click()
+            await expect(row).to_have_count(1)
+            row = page.get_by_role("row").filter(has_text="vera")
+            await row.get_by_role("button", name="Disable").click()
+            await expect(row).to_contain_text("disabled")
+            await row.get_by_role("button", name="Remove…").click()
+            await page.get_by_role("dialog").get_by_role("button", name="Remove (1)").click()
+            await expect(row).to_have_count(0)
