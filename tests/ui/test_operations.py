@@ -9,6 +9,7 @@ from playwright.async_api import expect
 from jqmaster.domain.access import Role
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
 from tests.ui.conftest import Screens
 from tests.ui.test_core import accessible
 
@@ -19,7 +20,10 @@ pytestmark = [pytest.mark.req("D21"), pytest.mark.asyncio(loop_scope="session")]
 async def test_pages_of_operations_are_accessible_and_fit_a_phone(
     screens: Screens, api: Api, is_dark: bool
 ) -> None:
-    worker = (await api.call("GET", "/api/workers"))[1]["workers"][0]["id"]
+    async def registered() -> list[str]:
+        return [one["id"] for one in (await api.call("GET", "/api/workers"))[1]["workers"]]
+
+    worker = (await wait_until(registered, what="the worker has registered"))[0]
     addresses = {
         "#/workers": "Workers",
         f"#/workers?id={worker}": re.compile(".+"),
