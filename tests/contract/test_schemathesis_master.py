@@ -55,8 +55,8 @@ def in_encoding(media_type: str) -> Any:
                 body["content"] = {media_type: body["content"][media_type]}
     schema = schemathesis.openapi.from_dict(narrowed)
     refusals = schema.config.checks.negative_data_rejection
-    # A value that is too long may make the whole URL too long.
-    refusals.expected_statuses = [*refusals.expected_statuses, "414"]
+    # What is too long may make the whole URL or body too long.
+    refusals.expected_statuses = [*refusals.expected_statuses, "413", "414"]
     return schema
 
 
