@@ -14,6 +14,8 @@ from jqmaster.store.leadership import Leadership
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
+# After a round that found nothing: what is over stays a little longer, and an idle store is asked less.
+IDLE_POLL_S: Final = 3.0
 # After this many full steps others get a turn; a backlog of finished jobs is no emergency.
 MAX_STEPS: Final = 20
 
@@ -36,6 +38,7 @@ class Sweeper:
         self.tune(retention=retention)
         self._on_stale = on_stale
         self._loops = BackgroundLoops("sweeper")
+        self._found_some = False
 
     def tune(self, *, retention: Mapping[JobState, tuple[int, int]]) -> None:
         """From the next round on."""
@@ -55,10 +58,11 @@ class Sweeper:
                     return
             except JqmasterError as exc:
                 logger.warning("cannot sweep: %s", exc.detail)
-            await self._clock.sleep(POLL_S)
+            await self._clock.sleep(POLL_S if self._found_some else IDLE_POLL_S)
 
     async def _round(self) -> bool:
         """False under a stale epoch."""
+        self._found_some = False
         for state, (retention_ms, max_jobs) in self._retention.items():
             for _ in range(MAX_STEPS):
                 removed = await self._jobs.sweep(
@@ -66,12 +70,14 @@ class Sweeper:
                 )
                 if removed is None:
                     return False
+                self._found_some = self._found_some or removed > 0
                 if removed < MAX_PER_CALL:
                     break
         for _ in range(MAX_STEPS):
             discarded = await self._jobs.sweep_results(self._epoch)
             if discarded is None:
                 return False
+            self._found_some = self._found_some or discarded > 0
             if discarded < MAX_PER_CALL:
                 break
         return True
