@@ -132,13 +132,14 @@ def main() -> None:
                 loop = loop_ns()
                 figures = scenario.run(**given)
                 runs.setdefault(name, []).append(figures)
-                _record(out, scenario.name, given, round_number, state, loop, figures)
+                write_record(out, scenario.name, given, round_number, state, loop, figures)
     _table(runs, options.rounds)
 
 
-def _record(
+def write_record(
     out: TextIO, name: str, params: Params, round_number: int, state: str, loop: float, figures: Figures
 ) -> None:
+    """One line."""
     record = {
         "scenario": name,
         "params": dict(sorted(params.items())),

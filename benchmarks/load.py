@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ class System:
     store: psutil.Process
     directory: Path
     spawn: Callable[..., psutil.Process]
+    store_url: str
     workers: list[psutil.Process] = field(default_factory=list)
     # CPU seconds of workers and pushers that have ended.
     ended_s: list[float] = field(default_factory=list)
@@ -59,7 +60,7 @@ class System:
     def end_worker(self, worker: psutil.Process) -> None:
         """Returns when it has finished what it runs."""
         worker.terminate()
-        self.ended_s.append(_cpu_s(worker))
+        self.ended_s.append(cpu_s(worker))
         self.workers.remove(worker)
         worker.wait(30)
 
@@ -124,10 +125,10 @@ class System:
     def cpu_s(self) -> dict[str, float]:
         """CPU seconds so far of each kind of process; `pusher` is this one, and those that were started to push."""
         return {
-            "pusher": _cpu_s(psutil.Process()) + sum(self.pushers_s),
-            "master": sum(map(_cpu_s, self.master_processes())),
-            "worker": sum(map(_cpu_s, self.workers)) + sum(self.ended_s),
-            "store": _cpu_s(self.store),
+            "pusher": cpu_s(psutil.Process()) + sum(self.pushers_s),
+            "master": sum(map(cpu_s, self.master_processes())),
+            "worker": sum(map(cpu_s, self.workers)) + sum(self.ended_s),
+            "store": cpu_s(self.store),
         }
 
     def master_processes(self) -> list[psutil.Process]:
@@ -138,9 +139,7 @@ class System:
         return found
 
     def store_client(self) -> "redis.Redis":
-        url = url_of_running(self.directory)
-        assert url
-        return redis.Redis.from_url(url)
+        return redis.Redis.from_url(self.store_url)
 
     def store_calls(self) -> dict[str, int]:
         """Commands so far: `scripts`, and `commands`, those that scripts call included."""
@@ -167,10 +166,12 @@ def running_system(
     masters: int = 1,
     processes: int = 1,
     appendfsync: str = "always",
+    store: psutil.Process | None = None,
+    store_url: str = "",
     **settings: object,
 ) -> Iterator[System]:
     """Defaults everywhere, as a user gets them; the log level alone is lower. `masters` on ports of their own, each with
-    `processes`; with `everysec` they promise less."""
+    `processes`; with `everysec` they promise less. `store` is used where it is given, else the first master's own."""
     with tempfile.TemporaryDirectory(prefix="jqmaster-bench-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
         log_path = directory / "log"
@@ -188,23 +189,11 @@ def running_system(
         }
 
         def spawn(*arguments: str, **more: str) -> psutil.Process:
-            log = stack.enter_context(log_path.open("ab"))
-            process = subprocess.Popen(
-                [sys.executable, "-m", "jqmaster", *arguments],
-                cwd=ROOT,
-                env={**environment, **more},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                # Ctrl-C is for the benchmark alone, which ends them in their order.
-                start_new_session=True,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one thread, as yet
-            )
-            stack.callback(_end, process)
-            return psutil.Process(process.pid)
+            command = [sys.executable, "-m", "jqmaster", *arguments]
+            return started(command, {**environment, **more}, log_path, stack)
 
         def serve(*options: str, **more: str) -> psutil.Process:
-            port = str(_free_port())
+            port = str(free_port())
             urls.append(f"http://127.0.0.1:{port}")
             process = spawn("serve", "--port", port, *options, **more)
             _until(
@@ -215,20 +204,42 @@ def running_system(
 
         stack.callback(_kill_stores, directory)
         urls: list[str] = []
-        first = serve("--data-dir", str(data))
-        store = next(p for p in first.children(recursive=True) if "valkey" in p.name())
-        system = System(urls, [first], store, data, spawn)
-        if appendfsync != "always":
-            with contextlib.closing(system.store_client()) as client:
-                client.config_set("appendfsync", appendfsync)
-        store_url = url_of_running(data)
-        assert store_url
+        if store is None:
+            first = serve("--data-dir", str(data))
+            store = next(p for p in first.children(recursive=True) if "valkey" in p.name())
+            store_url = url_of_running(data) or ""
+            if appendfsync != "always":
+                with contextlib.closing(redis.Redis.from_url(store_url)) as client:
+                    client.config_set("appendfsync", appendfsync)
+        else:
+            first = serve(JQMASTER_REDIS_URL=store_url)
+        system = System(urls, [first], store, data, spawn, store_url)
         for number in range(1, masters):
             system.masters.append(serve(JQMASTER_REDIS_URL=store_url, JQMASTER_NODE_ID=f"node-{number}"))
         for _ in range(workers):
             system.start_worker(pull=pull)
         system.until_workers(workers)
         yield system
+
+
+def started(
+    command: Sequence[str], environment: Mapping[str, str], log_path: Path, stack: contextlib.ExitStack
+) -> psutil.Process:
+    """A process that ends with the stack, and with this one however that ends."""
+    log = stack.enter_context(log_path.open("ab"))
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        # Ctrl-C is for the benchmark alone, which ends them in their order.
+        start_new_session=True,
+        preexec_fn=_end_with_parent,  # noqa: PLW1509 - one thread, as yet
+    )
+    stack.callback(_end, process)
+    return psutil.Process(process.pid)
 
 
 def loop_ns() -> float:
@@ -240,7 +251,7 @@ def loop_ns() -> float:
     return (time.process_time() - began) / 5_000_000 * 1e9
 
 
-def _cpu_s(process: psutil.Process) -> float:
+def cpu_s(process: psutil.Process) -> float:
     try:
         times = process.cpu_times()
     except psutil.NoSuchProcess:
@@ -281,7 +292,7 @@ def _until(is_true: Callable[[], bool], log: Path) -> None:
     raise SystemExit(f"the system did not come up:\n{log.read_text()}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return int(s.getsockname()[1])

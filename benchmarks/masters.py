@@ -42,7 +42,7 @@ class Cluster:
 
     async def start(self) -> None:
         for _ in range(MASTERS):
-            self._serve(f"http://127.0.0.1:{load._free_port()}")
+            self._serve(f"http://127.0.0.1:{load.free_port()}")
         await self._until(self._is_whole)
         options = [part for url in self._masters for part in ("--master", url)]
         self._worker = self._spawn("worker", "benchmarks.worker:worker", *options)

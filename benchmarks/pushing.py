@@ -259,11 +259,12 @@ def main() -> None:
     order = json.loads(sys.argv[1])
     kind, urls = order.pop("kind"), order.pop("urls")
     gc.freeze()
-    before = os.times()
+    before, began_s = os.times(), time.monotonic()
     told = uvloop.run(KINDS[kind](urls, **order))
     after = os.times()
     # Of the load alone, not of the imports.
     told["cpu_s"] = after.user + after.system - before.user - before.system
+    told["began_s"] = began_s
     json.dump(told, sys.stdout)
 
 

@@ -45,6 +45,7 @@ class Meter:
     def __init__(self, system: System) -> None:
         self._system = system
         self.seconds = 0.0
+        self._ended_s = 0.0
         self._spent: dict[str, float] = {}
         self._calls: dict[str, int] = {}
 
@@ -54,12 +55,16 @@ class Meter:
         began = time.perf_counter()
         yield self
         self.seconds = time.perf_counter() - began
+        self._ended_s = time.monotonic()
         after, calls_after = self._system.cpu_s(), self._system.store_calls()
         self._spent = {kind: after[kind] - before[kind] for kind in after}
         self._calls = {kind: calls_after[kind] - calls[kind] for kind in calls}
 
-    def figures(self, jobs: int, *, seconds: float | None = None) -> Figures:
-        """`seconds`: where the load itself knows better how long it took."""
+    def figures(self, jobs: int, *, seconds: float | None = None, since_s: float | None = None) -> Figures:
+        """`seconds`: where the load itself knows how long it took. `since_s`: when it began, by the monotonic clock; a process
+        that pushes takes a while to start."""
+        if since_s is not None:
+            seconds = self._ended_s - since_s
         split = {f"cpu_us_{kind}": spent / jobs * 1e6 for kind, spent in self._spent.items()}
         return {
             "jobs_per_s": jobs / (seconds or self.seconds),

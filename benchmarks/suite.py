@@ -50,9 +50,9 @@ def end_to_end(
         system.until_over()
         meter = Meter(system)
         with meter.running():
-            system.push("bulk", count=jobs, pushers=max(1, masters), **options)
+            told = system.push("bulk", count=jobs, pushers=max(1, masters), **options)
             system.until_over()
-        return meter.figures(jobs)
+        return meter.figures(jobs, since_s=told["began_s"])
 
 
 def end_to_end_single(
@@ -66,7 +66,7 @@ def end_to_end_single(
         with meter.running():
             told = system.push("single", count=jobs, connections=connections, argument_bytes=100)
             system.until_over()
-        return meter.figures(jobs) | waits(told)
+        return meter.figures(jobs, since_s=told["began_s"]) | waits(told)
 
 
 def drain(*, jobs: int = JOBS, appendfsync: str = "always", workers: int = 1, backlog: int = 0) -> Figures:
@@ -159,9 +159,9 @@ def napping(*, jobs: int = 20_000, slots: int = 500) -> Figures:
         system.until_over()
         meter = Meter(system)
         with meter.running():
-            system.push("bulk", count=jobs, argument_bytes=100, name="nap50")
+            told = system.push("bulk", count=jobs, argument_bytes=100, name="nap50")
             system.until_over()
-        figures = meter.figures(jobs)
+        figures = meter.figures(jobs, since_s=told["began_s"])
         return figures | {"share_of_most": figures["jobs_per_s"] / (slots * 20)}
 
 

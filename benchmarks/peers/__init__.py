@@ -1,0 +1,1 @@
+"""Other queues with the same job, in turns with this one."""

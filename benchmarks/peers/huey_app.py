@@ -1,0 +1,28 @@
+"""huey: `huey_consumer benchmarks.peers.huey_app.huey`, and as a module it pushes."""
+
+import os
+from typing import Any
+
+from huey import RedisHuey
+
+from benchmarks.peers.counter import ARGUMENT, Counter, tell
+
+huey = RedisHuey("bench", url=os.environ["REDIS_URL"], results=False, utc=True)
+counter = Counter()
+
+
+@huey.task()  # type: ignore[untyped-decorator, unused-ignore]
+def noop(argument: Any) -> None:
+    counter.one()
+
+
+def push(count: int) -> None:
+    for _ in range(count):
+        noop(ARGUMENT)
+
+
+if __name__ == "__main__":
+    # By its own name: that of its module goes with the task.
+    from benchmarks.peers import huey_app
+
+    tell(huey_app.push)
