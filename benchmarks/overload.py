@@ -60,15 +60,20 @@ def overload(
     connections: int = 256,
     times_peak: float = 5,
     obeys: bool = True,
+    bulk: int = 1,
     appendfsync: str = "always",
 ) -> Figures:
-    """Single POSTs at a multiple of the end-to-end peak, which is measured first, while one worker works. Goodput: jobs that
+    """POSTs, of `bulk` jobs each, at a multiple of the end-to-end peak, which is measured first, while one worker works. Goodput: jobs that
     ended a second, in percent of that peak. `obeys`: pushers wait as long as Retry-After asks for."""
     with running_system(appendfsync=appendfsync) as system:
         system.push("single", count=1_000, connections=32, argument_bytes=100)
         system.until_over()
         count = 10_000 if minutes >= 1 else 1_000
-        pushed = system.push("single", count=count, connections=32, argument_bytes=100)
+        kind = "single" if bulk == 1 else "bulk"
+        count *= 1 if bulk == 1 else 2
+        pushed = system.push(
+            kind, count=count, argument_bytes=100, **({"connections": 32} if bulk == 1 else {})
+        )
         system.until_over()
         peak = count / (time.monotonic() - pushed["began_s"])
         with Watch(system) as watch:
@@ -76,14 +81,15 @@ def overload(
                 "storm",
                 seconds=minutes * 60,
                 connections=connections,
-                rate=peak * times_peak,
+                rate=peak * times_peak / bulk,
+                jobs=bulk,
                 argument_bytes=100,
                 obeys=obeys,
             )
             left = system.unfinished()
             seconds = time.monotonic() - told["began_s"]
         answers: dict[str, int] = told["answers"]
-        accepted = answers.get("201", 0)
+        accepted = answers.get("201", 0) * bulk
         goodput = (accepted - left) / seconds
         began = time.perf_counter()
         system.until_over(timeout_s=1800)
@@ -116,7 +122,7 @@ SCENARIOS: Final = [
     Scenario(
         "overload",
         overload,
-        [{"obeys": True}, {"obeys": False}],
+        [{"obeys": True}, {"obeys": False}, {"bulk": 100, "connections": 64, "minutes": 2}],
         quick={"minutes": 0.1, "connections": 64},
         group="overload",
     )

@@ -78,22 +78,29 @@ class Connection(asyncio.Protocol):
 
 
 class Requests:
-    """POST requests of one job each, with an ID of their own as the SDK makes them."""
+    """POST requests of one job each, or of `jobs`, with IDs of their own as the SDK makes them."""
 
-    def __init__(self, url: str, *, name: str, argument: Any) -> None:
+    def __init__(self, url: str, *, name: str, argument: Any, jobs: int = 1) -> None:
         parts = urlsplit(url)
         assert parts.hostname
         assert parts.port
         self.host, self.port = parts.hostname, parts.port
         body = msgpack.packb({"name": name, "argument": argument, "id": "0" * 36})
         self._before = body[:-36]
+        self._jobs = jobs
+        self._list = msgpack.packb({"jobs": [None] * jobs})[:-jobs] if jobs > 1 else b""
+        length = len(self._list) + len(body) * jobs
+        path = "/api/jobs/bulk" if jobs > 1 else "/api/jobs"
         self._head = (
-            f"POST /api/jobs HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/msgpack\r\n"
-            f"Accept: application/msgpack\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/msgpack\r\n"
+            f"Accept: application/msgpack\r\nContent-Length: {length}\r\n\r\n"
         ).encode()
 
     def one(self) -> bytes:
-        return b"".join((self._head, self._before, str(uuid_utils.uuid7()).encode()))
+        if self._jobs == 1:
+            return b"".join((self._head, self._before, str(uuid_utils.uuid7()).encode()))
+        jobs = [self._before + str(uuid_utils.uuid7()).encode() for _ in range(self._jobs)]
+        return b"".join((self._head, self._list, *jobs))
 
     async def connect(self) -> Connection:
         _, connection = await asyncio.get_running_loop().create_connection(Connection, self.host, self.port)
@@ -192,10 +199,12 @@ async def storm(
     rate: float,
     argument_bytes: int,
     obeys: bool = True,
+    jobs: int = 1,
 ) -> Told:
-    """Up to `rate` POSTs a second for so long, each connection as soon as its turn has come; `obeys`: one that is told to
+    """Up to `rate` POSTs a second, of `jobs` each, for so long, each connection as soon as its turn has come; `obeys`: one that is told to
     come back waits for as long. Every job that was accepted is counted, and what was not answered."""
-    all_requests = [Requests(url, name="noop", argument=argument_of(argument_bytes)) for url in urls]
+    argument = argument_of(argument_bytes)
+    all_requests = [Requests(url, name="noop", argument=argument, jobs=jobs) for url in urls]
     answers: Counter[int] = Counter()
     waits: list[float] = []
     began = time.perf_counter()

@@ -23,6 +23,6 @@ def push(count: int) -> None:
 
 if __name__ == "__main__":
     # By its own name: that of its module goes with the task.
-    from benchmarks.peers import huey_app
+    from benchmarks.peers import huey_app  # noqa: PLW0406
 
     tell(huey_app.push)
