@@ -415,6 +415,7 @@ class Master:
             service=self._job_service,
             history=self._history,
             store_time_ms=self._store_time_ms,
+            is_trusted=self.leader.is_trusted,
             on_stale=stale,
         )
         repair = Repair(self._shard, leadership.epoch, who=f"master {self.id}", **tuning.repair(s))

@@ -29,7 +29,7 @@ POLL_S: Final = 1.0
 PAGE: Final = 200
 # A rate is kept in steps of this length, or one job at a time.
 RATE_STEP_S: Final = 0.25
-# How often to look whether watched jobs have ended while no more may be retried.
+# How often to look whether watched jobs have ended while no more may be retried, or whether the lock is renewed.
 WATCH_EVERY_S: Final = 0.2
 # Older progress is written down, and the epoch with it looked at, before anything more is done.
 SAVED_FOR_S: Final = 0.2
@@ -48,7 +48,8 @@ class _Work:
 
 
 class BulkActions:
-    """Component of one leadership; `on_stale` is called under a newer epoch.
+    """Component of one leadership; `on_stale` is called under a newer epoch, and nothing is done while `is_trusted` says
+    that the lock may be over. A leader that stood still in between does one page too many at most.
 
     What is written down after each page is where another leader goes on. Should a page have been done and not written
     down, it is gone through again: its jobs are in another state by then, or ended after the action began, and are not
@@ -66,6 +67,7 @@ class BulkActions:
         service: JobService,
         history: HistoryStore,
         store_time_ms: Callable[[], Awaitable[int]],
+        is_trusted: Callable[[], bool],
         on_stale: Callable[[], None],
     ) -> None:
         self._leadership = leadership
@@ -76,6 +78,7 @@ class BulkActions:
         self._clock = clock
         self._history = history
         self._store_time_ms = store_time_ms
+        self._is_trusted = is_trusted
         self._on_stale = on_stale
         self._under_way: dict[str, _Work] = {}
         self._wake = asyncio.Event()
@@ -145,6 +148,9 @@ class BulkActions:
         if is_woken or work.saved_s is None or self._clock.monotonic_s() - work.saved_s > SAVED_FOR_S:
             await self._save(work)
         if progress.is_over or work.due_s > self._clock.monotonic_s():
+            return
+        if not self._is_trusted():
+            work.due_s = self._clock.monotonic_s() + WATCH_EVERY_S
             return
         try:
             limit = await self._room(work)

@@ -58,6 +58,7 @@ STATE_CODES: Final[dict[JobState, int]] = {
 _STATES: Final = {code: state for state, code in STATE_CODES.items()}
 
 _NO_ID: Final = bytes(16)
+_NO_FAILURES: Final = bytes(6)
 _NO_LANE: Final = bytes(8)
 
 # How many keyed gates a record has room for, and what it says when there are more.
@@ -308,6 +309,11 @@ def decode_matched(record: bytes) -> MatchedRecord:
         )
     except _UNREADABLE as exc:
         raise DamagedError("the record of a job cannot be read") from exc
+
+
+def may_have_failed(record: bytes) -> bool:
+    """Whether a record of at least HEAD_SIZE bytes tells of a failure or a loss; much cheaper than to decode it."""
+    return record[1] == STATE_CODES[JobState.FAILED] or record[8:14] != _NO_FAILURES
 
 
 def head_length(job_id: str, record: bytes) -> int:

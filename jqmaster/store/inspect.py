@@ -209,6 +209,8 @@ class Inspector:
             if wanted.q is not None and wanted.q not in place.job_id and wanted.q.encode() not in record:
                 continue
             if len(record) > codec.HEAD_SIZE:
+                if wanted.asks_errors and not codec.may_have_failed(record):
+                    continue
                 job = await self._jobs.job_or_none(place.job_id, record)
                 if job and wanted.selects(job):
                     selected[n] = job

@@ -31,6 +31,7 @@ class Acting:
         self.clock = ManualClock(lambda seconds: world.pass_ms(round(seconds * 1000)))
         self.store = ActionStore(world.shard)
         self.stale = 0
+        self.is_trusted = True
         self.service = BulkActionService(self.store, world.jobs, world.inspector, self.clock, self.now_ms)
         self.jobs = JobService(
             world.jobs,
@@ -62,6 +63,7 @@ class Acting:
             service=self.jobs,
             history=HistoryStore(self.world.shard, master_id="m"),
             store_time_ms=self.now_ms,
+            is_trusted=lambda: self.is_trusted,
             on_stale=self.on_stale,
         )
         self.world.shard.wake_leader = one.wake
@@ -217,3 +219,16 @@ async def test_a_job_that_was_run_now_and_waits_for_its_retry_is_not_run_again(w
         stored = await acting.until_over(action_id)
     assert stored.progress.done == 0
     assert await world.state(job_id) == JobState.RETRYING
+
+
+@pytest.mark.req("M9")
+async def test_nothing_is_done_while_the_lock_may_be_over(world: StoreWorld) -> None:
+    acting = Acting(world)
+    await world.enqueue_many(3)
+    action_id = await acting.begin(ActionKind.CANCEL)
+    acting.is_trusted = False
+    async with acting.leading():
+        await acting.clock.step(2)
+        assert (await acting.service.get(action_id)).progress.done == 0
+        acting.is_trusted = True
+        assert (await acting.until_over(action_id)).progress.done == 3
