@@ -60,6 +60,7 @@ async def test_pages_are_accessible_and_fit_a_phone(screens: Screens, api: Api, 
         "#/names": "Names",
         "#/names?name=ui.fail": "ui.fail",
         "#/failures": "Failures",
+        "#/constraints": "Constraints",
     }
     async with screens.open(is_dark=is_dark) as page:
         theme = "dark" if is_dark else "light"
@@ -98,7 +99,7 @@ async def test_text_from_outside_stays_text(screens: Screens, api: Api) -> None:
             "#/" + evil,
             *(
                 f"#/{name}?{part}={evil}"
-                for name in ("jobs", "job", "enqueue", "overview", "names", "failures")
+                for name in ("jobs", "job", "enqueue", "overview", "names", "failures", "constraints")
                 for part in ("q", "id", "name", "state", "cursor", "span", "from", "order", "failure_group")
             ),
             f"#/jobs?created_after={evil}&text={evil}&tag={evil}&worker={evil}",
@@ -198,6 +199,33 @@ async def test_a_problem_names_the_field_and_the_constraints_are_told_before(
         await page.get_by_role("button", name="Enqueue", exact=True).click()
         await expect(page.locator("form .error-box")).to_contain_text("Not valid")
     assert (await api.call("DELETE", f"/api/constraints/{name}"))[0] == 204
+
+
+async def test_a_constraint_is_made_tried_paused_and_deleted(screens: Screens, api: Api) -> None:
+    name = tag()
+    await api.enqueue(name, {"host": "a"}, **LATER)
+    async with screens.open("#/constraints") as page:
+        await page.get_by_role("button", name="New constraint").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Name").fill(name)
+        await dialog.get_by_label("Which jobs").fill(json.dumps({"field": "name", "op": "eq", "value": name}))
+        await dialog.get_by_label("Key", exact=True).fill("argument.host")
+        await expect(dialog.locator(".preview")).to_contain_text("1 job")
+        await dialog.get_by_label("At once").fill("0")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(dialog.locator(".field.invalid")).to_contain_text("At once")
+        await dialog.get_by_label("At once").fill("2")
+        await accessible(page)
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text(name)
+        await expect(page.locator(".keys-list")).to_contain_text("1 wait, 0 run")
+        await page.get_by_role("button", name="Pause").first.click()
+        await expect(page.get_by_role("button", name="Go on").first).to_be_visible()
+        assert (await api.call("GET", f"/api/constraints/{name}"))[1]["paused"] is True
+        await page.get_by_role("button", name="Delete").click()
+        await dialog.get_by_role("button", name="Delete (1)").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Constraints")
+    assert (await api.call("GET", f"/api/constraints/{name}"))[0] == 404
 
 
 async def test_rows_keep_still_under_the_pointer(screens: Screens, api: Api) -> None:

@@ -1,0 +1,225 @@
+/** Limits on sets of jobs: what each admits now, who holds its slots, what waits; made, changed, paused and tried out here. */
+import { html, useEffect, useState } from "../lib.js";
+import { Problem, call, del, get, may, parseExact, post, toJson } from "../api.js";
+import { curl } from "../curl.js";
+import { number, t } from "../i18n.js";
+import { useResource } from "../live.js";
+import { href } from "../router.js";
+import { visible } from "../text.js";
+import { Badge, Bar, Button, Copy, Dialog, Empty, ErrorBox, Field, Id, Loading, Num, State, Table, Text, Time, attempt, durationText, useHold, useSteadyRows } from "../ui.js";
+
+const PREVIEW_MS = 500;
+const BLANK = { name: "", matcher: '{"field": "name", "op": "eq", "value": "mail.send"}', key: "", concurrency: "", limit: "", period: "", max_backlog: "", mode: "enforce", enabled: "yes", fair: "", paused: "" };
+
+/** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
+export function Page({ query, go, session }) {
+  return query["name"] ? html`<${One} key=${query["name"]} name=${query["name"]} go=${go} session=${session} />` : html`<${List} go=${go} session=${session} />`;
+}
+
+/** @param {any} constraint */
+function limitsText(constraint) {
+  const parts = [];
+  if (constraint.concurrency !== null) parts.push(t("enqueue.concurrency", { count: constraint.concurrency }));
+  if (constraint.rate) parts.push(t("enqueue.rate", { count: constraint.rate.limit, duration: durationText(constraint.rate.period_s * 1000) }));
+  if (constraint.max_backlog !== null && constraint.max_backlog !== undefined) parts.push(t("enqueue.backlog", { count: constraint.max_backlog }));
+  return parts.join(" · ") || t("constraints.no_limit");
+}
+
+/** @param {{constraint: any}} props */
+function Marks({ constraint }) {
+  return html`${!constraint.enabled && html`<${Badge} kind="off">${t("constraints.off")}<//> `}${constraint.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//> `}${constraint.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//> `}${constraint.usage?.in_force === false && html`<${Badge} kind="warn">${t("constraints.not_in_force")}<//>`}`;
+}
+
+/** @param {{constraint: any}} props How full it is: of slots, else of starts; with a key nothing is full as a whole. */
+function Usage({ constraint }) {
+  const { usage } = constraint;
+  const used = constraint.concurrency !== null ? usage.running : usage.starts_in_window;
+  const most = constraint.concurrency ?? constraint.rate?.limit ?? null;
+  if (used === null || used === undefined) return html`<${Num} value=${null} />`;
+  if (constraint.key || most === null) return html`<span class="num">${number(used)}</span>`;
+  return html`<span class="usage"><span class="num">${number(used)} / ${number(most)}</span> <${Bar} value=${used} of=${most} label=${t("constraints.usage")} kind=${used >= most ? "warn" : "info"} /></span>`;
+}
+
+/** @param {{go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
+function List({ go, session }) {
+  const hold = useHold();
+  const [isMaking, setMaking] = useState(false);
+  const found = useResource((signal) => get("api/constraints", {}, signal), [], { events: ["constraints", "jobs"], leastMs: 2000, everyMs: 5000 });
+  const { rows } = useSteadyRows(found.data?.constraints ?? [], nameOf, hold.isHeld, "all");
+  const mayOperate = may(session, "operate");
+  return html`<div class="page-head"><h1>${t("nav.constraints")}</h1>${mayOperate && html`<${Button} class="small" kind="primary" onClick=${() => setMaking(true)}>${t("constraints.make")}<//>`}</div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} caption=${t("nav.constraints")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {any} */ one) => go("constraints", { name: one.name })} columns=${[
+      { key: "name", label: t("job.name"), render: (/** @type {any} */ one) => html`<a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a> <${Marks} constraint=${one} />` },
+      { key: "limits", label: t("constraints.limits"), render: limitsText },
+      { key: "key", label: t("constraints.key"), priority: 2, render: (/** @type {any} */ one) => (one.key ? html`<code>${visible(one.key)}</code>${one.usage.keys !== null && html` <span class="muted num">${t("constraints.values", { count: one.usage.keys })}</span>`}` : html`<${Num} value=${null} />`) },
+      { key: "usage", label: t("constraints.usage"), priority: 2, render: (/** @type {any} */ one) => html`<${Usage} constraint=${one} />` },
+      { key: "waiting", label: t("constraints.waiting"), align: "end", render: (/** @type {any} */ one) => html`<${Num} value=${one.usage.waiting} />` },
+      { key: "opens", label: t("why.opens"), align: "end", priority: 3, render: (/** @type {any} */ one) => html`<${Time} at=${one.usage.next_opening} />` },
+      { key: "shadow", label: t("constraints.would"), align: "end", priority: 3, render: (/** @type {any} */ one) => (one.mode === "shadow" ? html`<${Num} value=${one.usage.shadow_delayed} />` : html`<${Num} value=${null} />`) },
+    ]} empty=${html`<div class="card"><${Empty} title=${t("constraints.empty")} curl=${curl(session, "PUT", "api/constraints/mail-per-host", { body: { matcher: { field: "name", op: "eq", value: "mail.send" }, key: "argument.host", concurrency: 2 } })} /></div>`} /></div>`}
+    ${isMaking && html`<${Editor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("constraints", { name })} />`}`;
+}
+
+/** @param {any} one */
+const nameOf = (one) => one.name;
+
+/** @param {{name: string, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
+function One({ name, go, session }) {
+  const path = `api/constraints/${encodeURIComponent(name)}`;
+  const [asked, setAsked] = useState("");
+  const [dialog, setDialog] = useState("");
+  const found = useResource((signal) => get(path, { value: asked }, signal), [name, asked], { events: ["constraints", "jobs"], leastMs: 2000, everyMs: 5000 });
+  const mayOperate = may(session, "operate");
+  const one = found.data;
+  if (!one) {
+    if (found.problem?.status === 404) return html`<h1>${t("nav.constraints")}</h1><div class="card"><${Empty} title=${t("constraints.unknown")}><p><a href=${href("constraints")}>${t("nav.constraints")}</a></p><//></div>`;
+    return html`<h1>${t("nav.constraints")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+  }
+  const { usage } = one;
+  const change = (/** @type {Record<string, unknown>} */ changes) => attempt(() => call("PUT", path, { body: { ...documentOf(one), ...changes }, headers: { "If-Match": `"${one.etag}"` } }), t("constraints.saved")).then(found.reload);
+  const limitValue = (/** @type {any} */ value, /** @type {Record<string, unknown>} */ limits) => attempt(() => post(`${path}/values`, { value: value, ...limits }), t("constraints.saved")).then(found.reload);
+  const override = (/** @type {any} */ key) => one.overrides.find((/** @type {any} */ other) => String(other.value) === key.value);
+  const keys = one.value ? [one.value] : one.top_keys;
+  return html`<p class="crumbs"><a href=${href("constraints")}>${t("nav.constraints")}</a></p>
+    <div class="page-head job-head"><h1>${visible(one.name)}</h1><span><${Marks} constraint=${one} /></span></div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} kind="primary" onClick=${() => setDialog("edit")}>${t("constraints.edit")}<//>
+      <${Button} onClick=${() => change({ paused: !one.paused })}>${t(one.paused ? "constraints.unpause" : "constraints.pause")}<//>
+      <${Button} onClick=${() => change({ enabled: !one.enabled })}>${t(one.enabled ? "constraints.disable" : "constraints.enable")}<//>
+      <${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: documentOf(one) })} />
+      <${Button} kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`}
+    <div class="job-grid"><div class="stack"><section class="card"><h2>${t("constraints.now")}</h2><dl class="facts">
+        <dt>${t("constraints.limits")}</dt><dd>${limitsText(one)}</dd>
+        <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
+        <dt>${t("constraints.waiting")}</dt><dd><${Num} value=${usage.waiting} /></dd>
+        ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
+        ${usage.next_opening && html`<dt>${t("why.opens")}</dt><dd><${Time} at=${usage.next_opening} /></dd>`}
+        ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
+        <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>
+      <section class="card"><h2>${t("constraints.matcher")}</h2><pre class="message"><${Text} value=${toJson(one.matcher, 2)} max=${4000} isBlock /></pre>${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}</section></div>
+      <div class="stack">${one.key && html`<section class="card"><h2>${t("constraints.top_keys")} ${usage.keys !== null && html`<span class="muted num">${number(usage.keys)}</span>`}</h2>
+        <${Field} label=${t("constraints.ask_value")}>${(/** @type {any} */ a) => html`<input ...${a} type="search" value=${asked} maxlength="200" spellcheck=${false} onChange=${(/** @type {any} */ e) => setAsked(e.target.value)} />`}<//>
+        ${keys.length === 0 ? html`<p class="muted">${t("constraints.no_keys")}</p>` : html`<ul class="plain keys-list">${keys.map((/** @type {any} */ key) => html`<li key=${key.value}><div class="row"><${Badge} kind=${key.is_open ? "ok" : "warn"}>${t(key.is_open ? "why.passes" : "why.closed")}<//> <strong><${Text} value=${key.value} max=${80} /></strong>
+            <span class="muted">${limitsText({ ...key.limits, max_backlog: null })}</span>${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}</div>
+          <div class="row"><span class="num">${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}</span>
+            ${mayOperate && html`<${Button} class="small" onClick=${() => limitValue(valueOf(key.value), { ...limitsOf(override(key)), paused: !key.limits.paused })}>${t(key.limits.paused ? "constraints.unpause" : "constraints.pause")}<//>
+              ${override(key) && html`<${Button} class="small" onClick=${() => limitValue(override(key).value, {})}>${t("constraints.as_all")}<//>`}`}</div></li>`)}</ul>`}</section>`}
+        <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((/** @type {any} */ holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
+    ${dialog === "edit" && html`<${Editor} constraint=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
+    ${dialog === "delete" && html`<${Delete} one=${one} path=${path} onClose=${() => setDialog("")} onDone=${() => go("constraints")} />`}`;
+}
+
+/** @param {{one: any, path: string, onClose: () => void, onDone: () => void}} props */
+function Delete({ one, path, onClose, onDone }) {
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const act = async () => {
+    try {
+      await del(path);
+      onDone();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  return html`<${Dialog} title=${t("constraints.delete.title")} onClose=${onClose}><p>${t("constraints.delete.text", { name: visible(one.name), count: one.usage.waiting ?? 0 })}</p><${ErrorBox} problem=${problem} />
+    <footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")} (1)<//></footer><//>`;
+}
+
+/** @param {any} override */
+function limitsOf(override) {
+  return override ? { ...(override.concurrency !== null && { concurrency: override.concurrency }), ...(override.rate && { rate: override.rate }) } : {};
+}
+
+/** @param {string} text A value as it is shown: text as it is unless it could be read as another value, else JSON. */
+function valueOf(text) {
+  try {
+    return parseExact(text);
+  } catch {
+    return text;
+  }
+}
+
+/** @param {any} one What the API takes of what it gave. */
+function documentOf(one) {
+  const { matcher, key, concurrency, rate, paused, max_backlog, fair, overrides, enabled, mode } = one;
+  return { enabled, mode, matcher, ...(key && { key }), ...(concurrency !== null && { concurrency }), ...(rate && { rate }), ...(paused && { paused }), ...(max_backlog !== null && { max_backlog }), fair, overrides };
+}
+
+/** @param {{constraint: any, onClose: () => void, onDone: (name: string) => unknown}} props `constraint` null: a new one. */
+function Editor({ constraint, onClose, onDone }) {
+  const [form, setForm] = useState(/** @type {Record<string, string>} */ (constraint ? {
+    name: constraint.name, matcher: toJson(constraint.matcher, 2), key: constraint.key ?? "", concurrency: String(constraint.concurrency ?? ""), limit: String(constraint.rate?.limit ?? ""), period: String(constraint.rate?.period_s ?? ""),
+    max_backlog: String(constraint.max_backlog ?? ""), mode: constraint.mode, enabled: constraint.enabled ? "yes" : "", fair: constraint.fair ? "yes" : "", paused: constraint.paused ? "yes" : "",
+  } : BLANK));
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const set = (/** @type {Record<string, string>} */ changes) => setForm((/** @type {any} */ old) => ({ ...old, ...changes }));
+  const matcher = parsed(form["matcher"] ?? "");
+  const save = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (matcher.problem) return setProblem(matcher.problem);
+    const figure = (/** @type {string} */ name) => (form[name] ? { [name]: Number(form[name]) } : {});
+    const body = {
+      matcher: matcher.value, mode: form["mode"], enabled: form["enabled"] === "yes", fair: form["fair"] === "yes", overrides: constraint?.overrides ?? [],
+      ...(form["key"]?.trim() && { key: form["key"].trim() }), ...figure("concurrency"), ...figure("max_backlog"), ...(form["paused"] && { paused: true }),
+      ...((form["limit"] || form["period"]) && { rate: { limit: Number(form["limit"]), period_s: Number(form["period"]) } }),
+    };
+    const name = form["name"]?.trim() ?? "";
+    try {
+      await call("PUT", `api/constraints/${encodeURIComponent(name)}`, { body, headers: constraint ? { "If-Match": `"${constraint.etag}"` } : { "If-None-Match": "*" } });
+      onClose();
+      await onDone(name);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  /** @param {string} name @param {any} more */
+  const input = (name, more = {}) => (/** @type {any} */ a) => html`<input ...${a} value=${form[name]} autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ e) => set({ [name]: e.target.value })} ...${more} />`;
+  /** @param {string} name */
+  const check = (name) => html`<label class="check"><input type="checkbox" checked=${form[name] === "yes"} onChange=${(/** @type {any} */ e) => set({ [name]: e.target.checked ? "yes" : "" })} /> ${t(`constraints.form.${name}`)}</label>`;
+  return html`<${Dialog} title=${t(constraint ? "constraints.edit" : "constraints.make")} onClose=${onClose} isWide><form class="stack" novalidate onSubmit=${save}>
+    ${!constraint && html`<${Field} label=${t("job.name")} problem=${problem} path="name">${input("name", { maxlength: 100, required: true })}<//>`}
+    <div class="form-grid"><${Field} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${problem ?? matcher.problem} path="matcher">${(/** @type {any} */ a) => html`<textarea ...${a} rows="6" spellcheck=${false} value=${form["matcher"]} onInput=${(/** @type {any} */ e) => set({ matcher: e.target.value })}></textarea>`}<//>
+      <${Preview} text=${matcher.problem ? "" : form["matcher"] ?? ""} matchKey=${form["key"]?.trim() ?? ""} /></div>
+    <div class="form-grid"><${Field} label=${t("constraints.key")} hint=${t("constraints.key.hint")} problem=${problem} path="key">${input("key", { placeholder: "argument.host" })}<//>
+      <${Field} label=${t("constraints.form.concurrency")} problem=${problem} path="concurrency">${input("concurrency", { type: "number", min: 1 })}<//>
+      <${Field} label=${t("constraints.form.limit")} problem=${problem} path="rate.limit">${input("limit", { type: "number", min: 1 })}<//>
+      <${Field} label=${t("constraints.form.period")} problem=${problem} path="rate.period_s">${input("period", { type: "number", min: 0.001, step: "any" })}<//>
+      <${Field} label=${t("constraints.form.max_backlog")} problem=${problem} path="max_backlog">${input("max_backlog", { type: "number", min: 0 })}<//>
+      <${Field} label=${t("constraints.form.mode")}>${(/** @type {any} */ a) => html`<select ...${a} value=${form["mode"]} onChange=${(/** @type {any} */ e) => set({ mode: e.target.value })}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option></select>`}<//></div>
+    <div class="row">${check("enabled")} ${check("paused")} ${check("fair")}</div>
+    <${ErrorBox} problem=${problem} /><footer><${Button} onClick=${onClose}>${t("cancel")}<//><button class="button primary">${t("save")}</button></footer></form><//>`;
+}
+
+/**
+ * @param {string} text
+ * @returns {{value?: any, problem: Problem | null}}
+ */
+function parsed(text) {
+  try {
+    return { value: parseExact(text), problem: null };
+  } catch (error) {
+    return { problem: new Problem(422, { title: t("constraints.not_json"), errors: [{ loc: ["matcher"], msg: `${t("constraints.not_json")}: ${error instanceof Error ? error.message : ""}` }] }) };
+  }
+}
+
+/** @param {{text: string, matchKey: string}} props Which of the waiting jobs it would apply to. */
+function Preview({ text, matchKey }) {
+  const [answer, setAnswer] = useState(/** @type {any} */ (null));
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  useEffect(() => {
+    if (!text) return undefined;
+    const aborter = new AbortController();
+    const timer = setTimeout(() => {
+      call("POST", "api/constraints/preview", { text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)}` : ""}}`, signal: aborter.signal }).then(
+        (found) => { setAnswer(found); setProblem(null); },
+        (error) => { if (error instanceof Problem) setProblem(error); });
+    }, PREVIEW_MS);
+    return () => { clearTimeout(timer); aborter.abort(); };
+  }, [text, matchKey]);
+  return html`<div class="preview" aria-live="polite"><h3>${t("constraints.preview")}</h3><${ErrorBox} problem=${problem} />
+    ${!problem && answer && html`<p><strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t("constraints.preview.count", { count: answer.count })}${answer.without_key > 0 && html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`}</p>
+      <ul class="plain">${answer.examples.map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}</ul>
+      ${answer.keys?.length > 0 && html`<p class="muted">${answer.keys.slice(0, 8).map((/** @type {any} */ key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `)}</p>`}`}</div>`;
+}
