@@ -17,7 +17,7 @@ OTHER_VENV   ?= .venv-other
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster check spec docs bench bench-peers chaos prove clean
+.PHONY: help setup run test test-all test-cluster check browser vendor check-web spec docs bench bench-peers chaos prove clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -35,7 +35,14 @@ $(STAMP): pyproject.toml constraints.txt
 run: setup ## Master, worker and real jobs, live in the terminal (ONCE=1: end by itself)
 	$(BIN)/python -m examples.stdlib $(if $(ONCE),--once)
 
-test: setup ## The whole suite, with the table of requirements at its end
+# Only the tests of the web UI need it; without it they are skipped, and say so.
+browser: ## Install Chromium where it is missing and may be installed
+	@command -v chromium >/dev/null || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+			&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-noto-cjk >/dev/null; } || \
+		echo "no Chromium: the tests of the web UI are skipped (on Debian: sudo apt install chromium fonts-noto-cjk)" >&2
+
+test: setup browser ## The whole suite, with the table of requirements at its end
 	$(PYTEST) $(TEST_ARGS) -p tests.support.req_report --req-report
 
 test-all: test ## The suite also on another Python and on another Redis
@@ -49,6 +56,12 @@ check: setup ## Format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+vendor: ## Copy the web UI's libraries from npm, as tools/web/package.json pins them
+	cd tools/web && npm ci --silent && npm run --silent vendor
+
+check-web: ## Types of the web UI (needs node and npm)
+	cd tools/web && npm ci --silent && npm run --silent check
 
 spec: setup ## Write openapi/ and worker_sdk/protocol.py anew from the code
 	$(BIN)/python -m jqmaster.api.openapi --write

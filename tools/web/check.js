@@ -1,0 +1,23 @@
+// Type-checks the web UI: its files beside the types of its libraries in place of the vendored builds, which have none.
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const build = join(here, "build");
+const vendor = join(build, "web/vendor");
+
+rmSync(build, { recursive: true, force: true });
+cpSync(join(here, "../../jqmaster/web"), join(build, "web"), { recursive: true });
+rmSync(vendor, { recursive: true });
+mkdirSync(vendor);
+const TYPES = {
+  "preact.d.ts": 'export * from "preact";\n',
+  "hooks.d.ts": 'export * from "preact/hooks";\n',
+  "htm.d.ts": 'export { default } from "htm";\n',
+  "uplot.d.ts": "declare const uPlot: any;\nexport default uPlot;\n",
+};
+for (const [name, text] of Object.entries(TYPES)) writeFileSync(join(vendor, name), text);
+const tsc = join(here, "node_modules/.bin/tsc");
+process.exit(spawnSync(tsc, ["--project", join(here, "tsconfig.json")], { stdio: "inherit" }).status ?? 1);

@@ -1,0 +1,38 @@
+// Copies what the web UI uses of its libraries, with their licences, into jqmaster/web/vendor/, and writes down
+// what it copied: the suite holds the files against these sums without npm.
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const target = join(here, "../../jqmaster/web/vendor");
+
+/** File in vendor/ → package and the path within it. */
+const FILES = {
+  "preact.js": ["preact", "dist/preact.module.js"],
+  "hooks.js": ["preact", "hooks/dist/hooks.module.js"],
+  "LICENSE.preact": ["preact", "LICENSE"],
+  "htm.js": ["htm", "dist/htm.mjs"],
+  "LICENSE.htm": ["htm", "LICENSE"],
+  "uplot.js": ["uplot", "dist/uPlot.esm.js"],
+  "uplot.css": ["uplot", "dist/uPlot.min.css"],
+  "LICENSE.uplot": ["uplot", "LICENSE"],
+};
+
+/** Browsers resolve no bare names, and the maps are not shipped. */
+const adapt = (text) =>
+  text.replaceAll('from"preact"', 'from"./preact.js"').replace(/\n?\/\/# sourceMappingURL=.*\n?$/, "");
+
+mkdirSync(target, { recursive: true });
+const manifest = {};
+for (const [name, [owner, path]] of Object.entries(FILES)) {
+  const folder = join(here, "node_modules", owner);
+  const { version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  const text = readFileSync(join(folder, path), "utf8");
+  const content = name.startsWith("LICENSE") ? text : adapt(text);
+  writeFileSync(join(target, name), content);
+  const sha256 = createHash("sha256").update(content).digest("hex");
+  manifest[name] = { package: owner, version, license, path, sha256 };
+}
+writeFileSync(join(here, "vendored.json"), JSON.stringify(manifest, null, 2) + "\n");
