@@ -56,7 +56,7 @@ def set_settings(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Change settings of all masters, in force within a second."""
+    """Change settings of all masters, in force within a second. A list is written as JSON: 'NAME=["a", "b"]'."""
     changes: dict[str, Any] = {}
     for pair in pairs:
         key, sign, text = pair.partition("=")

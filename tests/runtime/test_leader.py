@@ -395,3 +395,32 @@ async def test_trust_in_the_lock_is_counted_from_when_its_renewal_was_sent(elect
     clock.jump(0.02)
     assert leader.leadership
     assert not leader.is_trusted()
+
+
+@pytest.mark.req("D4", "D15")
+async def test_a_longer_life_of_the_lock_counts_from_the_renewal_that_asked_for_it(
+    electorate: Electorate,
+) -> None:
+    clock, ttl_s = ManualClock(), 2.0
+    leader = await electorate.leader("m1", ttl_s=ttl_s, clock=clock)
+    await wait_until(lambda: leader.leadership)
+    leader.tune(ttl_s=30.0)
+    # The store was told of two seconds: nothing longer may be trusted yet.
+    clock.jump(ttl_s * TRUST + 0.01)
+    assert not leader.is_trusted()
+
+
+@pytest.mark.req("D15")
+async def test_a_leader_keeps_the_lead_while_the_life_of_its_lock_changes(electorate: Electorate) -> None:
+    leader = await electorate.leader("m1", ttl_s=0.6)
+    await wait_until(lambda: leader.leadership)
+    held, store = leader.leadership, await electorate.store()
+    for ttl_s, least_ms in ((4.0, 2_000), (0.6, 0)):
+        leader.tune(ttl_s=ttl_s)
+
+        async def told(least_ms: int = least_ms, most_ms: float = ttl_s * 1000) -> bool:
+            left_ms = await admin_of(store._shard.client).pttl(store._shard.keys.leader)
+            return least_ms < left_ms <= most_ms
+
+        await wait_until(told, timeout_s=20)
+        assert leader.leadership == held

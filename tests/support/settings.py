@@ -7,7 +7,12 @@ from jqmaster.config import Settings
 from jqmaster.service.settings_catalog import CATALOG
 
 # Where half as much more would not do, or would break a rule between settings.
-_OTHERS: dict[str, Any] = {"log_level": "error", "crowd_share": 0.7, "offer_ms": 600}
+_OTHERS: dict[str, Any] = {
+    "log_level": "error",
+    "crowd_share": 0.7,
+    "redact_paths": ["argument.password"],
+    "offer_ms": 600,
+}
 
 
 def other_values(key: str, configured: Mapping[str, Any]) -> dict[str, Any]:
