@@ -32,6 +32,8 @@ def test_the_lock_names_no_host() -> None:
 def test_browsers_find_all_that_is_imported() -> None:
     """No bare names: nothing resolves them but a bundler."""
     for path in [*VENDOR.glob("*.js"), *VENDOR.parent.rglob("*.js")]:
-        for target in re.findall(r"""\b(?:from\s*|import\s*\(?\s*)["']([^"'\n]+)["']""", path.read_text()):
+        for target in re.findall(
+            r"""\b(?:import|export)\b[\w\s{},*]*?\bfrom\s*["']([^"'\n]+)["']""", path.read_text()
+        ):
             assert target.startswith("."), f"{path.name} imports {target}"
             assert (path.parent / target).resolve().is_file(), f"{path.name} imports {target}"
