@@ -2,16 +2,7 @@
 
 /** @typedef {{loc: (string | number)[], msg: string}} FieldProblem */
 /** @typedef {Record<string, string | number | boolean | null | undefined>} Query */
-/**
- * @typedef {object} Session
- * @property {string | null} who
- * @property {"viewer" | "operator" | "admin" | null} role
- * @property {string[]} scopes
- * @property {"local" | "token" | "session" | null} method
- * @property {string | null} csrf_token
- * @property {string | null} expires_at
- * @property {boolean} login_by_user
- */
+/** @typedef {import("../answers").Schemas["SessionView"]} Session */
 
 /** An answer that is none: a problem (RFC 9457) or no answer at all (status 0). */
 export class Problem extends Error {
@@ -93,9 +84,11 @@ export async function call(method, path, { query, body, text, headers, signal } 
 }
 
 /**
- * @param {string} path
+ * @template {string} Path
+ * @param {Path} path
  * @param {Query} [query]
  * @param {AbortSignal} [signal]
+ * @returns {Promise<import("../answers").Answer<Path>>}
  */
 export const get = (path, query, signal) => call("GET", path, { ...(query && { query }), ...(signal && { signal }) });
 /**
@@ -146,7 +139,7 @@ export async function logOut() {
  * @param {string} scope
  */
 export function may(of, scope) {
-  const scopes = of?.scopes ?? [];
+  const scopes = /** @type {string[]} */ (of?.scopes ?? []);
   return scopes.includes(scope) || scopes.includes("admin") || (scope === "read" && scopes.includes("operate"));
 }
 

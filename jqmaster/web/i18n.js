@@ -2,17 +2,15 @@
 import { pref } from "./prefs.js";
 import en from "./lang/en.js";
 import enOperations from "./lang/en_operations.js";
-import enPages from "./lang/en_pages.js";
 import enStatistics from "./lang/en_statistics.js";
 import ja from "./lang/ja.js";
 import jaOperations from "./lang/ja_operations.js";
-import jaPages from "./lang/ja_pages.js";
 import jaStatistics from "./lang/ja_statistics.js";
 
 /** @typedef {Record<string, string>} Texts */
 
 /** @type {Record<string, Texts>} */
-export const LANGUAGES = { en: { ...en, ...enPages, ...enOperations, ...enStatistics }, ja: { ...ja, ...jaPages, ...jaOperations, ...jaStatistics } };
+export const LANGUAGES = { en: { ...en, ...enOperations, ...enStatistics }, ja: { ...ja, ...jaOperations, ...jaStatistics } };
 
 /** @returns {string} "en" or "ja". */
 export function language() {

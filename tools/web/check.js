@@ -1,4 +1,5 @@
-// Type-checks the web UI: its files beside the types of its libraries in place of the vendored builds, which have none.
+// Type-checks the web UI against openapi/jqmaster.yaml: its files beside the types of the API's answers, and of its libraries
+// in place of the vendored builds, which have none.
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -19,5 +20,7 @@ const TYPES = {
   "uplot.d.ts": "declare const uPlot: any;\nexport default uPlot;\n",
 };
 for (const [name, text] of Object.entries(TYPES)) writeFileSync(join(vendor, name), text);
-const tsc = join(here, "node_modules/.bin/tsc");
-process.exit(spawnSync(tsc, ["--project", join(here, "tsconfig.json")], { stdio: "inherit" }).status ?? 1);
+const run = (tool, ...args) => spawnSync(join(here, "node_modules/.bin", tool), args, { stdio: "inherit" }).status ?? 1;
+const generated = run("openapi-typescript", join(here, "../../openapi/jqmaster.yaml"), "--output", join(build, "openapi.d.ts"));
+cpSync(join(here, "answers.d.ts"), join(build, "answers.d.ts"));
+process.exit(generated || run("tsc", "--project", join(here, "tsconfig.json")));

@@ -38,7 +38,7 @@ export function Page({ query, go, session }) {
           <p class="muted">${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time} at=${group.first_seen_at} /> · ${t("failures.example")} <${Id} id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} /></p>
           <p class="row"><a class="button small as-link" href=${href("jobs", { state: "failed", failure_group: group.id })}>${t("failures.jobs")}</a>
             ${mayOperate && html`<${Button} class="small" onClick=${() => act("retry", group)}>${t("action.retry")}…<//><${Button} class="small" kind="danger" onClick=${() => act("delete", group)}>${t("action.delete")}…<//>`}</p></div></li>`)}</ul>`}</div>
-    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("failures", { ...query, cursor: found.data.next_cursor })} onFirst=${() => change({})} />
+    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("failures", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />
     ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => setGeneration(generation + 1)} />`}`;
 }
 

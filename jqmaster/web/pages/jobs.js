@@ -64,7 +64,7 @@ export function Page({ query, go, session }) {
     <div ...${hold.bind} aria-busy=${String(page.isLoading)}><${NewRows} count=${newCount} onShow=${showNew} />
       ${!page.data ? html`<${Loading} isLoading=${!page.problem} />` : html`<${JobTable} rows=${rows} go=${go} selected=${selected} onSelect=${mayOperate ? setSelected : undefined}
         empty=${html`<div class="card"><${NoJobs} session=${session} isFiltered=${isFiltered} hasMore=${page.data.next_cursor !== null} /></div>`} />`}</div>
-    <${Pager} hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${page.isLoading} onNext=${() => go("jobs", { ...query, cursor: page.data.next_cursor })} onFirst=${() => go("jobs", { ...query, cursor: "" })} />
+    <${Pager} hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${page.isLoading} onNext=${() => go("jobs", { ...query, cursor: page.data?.next_cursor })} onFirst=${() => go("jobs", { ...query, cursor: "" })} />
     ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => { setSelected(new Set()); setGeneration(generation + 1); void page.reload(); }} />`}
     ${isChoosing && html`<${Columns} onClose=${() => setChoosing(false)} />`}`;
 }

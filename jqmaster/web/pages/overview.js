@@ -90,7 +90,7 @@ export function Page({ query, session }) {
       <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
       <${Store} store=${stats.store} />
     </div>
-    ${(names.data?.names ?? []).some((/** @type {any} */ name) => name.failed > 0) && html`<div><h2>${t("overview.failing")}</h2><${Failing} names=${names.data.names} /></div>`}`;
+    ${(names.data?.names ?? []).some((/** @type {any} */ name) => name.failed > 0) && html`<div><h2>${t("overview.failing")}</h2><${Failing} names=${names.data?.names ?? []} /></div>`}`;
 }
 
 /**

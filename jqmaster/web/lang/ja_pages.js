@@ -1,2 +1,0 @@
-/** The pages of names, failures, constraints, workers, masters, audit, settings and access. */
-export default {};
