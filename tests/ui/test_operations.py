@@ -145,3 +145,34 @@ async def test_tokens_are_shown_once_and_users_rule_who_sees_what(
             await row.get_by_role("button", name="Remove…").click()
             await page.get_by_role("dialog").get_by_role("button", name="Remove (1)").click()
             await expect(row).to_have_count(0)
+
+
+async def test_two_operators_change_one_constraint_and_nobodys_words_are_lost(
+    screens: Screens, api: Api
+) -> None:
+    name = f"c-{uuid.uuid4().hex[:8]}"
+    document = {"matcher": {"field": "name", "op": "eq", "value": name}, "key": "argument", "concurrency": 5}
+    assert (await api.call("PUT", f"/api/constraints/{name}", document))[0] == 201
+    await api.enqueue(name, "x")
+    async with (
+        screens.open(f"#/constraints?name={name}") as one,
+        screens.open(f"#/constraints?name={name}") as two,
+    ):
+        for page, limit in ((one, "3"), (two, "4")):
+            await page.get_by_role("button", name="Edit", exact=True).click()
+            await page.get_by_role("dialog").get_by_label("At once").fill(limit)
+        await one.get_by_role("button", name="Save").click()
+        await expect(one.get_by_role("dialog")).to_have_count(0)
+        await two.get_by_role("button", name="Save").click()
+        dialog = two.get_by_role("dialog")
+        await expect(dialog.get_by_role("alert")).to_contain_text("412")
+        await expect(dialog.get_by_label("At once")).to_have_value("4")
+        assert (await api.call("GET", f"/api/constraints/{name}"))[1]["concurrency"] == 3
+        # One value has a limit of its own; the changes stand below.
+        await one.get_by_role("button", name="Limit…").click()
+        await one.get_by_role("dialog").get_by_label("At once").fill("2")
+        await one.get_by_role("dialog").get_by_role("button", name="Save").click()
+        await expect(one.get_by_role("button", name="As all values")).to_be_visible()
+        await expect(one.locator(".diff.is", has_text="3").first).to_be_visible()
+    overrides = (await api.call("GET", f"/api/constraints/{name}"))[1]["overrides"]
+    assert [(o["value"], o["concurrency"]) for o in overrides] == [("x", 2)]

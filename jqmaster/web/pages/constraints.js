@@ -6,9 +6,11 @@ import { number, t } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
-import { Badge, Bar, Button, Copy, Dialog, Empty, ErrorBox, Field, Id, Loading, Num, State, Table, Text, Time, attempt, durationText, useHold, useSteadyRows } from "../ui.js";
+import { Badge, Bar, Button, Copy, Dialog, Empty, ErrorBox, Field, Id, Loading, Num, State, Table, Text, Time, attempt, durationText, useHold, useSteadyRows, toast } from "../ui.js";
+import { Difference } from "./audit.js";
 
 const PREVIEW_MS = 500;
+const CHANGES_SHOWN = 5;
 const BLANK = { name: "", matcher: '{"field": "name", "op": "eq", "value": "mail.send"}', key: "", concurrency: "", limit: "", period: "", max_backlog: "", mode: "enforce", enabled: "yes", fair: "", paused: "" };
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
@@ -69,6 +71,7 @@ function One({ name, go, session }) {
   const path = `api/constraints/${encodeURIComponent(name)}`;
   const [asked, setAsked] = useState("");
   const [dialog, setDialog] = useState("");
+  const [limiting, setLimiting] = useState(/** @type {any} */ (null));
   const found = useResource((signal) => get(path, { value: asked }, signal), [name, asked], { events: ["constraints", "jobs"], leastMs: 2000, everyMs: 5000 });
   const mayOperate = may(session, "operate");
   const one = found.data;
@@ -103,9 +106,12 @@ function One({ name, go, session }) {
         ${keys.length === 0 ? html`<p class="muted">${t("constraints.no_keys")}</p>` : html`<ul class="plain keys-list">${keys.map((/** @type {any} */ key) => html`<li key=${key.value}><div class="row"><${Badge} kind=${key.is_open ? "ok" : "warn"}>${t(key.is_open ? "why.passes" : "why.closed")}<//> <strong><${Text} value=${key.value} max=${80} /></strong>
             <span class="muted">${limitsText({ ...key.limits, max_backlog: null })}</span>${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}</div>
           <div class="row"><span class="num">${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}</span>
-            ${mayOperate && html`<${Button} class="small" onClick=${() => limitValue(valueOf(key.value), { ...limitsOf(override(key)), paused: !key.limits.paused })}>${t(key.limits.paused ? "constraints.unpause" : "constraints.pause")}<//>
+            ${mayOperate && html`<${Button} class="small" onClick=${() => setLimiting(key)}>${t("constraints.limit_value")}…<//>
+              <${Button} class="small" onClick=${() => limitValue(valueOf(key.value), { ...limitsOf(override(key)), paused: !key.limits.paused })}>${t(key.limits.paused ? "constraints.unpause" : "constraints.pause")}<//>
               ${override(key) && html`<${Button} class="small" onClick=${() => limitValue(override(key).value, {})}>${t("constraints.as_all")}<//>`}`}</div></li>`)}</ul>`}</section>`}
         <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((/** @type {any} */ holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
+    ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
+    ${limiting && html`<${ValueLimits} shown=${limiting} given=${override(limiting)} path=${path} onClose=${() => setLimiting(null)} onDone=${found.reload} />`}
     ${dialog === "edit" && html`<${Editor} constraint=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
     ${dialog === "delete" && html`<${Delete} one=${one} path=${path} onClose=${() => setDialog("")} onDone=${() => go("constraints")} />`}`;
 }
@@ -124,6 +130,45 @@ function Delete({ one, path, onClose, onDone }) {
   };
   return html`<${Dialog} title=${t("constraints.delete.title")} onClose=${onClose}><p>${t("constraints.delete.text", { name: visible(one.name), count: one.usage.waiting ?? 0 })}</p><${ErrorBox} problem=${problem} />
     <footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")} (1)<//></footer><//>`;
+}
+
+/** @param {{name: string, etag: string}} props Its newest changes. */
+function Changes({ name, etag }) {
+  const { data, problem } = useResource((signal) => get("api/audit", { target: name, limit: CHANGES_SHOWN }, signal), [name, etag]);
+  const entries = /** @type {any[]} */ (data?.entries ?? []);
+  return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
+    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
+    <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
+}
+
+/** @param {{shown: any, given: any, path: string, onClose: () => void, onDone: () => unknown}} props `given`: what the value has of its own so far. */
+function ValueLimits({ shown, given, path, onClose, onDone }) {
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const save = async (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
+    const figure = (/** @type {string} */ name) => String(form.get(name) ?? "").trim();
+    const limits = {
+      ...(figure("concurrency") && { concurrency: Number(figure("concurrency")) }),
+      ...((figure("limit") || figure("period")) && { rate: { limit: Number(figure("limit")), period_s: Number(figure("period")) } }),
+      ...(shown.limits.paused && { paused: true }),
+    };
+    try {
+      await post(`${path}/values`, { value: given ? given.value : valueOf(shown.value), ...limits });
+      toast(t("constraints.saved"));
+      await onDone();
+      onClose();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  return html`<${Dialog} title=${t("constraints.limit_value.title")} onClose=${onClose}><form class="stack" novalidate onSubmit=${save}>
+    <p><strong><${Text} value=${shown.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
+    <div class="form-grid"><${Field} label=${t("constraints.form.concurrency")} problem=${problem} path="concurrency">${(/** @type {any} */ a) => html`<input ...${a} name="concurrency" type="number" min="1" autofocus value=${given?.concurrency ?? ""} />`}<//>
+      <${Field} label=${t("constraints.form.limit")} problem=${problem} path="rate.limit">${(/** @type {any} */ a) => html`<input ...${a} name="limit" type="number" min="1" value=${given?.rate?.limit ?? ""} />`}<//>
+      <${Field} label=${t("constraints.form.period")} problem=${problem} path="rate.period_s">${(/** @type {any} */ a) => html`<input ...${a} name="period" type="number" min="0.001" step="any" value=${given?.rate?.period_s ?? ""} />`}<//></div>
+    <${ErrorBox} problem=${problem} /><footer><${Button} onClick=${onClose}>${t("cancel")}<//><button class="button primary">${t("save")}</button></footer></form><//>`;
 }
 
 /** @param {any} override */
