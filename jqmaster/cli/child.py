@@ -9,13 +9,10 @@ import os
 import signal
 import sys
 import threading
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-from pydantic import SecretStr
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from jqmaster.config import Settings
+    pass
 
 MAX_ORDER_BYTES: Final = 1024 * 1024
 
@@ -46,19 +43,6 @@ def main() -> None:
             run_one(order["target"], order["options"], ready, number=order["number"])
     except typer.Exit as error:
         sys.exit(error.exit_code)
-
-
-def plain_settings(settings: "Settings") -> dict[str, Any]:
-    """Those that were given, as JSON can hold them, secrets included; what `Settings` takes. Defaults stay defaults."""
-    return {name: _plain(getattr(settings, name)) for name in settings.model_fields_set}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    if isinstance(value, Path):
-        return str(value)
-    return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
 def _take_standard_input() -> int:

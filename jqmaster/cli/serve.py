@@ -146,7 +146,7 @@ async def _serve_several(settings: "Settings") -> None:
     """The store, if it is our own, outlives all processes that use it; the port is held before the first one listens."""
     from pydantic import SecretStr
 
-    from jqmaster.cli.child import plain_settings
+    from jqmaster.cli.settings import plain_settings
     from jqmaster.cli.shared_port import SharedPort
     from jqmaster.cli.supervisor import Supervisor
     from jqmaster.embedded import EmbeddedValkey

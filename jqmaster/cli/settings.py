@@ -54,3 +54,18 @@ def load_settings(config: Path | None = None, **given: Any) -> "Settings":
         exits.fail(exits.USAGE, "the settings are wrong\n" + "\n".join(lines))
     except (OSError, ValueError) as error:
         exits.fail(exits.USAGE, f"the settings cannot be read: {error}")
+
+
+def plain_settings(settings: "Settings") -> dict[str, Any]:
+    """Those that were given, as JSON can hold them, secrets included; what `Settings` takes. Defaults stay defaults."""
+    return {name: _plain(getattr(settings, name)) for name in settings.model_fields_set}
+
+
+def _plain(value: Any) -> Any:
+    from pydantic import SecretStr
+
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Path):
+        return str(value)
+    return [_plain(one) for one in value] if isinstance(value, list) else value
