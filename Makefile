@@ -17,7 +17,7 @@ OTHER_VENV   ?= .venv-other
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster check browser vendor check-web spec docs bench bench-peers chaos prove clean
+.PHONY: help setup run test test-all test-cluster check browser vendor check-web spec docs bench bench-peers pictures chaos prove clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -76,6 +76,10 @@ bench: setup ## Measure speed: JSON lines and a table; BENCH='--group size --rou
 bench-peers: setup ## The same job in huey, taskiq, Sidekiq and beanstalkd, in turns with this queue
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m benchmarks.peers $(BENCH)
+
+pictures: setup ## Pictures of every page of the web UI into docs/ui, with a few minutes of load before; PICTURES='--minutes 15'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m tests.ui.pictures $(PICTURES)
 
 chaos: setup ## Kill, stop and cut off everything for MINUTES=5; SEED=… replays a plan, CHAOS=… more options
 	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) $(CHAOS)

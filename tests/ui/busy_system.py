@@ -1,0 +1,341 @@
+"""A system with the load of a web shop, for pictures of the web UI: two masters, three workers one of which falls silent,
+jobs that succeed, fail, retry, wait for limits, and what operators did to it. Real in all but its work."""
+
+import asyncio
+import contextlib
+import random
+import signal
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from jqmaster.app import running_master
+from jqmaster.config import Settings
+from tests.support.processes import Process
+from tests.support.server import StoreServer, started
+from tests.support.waiting import wait_until
+from worker_sdk import Worker
+
+ADMIN_TOKEN = "the-token-of-the-first-admin-0123456789"
+USER, PASSWORD = "ada", "correct horse battery staple"
+HOSTS = ["mx.example.com", "mx.example.net", "mail.example.org"]
+JSON = {"Accept": "application/json"}
+TICK_S = 0.5
+# Long enough that the silent worker is seen to be silent, short enough that its last job is still being waited for.
+SILENCE_S = 12.0
+
+
+@dataclass(slots=True)
+class BusySystem:
+    """`ids`: of jobs and things that pages show, by a name of ours."""
+
+    url: str
+    http: httpx.AsyncClient
+    silent: Process
+    ids: dict[str, str] = field(default_factory=dict)
+
+    async def call(self, method: str, path: str, value: Any = None) -> Any:
+        """The answer's value; AssertionError unless it is 2xx."""
+        answer = await self.http.request(method, path, json=value)
+        assert answer.is_success, (method, path, answer.text)
+        return answer.json() if answer.content else None
+
+    async def push(self, name: str, argument: Any, **fields: Any) -> str:
+        return str(
+            (await self.call("POST", "/api/jobs", {"name": name, "argument": argument, **fields}))["id"]
+        )
+
+
+@contextlib.asynccontextmanager
+async def busy_system(minutes: float) -> AsyncIterator[BusySystem]:
+    """Yields after so many minutes of load, which goes on meanwhile."""
+    store = StoreServer()
+    with started(store), tempfile.TemporaryDirectory(prefix="jq-") as directory:
+        shared: dict[str, Any] = {
+            "redis_url": store.url,
+            "port": 0,
+            "tokens": [f"admin:{ADMIN_TOKEN}"],
+            "worker_forget_s": 3600.0,
+        }
+        async with contextlib.AsyncExitStack() as stack:
+            first = await stack.enter_async_context(running_master(Settings(**shared, node_id="shop-1")))
+            await wait_until(lambda: first.leader.leadership, what="the master leads")
+            second = await stack.enter_async_context(running_master(Settings(**shared, node_id="shop-2")))
+            urls = [first.server.url, second.server.url]
+            for worker in (_web_worker(urls), _batch_worker(urls)):
+                await stack.enter_async_context(worker.running())
+            silent = stack.enter_context(_silent_process(urls[0], Path(directory)))
+            http = await stack.enter_async_context(
+                httpx.AsyncClient(
+                    base_url=urls[0],
+                    headers={"Authorization": f"Bearer {ADMIN_TOKEN}", **JSON},
+                    trust_env=False,
+                )
+            )
+            system = BusySystem(urls[0], http, silent)
+            await _set_up(system)
+            load = asyncio.create_task(_load(system))
+            try:
+                await asyncio.wait([load], timeout=minutes * 60)
+                if load.done():
+                    load.result()
+                await _last_moments(system)
+                yield system
+            finally:
+                silent.signal(signal.SIGCONT)
+                load.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await load
+
+
+# --- the workers
+
+
+def _web_worker(urls: list[str]) -> Worker:
+    worker = Worker(
+        urls,
+        max_jobs=12,
+        token=ADMIN_TOKEN,
+        node_id="web-a",
+        labels={"zone": "a", "pool": "web"},
+        version="2.4.1",
+    )
+    _quick_handlers(worker)
+    return worker
+
+
+def _batch_worker(urls: list[str]) -> Worker:
+    worker = Worker(
+        urls,
+        max_jobs=8,
+        token=ADMIN_TOKEN,
+        node_id="batch-a",
+        labels={"zone": "a", "pool": "batch"},
+        version="2.4.0",
+    )
+    _quick_handlers(worker)
+    chance = random.Random(2)
+
+    @worker.handler("report.build")
+    async def build(argument: Any) -> Any:
+        await asyncio.sleep(chance.uniform(2, 7))
+        return {"rows": chance.randrange(10_000), "file": f"/reports/{argument['report']}.pdf"}
+
+    @worker.handler("import.csv")
+    async def read(argument: Any) -> None:
+        await asyncio.sleep(chance.uniform(0.2, 0.9))
+        if chance.random() < 0.3:
+            raise ValueError(f"line {chance.randrange(9000)}: 7 columns, expected 9")
+
+    return worker
+
+
+def _quick_handlers(worker: Worker) -> None:
+    chance = random.Random(1)
+
+    @worker.handler("thumbnail.make")
+    async def thumbnail(argument: Any) -> Any:
+        await asyncio.sleep(chance.lognormvariate(-2.5, 0.7))
+        return {"width": 320, "bytes": 18_244}
+
+    @worker.handler("search.index")
+    async def index(argument: Any) -> None:
+        await asyncio.sleep(chance.lognormvariate(-4, 0.5))
+
+    @worker.handler("mail.send")
+    async def mail(argument: Any) -> Any:
+        await asyncio.sleep(chance.uniform(0.3, 1.4))
+        if chance.random() < 0.12:
+            raise ConnectionError(f"451 4.7.1 {argument['host']} is busy, try again later")
+        return {"message_id": f"<{uuid.uuid4()}@shop.example>"}
+
+    @worker.handler("webhook.deliver")
+    async def deliver(argument: Any) -> None:
+        await asyncio.sleep(chance.uniform(0.05, 0.6))
+        match chance.random():
+            case share if share < 0.12:
+                raise TimeoutError(f"no answer of {argument['url']} within 5 s")
+            case share if share < 0.2:
+                raise RuntimeError(f"{argument['url']} answered 503 Service Unavailable")
+
+    @worker.handler("invoice.charge")
+    async def charge(argument: Any) -> None:
+        await asyncio.sleep(0.2)
+
+    @worker.handler("session.purge")
+    async def purge(argument: Any) -> None:
+        await asyncio.sleep(0.1)
+
+
+# Runs in a process of its own, which is stopped in the middle of its work.
+silent_worker = Worker(
+    max_jobs=4, token=ADMIN_TOKEN, node_id="video-a", labels={"zone": "b", "pool": "video"}, version="2.3.9"
+)
+
+
+@silent_worker.handler("video.encode")
+async def encode(argument: Any) -> None:
+    await asyncio.sleep(argument["seconds"])
+
+
+@contextlib.contextmanager
+def _silent_process(url: str, directory: Path) -> Iterator[Process]:
+    process = Process(
+        ["-m", "jqmaster", "worker", f"{__name__}:silent_worker", "--master", url],
+        directory / "silent.log",
+        JQMASTER_TOKEN=ADMIN_TOKEN,
+    )
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+# --- the load
+
+
+async def _set_up(system: BusySystem) -> None:
+    call = system.call
+
+    async def limit(name: str, **document: Any) -> None:
+        await call("PUT", f"/api/constraints/{name}", document)
+
+    def named(pattern: str) -> dict[str, str]:
+        return {"field": "name", "op": "glob", "value": pattern}
+
+    await limit("mail-per-host", matcher=named("mail.*"), key="argument.host", concurrency=2, rate={"limit": 40, "period_s": 60.0},
+                fair=True, overrides=[{"value": HOSTS[2], "concurrency": 1}])  # fmt: skip
+    await limit("billing", matcher=named("invoice.*"), paused=True)
+    await limit("reports", matcher=named("report.*"), concurrency=3)
+    await limit(
+        "hooks-per-minute", matcher=named("webhook.*"), rate={"limit": 20, "period_s": 60.0}, mode="shadow"
+    )
+    for user, role in ((USER, "admin"), ("otto", "operator"), ("vera", "viewer")):
+        await call("POST", "/api/users", {"name": user, "password": PASSWORD, "role": role})
+    for label, scopes, life in (
+        ("shop, pushes", ["push"], None),
+        ("workers of zone a", ["work"], None),
+        ("workers of zone b", ["work"], 30 * 86_400),
+        ("Grafana", ["read"], 365 * 86_400),
+        ("an intern", ["read"], 7 * 86_400),
+    ):
+        token = await call(
+            "POST", "/api/tokens", {"label": label, "scopes": scopes, **({"ttl_s": life} if life else {})}
+        )
+    await call("DELETE", f"/api/tokens/{token['id']}")
+    for name, at in (
+        ("archive.nightly", 3 * 3600),
+        ("report.monthly", 9 * 86_400),
+        ("newsletter.send", 40 * 60),
+    ):
+        for number in range(3):
+            await system.push(name, {"part": number}, delay=at + 60.0 * number, tags=["planned"])
+
+
+async def _load(system: BusySystem) -> None:
+    """What comes each half second, a little more at some times than at others."""
+    chance = random.Random(3)
+    retry = {"base_s": 4.0, "factor": 2.0, "max_s": 60.0}
+    number = 0
+    await wait_until(_workers(system, 3), timeout_s=60, what="three workers have registered")
+    for seconds in (3.0, 900.0, 1200.0):
+        system.ids["silenced"] = await system.push(
+            "video.encode", {"seconds": seconds, "video": "intro.mp4"}, timeout=3600.0
+        )
+    while True:
+        number += 1
+        busy = 1.6 if number % 240 < 60 else 1.0
+
+        def often(share: float, busy: float = busy) -> bool:
+            return chance.random() < share * busy
+
+        if often(0.7):
+            await system.push(
+                "thumbnail.make", {"photo_id": 1000 + number, "width": 320}, keep_result=True, tags=["shop"]
+            )
+        if often(0.8):
+            await system.push("search.index", {"product": number, "text": "a red bicycle"})
+        if often(0.5):
+            host = chance.choice([HOSTS[0], HOSTS[0], HOSTS[1], HOSTS[2]])
+            await system.push("mail.send", {"host": host, "to": f"customer{number}@{host[3:]}", "template": "order_sent"},
+                              priority=-5, max_retry=3, retry=retry, tags=["order"])  # fmt: skip
+        if often(0.35):
+            url = f"https://hooks.example.net/shops/{chance.randrange(1, 9)}"
+            await system.push(
+                "webhook.deliver",
+                {"url": url, "event": "order.paid"},
+                max_retry=chance.choice([0, 2]),
+                retry=retry,
+            )
+        if often(0.28):
+            await system.push(
+                "report.build",
+                {"report": f"sales-{number}", "month": "2026-10"},
+                priority=5,
+                keep_result=True,
+            )
+        if often(0.18):
+            await system.push("import.csv", {"file": f"supplier-{number}.csv"}, max_retry=1, retry=retry)
+        if often(0.1):
+            await system.push(
+                "invoice.charge",
+                {"order": 70_000 + number, "amount": "19.90", "currency": "EUR"},
+                priority=-1,
+            )
+        if often(0.03):
+            await system.push("session.purge", None, expires_at="2020-01-01T00:00:00Z")
+        await asyncio.sleep(TICK_S)
+
+
+async def _last_moments(system: BusySystem) -> None:
+    """What an operator did lately; then one worker falls silent, and it is looked for what pages of one thing show."""
+    async with httpx.AsyncClient(base_url=system.url, headers=JSON, trust_env=False) as ada:
+        session = (await ada.post("/api/session", json={"user": USER, "password": PASSWORD})).json()
+        ada.headers["X-CSRF-Token"] = session["csrf_token"]
+
+        async def does(method: str, path: str, value: Any = None) -> Any:
+            answer = await ada.request(method, path, json=value)
+            assert answer.is_success, (method, path, answer.text)
+            return answer.json() if answer.content else None
+
+        await does("PATCH", "/api/settings", {"max_push_jobs": 120})
+        await does(
+            "PUT",
+            "/api/constraints/reports",
+            {"matcher": {"field": "name", "op": "glob", "value": "report.*"}, "concurrency": 2},
+        )
+        for worker in (await does("GET", "/api/workers"))["workers"]:
+            if worker["node_id"] == "web-a":
+                system.ids["worker"] = worker["id"]
+                await does("POST", f"/api/workers/{worker['id']}/drain")
+                await does("POST", f"/api/workers/{worker['id']}/resume")
+        for job in (await does("GET", "/api/jobs?name=newsletter.send&limit=2"))["jobs"]:
+            await does("POST", f"/api/jobs/{job['id']}/cancel")
+        await does(
+            "POST",
+            "/api/jobs/actions",
+            {"action": "retry", "filter": {"state": "failed", "name": "import.csv"}},
+        )
+    system.silent.signal(signal.SIGSTOP)
+    await asyncio.sleep(SILENCE_S)
+    for name, query in (
+        ("held", "name=mail.send&state=ready&order=newest"),
+        ("failed", "name=webhook.deliver&state=failed&order=newest"),
+        ("done", "name=report.build&state=succeeded&order=newest"),
+    ):
+        jobs = (await system.call("GET", f"/api/jobs?{query}&limit=1"))["jobs"]
+        assert jobs, f"there is no job of {query}: let it run for longer"
+        system.ids[name] = jobs[0]["id"]
+
+
+def _workers(system: BusySystem, count: int) -> Callable[[], Awaitable[bool]]:
+    async def are_there() -> bool:
+        return len((await system.call("GET", "/api/workers"))["workers"]) >= count
+
+    return are_there

@@ -1,0 +1,220 @@
+"""`make pictures`: pictures of every page on a busy system into docs/ui, and docs/ui.md that shows them.
+
+Needs Chromium and, of the extra `bench`, Pillow."""
+
+import argparse
+import asyncio
+import contextlib
+import io
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+from playwright.async_api import Browser, Page, async_playwright, expect
+
+from tests.ui.busy_system import PASSWORD, USER, BusySystem, busy_system
+from tests.ui.conftest import CHROMIUM
+
+ROOT = Path(__file__).parents[2]
+DESKTOP = (1280, 900)
+PHONE = (390, 844)
+# Longer pages end here: a picture that needs to be scrolled shows nothing at a glance.
+MAX_HEIGHT = {DESKTOP[0]: 1300, PHONE[0]: 1300}
+COLORS = 128
+SETTLED_MS = 900
+Steps = Callable[[Page], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """One page. `purpose`: what it is for, in a sentence. Of a dialog the window alone is shown."""
+
+    slug: str
+    title: str
+    purpose: str
+    address: str
+    steps: Steps | None = None
+    is_dialog: bool = False
+    is_logged_in: bool = True
+
+
+async def _bulk(page: Page) -> None:
+    await page.get_by_label("Select all").first.check()
+    await page.get_by_role("button", name="take all that match").click()
+    await page.get_by_role("button", name="Retry…").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Retry").wait_for()
+
+
+async def _edit(page: Page) -> None:
+    await page.get_by_role("button", name="Edit").first.click()
+    await page.get_by_role("dialog").locator(".preview strong").wait_for()
+
+
+async def _preview(page: Page) -> None:
+    await page.get_by_label("Name").fill("mail.send")
+    await page.get_by_label("Argument").fill(
+        '{"host": "mx.example.com", "to": "ada@example.com", "template": "order_sent"}'
+    )
+    await page.locator(".preview").get_by_text("mail-per-host").first.wait_for()
+
+
+def shots(ids: dict[str, str]) -> list[Shot]:
+    """All that is shown, in the order of docs/ui.md."""
+    return [
+        Shot("overview", "Overview", "What is wrong now, first; then how much waits, runs and fails, how fast, and since when.", "#/overview"),
+        Shot("jobs", "Jobs", "Every job, found by state, name, tag, time, error or worker; the filter is the address, so that a link shows others the same.", "#/jobs"),
+        Shot("many-jobs", "Many jobs at once", "Cancel, retry, delete, run now or reorder what is selected or all that match; how many it concerns is counted before it begins.", "#/jobs?state=failed", _bulk, is_dialog=True),
+        Shot("why", "Why a job waits", "One job that waits says what has to change first, who holds what it waits for, and when it opens.", f"#/job?id={ids['held']}"),
+        Shot("failed-job", "A job that failed", "Its last error on top, each attempt with worker, times and stack, and what it carries; it can be retried, changed and enqueued again.", f"#/job?id={ids['failed']}"),
+        Shot("failures", "Failures", "What fails alike is one group: how often, since when, an example, and one button that retries all of it.", "#/failures"),
+        Shot("names", "Names", "Each kind of job with its counts, share of success, waits and run times.", "#/names"),
+        Shot("name", "One name", "The course of one kind of job, and how its waits and runs are distributed.", "#/names?name=mail.send"),
+        Shot("constraints", "Constraints", "Limits on sets of jobs: what each admits, how full it is and how many wait for it.", "#/constraints"),
+        Shot("constraint", "One constraint", "Its values with the most waiting jobs, who holds the slots, when it opens; pause the whole or one value.", "#/constraints?name=mail-per-host"),
+        Shot("constraint-editor", "The editor of a constraint", "Says which waiting jobs it would apply to while you write.", "#/constraints?name=mail-per-host", _edit, is_dialog=True),
+        Shot("workers", "Workers", "Who works, how full each is, who is silent or draining.", "#/workers"),
+        Shot("worker", "One worker", "What it runs, for which names, and how it can be reached; drain, resume or detach it.", f"#/workers?id={ids['worker']}"),
+        Shot("masters", "Masters", "Who leads, who stands by, and the store beneath; the lead can be given to another.", "#/masters"),
+        Shot("enqueue", "Enqueue", "A form for one job; what the queue would do with it, its constraints included, is told before it is sent.", "#/enqueue", _preview),
+        Shot("audit", "Audit", "Who changed what, and from what to what.", "#/audit"),
+        Shot("settings", "Settings", "Every setting with what it does; those that may change at run time change here, on all masters within a second.", "#/settings"),
+        Shot("access", "Access", "Tokens of programs and users with their roles; a token is shown once.", "#/access"),
+        Shot("login", "Log in", "With the name of a user, or with a token.", "#/overview", is_logged_in=False),
+    ]  # fmt: skip
+
+
+async def take(
+    system: BusySystem, browser: Browser, into: Path, *, is_whole: bool = False, only: Sequence[str] = ()
+) -> None:
+    """Writes `SLUG-{light,dark}-{1280,390}.webp`; `is_whole`: PNG as tall as the page, to be looked at. `only`: slugs."""
+    into.mkdir(parents=True, exist_ok=True)
+    for size in (DESKTOP, PHONE):
+        for theme in ("light", "dark"):
+            async with _context(system, browser, size, theme) as (page, guest):
+                for shot in shots(system.ids):
+                    if only and shot.slug not in only:
+                        continue
+                    where = page if shot.is_logged_in else guest
+                    try:
+                        data, overflow = await _picture(where, shot, size, is_whole=is_whole)
+                    except Exception as fault:
+                        print(f"{shot.slug} {theme} {size[0]}: {fault}")
+                        continue
+                    if overflow > 0:
+                        print(f"{shot.slug} {theme} {size[0]}: {overflow} px wider than the window")
+                    name = f"{shot.slug}-{theme}-{size[0]}"
+                    if is_whole:
+                        (into / f"{name}.png").write_bytes(data)
+                    else:
+                        (into / f"{name}.webp").write_bytes(_packed(data))
+
+
+@contextlib.asynccontextmanager
+async def _context(
+    system: BusySystem, browser: Browser, size: tuple[int, int], theme: str
+) -> AsyncIterator[tuple[Page, Page]]:
+    """A page of somebody who logged in, and one of somebody who did not."""
+    contexts = [
+        await browser.new_context(
+            base_url=system.url,
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme="dark" if theme == "dark" else "light",
+            locale="en-US",
+            device_scale_factor=1 if size == DESKTOP else 2,
+        )
+        for _ in range(2)
+    ]
+    try:
+        answer = await contexts[0].request.post("/api/session", data={"user": USER, "password": PASSWORD})
+        assert answer.ok, await answer.text()
+        pages = [await context.new_page() for context in contexts]
+        for page in pages:
+            page.set_default_timeout(8000)
+        yield pages[0], pages[1]
+    finally:
+        for context in contexts:
+            await context.close()
+
+
+async def _picture(page: Page, shot: Shot, size: tuple[int, int], *, is_whole: bool) -> tuple[bytes, int]:
+    """PNG, and by how much the page is wider than the window."""
+    await page.set_viewport_size({"width": size[0], "height": size[1]})
+    # Another query loads the whole page anew: nothing is left of the picture before.
+    await page.goto(f"/?{shot.slug}{shot.address}")
+    await page.get_by_role("heading", level=1).wait_for()
+    await expect(page.locator(".loading")).to_have_count(0)
+    if shot.steps:
+        await shot.steps(page)
+    await page.wait_for_timeout(SETTLED_MS)
+    overflow = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    if not shot.is_dialog:
+        tall = await page.evaluate("document.documentElement.scrollHeight")
+        height = max(size[1], tall if is_whole else min(tall, MAX_HEIGHT[size[0]]))
+        await page.set_viewport_size({"width": size[0], "height": height})
+        await page.wait_for_timeout(SETTLED_MS // 3)
+    return await page.screenshot(), int(overflow)
+
+
+def _packed(data: bytes) -> bytes:
+    image = (
+        Image.open(io.BytesIO(data))
+        .convert("RGB")
+        .quantize(COLORS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    )
+    out = io.BytesIO()
+    image.convert("RGB").save(out, "WEBP", lossless=True, quality=90, method=6)
+    return out.getvalue()
+
+
+# --- docs/ui.md
+
+INTRODUCTION = """# The web UI
+
+Every master serves it, at the address where it serves everything else: `http://127.0.0.1:8080/` after `jqmaster serve`, with
+nothing to install and nothing fetched from elsewhere. What it shows is live. The pictures are of a shop's queue with two
+masters and three workers, one of which has just fallen silent; they come from `make pictures`.
+
+* **Who may what**: without tokens and users everybody on the machine may do all. With them people log in, and see what their
+  role allows: a viewer looks, an operator acts, an admin also gives access. [security.md](security.md)
+* **Addresses**: filters, pages and things are in the address, so every view is a link. It works under a path of a proxy.
+* **Keys**: `?` lists them. `/` finds a job by ID or name; `g` and a letter goes to a page; `j`, `k`, `x`, `Enter` in lists.
+* **Light and dark**, relative times or UTC, English and Japanese: at the upper right. It follows your browser until you choose.
+* Everything that it does is in the [HTTP API](../openapi/) as well, and each button that acts can show its `curl`.
+"""
+
+
+def document(all_shots: Sequence[Shot]) -> str:
+    """docs/ui.md: each page in the theme of the reader, beside it the same on a phone."""
+    parts = (
+        f"## {shot.title}\n\n{shot.purpose}\n\n{_image(shot, DESKTOP, '72%')}\n{_image(shot, PHONE, '24%')}\n"
+        for shot in all_shots
+    )
+    return "\n".join((INTRODUCTION, *parts))
+
+
+def _image(shot: Shot, size: tuple[int, int], width: str) -> str:
+    name, where = f"ui/{shot.slug}", "on a phone" if size == PHONE else "on a desktop"
+    return (
+        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{name}-dark-{size[0]}.webp">'
+        f'<img src="{name}-light-{size[0]}.webp" alt="{shot.title} {where}" width="{width}" valign="top"></picture>'
+    )
+
+
+async def _main(minutes: float, into: Path) -> None:
+    async with busy_system(minutes) as system, async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        await take(system, browser, into / "ui")
+        await browser.close()
+        (into / "ui.md").write_text(document(shots(system.ids)))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="make pictures", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=4, help="how long the system works before")
+    parser.add_argument("--into", type=Path, default=ROOT / "docs", help="folder of ui.md and ui/")
+    options = parser.parse_args()
+    # Its handlers fail on purpose, and loudly.
+    logging.disable(logging.ERROR)
+    asyncio.run(_main(options.minutes, options.into))
