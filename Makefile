@@ -77,7 +77,7 @@ bench-peers: setup ## The same job in huey, taskiq, Sidekiq and beanstalkd, in t
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m benchmarks.peers $(BENCH)
 
-pictures: setup ## Pictures of every page of the web UI into docs/ui, with a few minutes of load before; PICTURES='--minutes 15'
+pictures: setup browser ## Pictures of every page of the web UI into docs/ui, with a few minutes of load before; PICTURES='--minutes 15'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m tests.ui.pictures $(PICTURES)
 

@@ -209,7 +209,7 @@ async def _set_up(system: BusySystem) -> None:
     def named(pattern: str) -> dict[str, str]:
         return {"field": "name", "op": "glob", "value": pattern}
 
-    await limit("mail-per-host", matcher=named("mail.*"), key="argument.host", concurrency=2, rate={"limit": 40, "period_s": 60.0},
+    await limit("mail-per-host", matcher=named("mail.*"), key="argument.host", concurrency=2, rate={"limit": 15, "period_s": 60.0},
                 fair=True, overrides=[{"value": HOSTS[2], "concurrency": 1}])  # fmt: skip
     await limit("billing", matcher=named("invoice.*"), paused=True)
     await limit("reports", matcher=named("report.*"), concurrency=3)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, Route, expect
+from playwright.async_api import Browser, Page, expect
 
 from jqmaster.app import running_master
 from jqmaster.config import Settings
@@ -302,24 +302,6 @@ async def test_a_role_that_may_only_look_logs_in_where_it_wanted_to_go_and_finds
             await page.get_by_role("dialog").get_by_role("button", name="Cancel the job (1)").click()
             await expect(page.locator(".big-state")).to_have_text("Canceled")
         await api.http.aclose()
-
-
-async def test_the_interface_works_under_a_path_of_a_proxy(screens: Screens, api: Api) -> None:
-    mark = tag()
-    await api.enqueue("ui.echo", tags=[mark], **LATER)
-
-    async def forward(route: Route) -> None:
-        path = route.request.url.partition("/some/prefix/")[2]
-        # A stream never ends, so that it cannot be forwarded whole.
-        if path.startswith("api/stream"):
-            await route.abort()
-        else:
-            await route.fulfill(response=await route.fetch(url=f"{screens.url}/{path}"))
-
-    async with screens.open() as page:
-        await page.route("**/some/prefix/**", forward)
-        await page.goto(f"/some/prefix/#/jobs?tag={mark}")
-        await expect(page.locator("tbody tr")).to_have_count(1)
 
 
 async def test_every_text_is_there_in_both_languages(screens: Screens) -> None:

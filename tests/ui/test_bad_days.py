@@ -1,0 +1,150 @@
+"""The web UI where it is not alone: behind a proxy, with other operators, with text of people who wish it ill."""
+
+import contextlib
+import re
+import secrets
+from collections.abc import AsyncIterator
+from urllib.parse import quote
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.support.master import Api, master_on
+from tests.support.prefix_proxy import behind_prefix
+from tests.support.server import StoreServer
+from tests.ui.conftest import HOSTILE, Screens
+from tests.ui.test_core import LATER, tag
+
+pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session")]
+
+ADMIN = "the-admins-token-0123456789"
+# What may stand in names and labels, which take no control characters.
+LABEL = "<img src=x onerror=alert(1)>"
+
+
+@contextlib.asynccontextmanager
+async def _guarded(store_server: StoreServer) -> AsyncIterator[Api]:
+    """The admin of a master that asks everybody who they are."""
+    async with master_on(store_server.url, tokens=[f"admin:{ADMIN}"]) as (master, _):
+        api = Api(master.server.url, ADMIN)
+        try:
+            yield api
+        finally:
+            await api.http.aclose()
+
+
+async def test_behind_a_proxy_it_is_live_logs_in_and_acts(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    async with (
+        _guarded(store_server) as api,
+        behind_prefix(str(api.http.base_url), "/some/prefix") as url,
+        Screens(browser, url).open("some/prefix/#/jobs") as page,
+    ):
+        await page.get_by_label("Token", exact=True).fill(ADMIN)
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".connection")).to_have_text("Live")
+        one = await api.enqueue("ui.echo", **LATER)
+        await expect(page.locator("tbody tr")).to_have_count(1)
+        await page.locator("tbody tr a").first.click()
+        await page.get_by_role("button", name="Cancel the job").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Cancel the job (1)").click()
+        await expect(page.locator(".big-state")).to_have_text("Canceled")
+        assert await api.state(one) == "canceled"
+
+
+async def test_what_another_operator_did_before_is_refused_counted_and_said(
+    screens: Screens, api: Api
+) -> None:
+    mark = tag()
+    ids = [await api.enqueue("ui.echo", n, tags=[mark], **LATER) for n in range(3)]
+    async with screens.open(f"#/jobs?tag={mark}") as page, screens.open(f"#/job?id={ids[0]}") as other:
+        await page.get_by_label("Select all").check()
+        await expect(page.get_by_text("3 selected")).to_be_visible()
+        await page.get_by_role("button", name="Cancel…").click()
+        confirm = page.get_by_role("dialog").get_by_role("button", name="Cancel (3)")
+        await expect(confirm).to_be_visible()
+        await other.get_by_role("button", name="Cancel the job").click()
+        await other.get_by_role("dialog").get_by_role("button", name="Cancel the job (1)").click()
+        await expect(other.locator(".big-state")).to_have_text("Canceled")
+        await confirm.click()
+        await expect(page.locator(".action")).to_contain_text("2 done / 3 · 1 refused")
+        assert {await api.state(one) for one in ids} == {"canceled"}
+        # Of two who save the same constraint the later is told that it has changed; nothing is lost.
+        document = {"matcher": {"field": "name", "op": "eq", "value": mark}, "concurrency": 2}
+        await api.call("PUT", f"/api/constraints/{mark}", document)
+        await page.goto(f"/#/constraints?name={mark}")
+        await page.get_by_role("button", name="Edit").click()
+        await page.get_by_label("At once").fill("9")
+        await api.call("PUT", f"/api/constraints/{mark}", {**document, "concurrency": 4})
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_role("dialog").get_by_role("alert").first).to_be_visible()
+        assert (await api.call("GET", f"/api/constraints/{mark}"))[1]["concurrency"] == 4
+    assert (await api.call("DELETE", f"/api/constraints/{mark}"))[0] == 204
+
+
+@pytest.mark.rule("E4.1")
+async def test_text_of_others_stays_text_on_the_pages_of_operations(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    async with _guarded(store_server) as api:
+        status, worker = await api.call(
+            "POST",
+            "/api/workers",
+            {
+                "url": None,
+                "names": ["ui.echo"],
+                "max_jobs": 1,
+                "node_id": LABEL,
+                "labels": {LABEL: LABEL},
+                "version": "<b onclick=alert(3)>",
+                "secret": secrets.token_hex(16),
+            },
+        )
+        assert status == 201, worker
+        status, answer = await api.call(
+            "PUT",
+            "/api/constraints/evil",
+            {
+                "matcher": {"any": [{"field": "name", "op": "glob", "value": "evil.*"}, {"field": "tags", "op": "eq", "value": LABEL}]},
+                "key": "argument.host",
+                "concurrency": 1,
+                "paused": True,
+                "overrides": [{"value": HOSTILE, "concurrency": 2}],
+            },
+        )  # fmt: skip
+        assert status in {200, 201}, answer
+        held = await api.enqueue("evil.one", {"host": HOSTILE})
+        status, token = await api.call("POST", "/api/tokens", {"label": LABEL, "scopes": ["read"]})
+        assert status == 201, token
+        addresses = {
+            "workers": LABEL,
+            f"workers?id={worker['worker_id']}": LABEL,
+            "constraints": "evil",
+            "constraints?name=evil": "<script>alert(2)",
+            f"job?id={held}": "<script>alert(2)",
+            "audit": LABEL,
+            "access": LABEL,
+            "settings": "Settings",
+            "masters": "Masters",
+        }
+        async with Screens(browser, str(api.http.base_url)).open("icon.svg") as page:
+            await page.request.post("/api/session", data={"token": ADMIN})
+            for address, text in addresses.items():
+                await page.goto(f"/#/{address}")
+                await expect(page.get_by_text(text).first).to_be_visible()
+                await expect(page.locator(".loading")).to_have_count(0)
+                found = page.locator("#app img:not(.brand img), #app script, #app [onerror], #app [onclick]")
+                assert await found.count() == 0, address
+            # The editor tries the matcher out, and lists what it finds.
+            await page.goto("/#/constraints?name=evil")
+            await page.get_by_role("button", name="Edit").click()
+            await expect(page.locator(".preview .chip").first).to_contain_text("onerror=alert(1)")
+            await page.keyboard.press("Escape")
+            evil = quote(HOSTILE)
+            for page_name in ("workers", "constraints", "masters", "audit", "settings", "access"):
+                for part in ("id", "name", "q", "target", "cursor", "value", "group"):
+                    await page.goto(f"/#/{page_name}?{part}={evil}")
+                    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+            assert await page.locator("#app img:not(.brand img), #app script, #app [onerror]").count() == 0
+            assert not re.search("alert", await page.title())
