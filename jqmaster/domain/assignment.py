@@ -1,16 +1,24 @@
-"""Which worker takes the next jobs, and how many."""
+"""Which workers take the next jobs, and how many."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
+
+# How often what is given out at once doubles, while more jobs wait than are given out.
+MOST_DOUBLINGS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A worker that may take jobs now; `busy` of its `max_jobs` slots are taken."""
+    """A worker that may take jobs now; `busy` of its `max_jobs` slots are taken. `names`: what it runs. `plenty`: how many
+    rounds of claims in a row left jobs of just these names behind."""
 
     worker_id: str
     max_jobs: int
     busy: int
+    names: tuple[str, ...] = ()
+    plenty: int = 0
 
     @property
     def free(self) -> int:
@@ -27,19 +35,43 @@ class Assignment:
     limit: int
 
 
-def next_assignment(candidates: Iterable[Candidate], *, max_jobs_per_push: int) -> Assignment | None:
-    """The least loaded worker, and how many jobs it may take before another one is less loaded.
+def next_assignments(
+    candidates: Iterable[Candidate], *, max_jobs_per_push: int, max_jobs: int = 1_000_000
+) -> list[Assignment]:
+    """Workers, the least loaded first and each once, and how many jobs each may take before another one is less loaded;
+    `max_jobs` in all, though the first may always take its share.
 
-    Alone it may take all that it has room for: one full push is cheaper than many. Beside others it takes what
-    brings it level with the next, plus an eighth of its slots, so that small loads spread and large ones still
-    travel in batches.
+    Alone a worker may take all that it has room for: one full push is cheaper than many. Beside others it takes what
+    brings it level with the next, plus an eighth of its slots, so that small loads spread and large ones still travel in
+    batches.
+
+    Where nobody knows how many jobs wait, one worker of those with the same names takes some: most of the others would
+    ask in vain. While there is plenty, twice as many take twice as much each time.
     """
     free = sorted((c for c in candidates if c.free > 0), key=lambda c: (c.load, c.worker_id))
-    if not free:
-        return None
-    first = free[0]
-    limit = first.free
-    if len(free) > 1:
-        level = int(free[1].load * first.max_jobs) - first.busy
-        limit = min(limit, max(1, level + first.max_jobs // 8))
-    return Assignment(first.worker_id, min(limit, max_jobs_per_push))
+    found: list[Assignment] = []
+    asking: Counter[tuple[str, ...]] = Counter()
+    left = max_jobs
+    least_given: float | None = None
+    for n, candidate in enumerate(free):
+        doublings = min(candidate.plenty, MOST_DOUBLINGS)
+        if asking[candidate.names] >> doublings:
+            continue
+        others = [free[n + 1].load] if n + 1 < len(free) else []
+        if least_given is not None:
+            others.append(least_given)
+        limit = min(candidate.free, max_jobs_per_push)
+        if others:
+            level = int(min(others) * candidate.max_jobs) - candidate.busy
+            limit = min(limit, max(1, max(0, level) + (candidate.max_jobs << doublings) // 8))
+        if found:
+            limit = min(limit, left)
+        if limit <= 0:
+            break
+        found.append(Assignment(candidate.worker_id, limit))
+        asking[candidate.names] += 1
+        left -= limit
+        if limit < candidate.free:
+            load = (candidate.busy + limit) / candidate.max_jobs
+            least_given = load if least_given is None else min(least_given, load)
+    return found

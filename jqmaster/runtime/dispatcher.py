@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.assignment import next_assignment
+from jqmaster.domain.assignment import MOST_DOUBLINGS, next_assignments
 from jqmaster.errors import DamagedError, JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.fleet import Fleet, Member
@@ -15,7 +15,7 @@ from jqmaster.runtime.relocation import StaleLeadership
 from jqmaster.runtime.worker_client import Delivered, MaybeDelivered, NotDelivered, PushResult, WorkerClient
 from jqmaster.service.polls import PollDesk
 from jqmaster.service.rules import RuleCache
-from jqmaster.store.jobs import Claim, JobStore, NotClaimed
+from jqmaster.store.jobs import MAX_PER_CALL, Claim, ClaimOrder, JobStore, NotClaimed
 from jqmaster.store.leadership import Leadership
 from jqmaster.store.polls import reply_of
 from jqmaster.store.workers import WorkerStore
@@ -33,6 +33,10 @@ FINISH_WITHIN_S: Final = 0.5
 @dataclass(frozen=True, slots=True)
 class _Withheld:
     """Not pushed, and so nobody's fault: by then the lead may have been over."""
+
+
+class _StaleRules(Exception):  # noqa: N818 - an everyday outcome
+    """The store has other constraints than those known here."""
 
 
 class Dispatcher:
@@ -76,6 +80,8 @@ class Dispatcher:
         # Sets of names that had no more ready jobs when last asked, and how often jobs became ready in all.
         self._exhausted: set[tuple[str, ...]] = set()
         self._times_ready = 0
+        # Of other sets: how many claims in a row left jobs behind.
+        self._plenty: dict[tuple[str, ...], int] = {}
         self._loops = BackgroundLoops("dispatcher")
         self._pushes: set[asyncio.Task[None]] = set()
         self._is_stopping = False
@@ -153,58 +159,87 @@ class Dispatcher:
             self._fleet.refresh(workers, now_ms)
             self._refreshed_at_s = self._clock.monotonic_s()
             self._became_ready()  # nobody may have said so: polling makes it sure
-        while not self._is_stopping and (
-            assignment := next_assignment(
-                self._fleet.candidates(self._exhausted), max_jobs_per_push=self._max_push_jobs
-            )
-        ):
-            member = self._fleet.get(assignment.worker_id)
-            assert member
-            names = member.names
-            sent_at_s, times_ready = self._clock.monotonic_s(), self._times_ready
+            # Those that nobody runs any more are forgotten.
+            self._plenty = {n: self._plenty[n] for n in self._fleet.name_sets() if n in self._plenty}
+        while not self._is_stopping and (orders := self._orders()):
             try:
-                claim = await self._jobs.claim(
-                    self._leadership.epoch,
-                    assignment.worker_id,
-                    names,
-                    assignment.limit,
-                    self._rules.current.ruleset.edition,
-                    polls_here=self._desk.holds(assignment.worker_id),
-                )
-            except DamagedError as exc:
-                self.claimed_at_s = self._clock.monotonic_s()
-                # Only those who run these names are held up by it.
-                logger.error("cannot claim for worker %s: %s", assignment.worker_id, exc.detail)
-                self._exhausted.add(names)
-                continue
-            # An answer is an answer, whatever it says: the store was asked.
-            self.claimed_at_s = self._clock.monotonic_s()
-            match claim:
-                case NotClaimed.STALE_EPOCH:
-                    raise StaleLeadership
-                case NotClaimed.STALE_RULES:
-                    # Whoever follows them up says so when jobs may be claimed again.
-                    self._on_gates("rules")
-                    return
-                case NotClaimed():
-                    self._cannot_take(member, claim)
-                case Claim():
-                    member.busy = claim.busy
-                    # What became ready while the claim was on its way may not have been seen by it.
-                    if claim.is_exhausted and times_ready == self._times_ready:
-                        self._exhausted.add(names)
-                    if claim.opens_in_ms >= 0:
-                        self._on_gates("gates")
-                    if claim.jobs:
-                        self.give(member, claim, sent_at_s)
+                await self._claim(orders)
+            except _StaleRules:
+                # Whoever follows them up says so when jobs may be claimed again.
+                self._on_gates("rules")
+                return
             self.last_round_s = self._clock.monotonic_s()
             if self._wants_refresh or self.last_round_s - self._refreshed_at_s >= POLL_S:
                 # A backlog may keep this busy for long: who came, left or fell silent is looked at all the same.
                 self._wake.set()
                 return
 
-    def _cannot_take(self, member: Member, why: NotClaimed) -> None:
+    def _orders(self) -> list[tuple[Member, ClaimOrder]]:
+        """What may be claimed now, in one round trip."""
+        # No more jobs than one script may handle: the store runs what comes in one go without a pause.
+        assignments = next_assignments(
+            self._fleet.candidates(self._exhausted, self._plenty),
+            max_jobs_per_push=self._max_push_jobs,
+            max_jobs=MAX_PER_CALL,
+        )
+        orders = []
+        for assignment in assignments:
+            worker_id = assignment.worker_id
+            member = self._fleet.get(worker_id)
+            assert member
+            order = ClaimOrder(worker_id, member.names, assignment.limit, self._desk.holds(worker_id))
+            orders.append((member, order))
+        return orders
+
+    async def _claim(self, orders: Sequence[tuple[Member, ClaimOrder]]) -> None:
+        """Raises, where the store refused one of several, when the others have what they were given."""
+        sent_at_s, times_ready = self._clock.monotonic_s(), self._times_ready
+        claims = await self._jobs.claim_each(
+            self._leadership.epoch, [order for _, order in orders], self._rules.current.ruleset.edition
+        )
+        # An answer is an answer, whatever it says: the store was asked.
+        self.claimed_at_s = self._clock.monotonic_s()
+        failed: Exception | None = None
+        left_behind: dict[tuple[str, ...], bool] = {}
+        for (member, order), claim in zip(orders, claims, strict=True):
+            names = tuple(order.names)
+            match claim:
+                case DamagedError(detail=detail):
+                    # Only those who run these names are held up by it.
+                    logger.error("cannot claim for worker %s: %s", order.worker_id, detail)
+                    self._exhausted.add(names)
+                case Exception():
+                    failed = failed or claim
+                case NotClaimed():
+                    failed = failed or self._cannot_take(member, claim)
+                case Claim():
+                    member.busy = claim.busy
+                    # What became ready while the claim was on its way may not have been seen by it.
+                    if claim.is_exhausted and times_ready == self._times_ready:
+                        self._exhausted.add(names)
+                    left_behind[names] = not claim.is_exhausted
+                    if claim.opens_in_ms >= 0:
+                        self._on_gates("gates")
+                    if claim.jobs:
+                        self.give(member, claim, sent_at_s)
+        self._note_plenty(left_behind)
+        if failed:
+            raise failed
+
+    def _note_plenty(self, left_behind: Mapping[tuple[str, ...], bool]) -> None:
+        for names, is_plenty in left_behind.items():
+            if is_plenty:
+                self._plenty[names] = min(self._plenty.get(names, 0) + 1, MOST_DOUBLINGS)
+            else:
+                self._plenty.pop(names, None)
+
+    def _cannot_take(self, member: Member, why: NotClaimed) -> Exception | None:
+        """What to raise, where it is not about this worker alone."""
         match why:
+            case NotClaimed.STALE_EPOCH:
+                return StaleLeadership()
+            case NotClaimed.STALE_RULES:
+                return _StaleRules()
             case NotClaimed.GONE:
                 self._fleet.forget(member.worker.id)
                 self._wants_refresh = True
@@ -212,6 +247,7 @@ class Dispatcher:
                 member.polls_until_s = 0.0
             case NotClaimed.FULL:
                 member.busy = member.worker.spec.max_jobs
+        return None
 
     def give(self, member: Member, claim: Claim, claimed_at_s: float) -> None:
         """Begins the push of what was just claimed for a worker, or answers its poll."""

@@ -1,6 +1,6 @@
 """What the leader knows of its workers: who may take jobs now. The store is the truth; this is its copy, a second old at most."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -79,6 +79,10 @@ class Fleet:
             members[worker.id] = member
         self._members = members
 
+    def name_sets(self) -> set[tuple[str, ...]]:
+        """The names of each worker."""
+        return {member.names for member in self._members.values()}
+
     def get(self, worker_id: str) -> Member | None:
         return self._members.get(worker_id)
 
@@ -140,8 +144,12 @@ class Fleet:
             and worker.is_fresh(self._now_ms(now_s), self._stale_ms)
         )
 
-    def candidates(self, exhausted: set[tuple[str, ...]]) -> list[Candidate]:
-        """Workers that may take jobs now, without those whose names have no more ready jobs."""
+    def candidates(
+        self, exhausted: set[tuple[str, ...]], plenty: Mapping[tuple[str, ...], int] | None = None
+    ) -> list[Candidate]:
+        """Workers that may take jobs now, without those whose names have no more ready jobs. `plenty` as in Candidate, by
+        names."""
+        plenty = plenty or {}
         now_s = self._clock.monotonic_s()
         return [
             Candidate(
@@ -151,6 +159,8 @@ class Fleet:
                 if m.breaker.is_half_open(now_s) and m.busy < m.worker.spec.max_jobs
                 else m.worker.spec.max_jobs,
                 m.busy,
+                m.names,
+                plenty.get(m.names, 0),
             )
             for worker_id, m in self._members.items()
             if worker_id != self.reserved

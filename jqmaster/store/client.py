@@ -182,6 +182,27 @@ class StoreClient:
         Raises like `run`, on the first one that failed; where others were done, or too few replicas confirmed in time,
         that is OutcomeUnknownError.
         """
+        replies = await self._replies(calls, replicas)
+        refused = [reply for reply in replies if isinstance(reply, ResponseError)]
+        if refused and len(refused) < len(calls) and any(call.script.writes for call in calls):
+            raise OutcomeUnknownError(
+                f"the store did a part of it; repeat with the same IDs ({str(refused[0])[:200]})",
+                retry_after_s=RETRY_AFTER_S,
+            )
+        return [self._read(call, reply) for call, reply in zip(calls, replies, strict=True)]
+
+    async def run_each(self, calls: Sequence[Call]) -> list[tuple[str, list[Any]] | Exception]:
+        """Runs scripts in order, in one round trip; of each its answer, or what `run` would have raised for it alone.
+
+        Raises StoreUnavailableError when certainly none ran, OutcomeUnknownError when any may have."""
+        replies = await self._replies(calls, None)
+        return [
+            _told_apart(reply) if isinstance(reply, ResponseError) else self._read(call, reply)
+            for call, reply in zip(calls, replies, strict=True)
+        ]
+
+    async def _replies(self, calls: Sequence[Call], replicas: int | None) -> list[Any]:
+        """Raw replies, and ResponseErrors in the place of those that failed."""
         if not calls:
             # An empty write never leaves the buffer of asyncio's own transport (since Python 3.12): the loop spins,
             # and the connection does not close.
@@ -229,13 +250,7 @@ class StoreClient:
             self.failed_round_trips[name] = self.failed_round_trips.get(name, 0) + 1
             raise
         self.round_trips[name].add(perf_counter() - began_s)
-        refused = [reply for reply in replies if isinstance(reply, ResponseError)]
-        if refused and len(refused) < len(calls) and writes:
-            raise OutcomeUnknownError(
-                f"the store did a part of it; repeat with the same IDs ({str(refused[0])[:200]})",
-                retry_after_s=RETRY_AFTER_S,
-            )
-        return [self._read(call, reply) for call, reply in zip(calls, replies, strict=True)]
+        return replies
 
     async def command(self, *parts: Arg) -> Any:
         """One plain read command."""

@@ -1,8 +1,10 @@
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jqmaster.domain.assignment import Assignment, Candidate, next_assignment
+from jqmaster.domain.assignment import Assignment, Candidate, next_assignments
 
 CANDIDATES = st.lists(
     st.builds(
@@ -12,6 +14,10 @@ CANDIDATES = st.lists(
     unique_by=lambda c: c.worker_id,
 )
 CAPS = st.integers(1, 500)
+
+
+def next_assignment(candidates: Iterable[Candidate], *, max_jobs_per_push: int) -> Assignment | None:
+    return next(iter(next_assignments(candidates, max_jobs_per_push=max_jobs_per_push)), None)
 
 
 @pytest.mark.req("D11")
@@ -71,3 +77,48 @@ def test_beside_others_small_loads_spread() -> None:
     behind = [Candidate("a", 80, 60), Candidate("b", 80, 20)]
     assert next_assignment(behind, max_jobs_per_push=100) == Assignment("b", 50)
     assert next_assignment([], max_jobs_per_push=1) is None
+
+
+MANY = st.lists(
+    st.builds(
+        Candidate,
+        worker_id=st.uuids().map(str),
+        max_jobs=st.integers(0, 300),
+        busy=st.integers(0, 310),
+        names=st.sampled_from([("a",), ("b",), ("a", "b")]),
+        plenty=st.integers(0, 9),
+    ),
+    max_size=60,
+    unique_by=lambda c: c.worker_id,
+)
+
+
+@pytest.mark.req("D11")
+@given(candidates=MANY, cap=CAPS, most=st.integers(1, 500))
+def test_a_round_gives_each_worker_once_what_it_has_room_for_and_no_more_than_its_bounds_in_all(
+    candidates: list[Candidate], cap: int, most: int
+) -> None:
+    found = next_assignments(candidates, max_jobs_per_push=cap, max_jobs=most)
+    by_id = {c.worker_id: c for c in candidates}
+    chosen = [by_id[assignment.worker_id] for assignment in found]
+    assert len({c.worker_id for c in chosen}) == len(chosen)
+    assert chosen == sorted(chosen, key=lambda c: (c.load, c.worker_id))
+    assert all(1 <= a.limit <= min(by_id[a.worker_id].free, cap) for a in found)
+    # What the first may take alone is bounded by the cap.
+    assert sum(a.limit for a in found[1:]) <= max(0, most - found[0].limit) if found else True
+    assert bool(found) == any(c.free > 0 for c in candidates)
+
+
+def test_one_worker_asks_first_and_more_of_them_for_more_while_there_is_plenty() -> None:
+    def asked(plenty: int) -> list[int]:
+        idle = [Candidate(f"{n:02}", 16, 0, ("work",), plenty) for n in range(40)]
+        return [a.limit for a in next_assignments(idle, max_jobs_per_push=100, max_jobs=500)]
+
+    assert [asked(plenty)[0] for plenty in range(5)] == [2, 4, 8, 16, 16]
+    assert [len(asked(plenty)) for plenty in range(6)] == [1, 2, 4, 8, 16, 32]
+    assert sum(asked(9)) == 500
+
+
+def test_each_set_of_names_asks_for_itself() -> None:
+    idle = [Candidate(f"{n}", 10, 0, (f"name-{n}",)) for n in range(5)]
+    assert len(next_assignments(idle, max_jobs_per_push=100)) == 5

@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import aiohttp
@@ -13,6 +14,7 @@ from jqmaster.runtime.fleet import SHORTEST_PAUSE_S
 from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.store.client import StoreClient
 from jqmaster.store.events import EventListener
+from jqmaster.store.jobs import Claim, ClaimOrder
 from jqmaster.store.shard import Shard
 from tests.runtime.conftest import Dispatching
 from tests.support import fake_worker as fake
@@ -613,7 +615,7 @@ async def test_a_leader_that_lost_its_lock_between_claim_and_push_pushes_nothing
     """As a process that is stopped just there finds things when it wakes."""
     world = dispatching.world
     worker = await dispatching.worker()
-    claim = dispatching.jobs.claim
+    claim = dispatching.jobs.claim_each
 
     async def then_stands_still(*args: Any, **options: Any) -> object:
         answer = await claim(*args, **options)
@@ -621,7 +623,7 @@ async def test_a_leader_that_lost_its_lock_between_claim_and_push_pushes_nothing
         await world.reelect()
         return answer
 
-    monkeypatch.setattr(dispatching.jobs, "claim", then_stands_still)
+    monkeypatch.setattr(dispatching.jobs, "claim_each", then_stands_still)
     job_id = await world.enqueue()
     await dispatching.start()
     await wait_until(lambda: dispatching.stale)
@@ -693,7 +695,7 @@ async def test_a_claim_under_way_when_the_lead_ends_is_given_back_and_not_left_t
 ) -> None:
     world = dispatching.world
     worker = await dispatching.worker()
-    claimed, goes_on, claim = asyncio.Event(), asyncio.Event(), dispatching.jobs.claim
+    claimed, goes_on, claim = asyncio.Event(), asyncio.Event(), dispatching.jobs.claim_each
 
     async def slow(*args: Any, **options: Any) -> object:
         answer = await claim(*args, **options)
@@ -701,7 +703,7 @@ async def test_a_claim_under_way_when_the_lead_ends_is_given_back_and_not_left_t
         await goes_on.wait()
         return answer
 
-    monkeypatch.setattr(dispatching.jobs, "claim", slow)
+    monkeypatch.setattr(dispatching.jobs, "claim_each", slow)
     job_id = await world.enqueue()
     dispatcher = await dispatching.start()
     await asyncio.wait_for(claimed.wait(), 15)
@@ -771,3 +773,37 @@ async def _is_ready(world: StoreWorld, job_id: str) -> bool:
 
 async def _is_over(world: StoreWorld, job_id: str) -> bool:
     return await world.state(job_id) == JobState.SUCCEEDED
+
+
+# --- many workers
+
+
+@pytest.mark.req("D11")
+async def test_a_backlog_is_claimed_for_many_workers_at_once_and_one_job_for_one(
+    dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[list[str]] = []
+    claim_each, has_more = dispatching.jobs.claim_each, True
+
+    async def counted(epoch: str, orders: Sequence[ClaimOrder], edition: int) -> object:
+        nonlocal has_more
+        rounds.append([order.worker_id for order in orders])
+        claims = await claim_each(epoch, orders, edition)
+        has_more = not (isinstance(claims[-1], Claim) and claims[-1].is_exhausted)
+        return claims
+
+    monkeypatch.setattr(dispatching.jobs, "claim_each", counted)
+    workers = [await dispatching.worker(max_jobs=8) for _ in range(10)]
+    await dispatching.world.enqueue_many(400)
+    for worker in workers:
+        worker.works(dispatching.jobs)
+    await dispatching.start()
+    await wait_until(lambda: sum(len(worker.started) for worker in workers) == 400)
+    assert all(worker.started for worker in workers)
+    assert max(map(len, rounds)) > 4
+    assert all(len(set(asked)) == len(asked) for asked in rounds)
+    await wait_until(lambda: not has_more)
+    rounds.clear()
+    await dispatching.world.enqueue()
+    await wait_until(lambda: sum(len(worker.started) for worker in workers) == 401)
+    assert max(map(len, rounds)) == 1

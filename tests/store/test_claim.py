@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.errors import DamagedError
 from jqmaster.store.codec import GATE_BYTES, HEAD_SIZE
-from jqmaster.store.jobs import Claim, NotClaimed
+from jqmaster.store.jobs import MAX_CLAIM_BYTES, Claim, ClaimOrder, NotClaimed
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
 
 
@@ -301,3 +302,44 @@ def test_no_ready_job_is_passed_over_for_a_lesser_one(store_server: object, data
         assert taken == [job_id for _, job_id in sorted(jobs)][: sum(limits)]
 
     on_a_world(store_server, body)
+
+
+@pytest.mark.req("D11", "J12")
+async def test_claims_for_several_workers_take_one_round_trip_and_one_that_fails_costs_the_others_nothing(
+    world: StoreWorld,
+) -> None:
+    one, broken, other, gone = [await world.worker() for _ in range(4)]
+    jobs = [await world.enqueue(priority=n) for n in range(5)]
+    await world.redis.delete(world.shard.keys.worker(gone))
+    await world.redis.set(world.shard.keys.claims(broken), "x")
+    before = sum(world.shard.client.round_trips["claim"].counts)
+    orders = [ClaimOrder(worker, ["work"], 2) for worker in (one, broken, gone, other)]
+    first, second, third, fourth = await world.jobs.claim_each(world.epoch, orders)
+    assert sum(world.shard.client.round_trips["claim"].counts) == before + 1
+    assert isinstance(first, Claim)
+    assert isinstance(fourth, Claim)
+    assert [job.job_id for claim in (first, fourth) for job in claim.jobs] == jobs[:4]
+    assert (first.busy, fourth.busy) == (2, 2)
+    assert isinstance(second, DamagedError)
+    assert third is NotClaimed.GONE
+    with pytest.raises(DamagedError):
+        await world.jobs.claim(world.epoch, broken, ["work"], 2)
+    await world.redis.delete(world.shard.keys.claims(broken))
+
+
+async def test_claims_of_one_round_trip_share_its_bytes(world: StoreWorld) -> None:
+    workers = [await world.worker() for _ in range(4)]
+    for _ in range(16):
+        await world.enqueue(argument=b"x" * (MAX_CLAIM_BYTES // 8))
+    claims = await world.jobs.claim_each(world.epoch, [ClaimOrder(w, ["work"], 10) for w in workers])
+    # Its part is two of them, less what records have besides; the one that goes beyond it is the last.
+    assert [len(claim.jobs) for claim in claims if isinstance(claim, Claim)] == [2, 2, 2, 2]
+
+
+async def test_a_claim_that_takes_the_last_job_with_its_last_slot_says_that_there_are_no_more(
+    world: StoreWorld,
+) -> None:
+    worker = await world.worker()
+    await world.enqueue_many(3)
+    claims = [await world.jobs.claim(world.epoch, worker, ["work"], limit) for limit in (1, 2)]
+    assert [claim.is_exhausted for claim in claims if isinstance(claim, Claim)] == [False, True]

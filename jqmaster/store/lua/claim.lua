@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Gives ready jobs to a worker: taken, leased, marked and counted in one step. Of all jobs that no gate holds back the smallest priority first, the oldest first within.
 -- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set rules:hash mail:string
--- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel worker_id mail_channel(empty: its poll hangs at the caller) [+ name]
+-- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel worker_id mail_channel(empty: its poll hangs at the caller) max_bytes(of records given out, but for the last one) [+ name]
 -- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these names have no more that may start),ms until a gate opens(-1: none closed by time),[id record],[name](of each that had expired) | stale_epoch | stale_rules | gone | no_poll | full:busy
 -- CHECKS FIRST epoch, edition of the rules, worker, that one that pulls asks for jobs, free slots, each gate, each record
 -- include lib/time.lua
@@ -10,13 +10,14 @@
 -- include lib/lanes.lua
 -- include lib/mail.lua
 local epoch_key, worker_key, claims_key, running_key, fence_key, skipped_key, damaged_key, rules_key, mail_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
--- Bounds of one call: jobs and lanes looked at, jobs and lanes put aside, and bytes of records given out (after the first).
-local MAX_READ, MAX_LANES, MAX_MOVES, MAX_BYTES = 5000, 1000, 1000, 8 * 1024 * 1024
+-- Bounds of one call: jobs and lanes looked at, jobs and lanes put aside.
+local MAX_READ, MAX_LANES, MAX_MOVES = 5000, 1000, 1000
 local now_ms, epoch, edition, worker_id_bytes, limit = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local lease_ms, offer_ms, grace_ms = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 tag = ARGV[9]
 local tokens, finished_channel, worker_id, mail_channel = ARGV[10], ARGV[11], ARGV[12], ARGV[13]
-local FIRST = 14
+local max_bytes = tonumber(ARGV[14])
+local FIRST = 15
 local job_prefix = tag .. 'job:'
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
@@ -280,7 +281,7 @@ local function take(lane, group, score, id)
 end
 
 local function has_time_left()
-  return count < limit and bytes <= MAX_BYTES and jobs_read < MAX_READ and moves < MAX_MOVES
+  return count < limit and bytes <= max_bytes and jobs_read < MAX_READ and moves < MAX_MOVES
 end
 
 local function serve(item)
@@ -348,7 +349,8 @@ while #queue > 0 and has_time_left() do
   end
 end
 local is_exhausted = 0
-if has_time_left() and not is_cut_short and lanes_read < MAX_LANES then is_exhausted = 1 end
+-- A lane that has more stands in the queue again, also where the limit ended the search.
+if #queue == 0 and not is_cut_short and lanes_read < MAX_LANES then is_exhausted = 1 end
 
 for _, id in ipairs(expired) do
   redis.call('SETRANGE', job_prefix .. id, 1, string.char(STATE.skipped))
