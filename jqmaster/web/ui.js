@@ -367,7 +367,7 @@ export function Bar({ value, of, label, kind = "info" }) {
  * @property {Node} label
  * @property {(row: any) => Node} render
  * @property {"end"} [align] For numbers.
- * @property {1 | 2 | 3} [priority] 2 is hidden on phones, 3 below a wide window.
+ * @property {1 | 2 | 3 | 4} [priority] 2 is hidden on phones, 3 below a wide window, 4 below a very wide one.
  * @property {string} [sort] Its word for `onSort`.
  */
 
@@ -598,6 +598,15 @@ function lonePoints(plot, at) {
 }
 
 /**
+ * Room for the longest label of an axis, in px: durations such as `1 min 40 s` are long.
+ * @param {any} _
+ * @param {string[] | null} labels
+ */
+function widthOfLabels(_, labels) {
+  return Math.max(48, 16 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
+}
+
+/**
  * Lines or stacked areas over time.
  * @param {{label: string, xs: number[], series: {label: string, color: string, values: (number | null)[]}[], format?: (value: number) => string, isStacked?: boolean, height?: number}} props
  *   `xs`: Unix seconds. `color`: the name of a CSS variable such as `--succeeded`.
@@ -635,7 +644,7 @@ export function Chart({ label, xs, series, format = (value) => number(value, { m
       padding: [8, 18, 0, 0],
       scales: { x: { time: true }, y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, 1e-3) * 1.08] } },
       tzDate: (/** @type {number} */ ts) => uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"),
-      axes: [{ ...axis, space: 60, size: 28, values: clockOf }, { ...axis, size: 56, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => format(tick)) }],
+      axes: [{ ...axis, space: 60, size: 28, values: clockOf }, { ...axis, size: widthOfLabels, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => format(tick)) }],
       series: [{}, ...ordered.map((one) => ({ label: one.label, stroke: css(one.color), width: isStacked ? 1 : 2, ...(isStacked && { fill: css(one.color) }), points: isStacked ? { show: false } : { show: true, size: 5, filter: lonePoints } }))],
       hooks: { setCursor: [(/** @type {any} */ u) => setAt(u.cursor.idx ?? null)] },
     }, /** @type {any} */ (latest.current), element);

@@ -36,6 +36,7 @@ export default {
   "failures.example": "such as",
   "failures.jobs": "Its jobs",
   "constraints.make": "New constraint",
+  "constraints.opens": "Opens",
   "constraints.edit": "Edit",
   "constraints.limits": "Limits",
   "constraints.no_limit": "no limit",

@@ -36,6 +36,7 @@ export default {
   "failures.example": "例",
   "failures.jobs": "該当ジョブ",
   "constraints.make": "制約を作る",
+  "constraints.opens": "再開",
   "constraints.edit": "編集",
   "constraints.limits": "上限",
   "constraints.no_limit": "上限なし",

@@ -57,7 +57,7 @@ function List({ go, session }) {
       { key: "key", label: t("constraints.key"), priority: 2, render: (/** @type {any} */ one) => (one.key ? html`<code>${visible(one.key)}</code>${one.usage.keys !== null && html` <span class="muted num">${t("constraints.values", { count: one.usage.keys })}</span>`}` : html`<${Num} value=${null} />`) },
       { key: "usage", label: t("constraints.usage"), priority: 2, render: (/** @type {any} */ one) => html`<${Usage} constraint=${one} />` },
       { key: "waiting", label: t("constraints.waiting"), align: "end", render: (/** @type {any} */ one) => html`<${Num} value=${one.usage.waiting} />` },
-      { key: "opens", label: t("why.opens"), align: "end", priority: 3, render: (/** @type {any} */ one) => html`<${Time} at=${one.usage.next_opening} />` },
+      { key: "opens", label: t("constraints.opens"), align: "end", priority: 3, render: (/** @type {any} */ one) => html`<${Time} at=${one.usage.next_opening} />` },
       { key: "shadow", label: t("constraints.would"), align: "end", priority: 3, render: (/** @type {any} */ one) => (one.mode === "shadow" ? html`<${Num} value=${one.usage.shadow_delayed} />` : html`<${Num} value=${null} />`) },
     ]} empty=${html`<div class="card"><${Empty} title=${t("constraints.empty")} curl=${curl(session, "PUT", "api/constraints/mail-per-host", { body: { matcher: { field: "name", op: "eq", value: "mail.send" }, key: "argument.host", concurrency: 2 } })} /></div>`} /></div>`}
     ${isMaking && html`<${Editor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("constraints", { name })} />`}`;
@@ -97,7 +97,7 @@ function One({ name, go, session }) {
         <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
         <dt>${t("constraints.waiting")}</dt><dd><${Num} value=${usage.waiting} /></dd>
         ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
-        ${usage.next_opening && html`<dt>${t("why.opens")}</dt><dd><${Time} at=${usage.next_opening} /></dd>`}
+        ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} /></dd>`}
         ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
         <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>
       <section class="card"><h2>${t("constraints.matcher")}</h2><pre class="message"><${Text} value=${toJson(one.matcher, 2)} max=${4000} isBlock /></pre>${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}</section></div>
@@ -223,7 +223,7 @@ function Editor({ constraint, onClose, onDone }) {
   const input = (name, more = {}) => (/** @type {any} */ a) => html`<input ...${a} value=${form[name]} autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ e) => set({ [name]: e.target.value })} ...${more} />`;
   /** @param {string} name */
   const check = (name) => html`<label class="check"><input type="checkbox" checked=${form[name] === "yes"} onChange=${(/** @type {any} */ e) => set({ [name]: e.target.checked ? "yes" : "" })} /> ${t(`constraints.form.${name}`)}</label>`;
-  return html`<${Dialog} title=${t(constraint ? "constraints.edit" : "constraints.make")} onClose=${onClose} isWide><form class="stack" novalidate onSubmit=${save}>
+  return html`<${Dialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} onClose=${onClose} isWide><form class="stack" novalidate onSubmit=${save}>
     ${!constraint && html`<${Field} label=${t("job.name")} problem=${problem} path="name">${input("name", { maxlength: 100, required: true })}<//>`}
     <div class="form-grid"><${Field} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${problem ?? matcher.problem} path="matcher">${(/** @type {any} */ a) => html`<textarea ...${a} rows="6" spellcheck=${false} value=${form["matcher"]} onInput=${(/** @type {any} */ e) => set({ matcher: e.target.value })}></textarea>`}<//>
       <${Preview} text=${matcher.problem ? "" : form["matcher"] ?? ""} matchKey=${form["key"]?.trim() ?? ""} /></div>

@@ -25,7 +25,7 @@ export function Page({ session }) {
         { key: "role", label: t("masters.role"), render: (/** @type {any} */ master) => html`<${Badge} kind=${master.role === "leader" ? "ok" : master.role === "sub_leader" ? "info" : "off"}>${tOr(`master.${master.role}`, visible(master.role))}<//>` },
         { key: "state", label: t("job.state"), render: (/** @type {any} */ master) => html`<${Badge} kind=${master.state === "fresh" ? "ok" : "warn"}>${tOr(`master.${master.state}`, visible(master.state))}<//>` },
         { key: "node", label: t("workers.host"), render: (/** @type {any} */ master) => html`<${Text} value=${master.node_id} max=${60} /> <span class="muted num">${master.pid}</span>` },
-        { key: "seen", label: t("workers.seen"), align: "end", render: (/** @type {any} */ master) => html`<${Time} at=${master.last_seen_at} />` },
+        { key: "seen", label: t("workers.seen"), align: "end", priority: 2, render: (/** @type {any} */ master) => html`<${Time} at=${master.last_seen_at} />` },
         { key: "started", label: t("masters.started"), align: "end", priority: 2, render: (/** @type {any} */ master) => html`<${Time} at=${master.started_at} />` },
         { key: "url", label: t("workers.address"), priority: 2, render: (/** @type {any} */ master) => html`<${Text} value=${master.url} max=${80} />` },
         { key: "version", label: t("workers.version"), priority: 3, render: (/** @type {any} */ master) => html`<${Text} value=${master.version} max=${40} />` },

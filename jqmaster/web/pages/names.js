@@ -67,7 +67,7 @@ function columns() {
     { key: "failed", label: t("state.failed"), align: "end", render: (name) => html`<a href=${href("failures", { name: name.name })}><${Num} value=${name.failed} /></a>` },
     { key: "retried", label: t("overview.retried"), align: "end", priority: 3, render: (name) => html`<${Num} value=${name.retried} />` },
     { key: "share", label: t("names.success"), align: "end", render: (name) => html`<${Success} name=${name} />` },
-    { key: "wait50", label: t("names.wait50"), align: "end", priority: 3, render: (name) => html`<${Duration} ms=${name.wait?.p50_ms} />` },
+    { key: "wait50", label: t("names.wait50"), align: "end", priority: 4, render: (name) => html`<${Duration} ms=${name.wait?.p50_ms} />` },
     { key: "wait95", label: t("names.wait95"), align: "end", priority: 2, render: (name) => html`<${Duration} ms=${name.wait?.p95_ms} />` },
     { key: "run50", label: t("names.run50"), align: "end", priority: 3, render: (name) => html`<${Duration} ms=${name.run?.p50_ms} />` },
     { key: "run95", label: t("names.run95"), align: "end", priority: 2, render: (name) => html`<${Duration} ms=${name.run?.p95_ms} />` },

@@ -58,8 +58,8 @@ function All({ query, go }) {
       <${Table} caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(/** @type {any} */ worker) => worker.id} onOpen=${(/** @type {any} */ worker) => go("workers", { id: worker.id })}
         empty=${html`<${Empty} title=${all.length ? t("workers.none_such") : t("workers.none")} curl=${all.length ? undefined : "jqmaster worker tasks:worker"}>${all.length ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}<//>`} columns=${[
           { key: "state", label: t("job.state"), render: (/** @type {any} */ worker) => html`<${WorkerState} worker=${worker} />` },
-          { key: "id", label: t("job.id"), render: (/** @type {any} */ worker) => html`<${Id} id=${worker.id} href=${href("workers", { id: worker.id })} />` },
-          { key: "host", label: t("workers.host"), render: (/** @type {any} */ worker) => html`<${Text} value=${worker.node_id || "–"} max=${40} /> <span class="muted num">${worker.pid || ""}</span>` },
+          { key: "id", label: t("job.id"), priority: 2, render: (/** @type {any} */ worker) => html`<${Id} id=${worker.id} href=${href("workers", { id: worker.id })} />` },
+          { key: "host", label: t("workers.host"), render: (/** @type {any} */ worker) => html`<a href=${href("workers", { id: worker.id })}><${Text} value=${worker.node_id || "–"} max=${40} /></a> <span class="muted num">${worker.pid || ""}</span>` },
           { key: "slots", label: t("workers.slots"), align: "end", render: (/** @type {any} */ worker) => html`<${Slots} worker=${worker} />` },
           { key: "seen", label: t("workers.seen"), align: "end", render: (/** @type {any} */ worker) => html`<${Time} at=${worker.last_seen_at} />` },
           { key: "breaker", label: t("workers.breaker"), priority: 2, render: (/** @type {any} */ worker) => html`<${Breaker} breaker=${worker.breaker} />` },
