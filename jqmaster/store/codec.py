@@ -27,7 +27,7 @@ import hashlib
 import struct
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import msgpack
@@ -227,7 +227,8 @@ class ClaimedRecord:
     name: str
     headers: dict[str, str]
     argument: bytes
-    ready_since_ms: int = 0
+    # No part of what is pushed: the same offer, read again from the mail, does not tell it.
+    ready_since_ms: int = field(default=0, compare=False)
 
 
 def decode_claimed(record: bytes) -> ClaimedRecord:
