@@ -12,6 +12,7 @@ from jqmaster.api.auth import AccessPolicy, Scope
 from jqmaster.api.services import Condition, Services
 from jqmaster.app import Master
 from jqmaster.config import Settings
+from jqmaster.domain.latency import Traffic
 from tests.support.contract import check_answer, document
 from tests.support.master import Api
 from tests.support.waiting import wait_until
@@ -71,7 +72,7 @@ async def test_only_readers_learn_where_the_store_is(
         faults = {"store": "store: no room in /srv/secret"}
         return Condition(False, "no room in /srv/secret", faults, "fsync", "fsync")
 
-    services = SimpleNamespace(settings=Settings(), contract=dict, condition=condition)
+    services = SimpleNamespace(settings=Settings(), contract=dict, condition=condition, traffic=Traffic())
     app = build_app(cast(Services, services), AccessPolicy(tokens))
     transport = httpx.ASGITransport(app, client=(peer, 5000))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as http:
