@@ -100,8 +100,7 @@ class Site:
 
 def _read(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:
     """Path from the root and content of every file below `folder`."""
-    entries = folder.iterdir() if folder.is_dir() else ()
-    for entry in sorted(entries, key=lambda found: found.name):
+    for entry in sorted(folder.iterdir(), key=lambda found: found.name):
         path = f"{prefix}/{entry.name}"
         if entry.is_dir():
             yield from _read(entry, path)
