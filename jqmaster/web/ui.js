@@ -597,6 +597,13 @@ function lonePoints(plot, at) {
   return values.flatMap((value, i) => (value !== null && (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null ? [i] : []));
 }
 
+// Ticks of durations stand at round ones: at minutes, not at 100 s.
+const DURATION_STEPS_MS = [
+  ...[0.1, 1, 10, 100].flatMap((ten) => [ten, 2 * ten, 5 * ten]),
+  ...[1, 2, 5, 10, 15, 30].map((seconds) => seconds * 1000), ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * 60_000),
+  ...[1, 2, 3, 6, 12, 24, 48, 96, 240, 480].map((hours) => hours * 3_600_000),
+];
+
 /**
  * Room for the longest label of an axis, in px: durations such as `1 min 40 s` are long.
  * @param {any} _
@@ -644,7 +651,7 @@ export function Chart({ label, xs, series, format = (value) => number(value, { m
       padding: [8, 18, 0, 0],
       scales: { x: { time: true }, y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, 1e-3) * 1.08] } },
       tzDate: (/** @type {number} */ ts) => uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"),
-      axes: [{ ...axis, space: 60, size: 28, values: clockOf }, { ...axis, size: widthOfLabels, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => format(tick)) }],
+      axes: [{ ...axis, space: 60, size: 28, values: clockOf }, { ...axis, size: widthOfLabels, ...(format === durationText && { incrs: DURATION_STEPS_MS }), values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => format(tick)) }],
       series: [{}, ...ordered.map((one) => ({ label: one.label, stroke: css(one.color), width: isStacked ? 1 : 2, ...(isStacked && { fill: css(one.color) }), points: isStacked ? { show: false } : { show: true, size: 5, filter: lonePoints } }))],
       hooks: { setCursor: [(/** @type {any} */ u) => setAt(u.cursor.idx ?? null)] },
     }, /** @type {any} */ (latest.current), element);
