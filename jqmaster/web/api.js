@@ -143,7 +143,9 @@ export function may(of, scope) {
   return scopes.includes(scope) || scopes.includes("admin") || (scope === "read" && scopes.includes("operate"));
 }
 
-const NUMBERS = /"(?:[^"\\]|\\.)*"|-?\d{16,}(?![\d.eE])/g;
+// Numbers as a whole: the digits after a point are no integer.
+const NUMBERS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
+const LONG_INTEGER = /^-?\d{16,}$/;
 
 /**
  * JSON whose integers beyond 2^53 stay exact, as BigInt.
@@ -156,7 +158,7 @@ export function parseExact(text) {
   const mark = `\u0001${crypto.getRandomValues(new Uint32Array(4)).join("-")}:`;
   let found = false;
   const marked = text.replace(NUMBERS, (token) => {
-    if (token.startsWith('"') || Number.isSafeInteger(Number(token))) return token;
+    if (!LONG_INTEGER.test(token) || Number.isSafeInteger(Number(token))) return token;
     found = true;
     return JSON.stringify(mark + token);
   });

@@ -148,3 +148,15 @@ async def test_text_of_others_stays_text_on_the_pages_of_operations(
                     await expect(page.get_by_role("heading", level=1)).to_be_visible()
             assert await page.locator("#app img:not(.brand img), #app script, #app [onerror]").count() == 0
             assert not re.search("alert", await page.title())
+
+
+async def test_numbers_with_many_digits_are_read_exactly(screens: Screens) -> None:
+    """A share such as 1/6 is no long integer: an answer that holds one was taken for no JSON at all."""
+    text = '{"a":0.16666666666666666,"b":9007199254740993123,"c":"9007199254740993123","d":-1.2345678901234567e-07}'
+    async with screens.open("#/jobs") as page:
+        found = await page.evaluate(
+            "async (text) => { const m = await import(new URL('api.js', document.baseURI).href);"
+            " const read = m.parseExact(text); return [read.a, String(read.b), read.c, read.d]; }",
+            text,
+        )
+    assert found == [1 / 6, "9007199254740993123", "9007199254740993123", -1.2345678901234567e-07]
