@@ -163,6 +163,11 @@ class StoreClient:
         with contextlib.suppress(RedisError, OSError):
             await self._pool.disconnect(inuse_connections=True)
 
+    @property
+    def gives_up_after_s(self) -> float:
+        """Nobody waits longer for what was sent: for its connection, and for the answer."""
+        return 2 * self._timeout_s
+
     async def run(
         self, script: str, keys: Sequence[str], args: Sequence[Arg], *, replicas: int | None = None
     ) -> tuple[str, list[Any]]:

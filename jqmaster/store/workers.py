@@ -8,6 +8,7 @@ from enum import Enum
 import msgpack
 
 from jqmaster.domain.worker import DetachedBy, Worker, WorkerSpec
+from jqmaster.errors import StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.audit import MAX_ENTRIES
 from jqmaster.store.jobs import MAX_PER_CALL
@@ -64,8 +65,11 @@ class WorkerStore:
 
     async def register(self, worker_id: str, spec: WorkerSpec) -> tuple[int, int]:
         """Makes the worker known; another one at its URL is detached, and its claims are over. Store time and epoch (0:
-        nobody led yet)."""
+        nobody led yet). Raises StoreUnavailableError, too, where it came to the store so late that nobody waits for it."""
         k = self._keys
+        # By the store's own clock, and asked first: a connection may hold a command back and deliver it long after the
+        # worker has registered by another master.
+        until_ms = await self._now_ms() + round(self._client.gives_up_after_s * 1000)
         described: dict[str, Arg] = {
             "url": spec.url or "",
             "names": codec.pack(spec.names),
@@ -77,7 +81,7 @@ class WorkerStore:
             "secret": spec.secret,
         }
         fields = [part for field in described.items() for part in field]
-        _, (now_ms, epoch, _replaced) = await self._client.run(
+        word, data = await self._client.run(
             "register_worker",
             (k.worker(worker_id), k.workers, k.worker_urls, k.epoch, k.running),
             (
@@ -87,11 +91,21 @@ class WorkerStore:
                 k.worker_prefix,
                 k.claims_prefix,
                 self._shard.wake_channel,
+                until_ms,
                 *fields,
             ),
         )
+        if word == "late":
+            raise StoreUnavailableError("the store was reached too late", retry_after_s=1)
+        now_ms, epoch, _replaced = data
         self._shard.woke("workers")
         return now_ms, codec.epoch_number(epoch)
+
+    async def _now_ms(self) -> int:
+        if self._shard.now:
+            return self._shard.now()
+        seconds, microseconds = await self._client.command("TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def renew(
         self, worker_id: str, claims: Sequence[tuple[str, str]], free: int, as_of_ms: int = 0

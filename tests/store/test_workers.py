@@ -4,7 +4,10 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.worker import Worker, WorkerSpec
-from tests.support.store import LEASE_MS, StoreWorld
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.store.shard import Shard
+from jqmaster.store.workers import WorkerStore
+from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
 
 SPEC = WorkerSpec("http://h:1/jq", ("a", "b"), 7, "node-1", 42, {"zone": "x"}, "1.2", "s" * 32)
 
@@ -28,6 +31,25 @@ async def test_registering_again_changes_nothing(world: StoreWorld) -> None:
     await world.workers.register(worker_id, SPEC)
     async with world.unchanged():
         await world.workers.register(worker_id, SPEC)
+
+
+async def test_a_registration_that_nobody_waits_for_any_more_replaces_nobody(world: StoreWorld) -> None:
+    """It was held up on its way to the store; meanwhile the worker has registered by another master."""
+    present = new_id()
+    await world.workers.register(present, SPEC)
+    sent_ms = world.now_ms
+    late_ms = sent_ms + round(world.shard.client.gives_up_after_s * 1000) + 1
+    instants = iter([sent_ms, late_ms])
+    held_up = WorkerStore(
+        Shard(world.shard.client, world.shard.keys, now=lambda: next(instants)),
+        lease_ms=LEASE_MS,
+        offer_ms=OFFER_MS,
+        grace_ms=GRACE_MS,
+    )
+    async with world.unchanged():
+        with pytest.raises(StoreUnavailableError):
+            await held_up.register(new_id(), SPEC)
+    assert [(w.id, w.is_detached) for w in await world.workers.all()] == [(present, False)]
 
 
 async def test_a_second_worker_at_the_same_address_takes_over(world: StoreWorld) -> None:

@@ -1,14 +1,16 @@
 #!lua flags=allow-oom
 -- Makes a worker known. Another one that served the same address is told to stop and gets nothing more; what it holds is free at once.
 -- KEYS worker:hash workers:zset worker_urls:hash epoch:string running:zset
--- ARGV now_ms worker_id url(empty: it pulls) worker_prefix claims_prefix wake_channel(empty: nobody to wake) [+ field value]
--- REPLY ok:now_ms,epoch,replaced_worker_id(empty: none)
--- CHECKS FIRST nothing that could refuse
+-- ARGV now_ms worker_id url(empty: it pulls) worker_prefix claims_prefix wake_channel(empty: nobody to wake) until_ms(after it the caller has given up) [+ field value]
+-- REPLY ok:now_ms,epoch,replaced_worker_id(empty: none) | late
+-- CHECKS FIRST that the caller still waits: held up on its way, it would replace a worker that registered since
 -- include lib/time.lua
 local worker_key, workers_key, urls_key, epoch_key, running_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, worker_id, url, worker_prefix, claims_prefix, wake_channel = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local FIRST = 7
+local until_ms = tonumber(ARGV[7])
+local FIRST = 8
 
+if now_ms > until_ms then return {'late'} end
 local replaced = url ~= '' and redis.call('HGET', urls_key, url) or false
 redis.call('HSET', worker_key, 'registered_at_ms', now_ms, 'is_draining', 0, 'is_detached', 0, unpack(ARGV, FIRST))
 redis.call('ZADD', workers_key, now_ms, worker_id)
