@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from worker_sdk import Worker
+
+# What is waited for comes at once, or the machine is busy with other tests.
+expect.set_options(timeout=20_000)
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 # Whatever would run, load or open something shows itself by one of these.
