@@ -48,6 +48,11 @@ class System:
         return self.urls[0]
 
     @property
+    def waits_file(self) -> Path:
+        """Where the handlers of `latency` note how long each job waited, as doubles in seconds."""
+        return self.directory.parent / "waits"
+
+    @property
     def master(self) -> psutil.Process:
         return self.masters[0]
 
@@ -186,6 +191,7 @@ def running_system(
             **os.environ,
             **{f"JQMASTER_{key.upper()}": str(value) for key, value in told.items()},
             "BENCH_MAX_JOBS": str(max_jobs),
+            "BENCH_WAITS": str(directory / "waits"),
         }
 
         def spawn(*arguments: str, **more: str) -> psutil.Process:

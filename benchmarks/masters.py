@@ -160,7 +160,7 @@ async def _longest_wait_s(cluster: Cluster, event: str, leader: dict[str, Any]) 
 
         async def one() -> float:
             pushed = time.clock_gettime(time.CLOCK_MONOTONIC)
-            job_id = await pusher.enqueue("latency", pushed, keep_result=True)
+            job_id = await pusher.enqueue("waited", pushed, keep_result=True)
             result = await pusher.result(job_id, wait=60)
             assert result
             return float(result.result)

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import struct
 import sys
 import time
 from collections import Counter
@@ -27,6 +28,7 @@ _STATUS: Final = re.compile(rb"HTTP/1\.1 (\d{3})[^\r]*\r\n(.*?)\r\n\r\n", re.DOT
 _LENGTH: Final = re.compile(rb"(?i)content-length: *(\d+)")
 _RETRY_AFTER: Final = re.compile(rb"(?i)retry-after: *(\d+)")
 Told = dict[str, Any]
+WARM_UP: Final = 20
 
 
 def argument_of(size: int) -> str:
@@ -167,28 +169,32 @@ async def bulk(
         return {"seconds": time.perf_counter() - began}
 
 
-async def latency(urls: list[str], *, rate: float, count: int, delay_s: float = 0.0) -> Told:
-    """From the push (or from when a delayed job is due) to the start of its handler, at a steady rate; the handler tells."""
-    waits: list[float] = []
+async def latency(urls: list[str], *, rate: float, count: int, waits_file: str, delay_s: float = 0.0) -> Told:
+    """From the push (or from when a delayed job is due) to the start of its handler, at a steady rate; the handlers note it."""
+    options: Any = {"delay": delay_s} if delay_s else {}
     async with Pusher(urls) as pusher:
 
         async def one() -> None:
-            started_at = time.clock_gettime(time.CLOCK_MONOTONIC) + delay_s
-            job_id = await pusher.enqueue(
-                "latency", started_at, keep_result=True, **({"delay": delay_s} if delay_s else {})
-            )
-            result = await pusher.result(job_id, wait=60 + delay_s)
-            assert result
-            waits.append(result.result)
+            await pusher.enqueue("latency", time.clock_gettime(time.CLOCK_MONOTONIC) + delay_s, **options)
 
-        await asyncio.gather(*(one() for _ in range(20)))
-        waits.clear()
+        await asyncio.gather(*(one() for _ in range(WARM_UP)))
+        await _noted(waits_file, WARM_UP, delay_s)
         began, tasks = time.perf_counter(), []
         for n in range(count):
             await asyncio.sleep(max(0.0, began + n / rate - time.perf_counter()))
             tasks.append(asyncio.create_task(one()))
         await asyncio.gather(*tasks)
-        return {"seconds": time.perf_counter() - began, "waits_ms": _quantiles(waits)}
+        waits = await _noted(waits_file, WARM_UP + count, delay_s)
+        return {"seconds": time.perf_counter() - began, "waits_ms": _quantiles(waits[WARM_UP:])}
+
+
+async def _noted(path: str, count: int, delay_s: float) -> list[float]:
+    """What handlers have noted, once they are so many."""
+    async with asyncio.timeout(60 + delay_s):
+        while not (os.path.exists(path) and os.path.getsize(path) >= count * 8):
+            await asyncio.sleep(0.05)
+    with open(path, "rb") as file:
+        return [wait for (wait,) in struct.iter_unpack("d", file.read())]
 
 
 async def storm(

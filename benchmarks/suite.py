@@ -130,14 +130,20 @@ def latency(
 ) -> Figures:
     """From the push to the start of the handler, at a steady rate."""
     with running_system(appendfsync=appendfsync, pull=pull) as system:
-        told = system.push("latency", rate=rate, count=max(20, int(rate * seconds)))
+        told = system.push(
+            "latency", rate=rate, count=max(20, int(rate * seconds)), waits_file=str(system.waits_file)
+        )
         return waits(told)
 
 
 def delayed(*, rate: int = 100, seconds: float = 10, delay_s: float = 2.0) -> Figures:
     """From the instant for which a job was pushed to the start of its handler; the time that the push took included."""
     with running_system() as system:
-        return waits(system.push("latency", rate=rate, count=max(20, int(rate * seconds)), delay_s=delay_s))
+        count = max(20, int(rate * seconds))
+        told = system.push(
+            "latency", rate=rate, count=count, delay_s=delay_s, waits_file=str(system.waits_file)
+        )
+        return waits(told)
 
 
 def idle(*, seconds: float = 30, workers: int = 1, processes: int = 1) -> Figures:
