@@ -59,7 +59,9 @@ GROUPS = sorted({scenario.group for scenario in SCENARIOS})
 
 
 def chosen(patterns: list[str], groups: list[str], *, is_quick: bool) -> list[tuple[Scenario, Params]]:
-    """Cases in order. A pattern is held against `name` and `name[key=value,…]`; without any, all of these groups."""
+    """Cases in order. A pattern (`*`, `?`) is held against `name` and `name[key=value,…]`; without any, all of these groups."""
+    # Brackets are part of the names.
+    patterns = [pattern.replace("[", "[[]") for pattern in patterns]
     found = []
     for scenario in SCENARIOS:
         for params in scenario.cases(is_quick=is_quick):
