@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 from jqmaster.api import views
 from jqmaster.api.endpoint import Call, Reply, check
 from jqmaster.api.schemas import JobRequest, PatchRequest, instant_ms
-from jqmaster.api.usual import usual_job
+from jqmaster.api.usual import usual_job, usual_jobs
 from jqmaster.api.wire import RawMsgpack, read_list, read_map
 from jqmaster.config import Durability
 from jqmaster.domain.access import Scope
@@ -175,9 +175,17 @@ async def _write_down(call: Call, action: str, after: Mapping[str, Any] | None =
 def _bulk_specs(call: Call, body: bytes) -> Iterator[JobSpec]:
     """Each job checked; InvalidError that names every bad one (up to a bound) with its index."""
     settings = call.services.settings
+    max_argument_bytes = settings.max_argument_bytes
+    may_push = call.principal.allows_name if call.principal else None
     errors: list[FieldError] = []
     items = read_list(
-        body, "jobs", ARGUMENT, usual_job, max_items=settings.max_bulk_jobs, limits=call.limits.scan
+        body,
+        "jobs",
+        ARGUMENT,
+        usual_job,
+        max_items=settings.max_bulk_jobs,
+        limits=call.limits.scan,
+        all_usual=usual_jobs,
     )
     for index, item in enumerate(items):
         if isinstance(item, JobSpec):
@@ -191,8 +199,10 @@ def _bulk_specs(call: Call, body: bytes) -> Iterator[JobSpec]:
                     break
                 continue
             spec = request.to_spec(request.id or new_id())
-        _check_name(call, spec)
-        check_argument(call, spec, ("jobs", index))
+        if may_push is not None and not may_push(spec.name):
+            raise _name_forbidden()
+        if len(spec.argument) > max_argument_bytes:
+            raise _argument_too_large(max_argument_bytes, ("jobs", index))
         if not errors:
             yield spec
     if errors:
@@ -201,7 +211,11 @@ def _bulk_specs(call: Call, body: bytes) -> Iterator[JobSpec]:
 
 def _check_name(call: Call, spec: JobSpec) -> None:
     if not call.may_push(spec.name):
-        raise ForbiddenError("the token may not push jobs of this name", code="name_forbidden")
+        raise _name_forbidden()
+
+
+def _name_forbidden() -> ForbiddenError:
+    return ForbiddenError("the token may not push jobs of this name", code="name_forbidden")
 
 
 async def _may_touch(call: Call, job_id: str) -> bool:
@@ -216,11 +230,15 @@ def check_argument(call: Call, spec: JobSpec, loc: tuple[str | int, ...] = ()) -
     """Raises TooLargeError that names the field below `loc`."""
     limit = call.services.settings.max_argument_bytes
     if len(spec.argument) > limit:
-        raise TooLargeError(
-            f"the argument has more than {limit} bytes; pass an ID and keep the data in your own store",
-            code="argument_too_large",
-            errors=[FieldError((*loc, "argument"), f"at most {limit} bytes")],
-        )
+        raise _argument_too_large(limit, loc)
+
+
+def _argument_too_large(limit: int, loc: tuple[str | int, ...]) -> TooLargeError:
+    return TooLargeError(
+        f"the argument has more than {limit} bytes; pass an ID and keep the data in your own store",
+        code="argument_too_large",
+        errors=[FieldError((*loc, "argument"), f"at most {limit} bytes")],
+    )
 
 
 def _idempotency_key(call: Call) -> str | None:

