@@ -18,6 +18,7 @@ Verdict = Literal["accepted", "busy", "unknown_name", "draining", "stale_epoch",
 
 # How far apart the clocks of a master and the store may be before their fences stop meaning anything.
 _SKEW_S: Final = 10.0
+_MALFORMED: Final = "a job of the push is not as the protocol has it"
 
 
 class MalformedError(ValueError):
@@ -46,8 +47,7 @@ class Admission:
 
     def offer(self, epoch: int, offers: Sequence[Any]) -> "PushAnswer":
         """What is taken is started. Raises MalformedError before anything is."""
-        for offer in offers:
-            _check(offer)
+        _check(offers)
         with self._executor.taking_up:
             return self._take(epoch, offers)
 
@@ -62,57 +62,63 @@ class Admission:
         self._identity.saw_epoch(epoch)
         accepted: list[str] = []
         rejected: list[Rejected] = []
-        for offer in offers:
-            job_id, token = offer["job_id"], offer["token"]
-            verdict = self._seen.get(token, now)
-            if verdict is None:
-                verdict = "stale_epoch" if is_stale else self._judge(offer, now, latest_ms, margin_ms)
-                # Also what is refused: the copy of an offer must not be taken after its refusal was believed.
-                self._seen.put(token, verdict, now)
-            if verdict == "accepted":
-                accepted.append(job_id)
-            else:
-                rejected.append({"job_id": job_id, "reason": verdict, "retry_after": None})
+        known = self._seen.known([offer["token"] for offer in offers], now)
+        judged: dict[str, Verdict] = {}
+        try:
+            for offer in offers:
+                token = offer["token"]
+                verdict = known.get(token) or judged.get(token)
+                if verdict is None:
+                    verdict = "stale_epoch" if is_stale else self._judge(offer, now, latest_ms, margin_ms)
+                    judged[token] = verdict
+                if verdict == "accepted":
+                    accepted.append(offer["job_id"])
+                else:
+                    rejected.append({"job_id": offer["job_id"], "reason": verdict, "retry_after": None})
+        finally:
+            # Also what is refused: the copy of an offer must not be taken after its refusal was believed.
+            self._seen.put_all(judged, now)
         return {"accepted": accepted, "rejected": rejected}
 
     def _judge(self, offer: "Dispatch", now: float, latest_ms: float | None, margin_ms: float) -> Verdict:
         handler = self._registry.get(offer["name"])
         if handler is None or offer["phase"] != "run":
             return "unknown_name"
-        if self.is_draining:
+        if self.is_leaving or self._identity.is_drain_ordered:
             return "draining"
         if latest_ms is None or latest_ms > offer["not_after_ms"]:
             return "too_late"
         left_ms = offer["lease_until_ms"] - latest_ms - margin_ms
         if left_ms <= 0:
             return "too_late"
-        if offer["job_id"] in self._executor.occupying:
+        executor = self._executor
+        if offer["job_id"] in executor.occupying:
             # An earlier attempt that was lost or timed out still runs here: never both at once.
             return "duplicate"
-        if self._executor.free <= 0:
+        if not executor.has_room:
             return "busy"
-        self._executor.start(JobRun(offer, handler, now + left_ms / 1000))
+        executor.start(JobRun(offer, handler, now + left_ms / 1000), now)
         return "accepted"
 
 
-def _check(offer: Any) -> None:
+def _check(offers: Sequence[Any]) -> None:
     try:
-        timeout = offer["timeout"]
-        is_good = (
-            type(offer["job_id"]) is str
-            and type(offer["token"]) is str
-            and type(offer["name"]) is str
-            and type(offer["attempt"]) is int
-            and type(offer["fence"]) is int
-            and type(offer["not_after_ms"]) is int
-            and type(offer["lease_until_ms"]) is int
-            and type(timeout) in (int, float)
-            and 0 < timeout < math.inf
-            and type(offer["headers"]) is dict
-            and type(offer["phase"]) is str
-            and "argument" in offer
-        )
+        for offer in offers:
+            timeout = offer["timeout"]
+            if not (
+                type(offer["job_id"]) is str
+                and type(offer["token"]) is str
+                and type(offer["name"]) is str
+                and type(offer["attempt"]) is int
+                and type(offer["fence"]) is int
+                and type(offer["not_after_ms"]) is int
+                and type(offer["lease_until_ms"]) is int
+                and (type(timeout) is int or type(timeout) is float)
+                and 0 < timeout < math.inf
+                and type(offer["headers"]) is dict
+                and type(offer["phase"]) is str
+                and "argument" in offer
+            ):
+                raise MalformedError(_MALFORMED)
     except (KeyError, TypeError, IndexError):
-        is_good = False
-    if not is_good:
-        raise MalformedError("a job of the push is not as the protocol has it")
+        raise MalformedError(_MALFORMED) from None

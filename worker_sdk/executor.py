@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from worker_sdk import outcomes, tracing
@@ -71,7 +71,7 @@ class Executor:
         self._watch_due_s = _NEVER
         self._idle: asyncio.Future[None] | None = None
         # Called when a slot may have become free.
-        self.on_room: Callable[[], object] = lambda: None
+        self.on_room: Callable[[], object] | None = None
 
     # --- for the heartbeat thread
 
@@ -80,6 +80,15 @@ class Executor:
         if self._settlements.is_full:
             return 0
         return max(0, min(self._max_jobs - len(self.occupying), MAX_OWED - len(self.owed)))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more may start."""
+        return (
+            len(self.occupying) < self._max_jobs
+            and len(self.owed) < MAX_OWED
+            and not self._settlements.is_full
+        )
 
     def owed_runs(self) -> list[JobRun]:
         with self.taking_up:
@@ -90,16 +99,17 @@ class Executor:
 
     # --- running
 
-    def start(self, run: JobRun) -> None:
+    def start(self, run: JobRun, now: float) -> None:
+        """`now`: by `now_s`, when it was taken up."""
         self.occupying[run.job_id] = run
         self.owed[run.token] = run
         # From now on also when a confirmation is asked for first: the master's own clock for the attempt runs already.
-        run.deadline_s = now_s() + run.timeout_s
+        run.deadline_s = now + run.timeout_s
         if run.handler.confirm_start:
             run.task = self._loop.create_task(self._confirm_and_launch(run))
         else:
             self._launch(run)
-        if run.due_s < self._watch_due_s:
+        if run.deadline_s < self._watch_due_s or run.lease_end_s < self._watch_due_s:
             self._watch_at(run.due_s)
 
     async def _confirm_and_launch(self, run: JobRun) -> None:
@@ -115,18 +125,20 @@ class Executor:
             self._launch(run)
 
     def _launch(self, run: JobRun) -> None:
-        run.ctx = Context(
-            job_id=run.job_id,
-            name=run.name,
-            attempt=run.attempt,
-            fence=run.fence,
-            headers=run.headers,
-            deadline_s=run.deadline_s,
-            pushers=self._pushers,
-        )
-        match run.handler.kind:
+        handler = run.handler
+        if handler.takes_context:
+            run.ctx = Context(
+                job_id=run.job_id,
+                name=run.name,
+                attempt=run.attempt,
+                fence=run.fence,
+                headers=run.headers,
+                deadline_s=run.deadline_s,
+                pushers=self._pushers,
+            )
+        match handler.kind:
             case Kind.ASYNC:
-                run.task = self._loop.create_task(self._run_async(run))
+                run.task = self._task(self._run_async(run), handler.name)
             case Kind.SYNC:
                 run.has_begun = True
                 self._threads.submit(
@@ -137,6 +149,12 @@ class Executor:
                 self._threads.submit(
                     lambda: self._run_isolated(run), lambda value, exc: self._isolated_ended(run, value, exc)
                 )
+
+    def _task(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
+        if self._loop.get_task_factory() is not None:
+            return self._loop.create_task(work, name=name)
+        # What create_task does, at half its cost.
+        return asyncio.Task(work, loop=self._loop, name=name)
 
     async def _run_async(self, run: JobRun) -> None:
         if self._is_too_late(run):
@@ -223,6 +241,10 @@ class Executor:
     def _ended(self, run: JobRun, value: Any, exc: BaseException | None) -> None:
         """The handler runs no more."""
         self._release(run)
+        if exc is None and run.stopping is None and not run.is_settled:
+            run.is_settled = True
+            self._settlements.put(run.job_id, run.token, outcomes.success(value))
+            return
         if run.is_settled:
             if run.stopping in (Stop.TIMEOUT, Stop.CANCELED):
                 logger.warning(
@@ -234,9 +256,7 @@ class Executor:
             self._settle(run, outcomes.success(value))
         elif run.stopping is not None:
             self._settle_stopped(run)
-        elif exc is None:
-            self._settle(run, outcomes.success(value))
-        else:
+        elif exc is not None:
             fields = self._of_exception(run, exc)
             self._settle(run, fields)
             if level := outcomes.log_level(run.handler, exc, fields):
@@ -253,7 +273,8 @@ class Executor:
 
     def _release(self, run: JobRun) -> None:
         self.occupying.pop(run.job_id, None)
-        self.on_room()
+        if self.on_room is not None:
+            self.on_room()
         run.argument = run.task = None
         if self._idle is not None and not self.occupying and not self._idle.done():
             self._idle.set_result(None)
@@ -344,9 +365,12 @@ class Executor:
             if run is not None and not run.is_settled:
                 self.stop(run, Stop.LOST)
 
-    def answered(self, token: str) -> None:
-        self.owed.pop(token, None)
-        self.on_room()
+    def answered(self, tokens: Iterable[str]) -> None:
+        """A master has answered for the ends of these."""
+        for token in tokens:
+            self.owed.pop(token, None)
+        if self.on_room is not None:
+            self.on_room()
 
     def _report_without_end(self, run: JobRun) -> None:
         self._settle_stopped(run)

@@ -1,20 +1,20 @@
 """How long a worker may believe in what it holds: an estimate of store time with its error, and the end of leases."""
 
+import functools
 import time
+from collections.abc import Callable
 from typing import Final
 
 # Quartz is good to 50 ppm; a virtual machine under steal may be ten times worse.
 DRIFT: Final = 0.0005
 MAX_MARGIN_S: Final = 2.0
 
-if hasattr(time, "CLOCK_BOOTTIME"):
-
-    def now_s() -> float:
-        """A monotonic clock that goes on while the machine sleeps: other machines' leases do, too."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-else:
-    now_s = time.monotonic
+# A monotonic clock that goes on while the machine sleeps: other machines' leases do, too.
+now_s: Callable[[], float] = (
+    functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_BOOTTIME")
+    else time.monotonic
+)
 
 
 class StoreClock:

@@ -25,10 +25,17 @@ MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 
 _HEAD: Final = b"\x81" + encode("results") + b"\xdc"
+_JOB_ID: Final = encode("job_id")
+_TOKEN: Final = encode("token")
+_FINISHED_AT: Final = encode("finished_at")
+_OWN_FIELDS: Final = 3
+_STAMP_S: Final = 0.001
 
 
 @dataclass(slots=True)
 class Item:
+    """`data`: the map that the master gets."""
+
     job_id: str
     token: str
     data: bytes
@@ -37,7 +44,7 @@ class Item:
 
 
 class Outbox:
-    """`on_answered(token)` is called once for each item that a master answered for; `on_unknown_worker(worker_id)`
+    """`on_answered(tokens)` is called once for each item that a master answered for; `on_unknown_worker(worker_id)`
     when it answered that it does not know this worker.
     """
 
@@ -45,7 +52,7 @@ class Outbox:
         self._client = client
         self._identity = identity
         self._clock = clock
-        self._on_answered: Callable[[str], object] = lambda token: None
+        self._on_answered: Callable[[list[str]], object] = lambda tokens: None
         self._on_unknown_worker: Callable[[str], object] = lambda worker_id: None
         self._packer = msgpack.Packer(datetime=True, autoreset=True)
         self._pending: deque[Item] = deque()
@@ -55,7 +62,8 @@ class Outbox:
         self._emptied = asyncio.Event()
         self._emptied.set()
         self._task: asyncio.Task[None] | None = None
-        self._finished_at = (0, "")
+        self._finished_at = b""
+        self._stamped_s = float("-inf")
         self._tries = 0
 
     def __len__(self) -> int:
@@ -66,7 +74,7 @@ class Outbox:
         return self._held_bytes > MAX_HELD_BYTES
 
     def start(
-        self, *, on_answered: Callable[[str], object], on_unknown_worker: Callable[[str], object]
+        self, *, on_answered: Callable[[list[str]], object], on_unknown_worker: Callable[[str], object]
     ) -> None:
         self._on_answered = on_answered
         self._on_unknown_worker = on_unknown_worker
@@ -96,30 +104,34 @@ class Outbox:
         self._add(Item(job_id, token, data))
 
     def _encode(self, job_id: str, token: str, fields: outcomes.Fields) -> bytes:
-        now_ms = self._clock.estimate_ms(now_s())
-        if self._finished_at[0] != now_ms:
-            self._finished_at = (now_ms, iso(datetime.fromtimestamp(now_ms / 1000, UTC)))
-        return bytes(
-            self._packer.pack(
-                {"job_id": job_id, "token": token, "finished_at": self._finished_at[1], **fields}
-            )
+        pack = self._packer.pack
+        now = now_s()
+        if not 0 <= now - self._stamped_s < _STAMP_S:
+            instant = datetime.fromtimestamp(self._clock.estimate_ms(now) / 1000, UTC)
+            self._finished_at, self._stamped_s = _FINISHED_AT + pack(iso(instant)), now
+        # One map of both: each is a short one, whose head is one byte, 0x80 + its length.
+        head = (0x80 + _OWN_FIELDS + len(fields)).to_bytes(1, "big")
+        return b"".join(
+            (head, _JOB_ID, pack(job_id), _TOKEN, pack(token), self._finished_at, pack(fields)[1:])
         )
 
     def _add(self, item: Item) -> None:
+        if not self._held_bytes:
+            self._emptied.clear()
         self._pending.append(item)
         self._held_bytes += len(item.data)
-        self._emptied.clear()
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        if self._wake is not None:
+            if not self._wake.done():
+                self._wake.set_result(None)
+            self._wake = None
 
     async def _pump(self) -> None:
         """One call at a time; what arrives meanwhile goes with the next (natural batching)."""
         while True:
             if not self._pending:
                 self._emptied.set()
-                self._wake = asyncio.get_running_loop().create_future()
-                await self._wake
-                self._wake = None
+                self._wake = wake = asyncio.get_running_loop().create_future()
+                await wake
             worker_id = self._identity.worker_id
             if worker_id is None:
                 await self._identity.settled(1.0)
@@ -147,9 +159,7 @@ class Outbox:
         if answer.is_ok:
             named = {*_ids(answer, "accepted"), *_ids(answer, "stale")}
             self._under_way = [item for item in batch if item.job_id not in named]
-            for item in batch:
-                if item.job_id in named:
-                    self._delivered(item)
+            self._delivered([item for item in batch if item.job_id in named])
             return 0.0 if self._under_way else None
         if answer.status == 404 and answer.code == "unknown_worker":
             self._on_unknown_worker(worker_id)
@@ -187,16 +197,16 @@ class Outbox:
         logger.error("the master refused the result of job %s: %s", item.job_id, answer)
         if item.is_substitute:
             # Nothing better is left to say; the lease tells the master.
-            self._delivered(item)
+            self._delivered([item])
             return
         message = f"the master refused the result: {answer}"
         data = self._encode(item.job_id, item.token, outcomes.failure(message, should_retry=False))
         self._held_bytes += len(data) - len(item.data)
         self._put_back([Item(item.job_id, item.token, data, is_substitute=True, goes_alone=True)])
 
-    def _delivered(self, item: Item) -> None:
-        self._held_bytes -= len(item.data)
-        self._on_answered(item.token)
+    def _delivered(self, items: list[Item]) -> None:
+        self._held_bytes -= sum(len(item.data) for item in items)
+        self._on_answered([item.token for item in items])
 
     def _level(self) -> int:
         """A warning when it begins; its repeats are for those who look closer."""

@@ -1,6 +1,7 @@
 """What was seen lately: tokens, so that a repeated offer starts nothing, and nonces, so that a repeated call does nothing."""
 
 from collections import deque
+from collections.abc import Collection, Mapping
 from typing import Final, Generic, TypeVar
 
 Value = TypeVar("Value")
@@ -30,6 +31,19 @@ class RecentMap(Generic[Value]):
     def put(self, key: str, value: Value, now_s: float) -> None:
         self._turn(now_s)
         self._slices[-1][key] = value
+
+    def known(self, keys: Collection[str], now_s: float) -> dict[str, Value]:
+        """Those of `keys` that are remembered."""
+        self._turn(now_s)
+        found: dict[str, Value] = {}
+        for one in self._slices:
+            if not one.keys().isdisjoint(keys):
+                found |= {key: one[key] for key in keys if key in one}
+        return found
+
+    def put_all(self, values: Mapping[str, Value], now_s: float) -> None:
+        self._turn(now_s)
+        self._slices[-1].update(values)
 
     def _turn(self, now_s: float) -> None:
         if now_s < self._turn_s:

@@ -11,7 +11,6 @@ from typing import Any, Final
 from worker_sdk.policies import ExceptionType, RetryOn, as_discarded, as_retry_policies
 
 Function = Callable[..., Any]
-Call = Callable[[Any, Any], Any]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,200}")
 # A child process finds the handler by its function; decorators that use functools.wraps pass it on.
@@ -38,16 +37,21 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """`call(argument, ctx)` gives the result, or an awaitable of it when `is_coroutine`."""
+    """`function` takes (argument, ctx) when `takes_context`, else (argument)."""
 
     name: str
     kind: Kind
-    call: Call
+    function: Function
+    takes_context: bool
     is_coroutine: bool
     retry_on: tuple[RetryOn, ...] = ()
     discard_on: tuple[ExceptionType, ...] = ()
     confirm_start: bool = False
     origin: Origin | None = None
+
+    def call(self, argument: Any, ctx: Any) -> Any:
+        """The result, or an awaitable of it when `is_coroutine`."""
+        return self.function(argument, ctx) if self.takes_context else self.function(argument)
 
 
 class Registry:
@@ -79,7 +83,8 @@ class Registry:
         handler = Handler(
             name,
             kind,
-            _two_arguments(function),
+            function,
+            _takes_context(function),
             is_coroutine,
             as_retry_policies(retry_on),
             as_discarded(discard_on),
@@ -92,8 +97,8 @@ class Registry:
         return handler
 
 
-def _two_arguments(function: Function) -> Call:
-    """The function itself, or one that leaves the context out for a function that takes only the argument."""
+def _takes_context(function: Function) -> bool:
+    """Raises TypeError for a function that takes neither (argument, ctx) nor (argument)."""
     parameters = inspect.signature(function).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters):
@@ -102,10 +107,10 @@ def _two_arguments(function: Function) -> Call:
     if any(p.kind is p.VAR_POSITIONAL for p in parameters) or len(positional) >= 2:
         if required > 2:
             raise TypeError("a handler takes (argument, ctx) or (argument)")
-        return function
+        return True
     if len(positional) != 1:
         raise TypeError("a handler takes (argument, ctx) or (argument)")
-    return lambda argument, _ctx: function(argument)
+    return False
 
 
 def _origin(function: Function) -> Origin:

@@ -76,7 +76,8 @@ class WorkerHarness:
             "not_after_ms": 0,
             "lease_until_ms": 0,
         }
-        executor.start(JobRun(dispatch, handler, now_s() + 86_400))
+        now = now_s()
+        executor.start(JobRun(dispatch, handler, now + 86_400), now)
         try:
             fields = dict(await sink.ending)
         finally:

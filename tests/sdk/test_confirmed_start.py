@@ -43,7 +43,7 @@ class Held:
             "timeout": timeout_s,
         }  # fmt: skip
         run = JobRun(offer, handler, now_s() + lease_s)
-        self.executor.start(run)
+        self.executor.start(run, now_s())
         await self.is_asked.wait()
         return run
 
