@@ -9,11 +9,11 @@ import math
 import socket
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Final, cast
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from worker_sdk import tls
@@ -145,6 +145,7 @@ class EdgeProtocol(HttpToolsProtocol):
         self._unused = 0  # of these, since the application got something
         self._head_bytes = 0
         self._refusal = HTTPStatus.BAD_REQUEST
+        self._answer: _Answer
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -224,6 +225,8 @@ class EdgeProtocol(HttpToolsProtocol):
         if not self.cycle.keep_alive:
             # Until the body is here uvicorn must not close by itself: see _LINGER_S.
             self._close_after = self.cycle.keep_alive = True
+        self._answer = _Answer(self.cycle, self.transport)
+        self.cycle.transport = cast(asyncio.Transport, self._answer)
         # The scope keeps its list; trailers must not slip fields into a request that is already being judged.
         self.headers = []
 
@@ -242,6 +245,7 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
+        self._answer.flush()
         if self.transport.is_closing():
             return
         if self._is_deaf or self.cycle.more_body:
@@ -290,6 +294,33 @@ class EdgeProtocol(HttpToolsProtocol):
         self._deadline_s = self.loop.time() + _LINGER_S
         self.transport.write_eof()
         self.flow.resume_reading()
+
+
+class _Answer:
+    """The transport as a cycle sees it: head and body of the answer leave in one write, and wake the master once."""
+
+    def __init__(self, cycle: RequestResponseCycle, transport: asyncio.Transport) -> None:
+        self._cycle = cycle
+        self._transport = transport
+        self._held: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        if self._cycle.response_started:
+            self._held.append(data)
+        else:
+            self._transport.write(data)  # 100 Continue
+
+    def flush(self) -> None:
+        if self._held:
+            self._transport.write(b"".join(self._held))
+            self._held.clear()
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
 
 
 def _refusal(status: HTTPStatus) -> bytes:
