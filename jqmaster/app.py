@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from jqmaster import __version__
 from jqmaster.api.app import build_app
@@ -67,7 +67,7 @@ from jqmaster.service.workers import WorkerService
 from jqmaster.store import generation
 from jqmaster.store.actions import ActionStore
 from jqmaster.store.audit import AuditStore
-from jqmaster.store.client import StoreAccess, StoreClient
+from jqmaster.store.client import Along, StoreAccess, StoreClient
 from jqmaster.store.events import EventListener
 from jqmaster.store.history import HistoryStore
 from jqmaster.store.identity import IdentityStore
@@ -440,7 +440,7 @@ class Master:
             mender,
             BacklogSampler(leadership, self._history, self.tally, clock, on_stale=stale),
             self._bulk,
-            _LocalWake(self._shard, self._wake),
+            _LocalWake(self._shard, self._wake, self._dispatcher.along),
         ]
 
     def _admit(self, durability: Durability | None) -> int:
@@ -548,17 +548,24 @@ class Master:
 
 
 class _LocalWake:
-    """While this process leads, its own writes wake it without a message through the store."""
+    """While this process leads, its own writes wake it without a message through the store, and its claims go with them."""
 
-    def __init__(self, shard: Shard, wake: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        wake: Callable[[str], None],
+        follow: Callable[[str, Collection[str]], Along | None],
+    ) -> None:
         self._shard = shard
         self._wake = wake
+        self._follow = follow
 
     async def start(self) -> None:
         self._shard.wake_leader = self._wake
+        self._shard.follow = self._follow
 
     async def stop(self) -> None:
-        self._shard.wake_leader = None
+        self._shard.wake_leader = self._shard.follow = None
 
 
 def _call_contexts(settings: Settings) -> tuple[LiveContext | None, LiveContext | None]:

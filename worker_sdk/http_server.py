@@ -62,7 +62,11 @@ class WorkerServer:
         self._state = ServerState()
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        # Named as TCP, or asyncio leaves Nagle's algorithm on (`base_events._set_nodelay`): an answer in two writes would
+        # then wait 40 ms for the peer's delayed ACK.
+        self._socket = socket.socket(
+            socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+        )
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((host, port))

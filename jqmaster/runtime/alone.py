@@ -105,7 +105,7 @@ class AloneRuns:
             return None
         worker_id = member.worker.id
         self._fleet.reserved = worker_id
-        if member.busy or member.pushes:
+        if member.busy or member.pushes or member.claims:
             return False
         sent_at_s = self._clock.monotonic_s()
         claim = await self._jobs.claim_alone(

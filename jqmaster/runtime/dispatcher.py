@@ -1,10 +1,12 @@
-"""From ready to running: claims for the least loaded worker, one push per worker at a time, and what comes of it."""
+"""From ready to running: claims for the least loaded worker, few pushes per worker at a time, and what comes of it."""
 
 import asyncio
+import contextlib
+import contextvars
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.assignment import MOST_DOUBLINGS, next_assignments
@@ -15,6 +17,7 @@ from jqmaster.runtime.relocation import StaleLeadership
 from jqmaster.runtime.worker_client import Delivered, MaybeDelivered, NotDelivered, PushResult, WorkerClient
 from jqmaster.service.polls import PollDesk
 from jqmaster.service.rules import RuleCache
+from jqmaster.store.client import Along
 from jqmaster.store.jobs import MAX_PER_CALL, Claim, ClaimOrder, JobStore, NotClaimed
 from jqmaster.store.leadership import Leadership
 from jqmaster.store.polls import reply_of
@@ -33,6 +36,15 @@ FINISH_WITHIN_S: Final = 0.5
 @dataclass(frozen=True, slots=True)
 class _Withheld:
     """Not pushed, and so nobody's fault: by then the lead may have been over."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Flight:
+    """Claims that are under way."""
+
+    orders: Sequence[tuple[Member, ClaimOrder]]
+    sent_at_s: float
+    times_ready: int
 
 
 class _StaleRules(Exception):  # noqa: N818 - an everyday outcome
@@ -84,6 +96,9 @@ class Dispatcher:
         self._plenty: dict[tuple[str, ...], int] = {}
         self._loops = BackgroundLoops("dispatcher")
         self._pushes: set[asyncio.Task[None]] = set()
+        # Those that travel with writes of others.
+        self._flights: set[_Flight] = set()
+        self._landed = asyncio.Event()
         self._is_stopping = False
         self.last_round_s = self.claimed_at_s = clock.monotonic_s()
 
@@ -103,6 +118,11 @@ class Dispatcher:
         # A claim that is under way is not cut off: nobody would know of its jobs until their leases end.
         await self._loops.ended(FINISH_WITHIN_S)
         await self._loops.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, began_s + FINISH_WITHIN_S - self._clock.monotonic_s())):
+                while self._flights:
+                    self._landed.clear()
+                    await self._landed.wait()
         pushes = list(self._pushes)
         if pushes:
             await asyncio.wait(
@@ -128,9 +148,65 @@ class Dispatcher:
                 return
         self._wake.set()
 
-    def _became_ready(self) -> None:
+    def _became_ready(self, names: Collection[str] = ()) -> None:
+        """Jobs of these names, or of any."""
         self._times_ready += 1
-        self._exhausted.clear()
+        if names:
+            self._exhausted = {others for others in self._exhausted if not _share(others, names)}
+        else:
+            self._exhausted.clear()
+
+    def along(self, message: str, names: Collection[str] = ()) -> Along | None:
+        """Claims of what a write makes possible of which `message` would tell; they travel right behind it (see Shard).
+        None: nothing could be claimed then as far as is known here, and the message is to be told."""
+        if self._is_stopping or not self._is_trusted():
+            return None
+        match message.split(":"):
+            case ["freed", worker_id, count]:
+                member = self._fleet.get(worker_id)
+                if member is None:
+                    return None
+                busy = member.busy
+                self._fleet.freed(worker_id, int(count))
+                orders = self._orders()
+                if not orders:
+                    member.busy = busy
+            case ["ready"]:
+                self._became_ready(names)
+                orders = self._orders(names)
+            case _:
+                return None
+        return self._claims_along(orders) if orders else None
+
+    def _claims_along(self, orders: Sequence[tuple[Member, ClaimOrder]]) -> Along:
+        flight = self._begin(orders)
+        prepared = self._jobs.prepare_claims(
+            self._leadership.epoch, [order for _, order in orders], self._rules.current.ruleset.edition
+        )
+        self._flights.add(flight)
+
+        def answered(replies: Sequence[tuple[str, list[Any]] | Exception]) -> None:
+            try:
+                self._land(flight, self._jobs.read_claims(prepared, replies))
+            except StaleLeadership:
+                self._on_stale()
+            except _StaleRules:
+                self._on_gates("rules")
+            except Exception as exc:  # the write that it travelled with has nothing to do with it
+                logger.warning("cannot dispatch: %s", exc)
+            finally:
+                is_over()
+
+        def is_over() -> None:
+            self._flights.discard(flight)
+            self._landed.set()
+            self._wake.set()
+
+        def lost() -> None:
+            self._lose(flight)
+            is_over()
+
+        return Along(prepared.calls, answered, lost)
 
     async def _run(self) -> None:
         while not self._is_stopping:
@@ -174,11 +250,12 @@ class Dispatcher:
                 self._wake.set()
                 return
 
-    def _orders(self) -> list[tuple[Member, ClaimOrder]]:
-        """What may be claimed now, in one round trip."""
+    def _orders(self, names: Collection[str] = ()) -> list[tuple[Member, ClaimOrder]]:
+        """What may be claimed now, in one round trip; only for who runs some of these names, if any are given."""
+        candidates = self._fleet.candidates(self._exhausted, self._plenty)
         # No more jobs than one script may handle: the store runs what comes in one go without a pause.
         assignments = next_assignments(
-            self._fleet.candidates(self._exhausted, self._plenty),
+            [c for c in candidates if _share(c.names, names)] if names else candidates,
             max_jobs_per_push=self._max_push_jobs,
             max_jobs=MAX_PER_CALL,
         )
@@ -193,16 +270,34 @@ class Dispatcher:
 
     async def _claim(self, orders: Sequence[tuple[Member, ClaimOrder]]) -> None:
         """Raises, where the store refused one of several, when the others have what they were given."""
-        sent_at_s, times_ready = self._clock.monotonic_s(), self._times_ready
-        claims = await self._jobs.claim_each(
-            self._leadership.epoch, [order for _, order in orders], self._rules.current.ruleset.edition
-        )
+        flight = self._begin(orders)
+        try:
+            claims = await self._jobs.claim_each(
+                self._leadership.epoch, [order for _, order in orders], self._rules.current.ruleset.edition
+            )
+        except BaseException:
+            self._lose(flight)
+            raise
+        self._land(flight, claims)
+
+    def _begin(self, orders: Sequence[tuple[Member, ClaimOrder]]) -> _Flight:
+        for member, _ in orders:
+            member.begin_claim()
+        return _Flight(orders, self._clock.monotonic_s(), self._times_ready)
+
+    def _lose(self, flight: _Flight) -> None:
+        for member, _ in flight.orders:
+            member.end_claim()
+
+    def _land(self, flight: _Flight, claims: Sequence[Claim | NotClaimed | Exception]) -> None:
+        """Raises as `_claim` does."""
         # An answer is an answer, whatever it says: the store was asked.
         self.claimed_at_s = self._clock.monotonic_s()
         failed: Exception | None = None
         left_behind: dict[tuple[str, ...], bool] = {}
-        for (member, order), claim in zip(orders, claims, strict=True):
+        for (member, order), claim in zip(flight.orders, claims, strict=True):
             names = tuple(order.names)
+            member.end_claim(claim.busy if isinstance(claim, Claim) else None)
             match claim:
                 case DamagedError(detail=detail):
                     # Only those who run these names are held up by it.
@@ -213,15 +308,14 @@ class Dispatcher:
                 case NotClaimed():
                     failed = failed or self._cannot_take(member, claim)
                 case Claim():
-                    member.busy = claim.busy
                     # What became ready while the claim was on its way may not have been seen by it.
-                    if claim.is_exhausted and times_ready == self._times_ready:
+                    if claim.is_exhausted and flight.times_ready == self._times_ready:
                         self._exhausted.add(names)
                     left_behind[names] = not claim.is_exhausted
                     if claim.opens_in_ms >= 0:
                         self._on_gates("gates")
                     if claim.jobs:
-                        self.give(member, claim, sent_at_s)
+                        self.give(member, claim, flight.sent_at_s)
         self._note_plenty(left_behind)
         if failed:
             raise failed
@@ -246,7 +340,7 @@ class Dispatcher:
             case NotClaimed.NO_POLL:
                 member.polls_until_s = 0.0
             case NotClaimed.FULL:
-                member.busy = member.worker.spec.max_jobs
+                member.busy = max(0, member.worker.spec.max_jobs - member.freed_meanwhile)
         return None
 
     def give(self, member: Member, claim: Claim, claimed_at_s: float) -> None:
@@ -259,8 +353,11 @@ class Dispatcher:
             return
         member.pushes += 1
         member.breaker.begin_call()
+        # A context of its own: claims come along with requests of others.
         push = asyncio.create_task(
-            self._push(member, claim, claimed_at_s), name=f"push to {member.worker.id}"
+            self._push(member, claim, claimed_at_s),
+            name=f"push to {member.worker.id}",
+            context=contextvars.Context(),
         )
         self._pushes.add(push)
         push.add_done_callback(self._pushes.discard)
@@ -327,6 +424,7 @@ class Dispatcher:
 
     async def _conclude(self, member: Member, claim: Claim, result: PushResult | _Withheld) -> None:
         now_s = self._clock.monotonic_s()
+        member.is_prompt = isinstance(result, Delivered)
         match result:
             case Delivered(rejections=rejections):
                 member.breaker.succeeded()
@@ -367,3 +465,7 @@ class Dispatcher:
                 # Also a stale epoch: whether that is so the store says when the offer is returned. A worker's word
                 # alone deposes nobody.
                 member.pause(self._clock.monotonic_s(), retry_after_s or 0.0)
+
+
+def _share(some: Collection[str], others: Collection[str]) -> bool:
+    return any(name in others for name in some)

@@ -12,17 +12,24 @@ from jqmaster.domain.worker import Worker
 
 # Whatever a worker that refuses asks for: offering again at once would only keep the store busy.
 SHORTEST_PAUSE_S: Final = 0.2
+# Under way to one worker. More would be smaller ones.
+MOST_PUSHES: Final = 2
 
 
 @dataclass(slots=True)
 class Member:
-    """One worker. `busy` is exact after each claim and an estimate otherwise; `pushes` counts those under way."""
+    """One worker. `busy` is exact after each claim and an estimate otherwise; `pushes` counts those under way, and so does
+    `claims`, of which there is one at most."""
 
     worker: Worker
     busy: int
     breaker: Breaker = field(default_factory=Breaker)
     paused_until_s: float = 0.0
     pushes: int = 0
+    # It took the last push: it need not have answered the next one to get another.
+    is_prompt: bool = False
+    claims: int = 0
+    freed_meanwhile: int = 0
     # Of one that pulls: until when it asks for jobs.
     polls_until_s: float = 0.0
     unknown_names: frozenset[str] = frozenset()
@@ -32,6 +39,17 @@ class Member:
         if not self.unknown_names:
             return self.worker.spec.names
         return tuple(name for name in self.worker.spec.names if name not in self.unknown_names)
+
+    def begin_claim(self) -> None:
+        self.claims += 1
+        self.freed_meanwhile = 0
+
+    def end_claim(self, busy: int | None = None) -> None:
+        """`busy`: as the claim found or left it. What was freed while it was on its way was perhaps not seen by it: to
+        ask once in vain is better than to leave a slot empty."""
+        self.claims -= 1
+        if busy is not None:
+            self.busy = max(0, busy - self.freed_meanwhile)
 
     def may_be_given(self, now_s: float) -> bool:
         """Whether there is a way to give it jobs; see `Worker.may_be_given`."""
@@ -45,10 +63,9 @@ class Member:
 class Fleet:
     """The leader's view. All methods are immediate."""
 
-    def __init__(self, clock: Clock, *, stale_ms: int, max_pushes_per_worker: int = 1) -> None:
+    def __init__(self, clock: Clock, *, stale_ms: int) -> None:
         self._clock = clock
         self.tune(stale_ms=stale_ms)
-        self._max_pushes = max_pushes_per_worker
         self._members: dict[str, Member] = {}
         self._read_at_s = 0.0
         self._store_time_ms = 0
@@ -70,7 +87,7 @@ class Fleet:
                 member = Member(worker, worker.busy)
             else:
                 member.worker = worker
-                if not member.pushes:
+                if not (member.pushes or member.claims):
                     member.busy = worker.busy
             # That it asks no more the claim tells: what was read may be older than its question.
             if worker.polls_until_ms > store_time_ms:
@@ -93,6 +110,7 @@ class Fleet:
         """So many claims of this worker ended. An estimate is enough: the claim script counts for itself."""
         if member := self._members.get(worker_id):
             member.busy = max(0, member.busy - count)
+            member.freed_meanwhile += count
 
     def polls(self, worker_id: str, wait_s: float) -> bool:
         """A worker that pulls asks for jobs from now on, for so long. False: it is not known yet."""
@@ -164,7 +182,8 @@ class Fleet:
             )
             for worker_id, m in self._members.items()
             if worker_id != self.reserved
-            and m.pushes < self._max_pushes
+            and m.pushes < (MOST_PUSHES if m.is_prompt else 1)
+            and not m.claims
             and m.may_be_given(now_s)
             and m.busy < m.worker.spec.max_jobs
             and self._is_available(m, now_s)

@@ -91,6 +91,16 @@ class Call:
     args: Sequence[Arg]
 
 
+@dataclass(frozen=True, slots=True)
+class Along:
+    """Calls that travel behind others in the same round trip, and share nothing else with them. Either `answered` is
+    called, with the answer of each or what `run` would have raised for it alone, or `lost`: any of them may have run."""
+
+    calls: Sequence[Call]
+    answered: Callable[[Sequence[tuple[str, list[Any]] | Exception]], None]
+    lost: Callable[[], None]
+
+
 class StoreClient:
     """A pool of connections to one store. `quorum_replicas` > 0: a write counts once that many replicas have it; it may
     change at any time."""
@@ -179,15 +189,18 @@ class StoreClient:
         return (await self.run_all([Call(load(script), keys, args)], replicas=replicas))[0]
 
     async def run_all(
-        self, calls: Sequence[Call], *, replicas: int | None = None
+        self, calls: Sequence[Call], *, along: Along | None = None, replicas: int | None = None
     ) -> list[tuple[str, list[Any]]]:
         """Runs scripts in order, in one round trip. `replicas`: how many must confirm these writes; None: as many as
-        every write of this client needs.
+        every write of this client needs. `along` is told of its calls before this returns or raises.
 
         Raises like `run`, on the first one that failed; where others were done, or too few replicas confirmed in time,
         that is OutcomeUnknownError.
         """
-        replies = await self._replies(calls, replicas)
+        if along is None:
+            replies = await self._replies(calls, replicas)
+        else:
+            replies = await self._replies_along(calls, along, replicas)
         refused = [reply for reply in replies if isinstance(reply, ResponseError)]
         if refused and len(refused) < len(calls) and any(call.script.writes for call in calls):
             raise OutcomeUnknownError(
@@ -200,11 +213,24 @@ class StoreClient:
         """Runs scripts in order, in one round trip; of each its answer, or what `run` would have raised for it alone.
 
         Raises StoreUnavailableError when certainly none ran, OutcomeUnknownError when any may have."""
-        replies = await self._replies(calls, None)
+        return self._read_each(calls, await self._replies(calls, None))
+
+    def _read_each(
+        self, calls: Sequence[Call], replies: Sequence[Any]
+    ) -> list[tuple[str, list[Any]] | Exception]:
         return [
             _told_apart(reply) if isinstance(reply, ResponseError) else self._read(call, reply)
             for call, reply in zip(calls, replies, strict=True)
         ]
+
+    async def _replies_along(self, calls: Sequence[Call], along: Along, replicas: int | None) -> list[Any]:
+        try:
+            replies = await self._replies([*calls, *along.calls], replicas)
+        except BaseException:
+            along.lost()
+            raise
+        along.answered(self._read_each(along.calls, replies[len(calls) :]))
+        return replies[: len(calls)]
 
     async def _replies(self, calls: Sequence[Call], replicas: int | None) -> list[Any]:
         """Raw replies, and ResponseErrors in the place of those that failed."""
@@ -246,9 +272,10 @@ class StoreClient:
                 await self._await_replicas(connection, needed)
             return replies
 
-        # The calls of one round trip are of one script, as a rule; where they are not, the first stands for all.
+        for call in calls:
+            self.script_calls[call.script.name] = self.script_calls.get(call.script.name, 0) + 1
+        # Of a round trip with several scripts the first stands for all.
         name, began_s = calls[0].script.name, perf_counter()
-        self.script_calls[name] = self.script_calls.get(name, 0) + len(calls)
         try:
             replies = await self._where_it_belongs(len(calls), evaluate)
         except JqmasterError:

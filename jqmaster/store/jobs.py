@@ -17,7 +17,7 @@ from jqmaster.domain.tally import Tally
 from jqmaster.domain.worker import DetachedBy
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store import codec
-from jqmaster.store.client import Call
+from jqmaster.store.client import Along, Call
 from jqmaster.store.pages import RECORDS_PER_READ, pages
 from jqmaster.store.placement import LaneTable, lane_of_job, lane_of_spec
 from jqmaster.store.scripts import Arg, load
@@ -89,6 +89,14 @@ class _Terms:
     lease_ms: int
     offer_ms: int
     polls_here: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedClaims:
+    """Claims that are still to be sent."""
+
+    calls: Sequence[Call]
+    terms: Sequence[_Terms]
 
 
 @dataclass(slots=True)
@@ -265,28 +273,43 @@ class JobStore:
         """
         calls = self._enqueue_calls(specs, rules, is_whole=is_whole)
         # The first call of a whole push speaks for all of it: when it is let in, so is the rest.
-        replies = await self._client.run_all(calls[:1] if is_whole else calls, replicas=replicas)
+        first = calls[:1] if is_whole else calls
+        rest = calls[len(first) :]
+        along = None if rest else self._claims_of(specs, replicas)
+        replies = await self._client.run_all(first, along=along, replicas=replicas)
         if any(word == "stale_rules" for word, _ in replies):
             raise StaleRules
         statuses = _enqueued(replies)
         if is_whole and isinstance(statuses[0], BacklogFull):
             return [statuses[0]] * len(specs)
         self._count_pushed(specs, statuses)
-        try:
-            replies = await self._client.run_all(calls[len(replies) :], replicas=replicas)
-        except StoreUnavailableError as exc:
-            raise OutcomeUnknownError(
-                f"the store did a part of it; repeat with the same IDs ({exc.detail})",
-                retry_after_s=exc.retry_after_s,
-            ) from exc
-        if any(word == "stale_rules" for word, _ in replies):
-            raise StaleRules
-        self._shard.woke("ready")
+        others: list[Accepted | BacklogFull] = []
+        if rest:
+            along = self._claims_of(specs, replicas)
+            try:
+                replies = await self._client.run_all(rest, along=along, replicas=replicas)
+            except StoreUnavailableError as exc:
+                raise OutcomeUnknownError(
+                    f"the store did a part of it; repeat with the same IDs ({exc.detail})",
+                    retry_after_s=exc.retry_after_s,
+                ) from exc
+            if any(word == "stale_rules" for word, _ in replies):
+                raise StaleRules
+            others = _enqueued(replies)
+        if along is None:
+            self._shard.woke("ready")
         if any(spec.run_at_ms is not None or spec.delay_ms for spec in specs):
             self._shard.woke("due")
-        others = _enqueued(replies)
         self._count_pushed(specs[len(statuses) :], others)
         return statuses + others
+
+    def _claims_of(self, specs: Sequence[JobSpec], replicas: int | None) -> Along | None:
+        """Claims of those that become ready at once, if there are any."""
+        if replicas not in (None, self._client.quorum_replicas):
+            # A claim counts as any write does, whatever its job was pushed with.
+            return None
+        names = {spec.name for spec in specs if spec.run_at_ms is None and not spec.delay_ms}
+        return self._shard.along("ready", names) if names else None
 
     def _count_pushed(self, specs: Sequence[JobSpec], statuses: Sequence[Accepted | BacklogFull]) -> None:
         for spec, status in zip(specs, statuses, strict=False):
@@ -376,18 +399,31 @@ class JobStore:
     ) -> list[Claim | NotClaimed | Exception]:
         """What `claim` does, for each by itself and in this order, in one round trip; together they give out no more
         bytes than one would. In the place of one that failed alone: what `claim` would have raised."""
-        calls, sent = [], []
-        for order in orders:
-            # The worker is told what the store was told, also where the settings change meanwhile.
-            terms = _Terms(
+        prepared = self.prepare_claims(epoch, orders, edition)
+        return self.read_claims(prepared, await self._client.run_each(prepared.calls))
+
+    def prepare_claims(self, epoch: str, orders: Sequence[ClaimOrder], edition: int = 0) -> "PreparedClaims":
+        """The calls by which `claim_each` does it, for whoever sends them."""
+        # The worker is told what the store was told, also where the settings change meanwhile.
+        terms = [
+            _Terms(
                 new_tokens(min(order.limit, MAX_PER_CALL)), self._lease_ms, self._offer_ms, order.polls_here
             )
-            sent.append(terms)
-            calls.append(self._claim_call(epoch, order, edition, terms, MAX_CLAIM_BYTES // len(orders)))
-        replies = await self._client.run_each(calls)
+            for order in orders
+        ]
+        max_bytes = MAX_CLAIM_BYTES // len(orders)
+        calls = [
+            self._claim_call(epoch, o, edition, t, max_bytes) for o, t in zip(orders, terms, strict=True)
+        ]
+        return PreparedClaims(calls, terms)
+
+    def read_claims(
+        self, prepared: "PreparedClaims", replies: Sequence[tuple[str, list[Any]] | Exception]
+    ) -> list[Claim | NotClaimed | Exception]:
+        """What the store answered to the calls of `prepare_claims`."""
         return [
             reply if isinstance(reply, Exception) else self._claimed(reply, terms)
-            for reply, terms in zip(replies, sent, strict=True)
+            for reply, terms in zip(replies, prepared.terms, strict=True)
         ]
 
     def _claim_call(
@@ -496,7 +532,7 @@ class JobStore:
     async def refuse_offers(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
         """The same by the word of the worker: the tokens are its right to do so."""
         await self._return("", worker_id, claims)
-        self._shard.woke(f"freed:{worker_id}:{len(claims)}")
+        self._shard.woke(_freed(worker_id, len(claims)))
         self._shard.woke("ready")
 
     async def _return(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
@@ -669,13 +705,14 @@ class JobStore:
                     args,
                 )
             )
-        replies = await self._client.run_all(calls)
+        along = self._shard.along(_freed(worker_id, len(ended)))
+        replies = await self._client.run_all(calls, along=along)
         verdicts = [bool(code) for _, data in replies for code in data[0]]
         for _, data in replies:
             runs = iter(data[2])
             for name, run_ms in zip(runs, runs, strict=True):
                 self._tally.succeeded(name.decode(), run_ms)
-        self._woke_freed(worker_id, sum(verdicts), replies)
+        self._woke_freed(worker_id, sum(verdicts), replies, along)
         return verdicts
 
     async def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> list[bool]:
@@ -699,20 +736,24 @@ class JobStore:
                     s.hold.for_ms if s.hold else 0,
                 )
             calls.append(Call(load("settle"), (k.running, k.results), args))
-        replies = await self._client.run_all(calls)
+        along = self._shard.along(_freed(worker_id, len(settlements)))
+        replies = await self._client.run_all(calls, along=along)
         verdicts = [bool(code) for _, data in replies for code in data[0]]
         runs = [run_ms for _, data in replies for run_ms in data[2]]
         for s, run_ms in zip(settlements, runs, strict=True):
             if run_ms != NOT_ENDED and s.name:
                 self._tally.ended(s.name, s.decision, job_id=s.job_id, message=s.message, run_ms=run_ms)
-        self._woke_freed(worker_id, sum(verdicts), replies)
+        self._woke_freed(worker_id, sum(verdicts), replies, along)
         self._shard.woke("due")
         if any(s.hold for s in settlements):
             self._shard.woke("gates")
         return verdicts
 
-    def _woke_freed(self, worker_id: str, count: int, replies: Sequence[tuple[str, list[Any]]]) -> None:
-        self._shard.woke(f"freed:{worker_id}:{count}")
+    def _woke_freed(
+        self, worker_id: str, count: int, replies: Sequence[tuple[str, list[Any]]], along: Along | None
+    ) -> None:
+        if along is None:
+            self._shard.woke(_freed(worker_id, count))
         if any(data[1] for _, data in replies):
             self._shard.woke("ready")
 
@@ -751,7 +792,7 @@ class JobStore:
                 self._shard.woke("ready")
             if worker:
                 worker_id = codec.id_text(worker)
-                self._shard.woke(f"freed:{worker_id}:1")
+                self._shard.woke(_freed(worker_id, 1))
                 ends.append((worker_id, token.hex()))
             else:
                 ends.append(None)
@@ -989,6 +1030,10 @@ class JobStore:
     def _target(self, decision: Decision) -> tuple[Arg, ...]:
         index = "" if decision.state is JobState.READY else self._keys.index(decision.state)
         return codec.STATE_CODES[decision.state], index, decision.delay_ms, int(decision.cause)
+
+
+def _freed(worker_id: str, count: int) -> str:
+    return f"freed:{worker_id}:{count}"
 
 
 def _enqueued(replies: Sequence[tuple[str, list[Any]]]) -> list[Accepted | BacklogFull]:

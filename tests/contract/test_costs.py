@@ -162,3 +162,33 @@ async def test_requests_and_scripts_of_a_thousand_jobs(monkeypatch: pytest.Monke
                 assert_at_most("requests to the worker, 1,000 jobs", requests["worker"], 20)
                 # About 60 where nothing else goes on; those that the clock asks for come on top on a busy machine.
                 assert_at_most("script calls, 1,000 jobs", scripts, 200)
+
+
+async def test_round_trips_of_a_lone_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = 50
+    sent: list[list[str]] = []
+    replies = StoreClient._replies
+
+    async def noted(self: StoreClient, calls: Any, replicas: int | None) -> list[Any]:
+        sent.append([call.script.name for call in calls])
+        return await replies(self, calls, replicas)
+
+    monkeypatch.setattr(StoreClient, "_replies", noted)
+    server = StoreServer()
+    with started(server):
+        async with master_on(server.url, lease_ms=60_000) as (master, _):
+            worker = Worker(master.server.url, max_jobs=200)
+            worker.handler("work")(_done)
+            async with worker.running(), Pusher(master.server.url) as pusher:
+                await pusher.result(await pusher.enqueue("work", ARGUMENT, keep_result=True), wait=30)
+                sent.clear()
+                for _ in range(jobs):
+                    await pusher.result(await pusher.enqueue("work", ARGUMENT, keep_result=True), wait=30)
+    trips = [names for names in sent if {"enqueue", "claim", "settle_success"} & {*names}]
+    # What is claimed goes with what makes it possible; the rest is what the dispatcher's clock asks for once a second.
+    assert trips.count(["enqueue", "claim"]) >= 0.9 * jobs
+    assert_at_most("round trips of a lone job, until it is settled", len(trips) / jobs, 2.3)
+
+
+async def _done(argument: Any) -> None:
+    pass

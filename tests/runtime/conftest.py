@@ -67,6 +67,7 @@ class Dispatching:
         self._dispatchers.append(dispatcher)
         if wakes_itself:
             self.world.shard.wake_leader = dispatcher.wake
+            self.world.shard.follow = dispatcher.along
         await dispatcher.start()
         return dispatcher
 
@@ -78,7 +79,7 @@ class Dispatching:
     async def stop(self) -> None:
         for dispatcher in self._dispatchers:
             await dispatcher.stop()
-        self.world.shard.wake_leader = None
+        self.world.shard.wake_leader = self.world.shard.follow = None
 
 
 @pytest.fixture

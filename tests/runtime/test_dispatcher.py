@@ -14,7 +14,7 @@ from jqmaster.runtime.fleet import SHORTEST_PAUSE_S
 from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.store.client import StoreClient
 from jqmaster.store.events import EventListener
-from jqmaster.store.jobs import Claim, ClaimOrder
+from jqmaster.store.jobs import Claim, ClaimOrder, NotClaimed, PreparedClaims
 from jqmaster.store.shard import Shard
 from tests.runtime.conftest import Dispatching
 from tests.support import fake_worker as fake
@@ -783,16 +783,20 @@ async def test_a_backlog_is_claimed_for_many_workers_at_once_and_one_job_for_one
     dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds: list[list[str]] = []
-    claim_each, has_more = dispatching.jobs.claim_each, True
+    prepare, read, has_more = dispatching.jobs.prepare_claims, dispatching.jobs.read_claims, True
 
-    async def counted(epoch: str, orders: Sequence[ClaimOrder], edition: int) -> object:
-        nonlocal has_more
+    def counted(epoch: str, orders: Sequence[ClaimOrder], edition: int) -> PreparedClaims:
         rounds.append([order.worker_id for order in orders])
-        claims = await claim_each(epoch, orders, edition)
+        return prepare(epoch, orders, edition)
+
+    def noted(*args: Any) -> list[Claim | NotClaimed | Exception]:
+        nonlocal has_more
+        claims = read(*args)
         has_more = not (isinstance(claims[-1], Claim) and claims[-1].is_exhausted)
         return claims
 
-    monkeypatch.setattr(dispatching.jobs, "claim_each", counted)
+    monkeypatch.setattr(dispatching.jobs, "prepare_claims", counted)
+    monkeypatch.setattr(dispatching.jobs, "read_claims", noted)
     workers = [await dispatching.worker(max_jobs=8) for _ in range(10)]
     await dispatching.world.enqueue_many(400)
     for worker in workers:

@@ -154,3 +154,32 @@ def test_what_the_leader_knows_of_each_worker_can_be_asked() -> None:
     assert fleet.reach() == {plain.id: Reach(), troubled.id: Reach("open", 2500, frozenset({"b"}))}
     clock.jump(2.5)
     assert fleet.reach()[troubled.id] == Reach("half_open", 0, frozenset({"b"}))
+
+
+def test_what_is_freed_while_a_claim_is_under_way_is_not_forgotten_over_its_answer() -> None:
+    one = worker()
+    fleet, _ = fleet_of(one)
+    member = fleet.get(one.id)
+    assert member
+    member.begin_claim()
+    assert ids(fleet) == set(), "one claim at a time"
+    fleet.freed(one.id, 3)
+    member.end_claim(busy=4)
+    (candidate,) = fleet.candidates(set())
+    assert candidate.free == 3
+    member.begin_claim()
+    member.end_claim(busy=4)
+    assert ids(fleet) == set()
+
+
+def test_who_took_the_last_push_may_get_another_beside_the_next() -> None:
+    one = worker()
+    fleet, _ = fleet_of(one)
+    member = fleet.get(one.id)
+    assert member
+    member.pushes = 1
+    assert ids(fleet) == set(), "nobody knows yet whether it answers"
+    member.is_prompt = True
+    assert ids(fleet) == {one.id}
+    member.pushes = 2
+    assert ids(fleet) == set()

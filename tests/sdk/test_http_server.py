@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -146,6 +147,16 @@ async def test_the_longest_idle_connection_makes_room(start: Start) -> None:
     assert await answer_on(kept[1], b"Content-Length: 1\r\n\r\nx") == 200
     for _, writer in (*kept, newcomer):
         writer.close()
+
+
+async def test_an_answer_does_not_wait_for_the_peers_delayed_ack(start: Start) -> None:
+    edge = await start()
+    _, writer = await edge.connect()
+    await wait_until(lambda: edge.server._state.connections)
+    (connection,) = edge.server._state.connections
+    accepted = connection.transport.get_extra_info("socket")
+    assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    writer.close()
 
 
 async def test_what_is_being_answered_is_not_shed(start: Start) -> None:
