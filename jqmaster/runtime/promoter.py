@@ -2,15 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.job import JobState
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
-from jqmaster.store.jobs import MAX_PER_CALL, JobStore
+from jqmaster.store.jobs import JobStore
 from jqmaster.store.leadership import Leadership
 
 logger = logging.getLogger(__name__)
@@ -36,6 +34,7 @@ class Promoter:
         self._on_ready = on_ready
         self._on_stale = on_stale
         self._wake = asyncio.Event()
+        self._asked_at_s = 0.0
         self._loops = BackgroundLoops("promoter")
 
     async def start(self) -> None:
@@ -52,6 +51,7 @@ class Promoter:
     async def _run(self) -> None:
         while True:
             self._wake.clear()
+            self._asked_at_s = self._clock.monotonic_s()
             try:
                 wait_ms = await self._round()
             except JqmasterError as exc:
@@ -60,29 +60,22 @@ class Promoter:
             if wait_ms is None:
                 self._on_stale()
                 return
+            # The answer may have waited for the disk, and what is due by now waits for us.
+            passed_s = self._clock.monotonic_s() - self._asked_at_s
             try:
-                async with asyncio.timeout(wait_ms / 1000):
+                async with asyncio.timeout(max(0.0, wait_ms / 1000 - passed_s)):
                     await self._wake.wait()
             except TimeoutError:
                 pass
 
     async def _round(self) -> int | None:
-        """Milliseconds until there is something to do; None under a stale epoch."""
-        waits = [POLL_MS]
-        acts: list[Callable[[], Awaitable[tuple[int, int] | None]]] = [
-            partial(self._jobs.expire, self._epoch),
-            partial(self._jobs.promote, self._epoch, JobState.SCHEDULED),
-            partial(self._jobs.promote, self._epoch, JobState.RETRYING),
-        ]
-        for act in acts:
-            done = MAX_PER_CALL
-            while done == MAX_PER_CALL:
-                answer = await act()
-                if answer is None:
-                    return None
-                done, next_ms = answer
-                if done:
-                    self._on_ready()
-            if next_ms >= 0:
-                waits.append(next_ms)
-        return min(waits)
+        """Milliseconds, from the last question on, until there is something to do; None under a stale epoch."""
+        while True:
+            self._asked_at_s = self._clock.monotonic_s()
+            due = await self._jobs.come_due(self._epoch)
+            if due is None:
+                return None
+            if due.moved:
+                self._on_ready()
+            if not due.is_partial:
+                return POLL_MS if due.next_ms < 0 else min(POLL_MS, due.next_ms)

@@ -57,6 +57,16 @@ class Accepted(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Due:
+    """`moved` jobs were skipped or made ready; `is_partial`: there were more than one call may move. `next_ms` until the
+    next is due (-1: none is)."""
+
+    moved: int
+    is_partial: bool
+    next_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class BacklogFull:
     """Refused: as many jobs as its constraint allows wait at this gate."""
 
@@ -551,28 +561,51 @@ class JobStore:
             self._tally.returned_offers += sum(data[0])
         return True
 
+    async def come_due(self, epoch: str) -> "Due | None":
+        """`expire`, then `promote` of both states, in one round trip: no job that is due waits for the others' answers.
+        None under a stale epoch."""
+        calls = [self._expiry(epoch)]
+        calls += [self._promotion(epoch, state) for state in (JobState.SCHEDULED, JobState.RETRYING)]
+        counts, nexts = [], []
+        for answer in await self._client.run_each(calls):
+            if isinstance(answer, Exception):
+                raise answer
+            word, data = answer
+            if word != "ok":
+                return None
+            counts.append(data[0])
+            nexts.append(data[1])
+            self._count_skipped(data[2] if len(data) > 2 else ())
+        return Due(sum(counts), max(counts) == MAX_PER_CALL, min((ms for ms in nexts if ms >= 0), default=-1))
+
     async def promote(self, epoch: str, state: JobState) -> tuple[int, int] | None:
         """Jobs made ready, and ms until the next is due (-1: none). None under a stale epoch."""
+        word, data = (await self._client.run_all([self._promotion(epoch, state)]))[0]
+        return (data[0], data[1]) if word == "ok" else None
+
+    def _promotion(self, epoch: str, state: JobState) -> Call:
         k = self._keys
-        word, data = await self._client.run(
-            "promote",
+        return Call(
+            load("promote"),
             (k.epoch, k.index(state), k.damaged),
             (self._shard.now_arg, k.tag, epoch, MAX_PER_CALL, codec.STATE_CODES[state]),
         )
-        return (data[0], data[1]) if word == "ok" else None
 
     async def expire(self, epoch: str) -> tuple[int, int] | None:
         """Jobs skipped because their time passed, and ms until the next (-1: none). None under a stale epoch."""
-        k = self._keys
-        word, data = await self._client.run(
-            "expire",
-            (k.epoch, k.expiring, k.scheduled, k.retrying, k.finished(JobState.SKIPPED)),
-            (self._shard.now_arg, k.tag, epoch, MAX_PER_CALL, k.finished_channel),
-        )
+        word, data = (await self._client.run_all([self._expiry(epoch)]))[0]
         if word != "ok":
             return None
         self._count_skipped(data[2])
         return data[0], data[1]
+
+    def _expiry(self, epoch: str) -> Call:
+        k = self._keys
+        return Call(
+            load("expire"),
+            (k.epoch, k.expiring, k.scheduled, k.retrying, k.finished(JobState.SKIPPED)),
+            (self._shard.now_arg, k.tag, epoch, MAX_PER_CALL, k.finished_channel),
+        )
 
     def _count_skipped(self, names: Sequence[bytes]) -> None:
         for name in names:
