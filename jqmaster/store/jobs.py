@@ -29,6 +29,9 @@ MAX_PER_CALL: Final = 500
 # Of records that the claims of one round trip give out; each may go beyond its part by its last job.
 MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
 
+# What is due later than this the leader finds by itself: it looks every second.
+SOON_MS: Final = 2000
+
 # Each is looked for among the claims of every worker.
 SET_ASIDE_PER_CALL: Final = 50
 
@@ -306,9 +309,9 @@ class JobStore:
             if any(word == "stale_rules" for word, _ in replies):
                 raise StaleRules
             others = _enqueued(replies)
-        if along is None:
+        if along is None and not all(spec.delay_ms for spec in specs):
             self._shard.woke("ready")
-        if any(spec.run_at_ms is not None or spec.delay_ms for spec in specs):
+        if any(spec.run_at_ms is not None or 0 < (spec.delay_ms or 0) <= SOON_MS for spec in specs):
             self._shard.woke("due")
         self._count_pushed(specs[len(statuses) :], others)
         return statuses + others
