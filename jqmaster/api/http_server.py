@@ -25,6 +25,7 @@ from uvicorn.server import ServerState
 from jqmaster import descriptors
 from jqmaster.api.problems import edge_problem, problem_response
 from jqmaster.api.wire import join_fields, negotiate
+from jqmaster.clock import until_tick_s
 from jqmaster.config import Settings
 from jqmaster.errors import OverloadedError
 from jqmaster.tls import LiveContext, server_context
@@ -182,7 +183,7 @@ class MasterServer:
         if self._tls:
             self._tls.refresh()
         interval_s = min(0.5, self._limits.receipt_s / 4, self._limits.write_s / 4)
-        self._sweeper = loop.call_later(interval_s, self._sweep)
+        self._sweeper = loop.call_later(until_tick_s(now_s, interval_s), self._sweep)
 
     async def _serve(
         self,

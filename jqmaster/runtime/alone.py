@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.domain.job import Job, JobState
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
@@ -67,7 +67,7 @@ class AloneRuns:
             except JqmasterError as exc:
                 self._fleet.reserved = None
                 logger.warning("cannot give a job a worker to itself: %s", exc.detail)
-            await self._clock.sleep(POLL_S)
+            await sleep_to_tick(self._clock, POLL_S)
 
     async def _round(self) -> bool:
         """Whether a job was given away: then there may be more to do at once."""

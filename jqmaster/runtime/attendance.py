@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.domain.worker import Worker
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
@@ -77,7 +77,7 @@ class Attendance:
                     return
             except JqmasterError as exc:
                 logger.warning("cannot look after the workers: %s", exc.detail)
-            await self._clock.sleep(POLL_S)
+            await sleep_to_tick(self._clock, POLL_S)
 
     async def _round(self) -> bool:
         """False under a stale epoch."""

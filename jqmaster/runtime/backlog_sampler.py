@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.domain.tally import TOTAL, Tally
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
@@ -51,7 +51,7 @@ class BacklogSampler:
                 self._count(backlog)
             except JqmasterError as exc:
                 logger.warning("cannot look at the backlog: %s", exc.detail)
-            await self._clock.sleep(SAMPLE_S)
+            await sleep_to_tick(self._clock, SAMPLE_S)
 
     def _count(self, backlog: Backlog) -> None:
         for name, waiting in ((TOTAL, backlog.whole), *backlog.names.items()):

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.domain.bulk_action import MAX_WATCHED, ActionKind, ActionState, BulkAction, Progress
 from jqmaster.domain.job import Job, JobState
 from jqmaster.domain.job_filter import JobFilter
@@ -111,7 +111,10 @@ class BulkActions:
             await self._pause(wait_s)
 
     async def _pause(self, seconds: float) -> None:
-        tasks = [asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.create_task(self._wake.wait())]
+        tasks = [
+            asyncio.ensure_future(sleep_to_tick(self._clock, seconds)),
+            asyncio.create_task(self._wake.wait()),
+        ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:

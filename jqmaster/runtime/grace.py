@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, until_tick_s
 from jqmaster.domain.silence import CrowdRules, crowd_last_seen_ms
 from jqmaster.domain.worker import Worker
 
@@ -73,6 +73,7 @@ class Grace:
         return answer
 
     async def pause(self, seconds: float) -> None:
+        seconds = until_tick_s(self._clock.monotonic_s(), seconds)
         self._meant_s += seconds
         if self._is_away:
             self._away_s += seconds

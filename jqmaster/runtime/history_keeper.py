@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.domain.failure_group import failure_group_id, normalise
 from jqmaster.domain.tally import TOTAL, NameCounts, Tally, TallyBatch
 from jqmaster.errors import DamagedError, JqmasterError
@@ -50,7 +50,7 @@ class HistoryKeeper:
 
     async def _run(self) -> None:
         while True:
-            await self._clock.sleep(FLUSH_S)
+            await sleep_to_tick(self._clock, FLUSH_S)
             await self.flush()
 
     async def flush(self) -> None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
@@ -63,4 +63,4 @@ class Membership:
                 await self._store.beat(self._record)
             except JqmasterError as exc:
                 logger.warning("cannot say that this master lives: %s", exc.detail)
-            await self._clock.sleep(self._pace.beat_s)
+            await sleep_to_tick(self._clock, self._pace.beat_s)

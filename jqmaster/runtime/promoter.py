@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, until_tick_s
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.store.jobs import JobStore
@@ -72,10 +72,11 @@ class Promoter:
         """Milliseconds, from the last question on, until there is something to do; None under a stale epoch."""
         while True:
             self._asked_at_s = self._clock.monotonic_s()
+            poll_ms = int(until_tick_s(self._asked_at_s, POLL_MS / 1000) * 1000)
             due = await self._jobs.come_due(self._epoch)
             if due is None:
                 return None
             if due.moved:
                 self._on_ready()
             if not due.is_partial:
-                return POLL_MS if due.next_ms < 0 else min(POLL_MS, due.next_ms)
+                return poll_ms if due.next_ms < 0 else min(poll_ms, due.next_ms)

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, until_tick_s
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.gate_pruning import GatePruning
@@ -110,7 +110,8 @@ class RuleKeeper:
             return 0
         if await self._prune():
             return 0
-        return POLL_MS if next_ms < 0 else min(POLL_MS, next_ms)
+        poll_ms = int(until_tick_s(self._clock.monotonic_s(), POLL_MS / 1000) * 1000)
+        return poll_ms if next_ms < 0 else min(poll_ms, next_ms)
 
     async def _prune(self) -> bool:
         """Removes what nothing needs any more, every now and then. Whether there is much more of it."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.config import Durability, Settings
 from jqmaster.errors import JqmasterError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops
@@ -87,7 +87,7 @@ class StoreGauge:
                 # While it reads its data it refuses everything by itself, and tells little of what it will be.
                 if not report.is_loading:
                     self._take(report)
-            await self._clock.sleep(POLL_S)
+            await sleep_to_tick(self._clock, POLL_S)
 
     def _take(self, report: StoreReport) -> None:
         self._report = report

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.domain.master import MasterRecord, Pace, sub_leader
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
@@ -61,7 +61,7 @@ class SubLeader:
             except JqmasterError as exc:
                 # Whether the store is away the others here notice and say.
                 logger.debug("cannot look at the leader: %s", exc.detail)
-            await self._clock.sleep(self._pace.look_s)
+            await sleep_to_tick(self._clock, self._pace.look_s)
 
     async def _look(self) -> None:
         if self._leader.leadership:

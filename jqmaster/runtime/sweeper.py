@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.domain.job import JobState
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
@@ -58,7 +58,7 @@ class Sweeper:
                     return
             except JqmasterError as exc:
                 logger.warning("cannot sweep: %s", exc.detail)
-            await self._clock.sleep(POLL_S if self._found_some else IDLE_POLL_S)
+            await sleep_to_tick(self._clock, POLL_S if self._found_some else IDLE_POLL_S)
 
     async def _round(self) -> bool:
         """False under a stale epoch."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.progress import Stall
@@ -49,7 +49,7 @@ class Watchdog:
 
     async def _run(self) -> None:
         while True:
-            await self._clock.sleep(POLL_S)
+            await sleep_to_tick(self._clock, POLL_S)
             if not await self._is_store_serving():
                 self._serving_since_s = None
                 continue

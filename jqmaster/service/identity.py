@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, until_tick_s
 from jqmaster.domain.access import (
     ROLE_SCOPES,
     ConfiguredTokens,
@@ -141,7 +141,7 @@ class IdentityService:
             with contextlib.suppress(JqmasterError):  # it is asked again, and old copies are not trusted
                 await self.reload()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(POLL_S):
+                async with asyncio.timeout(until_tick_s(self._clock.monotonic_s(), POLL_S)):
                     await self._woken.wait()
 
     async def _note_uses(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
+from jqmaster.clock import until_tick_s
 from jqmaster.config import RULES, Settings
 from jqmaster.errors import ConflictError, FieldError, InvalidError, JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
@@ -128,7 +129,7 @@ class LiveSettings:
     async def _keep_looking(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(POLL_S):
+                async with asyncio.timeout(until_tick_s(asyncio.get_running_loop().time(), POLL_S)):
                     await self._wake.wait()
             except TimeoutError:
                 pass

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from jqmaster.clock import Clock
+from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 
@@ -44,7 +44,7 @@ class PushPace:
 
     async def _run(self) -> None:
         while True:
-            await self._clock.sleep(LOOK_S)
+            await sleep_to_tick(self._clock, LOOK_S)
             if not (self._has_pushes or self.is_slowed):
                 continue
             self._has_pushes = False
