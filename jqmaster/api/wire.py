@@ -54,6 +54,8 @@ _VALUE_DECODER: Final = msgspec.msgpack.Decoder()
 _SCALARS: Final = frozenset(
     {tag for tag in range(256) if FIXED_SIZE[tag] or SHORT_STR_SIZE[tag]} | {0xD9, 0xDA, 0xDB}
 )
+# Types of what holds nothing else.
+_LEAVES: Final = frozenset({str, int, float, bool, bytes, type(None)})
 _JSON_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
@@ -570,6 +572,9 @@ def _pack(value: Any, packer: msgpack.Packer, chunks: list[bytes]) -> None:
             packer.pack(key)
             _pack(member, packer, chunks)
     elif isinstance(value, list):
+        if _LEAVES.issuperset(map(type, value)):
+            packer.pack(value)
+            return
         packer.pack_array_header(len(value))
         for member in value:
             _pack(member, packer, chunks)

@@ -3,7 +3,7 @@
 The store keeps the history (`store/history.py`); this is what is not yet in it, and what was counted since the start.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -98,13 +98,15 @@ class Tally:
             counts = _place(self._pending, name, self._max_names)
         return counts
 
-    def claimed(self, name: str, wait_ms: int) -> None:
-        self.of(name).wait.add(wait_ms)
+    def claimed(self, name: str, waits_ms: Sequence[int]) -> None:
+        """Of each how long it had waited."""
+        self.of(name).wait.add_all(waits_ms)
 
-    def succeeded(self, name: str, run_ms: int) -> None:
+    def succeeded(self, name: str, runs_ms: Sequence[int]) -> None:
+        """Of each attempt how long it ran."""
         counts = self.of(name)
-        counts.succeeded += 1
-        counts.run.add(run_ms)
+        counts.succeeded += len(runs_ms)
+        counts.run.add_all(runs_ms)
 
     def ended(
         self, name: str, decision: Decision, *, job_id: str, message: str, run_ms: int | None = None

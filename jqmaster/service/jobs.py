@@ -177,12 +177,7 @@ class JobService:
         write are the others in; the error says so. Of more than `MAX_PER_CALL` jobs a part may be in when the store
         fails: OutcomeUnknownError."""
         replicas = self._admit(durability)
-        first: dict[str, JobSpec] = {}
-        doubled = [
-            n
-            for n, spec in enumerate(specs)
-            if (other := first.setdefault(spec.id, spec)) is not spec and other != spec
-        ]
+        doubled = _doubled(specs) if len({spec.id for spec in specs}) < len(specs) else []
         if taken := doubled or await self._jobs.find_taken(specs):
             raise _ids_taken(specs, taken, "no job was accepted")
         with self._traced(specs):
@@ -375,6 +370,16 @@ class JobService:
 
 def _unknown(job_id: str) -> NotFoundError:
     return NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
+
+
+def _doubled(specs: Sequence[JobSpec]) -> list[int]:
+    """Positions of those whose ID stands for another job before."""
+    first: dict[str, JobSpec] = {}
+    return [
+        n
+        for n, spec in enumerate(specs)
+        if (other := first.setdefault(spec.id, spec)) is not spec and other != spec
+    ]
 
 
 def _ids_taken(specs: Sequence[JobSpec], taken: Sequence[int], others: str) -> ConflictError:

@@ -280,6 +280,8 @@ def _final_result(decision: Decision, outcome: Outcome) -> bytes:
 
 
 def _split(job_ids: Sequence[str], verdicts: Sequence[bool]) -> tuple[list[str], list[str]]:
+    if all(verdicts):
+        return list(job_ids), []
     pairs = list(zip(job_ids, verdicts, strict=True))
     return [job_id for job_id, ok in pairs if ok], [job_id for job_id, ok in pairs if not ok]
 

@@ -23,6 +23,7 @@ same offsets, and a test compares the two.
 The extras are a MessagePack array `[tags, headers, retry]`, or nothing where all have their defaults.
 """
 
+import functools
 import hashlib
 import struct
 import uuid
@@ -71,8 +72,12 @@ NO_GATES: Final = b"\0"
 _UNREADABLE: Final = (
     struct.error, IndexError, KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException,
 )  # fmt: skip
-_EDITABLE: Final = struct.Struct(">iIqqq")
-_DUE: Final = struct.Struct(">Bqq")
+# What a patch may change, as the record has it, then flags and when it is due: the digest is made of all of it.
+_ASKED: Final = struct.Struct(">iIqqqBqq")
+_EDITABLE_SIZE: Final = 32
+# Attempts, due time, timeout, creation and length of the name.
+_CLAIMED: Final = struct.Struct(">4xI8xq72xqq24xB")
+_NO_GATES_NO_EXTRAS: Final = NO_GATES + bytes(4)
 _MATCHED: Final = struct.Struct(">iIq")
 _U32: Final = struct.Struct(">I")
 _I64: Final = struct.Struct(">q")
@@ -110,18 +115,36 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[int, bytes, byte
                 [retry.base_s, retry.factor, retry.max_s, retry.jitter],
             ]
         )
-    editable = _EDITABLE.pack(spec.priority, spec.max_retry, spec.timeout_ms, 0, spec.expires_at_ms or 0)
-    rest = b"".join((name, _U32.pack(len(extras)), extras, spec.argument))
-    due = _DUE.pack(
+    asked = _ASKED.pack(
+        spec.priority,
+        spec.max_retry,
+        spec.timeout_ms,
+        0,
+        spec.expires_at_ms or 0,
         flags,
         -1 if spec.run_at_ms is None else spec.run_at_ms,
         -1 if spec.delay_ms is None else spec.delay_ms,
     )
-    digest = hashlib.blake2b(editable + due + rest, digest_size=8).digest()
+    extras_length = _U32.pack(len(extras))
+    digest = hashlib.blake2b(
+        b"".join((asked, name, extras_length, extras, spec.argument)), digest_size=8
+    ).digest()
     return (
         flags,
         digest,
-        b"".join((editable, digest, _NO_LANE, bytes((len(name),)), name, gates, rest[len(name) :])),
+        b"".join(
+            (
+                asked[:_EDITABLE_SIZE],
+                digest,
+                _NO_LANE,
+                bytes((len(name),)),
+                name,
+                gates,
+                extras_length,
+                extras,
+                spec.argument,
+            )
+        ),
     )
 
 
@@ -202,14 +225,20 @@ def id_bytes(worker_id: str) -> bytes:
 
 def encode_result(outcome: Outcome) -> bytes:
     """The Result that a pusher gets, as MessagePack; `result` and `error` go in as the bytes that the worker sent."""
-    finished_at = _PACKER.pack(outcome.finished_at)
     if outcome.type == "success":
-        return b"".join((_SUCCESS_HEAD, finished_at, _RESULT_KEY, outcome.result or _NIL))
+        return _success_head(outcome.finished_at) + (outcome.result or _NIL)
+    finished_at = _PACKER.pack(outcome.finished_at)
     rest = _PACKER.pack(outcome.reason), _PACKER.pack(outcome.should_retry), _PACKER.pack(outcome.message)
     return b"".join(
         (_FAILURE_HEAD, finished_at, _REASON_KEY, rest[0], _SHOULD_RETRY_KEY, rest[1], _MESSAGE_KEY, rest[2],
          _ERROR_KEY, outcome.error or _NIL)
     )  # fmt: skip
+
+
+# Results that end in one millisecond bear the same text.
+@functools.lru_cache(maxsize=256)
+def _success_head(finished_at: str | None) -> bytes:
+    return b"".join((_SUCCESS_HEAD, _PACKER.pack(finished_at), _RESULT_KEY))
 
 
 def pack(value: Any) -> bytes:
@@ -234,23 +263,26 @@ class ClaimedRecord:
 def decode_claimed(record: bytes) -> ClaimedRecord:
     """Of a record as it was before its claim. Raises DamagedError."""
     try:
-        name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
-        gates_end = _gates_end(record, name_end)
-        extras_at = gates_end + 4
-        (extras_length,) = _U32.unpack_from(record, gates_end)
-        extras = record[extras_at : extras_at + extras_length]
-        (attempt,) = _U32.unpack_from(record, 4)
-        (ready_since_ms,) = _I64.unpack_from(record, 16)
+        attempt, ready_since_ms, timeout_ms, created_at_ms, name_length = _CLAIMED.unpack_from(record)
+        name_end = HEAD_SIZE + 1 + name_length
+        headers: dict[str, str] = {}
+        if record.startswith(_NO_GATES_NO_EXTRAS, name_end):
+            argument_at = name_end + len(_NO_GATES_NO_EXTRAS)
+        else:
+            extras_at = _gates_end(record, name_end) + 4
+            argument_at = extras_at + _U32.unpack_from(record, extras_at - 4)[0]
+            if argument_at > extras_at:
+                headers = _decode_extras(record[extras_at:argument_at])[1]
         # Its due time, if it had one. The creation of a job that was retried by hand is not when it became ready.
-        if ready_since_ms or not attempt:
-            ready_since_ms = max(ready_since_ms, _I64.unpack_from(record, 104)[0])
+        if (ready_since_ms or not attempt) and created_at_ms > ready_since_ms:
+            ready_since_ms = created_at_ms
         return ClaimedRecord(
-            attempt=attempt + 1,
-            timeout_ms=_I64.unpack_from(record, 96)[0],
-            name=record[HEAD_SIZE + 1 : name_end].decode(),
-            headers=_decode_extras(extras)[1] if extras_length else {},
-            argument=record[extras_at + extras_length :],
-            ready_since_ms=ready_since_ms,
+            attempt + 1,
+            timeout_ms,
+            record[HEAD_SIZE + 1 : name_end].decode(),
+            headers,
+            record[argument_at:],
+            ready_since_ms,
         )
     except _UNREADABLE as exc:
         raise DamagedError("the record of a claimed job cannot be read") from exc

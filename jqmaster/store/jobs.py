@@ -3,7 +3,7 @@
 All methods raise StoreUnavailableError (nothing happened), OutcomeUnknownError (it may have) and DamagedError.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -19,7 +19,7 @@ from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableE
 from jqmaster.store import codec
 from jqmaster.store.client import Along, Call
 from jqmaster.store.pages import RECORDS_PER_READ, pages
-from jqmaster.store.placement import LaneTable, lane_of_job, lane_of_spec
+from jqmaster.store.placement import LaneTable, lane_of_job
 from jqmaster.store.scripts import Arg, load
 from jqmaster.store.shard import Shard
 
@@ -57,6 +57,10 @@ class Accepted(Enum):
     NEW = 1
     KNOWN = 0
     TAKEN = -1
+
+
+# Looked up for each job of a push; asking the class takes ten times as long.
+_ACCEPTED: Final = {accepted.value: accepted for accepted in Accepted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,9 +329,11 @@ class JobStore:
         return self._shard.along("ready", names) if names else None
 
     def _count_pushed(self, specs: Sequence[JobSpec], statuses: Sequence[Accepted | BacklogFull]) -> None:
-        for spec, status in zip(specs, statuses, strict=False):
-            if status is Accepted.NEW:
-                self._tally.of(spec.name).pushed += 1
+        accepted = [
+            spec.name for spec, status in zip(specs, statuses, strict=False) if status is Accepted.NEW
+        ]
+        for name, count in Counter(accepted).items():
+            self._tally.of(name).pushed += count
 
     def _enqueue_calls(self, specs: Sequence[JobSpec], rules: Ruleset, *, is_whole: bool) -> list[Call]:
         k = self._keys
@@ -337,14 +343,14 @@ class JobStore:
             table = LaneTable()
             jobs: list[Arg] = []
             for spec in chunk:
-                lane = table.number(lane_of_spec(rules, spec))
-                flags, digest, rest = codec.encode_new(spec, table.gates(lane))
+                lane, gates = table.place(rules, spec)
+                flags, digest, rest = codec.encode_new(spec, gates)
                 jobs += (
                     spec.id, lane, flags, _due(spec), spec.priority, spec.expires_at_ms or 0, digest, rest,
                 )  # fmt: skip
             following = Counter[int]()
             if is_whole and start == 0:
-                following.update(table.number(lane_of_spec(rules, spec)) for spec in specs[MAX_PER_CALL:])
+                following.update(table.place(rules, spec)[0] for spec in specs[MAX_PER_CALL:])
             push = "each" if not is_whole else "rest" if start else "whole"
             head: tuple[Arg, ...] = (
                 self._shard.now_arg, k.tag, self._shard.wake_channel, rules.edition, push,
@@ -355,8 +361,9 @@ class JobStore:
 
     async def find_taken(self, specs: Sequence[JobSpec]) -> list[int]:
         """Positions of those whose ID stands for another request already."""
+        prefix = self._keys.job_prefix
         known = await self._client.pipeline(
-            [("EXISTS", *(self._keys.job(spec.id) for spec in chunk)) for chunk in _chunks(specs)]
+            [("EXISTS", *[prefix + spec.id for spec in chunk]) for chunk in _chunks(specs)]
         )
         if not any(known):
             return []
@@ -469,6 +476,8 @@ class JobStore:
         now_ms, busy, first_fence, passed_over, is_exhausted, opens_in_ms, flat, expired = data
         self._count_skipped(expired)
         jobs = []
+        waits: defaultdict[str, list[int]] = defaultdict(list)
+        tokens = terms.tokens.hex()
         for n, (job_id, record) in enumerate(zip(flat[::2], flat[1::2], strict=True)):
             try:
                 claimed = codec.decode_claimed(record)
@@ -476,10 +485,12 @@ class JobStore:
                 # Nobody can run it; when its lease ends the leader sets it aside.
                 passed_over += 1
                 continue
-            token = terms.tokens[n * TOKEN_BYTES : (n + 1) * TOKEN_BYTES].hex()
+            token = tokens[n * 2 * TOKEN_BYTES : (n + 1) * 2 * TOKEN_BYTES]
             jobs.append(ClaimedJob(job_id.decode(), token, first_fence + n, claimed))
             if claimed.ready_since_ms:
-                self._tally.claimed(claimed.name, now_ms - claimed.ready_since_ms)
+                waits[claimed.name].append(now_ms - claimed.ready_since_ms)
+        for name, waits_ms in waits.items():
+            self._tally.claimed(name, waits_ms)
         return Claim(
             now_ms,
             busy,
@@ -534,7 +545,7 @@ class JobStore:
         now_ms, fence, record = data
         job = ClaimedJob(job_id, token.hex(), fence, codec.decode_claimed(record))
         if job.record.ready_since_ms:
-            self._tally.claimed(job.record.name, now_ms - job.record.ready_since_ms)
+            self._tally.claimed(job.record.name, [now_ms - job.record.ready_since_ms])
         not_after_ms, lease_until_ms = now_ms + offer_ms, now_ms + lease_ms
         return Claim(now_ms, 1, not_after_ms, lease_until_ms, [job], is_ours_to_tell=polls_here)
 
@@ -744,10 +755,12 @@ class JobStore:
         along = self._shard.along(_freed(worker_id, len(ended)))
         replies = await self._client.run_all(calls, along=along)
         verdicts = [bool(code) for _, data in replies for code in data[0]]
+        runs: defaultdict[bytes, list[int]] = defaultdict(list)
         for _, data in replies:
-            runs = iter(data[2])
-            for name, run_ms in zip(runs, runs, strict=True):
-                self._tally.succeeded(name.decode(), run_ms)
+            for name, run_ms in zip(data[2][::2], data[2][1::2], strict=True):
+                runs[name].append(run_ms)
+        for name, runs_ms in runs.items():
+            self._tally.succeeded(name.decode(), runs_ms)
         self._woke_freed(worker_id, sum(verdicts), replies, along)
         return verdicts
 
@@ -1074,7 +1087,7 @@ def _freed(worker_id: str, count: int) -> str:
 
 def _enqueued(replies: Sequence[tuple[str, list[Any]]]) -> list[Accepted | BacklogFull]:
     return [
-        BacklogFull(data[2].decode()) if code == FULL else Accepted(code)
+        BacklogFull(data[2].decode()) if code == FULL else _ACCEPTED[code]
         for _, data in replies
         for code in data[1]
     ]

@@ -37,11 +37,6 @@ def fields_of(job: JobSpec | Job | codec.MatchedRecord) -> JobFields:
     )
 
 
-def lane_of_spec(rules: Ruleset, spec: JobSpec) -> Lane:
-    """The lane of a new job."""
-    return lane_of_name(rules, spec.name) or lane_of(rules, fields_of(spec))
-
-
 def lane_of_job(rules: Ruleset, job: Job | codec.MatchedRecord) -> Lane:
     """The lane of a job that exists; it must have been read with its argument."""
     return lane_of_name(rules, job.name) or lane_of(rules, fields_of(job))
@@ -88,6 +83,8 @@ class LaneTable:
         self._base_parts: list[tuple[str, str, str, str]] = []
         self._numbers: dict[tuple[bytes, str], int] = {}
         self._parts: list[tuple[int, bytes, str, list[str]]] = []
+        # By name, where the name alone decides.
+        self._placed: dict[str, tuple[int, bytes]] = {}
         for lane in lanes:
             self.number(lane)
 
@@ -103,16 +100,23 @@ class LaneTable:
             number = self._numbers[identity] = len(self._parts)
         return number
 
+    def place(self, rules: Ruleset, spec: JobSpec) -> tuple[int, bytes]:
+        """The number of a new job's lane, and its keyed gates as its record has them; `rules` are the same in each call."""
+        placed = self._placed.get(spec.name)
+        if placed is None:
+            sole_lane = lane_of_name(rules, spec.name)
+            number = self.number(sole_lane or lane_of(rules, fields_of(spec)))
+            placed = number, self._parts[number - 1][1]
+            if sole_lane:
+                self._placed[spec.name] = placed
+        return placed
+
     def _base(self, lane: Lane) -> int:
         number = self._bases.get(lane.base_id)
         if number is None:
             self._base_parts.append((lane.base_id.hex(), lane.name, lane.group, _joined(lane.shared)))
             number = self._bases[lane.base_id] = len(self._base_parts)
         return number
-
-    def gates(self, number: int) -> bytes:
-        """The keyed gates of a job of that lane, as its record has them."""
-        return self._parts[number - 1][1]
 
     def packed(self) -> bytes:
         """As `lanes_defined` of lib/lanes.lua takes it."""

@@ -24,6 +24,17 @@ def test_two_buckets_double_the_bound_from_one_millisecond_to_seven_days() -> No
     assert BUCKETS < 64
 
 
+@given(DURATIONS)
+def test_many_durations_at_once_are_counted_as_each_by_itself(durations: list[int]) -> None:
+    one_by_one, at_once = counted(durations), Histogram()
+    at_once.add_all(durations)
+    assert (at_once.counts, at_once.max_ms, at_once.sum_ms) == (
+        one_by_one.counts,
+        one_by_one.max_ms,
+        one_by_one.sum_ms,
+    )
+
+
 @pytest.mark.req("D16")
 @given(DURATIONS, st.floats(0, 1))
 def test_a_quantile_is_off_by_less_than_a_bucket(durations: list[int], share: float) -> None:
