@@ -755,12 +755,10 @@ class JobStore:
         along = self._shard.along(_freed(worker_id, len(ended)))
         replies = await self._client.run_all(calls, along=along)
         verdicts = [bool(code) for _, data in replies for code in data[0]]
-        runs: defaultdict[bytes, list[int]] = defaultdict(list)
         for _, data in replies:
-            for name, run_ms in zip(data[2][::2], data[2][1::2], strict=True):
-                runs[name].append(run_ms)
-        for name, runs_ms in runs.items():
-            self._tally.succeeded(name.decode(), runs_ms)
+            runs = iter(data[2])
+            for name, run_ms, jobs in zip(runs, runs, runs, strict=True):
+                self._tally.succeeded(name.decode(), [run_ms] * jobs)
         self._woke_freed(worker_id, sum(verdicts), replies, along)
         return verdicts
 

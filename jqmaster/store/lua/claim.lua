@@ -18,6 +18,7 @@ tag = ARGV[9]
 local tokens, finished_channel, worker_id, mail_channel = ARGV[10], ARGV[11], ARGV[12], ARGV[13]
 local max_bytes = tonumber(ARGV[14])
 local FIRST = 15
+local call, byte, sub, struct_unpack = redis.call, string.byte, string.sub, struct.unpack
 local job_prefix = tag .. 'job:'
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
@@ -112,48 +113,44 @@ table.sort(queue, function(a, b) return comes_before(b.score, b.order, a) end)
 local jobs_read = 0
 -- Priority and ID of the first job of a lane that is not yet taken.
 local function first_of(lane, room)
-  if not lane.ahead or (lane.at_job > #lane.ahead and lane.has_more) then
+  local ahead, at = lane.ahead, lane.at_job
+  if not ahead or (at > #ahead and lane.has_more) then
     -- One more than may start: what comes next says where the lane stands then.
     local wanted = math.min(#queue == 0 and limit or 16, limit, room) + 1
     local from = lane.looked_at or 0
-    lane.ahead = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, from, from + wanted - 1, 'WITHSCORES')
-    lane.at_job, lane.looked_at, lane.has_more = 1, from + #lane.ahead / 2, #lane.ahead == wanted * 2
-    jobs_read = jobs_read + #lane.ahead / 2
+    ahead, at = call('ZRANGE', tag .. 'ready:' .. lane.id, from, from + wanted - 1, 'WITHSCORES'), 1
+    lane.ahead, lane.at_job, lane.looked_at, lane.has_more = ahead, at, from + #ahead / 2, #ahead == wanted * 2
+    lane.records, lane.keys, lane.first_read_at = {}, {}, at
+    jobs_read = jobs_read + #ahead / 2
   end
-  return tonumber(lane.ahead[lane.at_job + 1]), lane.ahead[lane.at_job]
+  return tonumber(ahead[at + 1]), ahead[at]
 end
 
-local claimed, expired, expired_names, damaged, watched, bytes, count, moves = {}, {}, {}, {}, {}, 0, 0, 0
+local expired, expired_names, damaged, watched, bytes, count, moves = {}, {}, {}, {}, 0, 0, 0
+-- Of each claim: ID and record, as they are given out; the key of its record, and what becomes of its beginning; when its
+-- lease or time ends, and ID.
+local claimed, claimed_keys, beginnings, running = {}, {}, {}, {}
+
 -- Records of the jobs ahead are read several at once, and many once they have shown to be small: no more than so many
 -- large ones are held for nothing.
 local FEW, MANY, SMALL = 4, 64, 4096
 local at_once = FEW
-local function record_of(lane, id)
-  local records = lane.records
-  local record = records and records[id]
-  if record ~= nil then return record end
-  local keys, ids, ahead = {}, {}, lane.ahead
-  -- `at_job` stands behind this one.
-  local first = lane.at_job - 2
-  for at = first, math.min(#ahead, first + 2 * math.min(at_once, limit - count)) - 1, 2 do
-    ids[#ids + 1] = ahead[at]
-    keys[#keys + 1] = job_prefix .. ahead[at]
+-- Record and key of the job that stands at `at` in `ahead`.
+local function record_of(lane, at)
+  local n = (at - lane.first_read_at) / 2 + 1
+  local record = lane.records[n]
+  if record ~= nil then return record, lane.keys[n] end
+  local keys, ahead = {}, lane.ahead
+  for next_at = at, math.min(#ahead, at + 2 * math.min(at_once, limit - count)) - 1, 2 do
+    keys[#keys + 1] = job_prefix .. ahead[next_at]
   end
-  records, at_once = {}, MANY
-  for n, found in ipairs(redis.call('MGET', unpack(keys))) do
-    records[ids[n]] = found
+  local records = call('MGET', unpack(keys))
+  at_once = MANY
+  for _, found in ipairs(records) do
     if found and #found > SMALL then at_once = FEW end
   end
-  lane.records = records
-  return records[id]
-end
-
--- Cut short anywhere before its argument, which is one byte at least. False: none is there, or no string.
-local function is_whole(record)
-  if not record or #record < NAME_AT then return false end
-  if #record < NAME_AT + string.byte(record, NAME_LENGTH_AT) then return false end
-  local _, extras_at = gates_span(record)
-  return #record > extras_at + 3 and #record > extras_at + 3 + struct.unpack('>I4', record, extras_at)
+  lane.records, lane.keys, lane.first_read_at = records, keys, at
+  return records[1], keys[1]
 end
 
 local served, shadowed, served_stamp = {}, {}, nil
@@ -204,7 +201,6 @@ end
 
 -- `owner`: a lane for its keyed gates, a group for the shared ones.
 local function passes(gate_ids, owner, id, token_bytes)
-  if #gate_ids == 0 then return end
   local list = passing[owner]
   if not list then
     list = {gate_ids = gate_ids, holders = {}, begun = {}}
@@ -244,40 +240,106 @@ local function put_aside(base, own, closed_by, score, id)
   moves = moves + 1
 end
 
--- Takes a job from its lane. Returns whether it is claimed: what expired, is damaged or has to wait is passed over.
-local function take(lane, group, score, id)
-  local record = record_of(lane, id)
-  lane_remove(lane, id)
-  if not is_whole(record) or string.byte(record, 1) ~= VERSION or string.byte(record, 2) ~= STATE.ready then
-    damaged[#damaged + 1] = id
-    local _, own = home_of_damaged(job_prefix .. id)
-    lane_counts(lane, own, -1, -1)
-    return false
+local take
+do
+  -- Cut short anywhere before its argument, which is one byte at least.
+  local function is_whole(record)
+    if #record < NAME_AT + byte(record, NAME_LENGTH_AT) then return false end
+    local _, extras_at = gates_span(record)
+    return #record > extras_at + 3 and #record > extras_at + 3 + struct_unpack('>I4', record, extras_at)
   end
-  local own = #lane.keyed == 0 and own_gates(record) or nil
-  local expires_at_ms = int64(record, 113)
-  if expires_at_ms > 0 and expires_at_ms <= now_ms then
-    expired[#expired + 1] = id
-    expired_names[#expired] = name_of(record)
-    lane_counts(lane, own, -1, -1)
-    if has_flag(string.byte(record, 3), FLAG_WATCHED) then watched[#watched + 1] = id end
-    return false
+
+  -- Jobs of one kind have most of their records in common: what follows from that is found out once.
+  -- From the length of the name to that of the extras: where the argument begins; false where the job brings gates along.
+  local arguments_at = {}
+  local function argument_at(bytes)
+    local at, gates_at = false, byte(bytes, 1) + 2
+    local gates = byte(bytes, gates_at)
+    if #bytes == gates_at + 4 and (gates == 0 or gates == IN_LANE) then
+      at = NAME_LENGTH_AT + gates_at + 4 + struct_unpack('>I4', bytes, gates_at + 1)
+    end
+    arguments_at[bytes] = at
+    return at
   end
-  if own then
-    local closed_by = closed_gate(own, now_ms)
-    if closed_by then
-      put_aside(lane, own, closed_by, score, id)
+
+  -- From the version to the returned offers: what stands there from the state to the end of the offer once the job is claimed;
+  -- false where it is not ready.
+  local as_claimed, times = {}, struct.pack('>i8i8i8i8', 0, now_ms, 0, now_ms + offer_ms)
+  local function claimed_beginning(progress)
+    local version, state, flags = byte(progress, 1, 3)
+    local beginning = false
+    if version == VERSION and state == STATE.ready then
+      if has_flag(flags, FLAG_CONFIRMED) then flags = flags - FLAG_CONFIRMED end
+      beginning = string.char(STATE.running, flags, 0) .. struct.pack('>I4', struct_unpack('>I4', progress, 5) + 1) .. sub(progress, 9) .. times
+    end
+    as_claimed[progress] = beginning
+    return beginning
+  end
+
+  -- The sooner of lease end and deadline, by timeout: whichever comes first needs the leader's eye.
+  local ends = {}
+  local function end_of(timeout_ms)
+    local end_ms = string.format('%.0f', now_ms + math.min(lease_ms, offer_ms + timeout_ms + grace_ms))
+    ends[timeout_ms] = end_ms
+    return end_ms
+  end
+
+  -- Takes the first job from its lane. Returns whether it is claimed: what expired, is damaged or has to wait is passed over.
+  function take(lane, group, score, id)
+    local record, key = record_of(lane, lane.at_job)
+    lane.at_job = lane.at_job + 2
+    local removed = lane.removed
+    removed[#removed + 1] = id
+    -- False: none is there, or no string.
+    local beginning, starts_at = false, nil
+    if record and #record >= NAME_AT then
+      local progress = sub(record, 1, 16)
+      beginning = as_claimed[progress]
+      if beginning == nil then beginning = claimed_beginning(progress) end
+      local kind = sub(record, NAME_LENGTH_AT, NAME_AT + byte(record, NAME_LENGTH_AT) + 4)
+      starts_at = arguments_at[kind]
+      if starts_at == nil then starts_at = argument_at(kind) end
+    end
+    if not beginning or (starts_at and #record < starts_at) or (not starts_at and not is_whole(record)) then
+      damaged[#damaged + 1] = id
+      local _, own = home_of_damaged(job_prefix .. id)
+      lane_counts(lane, own, -1, -1)
       return false
     end
-    use_room(own, 1)
+    local keyed = lane.keyed
+    local own = not starts_at and #keyed == 0 and own_gates(record) or nil
+    local timeout_ms, _, expires_at_ms = struct_unpack('>i8i8i8', record, 97)
+    if expires_at_ms > 0 and expires_at_ms <= now_ms then
+      expired[#expired + 1] = id
+      expired_names[#expired] = name_of(record)
+      lane_counts(lane, own, -1, -1)
+      if has_flag(byte(record, 3), FLAG_WATCHED) then watched[#watched + 1] = id end
+      return false
+    end
+    if own then
+      local closed_by = closed_gate(own, now_ms)
+      if closed_by then
+        put_aside(lane, own, closed_by, score, id)
+        return false
+      end
+      use_room(own, 1)
+      lane_counts(lane, own, 0, -1)
+    else
+      lane.waiting_more = lane.waiting_more - 1
+    end
+    count = count + 1
+    bytes = bytes + #record
+    claimed[2 * count - 1], claimed[2 * count] = id, record
+    claimed_keys[count], beginnings[count] = key, beginning
+    running[2 * count - 1], running[2 * count] = ends[timeout_ms] or end_of(timeout_ms), id
+    local shared = group.shared
+    if own or shared[1] or keyed[1] then
+      local token_bytes = sub(tokens, count * 16 - 15, count * 16)
+      if shared[1] then passes(shared, group, id, token_bytes) end
+      if own then passes_own(own, id, token_bytes) elseif keyed[1] then passes(keyed, lane, id, token_bytes) end
+    end
+    return true
   end
-  add_pair(claimed, id, record)
-  bytes, count = bytes + #record, count + 1
-  lane_counts(lane, own, 0, -1)
-  local token_bytes = string.sub(tokens, (count - 1) * 16 + 1, count * 16)
-  passes(group.shared, group, id, token_bytes)
-  if own then passes_own(own, id, token_bytes) else passes(lane.keyed, lane, id, token_bytes) end
-  return true
 end
 
 local function has_time_left()
@@ -316,13 +378,12 @@ local function serve(item)
   local next_item = queue[#queue]
   touched(lane).has_moved = true
   -- Whom it stands for may come before the job after this one: they come back, and into the queue, after each.
-  local is_awaited = #closed_among(lane.keyed) > 0
+  local has_keys, is_awaited = #lane.keyed > 0, #closed_among(lane.keyed) > 0
   local taken, moved = 0, false
   while id and taken < room and not moved and has_time_left() and (not next_item or comes_before(score, order, next_item)) do
-    lane.at_job = lane.at_job + 2
     if take(lane, group, score, id) then
       taken = taken + 1
-      moved = mark_served(lane) or is_awaited
+      moved = has_keys and mark_served(lane) or is_awaited
     end
     score, id = first_of(lane, room - taken)
     if id and next_item then order = order_of(lane, id) .. lane.id end
@@ -365,26 +426,12 @@ local first_fence = 0
 if count > 0 then
   first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
   redis.call('SET', fence_key, string.format('%.0f', first_fence + count - 1))
-  local running, ids, mail, times = {}, {}, {}, struct.pack('>i8i8i8i8', 0, now_ms, 0, now_ms + offer_ms)
-  local ends = {}  -- by timeout, as the record has it
-  for i = 1, count do
-    local id, record, n = claimed[2 * i - 1], claimed[2 * i], i - 1
-    local token_bytes = string.sub(tokens, n * 16 + 1, n * 16 + 16)
-    local flags = string.byte(record, 3)
-    if has_flag(flags, FLAG_CONFIRMED) then flags = flags - FLAG_CONFIRMED end
-    redis.call('SETRANGE', job_prefix .. id, 1,
-      string.char(STATE.running, flags, 0) .. struct.pack('>I4', struct.unpack('>I4', record, 5) + 1) .. string.sub(record, 9, 16)
-      .. times .. struct.pack('>i8', first_fence + n) .. token_bytes .. worker_id_bytes)
-    -- The sooner of lease end and deadline: whichever comes first needs the leader's eye.
-    local timeout_bytes = string.sub(record, 97, 104)
-    local end_ms = ends[timeout_bytes]
-    if not end_ms then
-      end_ms = string.format('%.0f', now_ms + math.min(lease_ms, offer_ms + int64(timeout_bytes, 1) + grace_ms))
-      ends[timeout_bytes] = end_ms
-    end
-    add_pair(running, end_ms, id)
-    ids[i] = id
-    if is_pulling then add_pair(mail, id, token_bytes) end
+  local ids, mail = {}, {}
+  for n = 1, count do
+    local token_bytes = sub(tokens, n * 16 - 15, n * 16)
+    call('SETRANGE', claimed_keys[n], 1, beginnings[n] .. struct.pack('>i8', first_fence + n - 1) .. token_bytes .. worker_id_bytes)
+    ids[n] = claimed[2 * n - 1]
+    if is_pulling then add_pair(mail, ids[n], token_bytes) end
   end
   add_all(running_key, running)
   each('SADD', claims_key, ids)

@@ -2,7 +2,7 @@
 -- Ends running attempts as succeeded, each only for the holder of its token. A repeat of an accepted one is accepted.
 -- KEYS running:zset claims:set succeeded:zset results:zset
 -- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes result]
--- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms](of each that ended just now)
+-- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms jobs](of those that ended just now)
 -- CHECKS FIRST state, token and worker of each
 -- include lib/time.lua
 -- include lib/record.lua
@@ -14,34 +14,77 @@ tag = ARGV[2]
 local wake_channel, finished_channel = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 3
 
+local call, byte, sub = redis.call, string.byte, string.sub
+local job_prefix, result_prefix = tag .. 'job:', tag .. 'result:'
 local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {}, {}
+local count = 0
 local now_bytes, now_text = struct.pack('>i8', now_ms), string.format('%.0f', now_ms)
+
+-- Jobs that were claimed together have much in common, and what follows from it is made once. From state to the start of
+-- the attempt: what ends it, how long it ran, and its flags; false where it does not run.
+local endings = {}
+local function ending_of(progress)
+  local ending = false
+  if byte(progress, 1) == STATE.running then
+    local flags = byte(progress, 2)
+    ending = {patch = string.char(STATE.succeeded, flags, 0) .. sub(progress, 4) .. now_bytes, run_ms = now_ms - int64(progress, 24),
+      keeps_result = flags % 2 == 1, is_watched = has_flag(flags, FLAG_WATCHED)}
+  end
+  endings[progress] = ending
+  return ending
+end
+
+-- From lane to number of gates. `own_count` of these bring gates along.
+local homes, seen_homes = {}, {}
+local function home_seen(head, bytes)
+  local lane, own = home_of(head)
+  local home = {lane = lane, brings_gates = own ~= nil, has_gates = own or #lane.shared > 0 or #lane.keyed > 0, name = name_of(head), ended = 0, runs = {}}
+  homes[bytes] = home
+  seen_homes[#seen_homes + 1] = home
+  return home
+end
+
 for i = FIRST, #ARGV, WIDTH do
   local id = ARGV[i]
-  local key = tag .. 'job:' .. id
+  local key = job_prefix .. id
   local head = head_of(key)
-  local state = string.byte(head, 2)
-  local is_ours = #head >= HEAD_LENGTH and string.sub(head, 57, 72) == ARGV[i + 1] and string.sub(head, 73, 88) == worker_id_bytes
-  if is_ours and state == STATE.running then
-    local flags = string.byte(head, 3)
-    redis.call('SETRANGE', key, 1, string.char(STATE.succeeded, flags, 0) .. string.sub(head, 5, 32) .. now_bytes)
-    ended[#ended + 1] = id
-    add_pair(finished_at, now_text, id)
-    add_pair(runs, name_of(head), now_ms - int64(head, 25))
-    local lane, own = home_of(head)
-    lane_free(lane, own, id)
-    lane_counts(lane, own, -1, 0)
-    if flags % 2 == 1 then
-      redis.call('SET', tag .. 'result:' .. id, ARGV[i + 2])
+  local is_ours = #head >= HEAD_LENGTH and sub(head, 57, 72) == ARGV[i + 1] and sub(head, 73, 88) == worker_id_bytes
+  local progress = is_ours and sub(head, 2, 32)
+  local ending = is_ours and endings[progress]
+  if is_ours and ending == nil then ending = ending_of(progress) end
+  if ending then
+    call('SETRANGE', key, 1, ending.patch)
+    count = count + 1
+    ended[count] = id
+    finished_at[2 * count - 1], finished_at[2 * count] = now_text, id
+    local home_bytes = sub(head, LANE_AT, NAME_AT + byte(head, NAME_LENGTH_AT))
+    local home = homes[home_bytes] or home_seen(head, home_bytes)
+    home.ended = home.ended + 1
+    local run_ms = ending.run_ms
+    home.runs[run_ms] = (home.runs[run_ms] or 0) + 1
+    if home.has_gates then
+      local own = home.brings_gates and own_gates(head) or nil
+      lane_free(home.lane, own, id)
+    end
+    if ending.keeps_result then
+      call('SET', result_prefix .. id, ARGV[i + 2])
       add_pair(results, now_ms + result_ttl_ms, id)
     end
-    if has_flag(flags, FLAG_WATCHED) then watched[#watched + 1] = id end
+    if ending.is_watched then watched[#watched + 1] = id end
     accepted[#accepted + 1] = 1
   else
-    local is_repeat = is_ours and state == STATE.succeeded
+    local is_repeat = is_ours and byte(head, 2) == STATE.succeeded
     accepted[#accepted + 1] = is_repeat and 1 or 0
     -- See enqueue.lua: a repeat writes, or WAIT would lie.
-    if is_repeat then redis.call('SETRANGE', key, 0, string.char(VERSION)) end
+    if is_repeat then call('SETRANGE', key, 0, string.char(VERSION)) end
+  end
+end
+for _, home in ipairs(seen_homes) do
+  lane_counts(home.lane, nil, -home.ended, 0)
+  for run_ms, times in pairs(home.runs) do
+    runs[#runs + 1] = home.name
+    runs[#runs + 1] = run_ms
+    runs[#runs + 1] = times
   end
 end
 each('ZREM', running_key, ended)
@@ -50,8 +93,8 @@ add_all(succeeded_key, finished_at)
 add_all(results_key, results)
 write_lanes(nil)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
-if wake_channel ~= '' and #ended > 0 then
-  redis.call('PUBLISH', wake_channel, 'freed:' .. uuid_text(worker_id_bytes) .. ':' .. #ended)
+if wake_channel ~= '' and count > 0 then
+  redis.call('PUBLISH', wake_channel, 'freed:' .. uuid_text(worker_id_bytes) .. ':' .. count)
   if has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
 end
 return {'ok', accepted, has_opened and 1 or 0, runs}
