@@ -35,6 +35,8 @@ class Promoter:
         self._on_stale = on_stale
         self._wake = asyncio.Event()
         self._asked_at_s = 0.0
+        # When a job is due, as far as is known here.
+        self._due_at_s: float | None = None
         self._loops = BackgroundLoops("promoter")
 
     async def start(self) -> None:
@@ -73,10 +75,12 @@ class Promoter:
         while True:
             self._asked_at_s = self._clock.monotonic_s()
             poll_ms = int(until_tick_s(self._asked_at_s, POLL_MS / 1000) * 1000)
-            due = await self._jobs.come_due(self._epoch)
+            expects_some = self._due_at_s is not None and self._asked_at_s >= self._due_at_s
+            due = await self._jobs.come_due(self._epoch, expects_some=expects_some)
             if due is None:
                 return None
-            if due.moved:
+            self._due_at_s = None if due.next_ms < 0 else self._asked_at_s + due.next_ms / 1000
+            if due.moved and not due.is_told:
                 self._on_ready()
             if not due.is_partial:
                 return poll_ms if due.next_ms < 0 else min(poll_ms, due.next_ms)

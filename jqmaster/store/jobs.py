@@ -66,11 +66,12 @@ _ACCEPTED: Final = {accepted.value: accepted for accepted in Accepted}
 @dataclass(frozen=True, slots=True)
 class Due:
     """`moved` jobs were skipped or made ready; `is_partial`: there were more than one call may move. `next_ms` until the
-    next is due (-1: none is)."""
+    next is due (-1: none is). `is_told`: the leader has sent claims along."""
 
     moved: int
     is_partial: bool
     next_ms: int
+    is_told: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -575,22 +576,21 @@ class JobStore:
             self._tally.returned_offers += sum(data[0])
         return True
 
-    async def come_due(self, epoch: str) -> "Due | None":
+    async def come_due(self, epoch: str, *, expects_some: bool = False) -> "Due | None":
         """`expire`, then `promote` of both states, in one round trip: no job that is due waits for the others' answers.
-        None under a stale epoch."""
+        `expects_some`: so that claims may go along. None under a stale epoch."""
         calls = [self._expiry(epoch)]
         calls += [self._promotion(epoch, state) for state in (JobState.SCHEDULED, JobState.RETRYING)]
+        along = self._shard.along("ready") if expects_some else None
         counts, nexts = [], []
-        for answer in await self._client.run_each(calls):
-            if isinstance(answer, Exception):
-                raise answer
-            word, data = answer
+        for word, data in await self._client.run_all(calls, along=along):
             if word != "ok":
                 return None
             counts.append(data[0])
             nexts.append(data[1])
             self._count_skipped(data[2] if len(data) > 2 else ())
-        return Due(sum(counts), max(counts) == MAX_PER_CALL, min((ms for ms in nexts if ms >= 0), default=-1))
+        next_ms = min((ms for ms in nexts if ms >= 0), default=-1)
+        return Due(sum(counts), max(counts) == MAX_PER_CALL, next_ms, along is not None)
 
     async def promote(self, epoch: str, state: JobState) -> tuple[int, int] | None:
         """Jobs made ready, and ms until the next is due (-1: none). None under a stale epoch."""

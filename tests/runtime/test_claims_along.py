@@ -67,6 +67,23 @@ async def test_what_a_result_frees_is_claimed_in_its_round_trip(
     await wait_until(lambda: worker.started[-1][0] == job_id)
 
 
+async def test_a_delayed_job_is_claimed_in_the_round_trip_that_makes_it_ready(
+    dispatching: Dispatching, trips: Trips
+) -> None:
+    world = dispatching.world
+    worker = await dispatching.worker()
+    await dispatching.start()
+    await at_rest(dispatching, worker)
+    job_id = await world.enqueue(delay_ms=50)
+    world.pass_ms(50)
+    trips.clear()
+    due = await dispatching.jobs.come_due(world.epoch, expects_some=True)
+    assert due
+    assert (due.moved, due.is_told) == (1, True)
+    assert trips == [["expire", "promote", "promote", "claim"]]
+    await wait_until(lambda: worker.started[-1][0] == job_id)
+
+
 async def test_who_has_no_room_and_who_knows_another_name_costs_no_claim(
     dispatching: Dispatching, trips: Trips
 ) -> None:
