@@ -18,7 +18,7 @@ tag = ARGV[9]
 local tokens, finished_channel, worker_id, mail_channel = ARGV[10], ARGV[11], ARGV[12], ARGV[13]
 local max_bytes = tonumber(ARGV[14])
 local FIRST = 15
-local call, byte, sub, struct_unpack = redis.call, string.byte, string.sub, struct.unpack
+local byte, sub, struct_unpack = string.byte, string.sub, struct.unpack
 local job_prefix = tag .. 'job:'
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
@@ -118,7 +118,7 @@ local function first_of(lane, room)
     -- One more than may start: what comes next says where the lane stands then.
     local wanted = math.min(#queue == 0 and limit or 16, limit, room) + 1
     local from = lane.looked_at or 0
-    ahead, at = call('ZRANGE', tag .. 'ready:' .. lane.id, from, from + wanted - 1, 'WITHSCORES'), 1
+    ahead, at = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, from, from + wanted - 1, 'WITHSCORES'), 1
     lane.ahead, lane.at_job, lane.looked_at, lane.has_more = ahead, at, from + #ahead / 2, #ahead == wanted * 2
     lane.records, lane.keys, lane.first_read_at = {}, {}, at
     jobs_read = jobs_read + #ahead / 2
@@ -144,7 +144,7 @@ local function record_of(lane, at)
   for next_at = at, math.min(#ahead, at + 2 * math.min(at_once, limit - count)) - 1, 2 do
     keys[#keys + 1] = job_prefix .. ahead[next_at]
   end
-  local records = call('MGET', unpack(keys))
+  local records = redis.call('MGET', unpack(keys))
   at_once = MANY
   for _, found in ipairs(records) do
     if found and #found > SMALL then at_once = FEW end
@@ -429,7 +429,7 @@ if count > 0 then
   local ids, mail = {}, {}
   for n = 1, count do
     local token_bytes = sub(tokens, n * 16 - 15, n * 16)
-    call('SETRANGE', claimed_keys[n], 1, beginnings[n] .. struct.pack('>i8', first_fence + n - 1) .. token_bytes .. worker_id_bytes)
+    redis.call('SETRANGE', claimed_keys[n], 1, beginnings[n] .. struct.pack('>i8', first_fence + n - 1) .. token_bytes .. worker_id_bytes)
     ids[n] = claimed[2 * n - 1]
     if is_pulling then add_pair(mail, ids[n], token_bytes) end
   end

@@ -14,7 +14,7 @@ tag = ARGV[2]
 local wake_channel, finished_channel = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 3
 
-local call, byte, sub = redis.call, string.byte, string.sub
+local byte, sub = string.byte, string.sub
 local job_prefix, result_prefix = tag .. 'job:', tag .. 'result:'
 local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {}, {}
 local count = 0
@@ -53,7 +53,7 @@ for i = FIRST, #ARGV, WIDTH do
   local ending = is_ours and endings[progress]
   if is_ours and ending == nil then ending = ending_of(progress) end
   if ending then
-    call('SETRANGE', key, 1, ending.patch)
+    redis.call('SETRANGE', key, 1, ending.patch)
     count = count + 1
     ended[count] = id
     finished_at[2 * count - 1], finished_at[2 * count] = now_text, id
@@ -67,7 +67,7 @@ for i = FIRST, #ARGV, WIDTH do
       lane_free(home.lane, own, id)
     end
     if ending.keeps_result then
-      call('SET', result_prefix .. id, ARGV[i + 2])
+      redis.call('SET', result_prefix .. id, ARGV[i + 2])
       add_pair(results, now_ms + result_ttl_ms, id)
     end
     if ending.is_watched then watched[#watched + 1] = id end
@@ -76,7 +76,7 @@ for i = FIRST, #ARGV, WIDTH do
     local is_repeat = is_ours and byte(head, 2) == STATE.succeeded
     accepted[#accepted + 1] = is_repeat and 1 or 0
     -- See enqueue.lua: a repeat writes, or WAIT would lie.
-    if is_repeat then call('SETRANGE', key, 0, string.char(VERSION)) end
+    if is_repeat then redis.call('SETRANGE', key, 0, string.char(VERSION)) end
   end
 end
 for _, home in ipairs(seen_homes) do
