@@ -1,6 +1,7 @@
 """The ASGI application of a master."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -12,6 +13,9 @@ from jqmaster.api.scan import ScanLimits
 from jqmaster.api.services import Services
 from jqmaster.api.static import Site
 from jqmaster.config import Settings
+
+_WORKERS: Final = "/api/workers/"
+_OF_WORKER: Final = _WORKERS + "{worker_id}/"
 
 
 class LiveLimits:
@@ -49,16 +53,28 @@ def build_app(services: Services, policy: AccessPolicy) -> Router:
 
 
 class _Paths(Router):
-    """Paths without a parameter, those of every push among them, are looked up; a router tries one after the other."""
+    """Paths without a parameter, those of every push among them, and those that workers call, are looked up; a router tries
+    one after the other."""
 
     def __init__(self, fixed: Mapping[str, Endpoint], routes: Sequence[Route], default: ASGIApp) -> None:
         super().__init__(routes, redirect_slashes=False, default=default)
         self._fixed = fixed
+        self._of_workers = {
+            route.path.removeprefix(_OF_WORKER): route.app
+            for route in routes
+            if route.path.startswith(_OF_WORKER)
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._fixed.get(scope.get("path", ""))
+        path: str = scope.get("path", "")
+        endpoint: ASGIApp | None = self._fixed.get(path)
+        path_params = {}
+        if endpoint is None and path.startswith(_WORKERS):
+            worker_id, _, call = path[len(_WORKERS) :].partition("/")
+            if worker_id and (endpoint := self._of_workers.get(call)) is not None:
+                path_params = {"worker_id": worker_id}
         if endpoint is None or scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
-        scope["path_params"] = {}
+        scope["path_params"] = path_params
         await endpoint(scope, receive, send)

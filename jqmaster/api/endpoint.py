@@ -220,7 +220,7 @@ class Endpoint:
                 raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allow})
             client = scope.get("client")
             host = client[0] if client else None
-            session = await self._session(fields, operation)
+            session = await self._session(fields, operation) if b"cookie" in fields else None
             if operation.access is None:
                 if operation.method != "GET":
                     self._policy.check_site(operation.method, fields)

@@ -55,7 +55,8 @@ _SCALARS: Final = frozenset(
     {tag for tag in range(256) if FIXED_SIZE[tag] or SHORT_STR_SIZE[tag]} | {0xD9, 0xDA, 0xDB}
 )
 # Types of what holds nothing else.
-_LEAVES: Final = frozenset({str, int, float, bool, bytes, type(None)})
+_LEAVES: Final = frozenset({str, int, float, bool, bytes, type(None), datetime})
+_PACKER: Final = msgpack.Packer(datetime=True, autoreset=True)
 _JSON_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
@@ -555,11 +556,22 @@ def encode(value: Any, encoding: Encoding) -> bytes:
     """
     if encoding is Encoding.JSON:
         return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    if not _holds_raw(value):
+        packed: bytes = _PACKER.pack(value)
+        return packed
     packer = msgpack.Packer(datetime=True, autoreset=False, buf_size=4096)
     chunks: list[bytes] = []
     _pack(value, packer, chunks)
     chunks.append(packer.bytes())
     return b"".join(chunks)
+
+
+def _holds_raw(value: Any) -> bool:
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list):
+        return isinstance(value, RawMsgpack)
+    return not _LEAVES.issuperset(map(type, value)) and any(map(_holds_raw, value))
 
 
 def _pack(value: Any, packer: msgpack.Packer, chunks: list[bytes]) -> None:
@@ -572,9 +584,6 @@ def _pack(value: Any, packer: msgpack.Packer, chunks: list[bytes]) -> None:
             packer.pack(key)
             _pack(member, packer, chunks)
     elif isinstance(value, list):
-        if _LEAVES.issuperset(map(type, value)):
-            packer.pack(value)
-            return
         packer.pack_array_header(len(value))
         for member in value:
             _pack(member, packer, chunks)

@@ -106,17 +106,21 @@ class JobService:
         await asyncio.gather(*self._orders, return_exceptions=True)
 
     def _batcher(self, replicas: int) -> NaturalBatcher[JobSpec, Accepted | BacklogFull]:
+        batcher = self._enqueues.get(replicas)
+        if batcher is None:
+            batcher = self._enqueues[replicas] = self._new_batcher(replicas)
+        return batcher
+
+    def _new_batcher(self, replicas: int) -> NaturalBatcher[JobSpec, Accepted | BacklogFull]:
         async def flush(specs: Sequence[JobSpec]) -> list[Accepted | BacklogFull]:
             return await self._rules.under(lambda rules: self._jobs.enqueue(specs, rules, replicas=replicas))
 
-        if replicas not in self._enqueues:
-            self._enqueues[replicas] = NaturalBatcher(
-                flush,
-                max_batch=MAX_PER_CALL,
-                max_waiting=MAX_WAITING_ENQUEUES,
-                rest_s=self._pace.rest_s if self._pace else lambda took_s: 0.0,
-            )
-        return self._enqueues[replicas]
+        return NaturalBatcher(
+            flush,
+            max_batch=MAX_PER_CALL,
+            max_waiting=MAX_WAITING_ENQUEUES,
+            rest_s=self._pace.rest_s if self._pace else lambda took_s: 0.0,
+        )
 
     async def enqueue(
         self, spec: JobSpec, idempotency_key: str | None = None, *, durability: Durability | None = None
