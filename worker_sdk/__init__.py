@@ -41,7 +41,7 @@ _OF_PUSHER = frozenset({"JobResult", "Pusher", "SyncPusher", "make_job"})
 
 
 def __getattr__(name: str) -> Any:
-    # Pushers bring aiohttp, which costs more to import than all the rest: a process that runs one job does without.
+    # Pushers bring clients for HTTP, which take their time to import: a process that runs one job does without.
     if name in _OF_PUSHER:
         import worker_sdk.pusher
 

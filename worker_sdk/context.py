@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
 from worker_sdk.lease import now_s
 
-if TYPE_CHECKING:  # aiohttp is slow to import, and each isolated attempt would pay for it
+if TYPE_CHECKING:  # slow to import, and each isolated attempt would pay for it
     from worker_sdk.pusher import JobOptions, Pusher, SyncPusher
 
     class JobId(str):

@@ -86,7 +86,7 @@ class Node:
         """`serve` gives the application for an own server; None: somebody else serves it at the configured URL."""
         config = self._config
         if config.pull:
-            await self._start_pulling()
+            self._start_pulling()
             return
         if serve is not None:
             self._server = WorkerServer(serve(), config.host, config.port)
@@ -108,17 +108,14 @@ class Node:
             executor=self.executor,
             beat_now=self._beat_now,
         )
-        await self._client.start()
         self._outbox.start(on_answered=self.executor.answered, on_unknown_worker=self._unknown_to_masters)
         if self._server is not None:
             await self._server.start()
         # Last: a registration proves the address, which must be served by then.
         self._start_beating(self.url)
 
-    async def _start_pulling(self) -> None:
+    def _start_pulling(self) -> None:
         assert self._pull_client is not None
-        await self._client.start()
-        await self._pull_client.start()
         self._outbox.start(on_answered=self.executor.answered, on_unknown_worker=self._unknown_to_masters)
         self._start_beating(None)
         self._puller = Puller(

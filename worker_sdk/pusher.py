@@ -144,7 +144,6 @@ class Pusher:
         self._timeout_s = timeout_s
         self._max_wait_s = max_wait_s
         self._client = MasterClient(self._masters, token, timeout_s=timeout_s, durability=durability)
-        self._is_started = False
         self._room = asyncio.Semaphore(MAX_CALLS)
 
     async def __aenter__(self) -> Self:
@@ -204,9 +203,6 @@ class Pusher:
     async def _call(
         self, method: str, path: str, body: bytes | None = None, job_ids: Sequence[str] = ()
     ) -> Answer:
-        if not self._is_started:
-            self._is_started = True
-            await self._client.start()
         attempts = _Attempts(self._masters, self._max_wait_s, job_ids)
         while True:
             address = self._masters.current

@@ -1,4 +1,4 @@
-"""The pushers behind `ctx.enqueue`, made when first asked for: most workers need neither, and aiohttp is slow to import."""
+"""The pushers behind `ctx.enqueue`, made when first asked for: most workers need neither, and they are slow to import."""
 
 import threading
 from collections.abc import Sequence
