@@ -60,7 +60,6 @@ _STATES: Final = {code: state for state, code in STATE_CODES.items()}
 
 _NO_ID: Final = bytes(16)
 _NO_FAILURES: Final = bytes(6)
-_NO_LANE: Final = bytes(8)
 
 # How many keyed gates a record has room for, and what it says when there are more.
 MAX_GATES: Final = 16
@@ -73,8 +72,7 @@ _UNREADABLE: Final = (
     struct.error, IndexError, KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException,
 )  # fmt: skip
 # What a patch may change, as the record has it, then flags and when it is due: the digest is made of all of it.
-_ASKED: Final = struct.Struct(">iIqqqBqq")
-_EDITABLE_SIZE: Final = 32
+_TERMS: Final = struct.Struct(">iIqqqBqq")
 # Attempts, due time, timeout, creation and length of the name.
 _CLAIMED: Final = struct.Struct(">4xI8xq72xqq24xB")
 _NO_GATES_NO_EXTRAS: Final = NO_GATES + bytes(4)
@@ -96,11 +94,12 @@ _REASON_KEY, _SHOULD_RETRY_KEY, _MESSAGE_KEY, _ERROR_KEY = map(
 )
 
 
-def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[int, bytes, bytes]:
-    """Flags, digest of the request, and the record from offset 88 on.
+def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, bytes]:
+    """Terms (offsets 88 to 119 of the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1), digest of the request,
+    and the record from offset 136 on.
 
-    The enqueue script, which knows the time, writes what stands before. Equal requests have equal digests, whenever
-    they come: a relative delay counts as it was given.
+    The enqueue script, which knows the time, makes the record of them; of terms that many jobs share it does so once.
+    Equal requests have equal digests, whenever they come: a relative delay counts as it was given.
     """
     flags = (FLAG_KEEP_RESULT if spec.keep_result else 0) | (FLAG_RERUN_LOST if spec.rerun_lost else 0)
     name = spec.name.encode()
@@ -115,7 +114,7 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[int, bytes, byte
                 [retry.base_s, retry.factor, retry.max_s, retry.jitter],
             ]
         )
-    asked = _ASKED.pack(
+    terms = _TERMS.pack(
         spec.priority,
         spec.max_retry,
         spec.timeout_ms,
@@ -127,25 +126,9 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[int, bytes, byte
     )
     extras_length = _U32.pack(len(extras))
     digest = hashlib.blake2b(
-        b"".join((asked, name, extras_length, extras, spec.argument)), digest_size=8
+        b"".join((terms, name, extras_length, extras, spec.argument)), digest_size=8
     ).digest()
-    return (
-        flags,
-        digest,
-        b"".join(
-            (
-                asked[:_EDITABLE_SIZE],
-                digest,
-                _NO_LANE,
-                bytes((len(name),)),
-                name,
-                gates,
-                extras_length,
-                extras,
-                spec.argument,
-            )
-        ),
-    )
+    return terms, digest, b"".join((bytes((len(name),)), name, gates, extras_length, extras, spec.argument))
 
 
 def decode_job(job_id: str, record: bytes) -> Job:

@@ -345,10 +345,8 @@ class JobStore:
             jobs: list[Arg] = []
             for spec in chunk:
                 lane, gates = table.place(rules, spec)
-                flags, digest, rest = codec.encode_new(spec, gates)
-                jobs += (
-                    spec.id, lane, flags, _due(spec), spec.priority, spec.expires_at_ms or 0, digest, rest,
-                )  # fmt: skip
+                terms, digest, rest = codec.encode_new(spec, gates)
+                jobs += (spec.id, terms + lane.to_bytes(2, "big"), digest, rest)
             following = Counter[int]()
             if is_whole and start == 0:
                 following.update(table.place(rules, spec)[0] for spec in specs[MAX_PER_CALL:])
@@ -1100,12 +1098,6 @@ def _last_end(history: Sequence[bytes]) -> Attempt | None:
         if attempt.outcome != CONTINUED:
             return attempt
     return None
-
-
-def _due(spec: JobSpec) -> str:
-    if spec.delay_ms:
-        return f"+{spec.delay_ms}"
-    return "" if spec.run_at_ms is None else str(spec.run_at_ms)
 
 
 def _refusal(word: str, data: list[Any]) -> Refusal:

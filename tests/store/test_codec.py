@@ -36,11 +36,11 @@ HEADS = st.tuples(
 def record_of(
     spec: JobSpec, head: tuple[object, ...], state: JobState, cause: Cause, gates: bytes = codec.NO_GATES
 ) -> bytes:
-    flags, _, rest = codec.encode_new(spec, gates)
+    terms, digest, rest = codec.encode_new(spec, gates)
     whole = codec.HEAD.pack(
-        codec.VERSION, codec.STATE_CODES[state], flags, cause, *head, 0, 0, 0, 0, 0, b"", b""
+        codec.VERSION, codec.STATE_CODES[state], terms[32], cause, *head, 0, 0, 0, 0, 0, b"", b""
     )
-    return whole[:88] + rest[:40] + LANE + rest[48:]
+    return whole[:88] + terms[:32] + digest + LANE + rest
 
 
 @pytest.mark.req("J2", "J3", "J4", "J5", "J6", "J7")

@@ -1,7 +1,7 @@
 #!lua
 -- Accepts new jobs, each by itself: a repeat of an accepted one changes nothing that anyone can see.
 -- KEYS scheduled:zset expiring:zset rules:hash
--- ARGV now_ms tag wake_channel(empty: nobody to wake) edition push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in) following(MessagePack: [[lane, jobs of the same push that follow in further calls]]) lanes(as lanes_defined takes them) [+ id lane(its number, from 1) flags due(empty: now, +ms: after that, ms: at that) priority expires_at_ms(0: never) digest rest_of_record]
+-- ARGV now_ms tag wake_channel(empty: nobody to wake) edition push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in) following(MessagePack: [[lane, jobs of the same push that follow in further calls]]) lanes(as lanes_defined takes them) [+ id terms(priority to expires_at_ms as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of its lane from 1) digest rest_of_record(behind the lane)]
 -- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full],gate whose backlog is full(empty: none) | stale_rules
 -- CHECKS FIRST the edition of the rules; whether each ID is taken, and by what; how much waits behind each gate
 -- include lib/time.lua
@@ -12,7 +12,7 @@ local now_ms, wake_channel, edition = time_ms(ARGV[1]), ARGV[3], ARGV[4]
 tag = ARGV[2]
 local push, following, definitions = ARGV[5], cmsgpack.unpack(ARGV[6]), lanes_defined(ARGV[7])
 local job_prefix = tag .. 'job:'
-local FIRST, WIDTH = 8, 8
+local FIRST, WIDTH = 8, 4
 
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
 local count = (#ARGV - FIRST + 1) / WIDTH
@@ -49,10 +49,29 @@ local function bounding_gates(number)
   return backlogs[number]
 end
 
+-- Jobs of one push have their terms in common, as a rule: what follows from these is made once. `head` is the record up to
+-- the digest.
+local kinds, kinds_seen = {}, {}
+local now_bytes, nothing_yet = struct.pack('>i8', now_ms), string.rep('\0', 64)
+local function kind_of(terms)
+  local kind = kinds[terms]
+  if kind then return kind end
+  local priority, _, _, _, expires_at_ms, flags, run_at_ms, delay_ms, number = struct.unpack('>i4I4i8i8i8Bi8i8I2', terms)
+  local due_at_ms = delay_ms > 0 and now_ms + delay_ms or run_at_ms ~= -1 and run_at_ms or 0
+  local state = due_at_ms > now_ms and STATE.scheduled or STATE.ready
+  kind = {number = number, gates = bounding_gates(number), due_at_ms = due_at_ms, is_due = state == STATE.ready, priority = priority,
+    expires_at_ms = expires_at_ms, accepted = 0, lane = nil, own = nil, lane_bytes = nil,
+    head = struct.pack('>BBBBI4I4I2I2i8', VERSION, state, flags, 0, 0, 0, 0, 0, due_at_ms) .. nothing_yet
+      .. string.sub(terms, 1, 16) .. now_bytes .. string.sub(terms, 25, 32)}
+  kinds[terms] = kind
+  kinds_seen[#kinds_seen + 1] = kind
+  return kind
+end
+
 for _, item in ipairs(following) do
   for _, gate_id in ipairs(bounding_gates(item[1])) do rooms[gate_id] = rooms[gate_id] - item[2] end
 end
-local status, seen, gates_of, is_new = {}, {}, {}, false
+local status, seen, is_new = {}, {}, false
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   status[i] = 1
@@ -61,10 +80,9 @@ for i = 1, count do
     digest = redis.pcall('GETRANGE', keys[i], 120, 127)
   end
   if digest then
-    status[i] = digest == ARGV[at + 6] and 0 or -1
+    status[i] = digest == ARGV[at + 2] and 0 or -1
   else
-    local gates = gates_of[ARGV[at + 1]] or bounding_gates(tonumber(ARGV[at + 1]))
-    gates_of[ARGV[at + 1]] = gates
+    local gates = kind_of(ARGV[at + 1]).gates
     is_new = true
     for _, gate_id in ipairs(gates) do
       if rooms[gate_id] <= 0 then
@@ -72,7 +90,7 @@ for i = 1, count do
       end
     end
     if status[i] == 1 then
-      seen[keys[i]] = ARGV[at + 6]
+      seen[keys[i]] = ARGV[at + 2]
       for _, gate_id in ipairs(gates) do rooms[gate_id] = rooms[gate_id] - 1 end
     end
   end
@@ -90,41 +108,32 @@ if push == 'whole' and full_gate ~= '' then
   return {'ok', now_ms, status, full_gate}
 end
 
-local scheduled, expiring, records, wakes = {}, {}, {}, false
-local now_bytes, nothing_yet = struct.pack('>i8', now_ms), string.rep('\0', 64)
-local heads = {}  -- by flags: how the record of a job begins that is ready at once
+local scheduled, expiring, records, filled, wakes = {}, {}, {}, 0, false
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   if status[i] == 1 then
-    local id, flags, due, rest = ARGV[at], ARGV[at + 2], ARGV[at + 3], ARGV[at + 7]
-    local due_at_ms, state, head = 0, STATE.ready, nil
-    if due == '' then
-      head = heads[flags]
-    else
-      due_at_ms = string.sub(due, 1, 1) == '+' and now_ms + tonumber(string.sub(due, 2)) or tonumber(due)
-      if due_at_ms > now_ms then state = STATE.scheduled end
+    local id, kind = ARGV[at], kinds[ARGV[at + 1]]
+    if not kind.lane then
+      kind.lane, kind.own = home_defined(definitions[kind.number], tonumber(edition))
+      kind.lane_bytes = lane_bytes(kind.lane)
     end
-    if not head then
-      head = struct.pack('>BBBBI4I4I2I2i8', VERSION, state, tonumber(flags), 0, 0, 0, 0, 0, due_at_ms) .. nothing_yet
-      if due == '' then heads[flags] = head end
-    end
-    local definition = definitions[tonumber(ARGV[at + 1])]
-    local lane, own = definition.home, definition.own
-    if not lane then lane, own = home_defined(definition, tonumber(edition)) end
-    lane_counts(lane, own, 1, 1)
-    add_pair(records, keys[i],
-      head .. string.sub(rest, 1, 16) .. now_bytes .. string.sub(rest, 25, 40) .. lane_bytes(lane) .. string.sub(rest, 49))
-    if state == STATE.scheduled then
-      add_pair(scheduled, due_at_ms, id)
-    else
-      lane_add(lane, ARGV[at + 4], id)
+    kind.accepted = kind.accepted + 1
+    records[filled + 1], records[filled + 2] = keys[i], kind.head .. ARGV[at + 2] .. kind.lane_bytes .. ARGV[at + 3]
+    filled = filled + 2
+    if kind.is_due then
+      lane_add(kind.lane, kind.priority, id)
       wakes = true
+    else
+      add_pair(scheduled, kind.due_at_ms, id)
     end
-    if ARGV[at + 5] ~= '0' then add_pair(expiring, ARGV[at + 5], id) end
+    if kind.expires_at_ms > 0 then add_pair(expiring, kind.expires_at_ms, id) end
   elseif status[i] == 0 then
     -- A repeat writes what is there already: WAIT on its connection would else confirm a write that never replicated.
     redis.call('SETRANGE', keys[i], 0, string.char(VERSION))
   end
+end
+for _, kind in ipairs(kinds_seen) do
+  if kind.lane then lane_counts(kind.lane, kind.own, kind.accepted, kind.accepted) end
 end
 if #records > 0 then redis.call('MSET', unpack(records)) end
 write_lanes(nil)

@@ -124,6 +124,8 @@ end
 local function lane_add(lane, priority, id)
   touched(lane)
   add_pair(lane.added, priority, id)
+  local score, first = tonumber(priority), lane.first_added
+  if not first or score < first[1] or (score == first[1] and id < first[2]) then lane.first_added = {score, id} end
 end
 
 local function lane_remove(lane, id)
@@ -463,12 +465,7 @@ local function first_job(lane)
   if lane.first ~= nil and #lane.added == 0 then return lane.first or nil end
   if lane.member == '' and #lane.removed == 0 then
     -- It was empty: what was added is all there is.
-    local score, id = nil, nil
-    for i = 1, #lane.added, 2 do
-      local s = tonumber(lane.added[i])
-      if not score or s < score or (s == score and lane.added[i + 1] < id) then score, id = s, lane.added[i + 1] end
-    end
-    return id and {score, id}
+    return lane.first_added
   end
   local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0, 'WITHSCORES')
   return first[1] and {tonumber(first[2]), first[1]}
@@ -476,12 +473,8 @@ end
 
 local function may_come_first(lane)
   if lane.has_moved or #lane.removed > 0 or lane.member == '' then return true end
-  local first = string.sub(lane.member, 1, -ID_LENGTH - 1)
-  for i = 1, #lane.added, 2 do
-    local score = tonumber(lane.added[i])
-    if score < lane.score or (score == lane.score and lane.added[i + 1] < first) then return true end
-  end
-  return false
+  local added = lane.first_added
+  return added and (added[1] < lane.score or (added[1] == lane.score and added[2] < string.sub(lane.member, 1, -ID_LENGTH - 1)))
 end
 
 -- Puts changed lanes where their first jobs belong. A lane that lies at a gate and now comes before where it lay may
