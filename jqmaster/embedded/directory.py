@@ -18,6 +18,8 @@ MAX_SOCKET_PATH_BYTES = 107
 _HARMLESS = frozenset({"first_token", "lost+found"})
 MAX_LOG_BYTES = 8 * 1024 * 1024
 
+# `hz`: how often the server does its chores, which an idle one does for nothing. What a job needs is done at once; what
+# has a TTL counts as gone when it is read, and is removed within moments at any rate.
 _CONFIG = """\
 # Written at each start by jqmaster for {binary}
 port 0
@@ -28,6 +30,7 @@ dir {directory}
 pidfile {pidfile}
 logfile {logfile}
 databases 1
+hz 5
 appendonly yes
 appendfsync always
 no-appendfsync-on-rewrite no

@@ -19,13 +19,16 @@ class GatePruning:
         self._epoch = epoch
         self._line: deque[str] = deque()
         self._cursors: dict[str, str] = {}
+        # Nothing is kept of any constraint.
+        self.is_idle = False
 
     async def step(self) -> bool:
         """Whether there was much to remove. Raises StaleLeadership."""
         if not self._line:
             self._line.extend(await self._store.counted())
             self._cursors = {cid: self._cursors.get(cid, "0") for cid in self._line}
-            if not self._line:
+            self.is_idle = not self._line
+            if self.is_idle:
                 return False
         cid = self._line[0]
         removed, cursor = unless_stale(await self._store.prune_gates(self._epoch, cid, self._cursors[cid]))

@@ -120,6 +120,8 @@ class RuleKeeper:
             for _ in range(PAGES_AT_ONCE):
                 if await self._gate_pruning.step():
                     return True
+                if self._gate_pruning.is_idle:
+                    break
             self._gates_pruned_at_s = now_s
         if now_s - self._pruned_at_s >= PRUNE_EVERY_S:
             self._pruned_at_s = now_s

@@ -63,21 +63,14 @@ class Sweeper:
     async def _round(self) -> bool:
         """False under a stale epoch."""
         self._found_some = False
-        for state, (retention_ms, max_jobs) in self._retention.items():
-            for _ in range(MAX_STEPS):
-                removed = await self._jobs.sweep(
-                    self._epoch, state, retention_ms=retention_ms, max_jobs=max_jobs
-                )
-                if removed is None:
-                    return False
-                self._found_some = self._found_some or removed > 0
-                if removed < MAX_PER_CALL:
-                    break
+        # None: the kept results.
+        left = dict[JobState | None, tuple[int, int]]([*self._retention.items(), (None, (0, 0))])
         for _ in range(MAX_STEPS):
-            discarded = await self._jobs.sweep_results(self._epoch)
-            if discarded is None:
+            removed = await self._jobs.sweep_all(self._epoch, left)
+            if removed is None:
                 return False
-            self._found_some = self._found_some or discarded > 0
-            if discarded < MAX_PER_CALL:
+            self._found_some = self._found_some or any(removed.values())
+            left = {state: limits for state, limits in left.items() if removed[state] == MAX_PER_CALL}
+            if not left:
                 break
         return True

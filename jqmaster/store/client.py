@@ -304,6 +304,13 @@ class StoreClient:
                 replies[n] = None
         return replies
 
+    async def ask_each(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
+        """Plain read commands in one round trip; of each its answer, or what `command` would have raised for it alone."""
+        return [
+            _told_apart(reply) if isinstance(reply, ResponseError) else reply
+            for reply in await self._read_only(commands)
+        ]
+
     async def _read_only(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
         async def ask(connection: AbstractConnection, todo: Sequence[int]) -> list[Any]:
             return await self._exchange(connection, [commands[i] for i in todo], writes=False)

@@ -119,14 +119,15 @@ class HistoryStore:
 
     async def sample_backlog(self) -> Backlog:
         """A look at the ready jobs."""
-        counts = await self._client.command("HGETALL", self._keys.ready_counts)
+        counts, (seconds, microseconds) = await self._client.pipeline(
+            [("HGETALL", self._keys.ready_counts), ("TIME",)]
+        )
         ready = {name: int(count) for name, count in zip(counts[::2], counts[1::2], strict=True)}
         ready = {name: count for name, count in ready.items() if count > 0}
         most = sorted(ready, key=lambda name: (-ready[name], name))[:MAX_NAMES]
-        now_ms = 0
+        now_ms = self._shard.now() if self._shard.now else int(seconds) * 1000 + int(microseconds) // 1000
         names = {}
-        # Also where nothing waits: it tells the time.
-        for page in pages(most, MAX_PER_CALL) if most else [[]]:
+        for page in pages(most, MAX_PER_CALL):
             _, (now_ms, found) = await self._client.run(
                 "sample_backlog", (self._keys.ready_counts,), (self._shard.now_arg, self._keys.tag, *page)
             )

@@ -4,7 +4,7 @@ All methods raise StoreUnavailableError (nothing happened), OutcomeUnknownError 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, NoReturn, TypeVar
@@ -1046,11 +1046,34 @@ class JobStore:
 
     # --- removing what is over (leader only)
 
+    async def sweep_all(
+        self, epoch: str, retention: Mapping[JobState | None, tuple[int, int]]
+    ) -> dict[JobState | None, int] | None:
+        """`sweep` of each of these states, with its milliseconds and most jobs, and for None `sweep_results`; in one
+        round trip."""
+        calls = [
+            self._results_sweep(epoch) if state is None else self._sweep(epoch, state, retention_ms, max_jobs)
+            for state, (retention_ms, max_jobs) in retention.items()
+        ]
+        replies = await self._client.run_all(calls)
+        if any(word != "ok" for word, _ in replies):
+            return None
+        return {state: int(data[0]) for state, (_, data) in zip(retention, replies, strict=True)}
+
     async def sweep(self, epoch: str, state: JobState, *, retention_ms: int, max_jobs: int) -> int | None:
         """Removes finished jobs over their retention; how many, None under a stale epoch."""
+        removed = await self.sweep_all(epoch, {state: (retention_ms, max_jobs)})
+        return None if removed is None else removed[state]
+
+    async def sweep_results(self, epoch: str) -> int | None:
+        """Discards results whose time is over; how many, None under a stale epoch."""
+        discarded = await self.sweep_all(epoch, {None: (0, 0)})
+        return None if discarded is None else discarded[None]
+
+    def _sweep(self, epoch: str, state: JobState, retention_ms: int, max_jobs: int) -> Call:
         k = self._keys
-        word, data = await self._client.run(
-            "sweep",
+        return Call(
+            load("sweep"),
             (k.epoch, k.finished(state), k.expiring),
             (
                 self._shard.now_arg,
@@ -1062,15 +1085,14 @@ class JobStore:
                 k.history_prefix,
             ),
         )
-        return int(data[0]) if word == "ok" else None
 
-    async def sweep_results(self, epoch: str) -> int | None:
-        """Discards results whose time is over; how many, None under a stale epoch."""
+    def _results_sweep(self, epoch: str) -> Call:
         k = self._keys
-        word, data = await self._client.run(
-            "sweep_results", (k.epoch, k.results), (self._shard.now_arg, epoch, MAX_PER_CALL, k.result_prefix)
+        return Call(
+            load("sweep_results"),
+            (k.epoch, k.results),
+            (self._shard.now_arg, epoch, MAX_PER_CALL, k.result_prefix),
         )
-        return int(data[0]) if word == "ok" else None
 
     def _target(self, decision: Decision) -> tuple[Arg, ...]:
         index = "" if decision.state is JobState.READY else self._keys.index(decision.state)

@@ -29,7 +29,13 @@ _PATCHED: Final = {
     ("Valkey", (8, 1)): 4,
 }
 LEVELS: Final[tuple[Durability, ...]] = ("besteffort", "fsync", "fsync+quorum")
-_FSYNC_SETTINGS: Final = "*append*fsync*"
+# By name, not by a pattern, for which the store goes through all that it has.
+_FSYNC_SETTINGS: Final = ("appendfsync", "no-appendfsync-on-rewrite")
+# Of INFO, what `_judged` reads: to parse all of it every second would be most of the work.
+_WATCHED: Final = (
+    b"aof_enabled:", b"aof_last_write_status:", b"connected_slaves:", b"loading:", b"maxmemory:", b"maxmemory_policy:",
+    b"role:", b"slave", b"used_memory:",
+)  # fmt: skip
 # ARGV: for each command how many words it has, then those. Answers their numbers where the user may not.
 _DENIED: Final = """
 local denied, at = {}, 1
@@ -101,20 +107,27 @@ async def probe(client: Redis, settings: Settings) -> StoreReport:
 
 
 async def look_again(client: StoreClient, settings: Settings, before: StoreReport) -> StoreReport:
-    """What may have changed since the last report, in two small calls. Raises what `StoreClient` raises."""
-    answer = await client.command("INFO", "memory", "persistence", "replication")
-    info: dict[str, Any] = parse_info(answer)  # type: ignore[no-untyped-call]
-    fsync: tuple[str | None, bool] = (None, False)
+    """What may have changed since the last report, in one round trip. Raises what `StoreClient` raises."""
+    commands: list[tuple[str, ...]] = [("INFO", "memory", "persistence", "replication")]
     if before.appendfsync is not None:
-        try:
-            flat = await client.command("CONFIG", "GET", _FSYNC_SETTINGS)
-        except StoreUnavailableError as exc:
-            if "permission" not in exc.detail:
-                raise  # away, or reading its data: nothing has been said of its settings
-        except ResponseError:
-            pass  # it was known before: now the store does not show it any more
-        else:
-            fsync = _fsync_of(dict(zip(flat[::2], flat[1::2], strict=True)))
+        commands.append(("CONFIG", "GET", *_FSYNC_SETTINGS))
+    answer, *shown = await client.ask_each(commands)
+    if isinstance(answer, Exception):
+        raise answer
+    info: dict[str, Any] = parse_info(  # type: ignore[no-untyped-call]
+        b"\r\n".join(line for line in answer.splitlines() if line.startswith(_WATCHED))
+    )
+    fsync: tuple[str | None, bool] = (None, False)
+    for flat in shown:
+        match flat:
+            case StoreUnavailableError() if "permission" not in flat.detail:
+                raise flat  # away, or reading its data: nothing has been said of its settings
+            case StoreUnavailableError() | ResponseError():
+                pass  # it was known before: now the store does not show it any more
+            case Exception():
+                raise flat
+            case _:
+                fsync = _fsync_of(dict(zip(flat[::2], flat[1::2], strict=True)))
     return _judged(before, info, fsync, settings, lua_error="" if before.has_lua else "they could not before")
 
 
@@ -213,7 +226,7 @@ async def _timing(client: Redis) -> tuple[float, float]:
 async def _fsync_settings(client: Redis) -> tuple[str | None, bool]:
     """`appendfsync` (None: not shown) and whether fsync is left out while the file is rewritten."""
     try:
-        return _fsync_of(await client.config_get(_FSYNC_SETTINGS))
+        return _fsync_of(await client.config_get(*_FSYNC_SETTINGS))
     except ResponseError:
         return None, False  # managed stores forbid or rename CONFIG
 

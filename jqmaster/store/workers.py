@@ -4,11 +4,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import msgpack
 
 from jqmaster.domain.worker import DetachedBy, Worker, WorkerSpec
-from jqmaster.errors import StoreUnavailableError
+from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.audit import MAX_ENTRIES
 from jqmaster.store.jobs import MAX_PER_CALL
@@ -56,6 +57,7 @@ class WorkerStore:
         self._client = shard.client
         self._keys = shard.keys
         self.tune(lease_ms=lease_ms, offer_ms=offer_ms, grace_ms=grace_ms)
+        self._known_ids: list[str] = []
 
     def tune(self, *, lease_ms: int, offer_ms: int, grace_ms: int) -> None:
         """From the next call on."""
@@ -233,14 +235,26 @@ class WorkerStore:
 
     async def all_with_time(self) -> tuple[list[Worker], int]:
         """Every registered worker, by age, and the store time at which they were read."""
-        flat, (seconds, microseconds) = await self._client.pipeline(
-            [("ZRANGE", self._keys.workers, 0, -1, "WITHSCORES"), ("TIME",)]
+        # Those that were there before are, as a rule, all: then one round trip tells everything.
+        known = self._known_ids
+        flat, (seconds, microseconds), *replies = await self._client.pipeline(
+            [("ZRANGE", self._keys.workers, 0, -1, "WITHSCORES"), ("TIME",), *self._reads(known)],
+            skip_damaged=True,
         )
+        if flat is None:
+            raise DamagedError("the registry of workers is not of its type; `jqmaster fsck` tells which key")
         seen = {flat[i].decode(): int(float(flat[i + 1])) for i in range(0, len(flat), 2)}
         now_ms = self._shard.now() if self._shard.now else int(seconds) * 1000 + int(microseconds) // 1000
-        return await self._load(sorted(seen), seen), now_ms
+        worker_ids = self._known_ids = sorted(seen)
+        if worker_ids != known:
+            replies = await self._client.pipeline(self._reads(worker_ids), skip_damaged=True)
+        return self._loaded(worker_ids, seen, replies), now_ms
 
-    async def _load(self, worker_ids: Sequence[str], seen: dict[str, int]) -> list[Worker]:
+    async def _load(self, worker_ids: Sequence[str], seen: Mapping[str, int]) -> list[Worker]:
+        replies = await self._client.pipeline(self._reads(worker_ids), skip_damaged=True)
+        return self._loaded(worker_ids, seen, replies)
+
+    def _reads(self, worker_ids: Sequence[str]) -> list[tuple[Arg, ...]]:
         k = self._keys
         commands: list[tuple[Arg, ...]] = []
         for worker_id in worker_ids:
@@ -249,7 +263,11 @@ class WorkerStore:
                 ("SCARD", k.claims(worker_id)),
                 ("ZSCORE", k.workers, worker_id),
             ]
-        replies = await self._client.pipeline(commands, skip_damaged=True)
+        return commands
+
+    def _loaded(
+        self, worker_ids: Sequence[str], seen: Mapping[str, int], replies: Sequence[Any]
+    ) -> list[Worker]:
         workers = []
         for n, worker_id in enumerate(worker_ids):
             flat, busy, score = replies[n * 3 : n * 3 + 3]
