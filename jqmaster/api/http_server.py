@@ -12,14 +12,22 @@ import math
 import socket
 import sys
 import termios
+import urllib.parse
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import httptools
+from uvicorn._types import ASGISendEvent, HTTPResponseBodyEvent, HTTPResponseStartEvent
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    HEADER_RE,
+    HEADER_VALUE_RE,
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 from uvicorn.server import ServerState
 
 from jqmaster import descriptors
@@ -50,6 +58,8 @@ WORKERS_PATH: Final = b"/api/workers"
 _LINGER_S: Final = 1.0
 _BODY_BYTES_PER_S: Final = 64 * 1024
 _TLS_HANDSHAKE: Final = 0x16
+# They change how an answer is written.
+_UNUSUAL_FIELDS: Final = frozenset({b"connection", b"transfer-encoding"})
 
 
 class MasterServer:
@@ -217,6 +227,69 @@ class _Limits:
     write_s: float = 0.0
 
 
+class EdgeCycle(RequestResponseCycle):
+    """A request and its answer. A head that tells the length of its one piece of body leaves together with it; answers of
+    one kind have the same head, which uvicorn would write anew for each, header by header."""
+
+    _start: HTTPResponseStartEvent | None = None
+    _head: "_Head | None" = None
+
+    async def send(self, message: ASGISendEvent) -> None:
+        start, self._start = self._start, None
+        if message["type"] == "http.response.start" and start is None and not self.response_started:
+            self._head = _usual_head(message["status"], tuple(message.get("headers", ())))
+            if self._head is not None:
+                self._start = message
+                return
+        if start is not None:
+            if message["type"] == "http.response.body" and self._send_whole(message):
+                return
+            await super().send(start)
+        await super().send(message)
+
+    def _send_whole(self, message: HTTPResponseBodyEvent) -> bool:
+        """False, and nothing was done, where uvicorn has to look at it."""
+        head, body = self._head, message.get("body", b"")
+        if (
+            head is None
+            or len(body) != head.body_length
+            or message.get("more_body", False)
+            or self.scope["method"] == "HEAD"
+            or self.disconnected
+            or self.flow.write_paused
+        ):
+            return False
+        self.response_started = self.response_complete = True
+        self.waiting_for_100_continue = False
+        end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
+        self.transport.write(b"".join((head.text, end, body)))
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+        return True
+
+
+class _Head(NamedTuple):
+    """`text` lacks the empty line at its end."""
+
+    text: bytes
+    body_length: int
+
+
+@functools.lru_cache(maxsize=256)
+def _usual_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> _Head | None:
+    """None where uvicorn has to look at it."""
+    fields = {name.lower(): value for name, value in headers}
+    length = fields.get(b"content-length", b"")
+    if len(fields) < len(headers) or not length.isdigit() or not fields.keys().isdisjoint(_UNUSUAL_FIELDS):
+        return None
+    if any(HEADER_RE.search(name) or HEADER_VALUE_RE.search(value) for name, value in headers):
+        return None
+    lines = [b"%b: %b\r\n" % field for field in fields.items()]
+    return _Head(STATUS_LINE[status] + b"".join(lines), int(length))
+
+
 class EdgeProtocol(HttpToolsProtocol):
     """One connection. What it refuses never reaches the application."""
 
@@ -316,13 +389,43 @@ class EdgeProtocol(HttpToolsProtocol):
             self._deaf = True
             self.transport.abort()
             raise _ParsingEndsError
-        super().on_headers_complete()
+        self._begin_cycle()
         self._unused = 0
         if not self.cycle.keep_alive:
             # Until the body is here uvicorn must not close by itself: see _LINGER_S.
             self._close_after = self.cycle.keep_alive = True
         # The scope keeps its list; trailers must not slip fields into a request that is already being judged.
         self.headers = []
+
+    def _begin_cycle(self) -> None:
+        """What uvicorn does at the end of a head, with a cycle of ours."""
+        scope, version = self.scope, self.parser.get_http_version()
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope["method"] = self.parser.get_method().decode("ascii")
+        scope["http_version"] = version
+        scope["path"] = urllib.parse.unquote(path) if "%" in path else path
+        scope["raw_path"] = url.path
+        scope["query_string"] = url.query or b""
+        previous = self.cycle
+        self.cycle = EdgeCycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=[],
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        if previous is None or previous.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
         super().on_body(body)

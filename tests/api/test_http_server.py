@@ -43,6 +43,9 @@ class App:
         if path == "/wait":
             self.calls.append((method, path, b""))
             await self.release.wait()
+        elif path.startswith("/odd/"):
+            await self._answer_oddly(send, path.removeprefix("/odd/"))
+            return
         elif path == "/large":
             await self._answer(send, 200, b"x" * LARGE_BYTES)
             return
@@ -55,6 +58,22 @@ class App:
                 return
         self.calls.append((method, path, body))
         await self._answer(send, 200, msgpack.packb(len(scope["headers"])))
+
+    @staticmethod
+    async def _answer_oddly(send: Any, kind: str) -> None:
+        length = b"1" if kind == "long" else b"2"
+        extra = {
+            "injected": [(b"x", b"1\r\ny: 2")],
+            "named": [(b"a b", b"1")],
+            "closed": [(b"connection", b"close")],
+        }
+        headers = [(b"content-length", length), *extra.get(kind, [])]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        if kind == "pieces":
+            await send({"type": "http.response.body", "body": b"o", "more_body": True})
+            await send({"type": "http.response.body", "body": b"k"})
+        else:
+            await send({"type": "http.response.body", "body": b"ok"})
 
     @staticmethod
     async def _answer(send: Any, status: int, body: bytes) -> None:
@@ -151,6 +170,33 @@ async def test_requests_on_one_connection_are_answered_in_order(edge: Edge) -> N
             )  # fmt: skip
             assert (await read_answer(reader))[0] == 200
     assert [call[2] for call in edge.app.calls] == [b"\x01", b"\x02"]
+
+
+@pytest.mark.parametrize("kind", ["pieces", "closed", "head", "plain"])
+async def test_an_answer_that_is_not_whole_or_not_usual_arrives_too(edge: Edge, kind: str) -> None:
+    method = "HEAD" if kind == "head" else "GET"
+    async with edge.connection() as (reader, writer):
+        request = f"{method} /odd/{kind} HTTP/1.1\r\n".encode() + HOST + b"\r\n"
+        for _ in range(1 if kind == "closed" else 2):
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n")
+            assert (b"connection: close" in head) is (kind == "closed")
+            if kind != "head":
+                assert await reader.readexactly(2) == b"ok"
+        if kind == "closed":
+            assert await reader.read() == b""
+
+
+@pytest.mark.parametrize("kind", ["injected", "named", "long"])
+async def test_an_answer_with_a_broken_head_never_leaves_as_one(
+    edge: Edge, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with edge.connection() as (reader, writer):
+        writer.write(f"GET /odd/{kind} HTTP/1.1\r\n".encode() + HOST + b"\r\n")
+        received = await read_to_end(reader)
+    assert b"y: 2" not in received
+    assert not received.endswith(b"ok")
 
 
 async def test_an_answer_names_neither_server_nor_date(edge: Edge) -> None:
