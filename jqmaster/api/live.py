@@ -8,6 +8,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from jqmaster.api.endpoint import SECURITY_HEADERS, Call, Streamed
 
+# Each stream says `alive` this often: by it the browser tells a quiet master from a connection that died without a word.
 PING_S: Final = 15
 
 
@@ -29,7 +30,7 @@ async def stream(call: Call) -> Streamed:
         _joined(first, events),
         headers={name.decode(): value.decode() for name, value in SECURITY_HEADERS},
         ping=PING_S,
-        ping_message_factory=lambda: ServerSentEvent(comment="alive", sep="\n"),
+        ping_message_factory=lambda: ServerSentEvent("{}", event="alive", sep="\n"),
         sep="\n",
     )
     return Streamed(response)

@@ -12,7 +12,10 @@ import { Problem, call, urlOf } from "./api.js";
 const EVENTS = ["stats", "jobs", "workers", "masters", "constraints", "settings", "action"];
 const HIDDEN_GRACE_MS = 3000;
 const RETRY_MS = [500, 1000, 2000, 4000];
-/** A stream that says nothing for this long is dead even if its connection is not: the master writes each 15 s. */
+/** The master says `alive` this often, whatever else it tells. */
+const PING_MS = 15_000;
+/** A stream that says nothing for this long is dead even if its connection is not: one `alive` may be lost, the next late. */
+const SILENCE_MS = 2 * PING_MS + 5_000;
 
 /** @type {Map<string, Set<(data: any) => void>>} */
 const listeners = new Map();
@@ -25,6 +28,8 @@ let status = "off";
 let failures = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let silence;
 let isStarted = false;
 
 /** Begins, and goes on until `stop`. */
@@ -145,23 +150,19 @@ function connect() {
   if (status !== "lost") setStatus("connecting");
   const opened = new EventSource(urlOf("api/stream"));
   source = opened;
+  heard(opened);
   opened.onopen = () => {
+    heard(opened);
     const wasLost = status === "lost" || status === "paused";
     failures = 0;
     setStatus("live");
     if (wasLost) tell("resumed", null);
   };
-  opened.onerror = () => {
-    if (source !== opened) return;
-    close();
-    failures += 1;
-    if (failures > 1 || status === "live") setStatus("lost");
-    // EventSource does not say why: a call does, and leads to the login where one is wanted.
-    if (failures === 2) call("GET", "api/stats").catch(() => {});
-    timer = setTimeout(connect, RETRY_MS[Math.min(failures, RETRY_MS.length) - 1]);
-  };
+  opened.onerror = () => broke(opened);
+  opened.addEventListener("alive", () => heard(opened));
   for (const event of EVENTS) {
     opened.addEventListener(event, (message) => {
+      heard(opened);
       let data = null;
       try {
         data = JSON.parse(/** @type {MessageEvent} */ (message).data);
@@ -174,8 +175,27 @@ function connect() {
   }
 }
 
+/** @param {EventSource} stream */
+function heard(stream) {
+  if (source !== stream) return;
+  clearTimeout(silence);
+  silence = setTimeout(() => broke(stream), SILENCE_MS);
+}
+
+/** @param {EventSource} stream */
+function broke(stream) {
+  if (source !== stream) return;
+  close();
+  failures += 1;
+  if (failures > 1 || status === "live") setStatus("lost");
+  // EventSource does not say why: a call does, and leads to the login where one is wanted.
+  if (failures === 2) call("GET", "api/stats").catch(() => {});
+  timer = setTimeout(connect, RETRY_MS[Math.min(failures, RETRY_MS.length) - 1]);
+}
+
 function close() {
   clearTimeout(timer);
+  clearTimeout(silence);
   source?.close();
   source = null;
 }

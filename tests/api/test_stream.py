@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from jqmaster.api import live
 from jqmaster.api.auth import AccessPolicy
 from jqmaster.api.live_feed import _Listener
 from jqmaster.errors import UnauthorizedError
@@ -86,6 +88,22 @@ async def test_dashboards_hear_the_present_state_and_what_changes(api: Api) -> N
     async with dashboard_at(url_of(api), **{"Last-Event-ID": "7"}) as back:
         await wait_until(lambda: "jobs" in back.newest)
         assert {"workers", "masters", "constraints", "settings"} <= set(back.names)
+
+
+@pytest.mark.req("D16")
+async def test_a_stream_that_has_nothing_to_tell_says_that_it_is_alive(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "PING_S", 0.05)
+    async with dashboard_at(url_of(api)) as one:
+        await wait_until(lambda: one.names.count("alive") >= 3)
+        assert one.newest["alive"] == {}
+
+
+@pytest.mark.req("D16")
+async def test_the_page_waits_for_as_long_as_the_master_may_be_silent() -> None:
+    page = (Path(live.__file__).parents[1] / "web" / "live.js").read_text()
+    assert f"const PING_MS = {live.PING_S}_000;" in page
 
 
 @pytest.mark.req("D16")

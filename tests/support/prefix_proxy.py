@@ -8,9 +8,12 @@ from urllib.parse import urlsplit
 
 
 @contextlib.asynccontextmanager
-async def behind_prefix(upstream: str, prefix: str) -> AsyncIterator[str]:
+async def behind_prefix(
+    upstream: str, prefix: str, *, flows: asyncio.Event | None = None
+) -> AsyncIterator[str]:
     """Yields the address before which the master at `upstream` is found under `prefix`, such as `/some/prefix`; all other
     paths are 404. One request a connection, so that nothing but the head has to be understood; streams pass as they come.
+    While `flows` is not set no answer passes, and no connection ends.
     """
     tasks: set[asyncio.Task[None]] = set()
     at = urlsplit(upstream)
@@ -35,7 +38,7 @@ async def behind_prefix(upstream: str, prefix: str) -> AsyncIterator[str]:
                 requests.write(b" ".join((method, path[len(prefix) :], rest)))
                 body = asyncio.create_task(_pipe(reader, requests))
                 try:
-                    await _pipe(answers, writer)
+                    await _pipe(answers, writer, flows)
                 finally:
                     body.cancel()
 
@@ -49,8 +52,12 @@ async def behind_prefix(upstream: str, prefix: str) -> AsyncIterator[str]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pipe(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flows: asyncio.Event | None = None
+) -> None:
     with contextlib.suppress(OSError):
         while data := await reader.read(65_536):
+            if flows:
+                await flows.wait()
             writer.write(data)
             await writer.drain()

@@ -1,5 +1,6 @@
 """The web UI where it is not alone: behind a proxy, with other operators, with text of people who wish it ill."""
 
+import asyncio
 import contextlib
 import re
 import secrets
@@ -9,9 +10,11 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Browser, expect
 
+from jqmaster.api import live, live_feed
 from tests.support.master import Api, master_on
 from tests.support.prefix_proxy import behind_prefix
 from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
 from tests.ui.conftest import HOSTILE, Screens
 from tests.ui.test_core import LATER, tag
 
@@ -20,6 +23,8 @@ pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session")]
 ADMIN = "the-admins-token-0123456789"
 # What may stand in names and labels, which take no control characters.
 LABEL = "<img src=x onerror=alert(1)>"
+# What the page waits for a word of the master, by its own clock.
+SILENCE_MS = 2_000 * live.PING_S + 5_000
 
 
 @contextlib.asynccontextmanager
@@ -51,6 +56,58 @@ async def test_behind_a_proxy_it_is_live_logs_in_and_acts(
         await page.get_by_role("dialog").get_by_role("button", name="Cancel the job (1)").click()
         await expect(page.locator(".big-state")).to_have_text("Canceled")
         assert await api.state(one) == "canceled"
+
+
+async def test_a_stream_that_falls_silent_without_an_end_is_shown_as_lost_and_opened_anew(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    flows = asyncio.Event()
+    flows.set()
+    async with (
+        master_on(store_server.url) as (master, api),
+        behind_prefix(master.server.url, "/here", flows=flows) as url,
+        Screens(browser, url).open("here/icon.svg") as page,
+    ):
+        await page.clock.install()
+        await page.goto("/here/#/jobs")
+        connection = page.locator(".connection")
+        await expect(connection).to_have_text("Live")
+        flows.clear()
+        await page.clock.fast_forward(SILENCE_MS)
+        await expect(connection).to_have_text("Disconnected")
+        flows.set()
+        await expect(connection).to_have_text("Live")
+        await api.enqueue("ui.echo", **LATER)
+        await expect(page.locator("tbody tr")).to_have_count(1)
+
+
+async def test_a_stream_that_only_says_that_it_is_alive_is_not_taken_for_dead(
+    browser: Browser, store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "PING_S", 0.1)
+    monkeypatch.setattr(live_feed, "EVERY_S", 3600.0)
+    async with (
+        master_on(store_server.url) as (master, _),
+        Screens(browser, master.server.url).open("icon.svg") as page,
+    ):
+        events: list[str] = []
+        network = await page.context.new_cdp_session(page)
+        network.on("Network.eventSourceMessageReceived", lambda event: events.append(event["eventName"]))
+        await network.send("Network.enable")
+        opened: list[str] = []
+        page.on(
+            "request", lambda request: opened.append(request.url) if "api/stream" in request.url else None
+        )
+        await page.clock.install()
+        await page.goto("/#/jobs")
+        await expect(page.locator(".connection")).to_have_text("Live")
+        for _ in range(4):
+            before = len(events)
+            await wait_until(lambda before=before: "alive" in events[before:])
+            await page.clock.fast_forward(SILENCE_MS - 5_000)
+        await expect(page.locator(".connection")).to_have_text("Live")
+        assert len(opened) == 1
+        assert set(events[-3:]) == {"alive"}
 
 
 async def test_what_another_operator_did_before_is_refused_counted_and_said(

@@ -8,8 +8,9 @@ from jqmaster.api.endpoint import Operation
 
 _TEXT: Final = (
     "Server-sent events, at most one of a kind a second. `stats`: the body of `GET /api/stats`; `jobs`: `counts` by state; "
-    "`action`: an action on many jobs; `workers`, `masters`, `constraints`, `settings`: fetch them again. Each event is the "
-    "present state: nothing is lost by listening again, and a client that is slow is told the newest. 503 "
+    "`action`: an action on many jobs; `workers`, `masters`, `constraints`, `settings`: fetch them again. Each of these is the "
+    "present state: nothing is lost by listening again, and a client that is slow is told the newest. "
+    f"`alive` comes each {live.PING_S} s, whatever else does: a stream that is silent for much longer is dead. 503 "
     "`too_many_streams` beyond `max_streams`."
 )
 
