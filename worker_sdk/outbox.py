@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import msgpack
-
 from worker_sdk import outcomes
 from worker_sdk.identity import Identity
 from worker_sdk.lease import StoreClock, now_s
 from worker_sdk.master_client import MasterClient
 from worker_sdk.masters import Answer, MasterUnreachableError, pause_s
-from worker_sdk.wire import encode, iso
+from worker_sdk.wire import encode, iso, packer
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +52,7 @@ class Outbox:
         self._clock = clock
         self._on_answered: Callable[[list[str]], object] = lambda tokens: None
         self._on_unknown_worker: Callable[[str], object] = lambda worker_id: None
-        self._packer = msgpack.Packer(datetime=True, autoreset=True)
+        self._packer = packer()
         self._pending: deque[Item] = deque()
         self._held_bytes = 0
         self._under_way: list[Item] = []

@@ -17,7 +17,7 @@ from worker_sdk.blocking_client import BlockingClient
 from worker_sdk.errors import NotFinishedError, RefusedError, UnavailableError
 from worker_sdk.master_client import MasterClient
 from worker_sdk.masters import Answer, Masters, MasterUnreachableError, pause_s
-from worker_sdk.wire import encode, iso
+from worker_sdk.wire import encode, iso, packer
 
 JobMap = dict[str, Any]
 JobLike = Mapping[str, Any] | tuple[str, Any]
@@ -70,14 +70,20 @@ class JobOptions(TypedDict, total=False):
     rerun_lost: bool | None
 
 
+_OPTIONS: Final = frozenset(JobOptions.__annotations__)
+
+
 def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> JobMap:
     """A job as the master takes it, with an ID. Raises TypeError for an option that there is not, ValueError for an
     instant without a time zone.
     """
-    if unknown := options.keys() - JobOptions.__annotations__.keys():
-        raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")
-    given = {option: _on_the_wire(value) for option, value in options.items() if value is not None}
-    job: JobMap = {"name": name, "argument": argument, **given}
+    job: JobMap = {"name": name, "argument": argument}
+    if options:
+        if unknown := options.keys() - _OPTIONS:
+            raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")
+        for option, value in options.items():
+            if value is not None:
+                job[option] = _on_the_wire(value)
     if "id" not in job:
         job["id"] = new_job_id()
         # Not to one with the caller's own ID: repeated in another trace it would be another job under the same ID.
@@ -320,13 +326,14 @@ class _Chunker:
     """Gathers encoded jobs; `add` gives a full chunk back when the next job does not fit any more."""
 
     def __init__(self) -> None:
+        self._pack = packer().pack
         self._ids: list[str] = []
         self._parts: list[bytes] = []
         self._size = 0
 
     def add(self, given: JobLike) -> _Chunk | None:
         job = make_job(*given) if isinstance(given, tuple) else make_job(**given)
-        data = encode(job)
+        data = self._pack(job)
         full = self._parts and (
             len(self._parts) == MAX_CHUNK_JOBS or self._size + len(data) > MAX_CHUNK_BYTES
         )
