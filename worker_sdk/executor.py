@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from worker_sdk import outcomes, tracing
@@ -137,8 +137,11 @@ class Executor:
                 pushers=self._pushers,
             )
         match handler.kind:
+            case Kind.ASYNC if self._loop.get_task_factory() is None:
+                # What create_task does, at three quarters of its cost.
+                run.task = asyncio.Task(self._run_async(run), loop=self._loop, name=handler.name)
             case Kind.ASYNC:
-                run.task = self._task(self._run_async(run), handler.name)
+                run.task = self._loop.create_task(self._run_async(run), name=handler.name)
             case Kind.SYNC:
                 run.has_begun = True
                 self._threads.submit(
@@ -150,12 +153,6 @@ class Executor:
                     lambda: self._run_isolated(run), lambda value, exc: self._isolated_ended(run, value, exc)
                 )
 
-    def _task(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
-        if self._loop.get_task_factory() is not None:
-            return self._loop.create_task(work, name=name)
-        # What create_task does, at half its cost.
-        return asyncio.Task(work, loop=self._loop, name=name)
-
     async def _run_async(self, run: JobRun) -> None:
         if self._is_too_late(run):
             self._ended(run, None, None)
@@ -165,8 +162,10 @@ class Executor:
             if tracing.is_on():
                 with tracing.processing(run.name, run.job_id, run.attempt, run.headers):
                     value = await run.handler.call(run.argument, run.ctx)
+            elif run.ctx is None:
+                value = await run.handler.function(run.argument)
             else:
-                value = await run.handler.call(run.argument, run.ctx)
+                value = await run.handler.function(run.argument, run.ctx)
         except (Exception, SystemExit) as exc:
             # A handler that calls sys.exit has failed; the worker goes on.
             self._ended(run, None, exc)
