@@ -77,7 +77,7 @@ class Admission:
                     rejected.append({"job_id": offer["job_id"], "reason": verdict, "retry_after": None})
         finally:
             # Also what is refused: the copy of an offer must not be taken after its refusal was believed.
-            self._seen.put_all(judged, now)
+            self._seen.put(judged, now)
         return {"accepted": accepted, "rejected": rejected}
 
     def _judge(self, offer: "Dispatch", now: float, latest_ms: float | None, margin_ms: float) -> Verdict:

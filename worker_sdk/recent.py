@@ -21,17 +21,6 @@ class RecentMap(Generic[Value]):
         """A new time to live, never a shorter one: what is remembered was promised for the old one."""
         self._slice_s = max(self._slice_s, ttl_s / self._SLICES)
 
-    def get(self, key: str, now_s: float) -> Value | None:
-        self._turn(now_s)
-        for one in self._slices:
-            if key in one:
-                return one[key]
-        return None
-
-    def put(self, key: str, value: Value, now_s: float) -> None:
-        self._turn(now_s)
-        self._slices[-1][key] = value
-
     def known(self, keys: Collection[str], now_s: float) -> dict[str, Value]:
         """Those of `keys` that are remembered."""
         self._turn(now_s)
@@ -41,7 +30,7 @@ class RecentMap(Generic[Value]):
                 found |= {key: one[key] for key in keys if key in one}
         return found
 
-    def put_all(self, values: Mapping[str, Value], now_s: float) -> None:
+    def put(self, values: Mapping[str, Value], now_s: float) -> None:
         self._turn(now_s)
         self._slices[-1].update(values)
 

@@ -1,6 +1,7 @@
 """The three kinds of handlers, and every way in which an attempt ends."""
 
 import asyncio
+import contextvars
 import sys
 import threading
 import time
@@ -52,6 +53,37 @@ async def test_any_value_reaches_the_handler_and_comes_back(
     assert result["token"] == job["token"]
     finished = datetime.fromisoformat(result["finished_at"])
     assert abs(finished.timestamp() * 1000 - master.now_ms()) < 10_000, "in store time, not in local time"
+
+
+@pytest.mark.req("M3")
+@pytest.mark.parametrize("has_factory", [False, True])
+async def test_a_handler_runs_in_a_task_of_its_own(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any], has_factory: bool
+) -> None:
+    left_by = contextvars.ContextVar[str]("left_by", default="nobody")
+    made: list[Any] = []
+    seen: list[tuple[Any, str]] = []
+
+    @worker.handler("note")
+    async def note(argument: Any) -> None:
+        seen.append((asyncio.current_task(), left_by.get()))
+        left_by.set("another job")
+
+    def factory(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
+        made.append(asyncio.Task(work, loop=loop, **options))
+        return made[-1]
+
+    if has_factory:
+        asyncio.get_running_loop().set_task_factory(factory)
+    await up()
+    for _ in range(2):
+        await master.run("note")
+    await wait_until(lambda: len(seen) == 2)
+    (first, left_first), (second, left_second) = seen
+    assert first is not second
+    assert {first.get_name(), second.get_name()} == {"note"}
+    assert {left_first, left_second} == {"nobody"}
+    assert ({first, second} <= set(made)) is has_factory
 
 
 @pytest.mark.req("M3")

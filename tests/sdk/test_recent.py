@@ -5,27 +5,27 @@ from worker_sdk.recent import NonceCache, RecentMap
 
 def test_a_key_is_remembered_for_its_time_and_then_forgotten() -> None:
     recent: RecentMap[str] = RecentMap(40.0)
-    recent.put("a", "A", 0.0)
+    recent.put({"a": "A"}, 0.0)
     for now_s in (0.0, 15.0, 39.9):
-        assert recent.get("a", now_s) == "A"
-    assert recent.get("a", 61.0) is None
-    recent.put("b", "B", 61.0)
-    assert recent.get("b", 10_000.0) is None, "also after a long silence"
+        assert recent.known(["a", "x"], now_s) == {"a": "A"}
+    assert recent.known(["a"], 61.0) == {}
+    recent.put({"b": "B"}, 61.0)
+    assert recent.known(["b"], 10_000.0) == {}, "also after a long silence"
 
 
 def test_a_longer_time_is_taken_and_a_shorter_one_is_not() -> None:
     recent: RecentMap[str] = RecentMap(4.0)
     recent.keep_for(40.0)
     recent.keep_for(1.0)
-    recent.put("a", "A", 0.0)
-    recent.put("b", "B", 1.5)
-    assert recent.get("b", 35.0) == "B"
+    recent.put({"a": "A"}, 0.0)
+    recent.put({"b": "B"}, 1.5)
+    assert recent.known(["b", "x"], 35.0) == {"b": "B"}
 
 
 def test_memory_is_bounded_by_what_is_remembered() -> None:
     recent: RecentMap[str] = RecentMap(4.0)
     for n in range(1_000):
-        recent.put(str(n), "", float(n))
+        recent.put({str(n): ""}, float(n))
     assert sum(len(one) for one in recent._slices) <= 6
 
 
