@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -65,7 +66,8 @@ class Promoter:
             # The answer may have waited for the disk, and what is due by now waits for us.
             passed_s = self._clock.monotonic_s() - self._asked_at_s
             try:
-                async with asyncio.timeout(max(0.0, wait_ms / 1000 - passed_s)):
+                # In whole milliseconds, as timers go, and upwards: whoever asks too early has to ask again.
+                async with asyncio.timeout(max(0.0, math.ceil(wait_ms - passed_s * 1000) / 1000)):
                     await self._wake.wait()
             except TimeoutError:
                 pass
