@@ -14,8 +14,8 @@ ON_KEYS: Final = {
     "lrange": "0 0", "ltrim": "0 0", "mget": "", "mset": "v", "pexpire": "1", "rpush": "v", "sadd": "m", "scard": "", "set": "v",
     "setrange": "0 v", "sismember": "m", "smembers": "", "smismember": "m", "srandmember": "1", "srem": "m",
     "sscan": "0", "strlen": "", "unlink": "", "xadd": "* f v", "xrevrange": "+ -", "zadd": "1 m", "zcard": "",
-    "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0", "zrem": "m", "zremrangebyscore": "0 0", "zscan": "0",
-    "zscore": "m",
+    "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0", "zrem": "m", "zremrangebyrank": "0 0",
+    "zremrangebyscore": "0 0", "zscan": "0", "zscore": "m",
 }  # fmt: skip
 ON_CHANNELS: Final = {"publish": "m", "subscribe": "", "unsubscribe": ""}
 # `scan` names all keys, of other users too, and reads none of them.

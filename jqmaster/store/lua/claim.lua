@@ -288,8 +288,7 @@ do
   function take(lane, group, score, id)
     local record, key = record_of(lane, lane.at_job)
     lane.at_job = lane.at_job + 2
-    local removed = lane.removed
-    removed[#removed + 1] = id
+    lane.taken = lane.taken + 1
     -- False: none is there, or no string.
     local beginning, starts_at = false, nil
     if record and #record >= NAME_AT then

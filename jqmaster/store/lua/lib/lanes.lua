@@ -37,7 +37,7 @@ local function lane_by_id(id, name_if_lost)
   local name, edition, group, shared, keyed, at, score, member, jobs = string.match(redis.call('GET', tag .. 'lane:' .. id) or '', LANE_FIELDS)
   lane = {id = id, is_lost = not name, name = name or name_if_lost, edition = tonumber(edition or -1), group = group or id,
     shared = gates_in(shared or ''), keyed = gates_in(keyed or ''), at = at or '', score = tonumber(score or 0), member = member or '',
-    jobs = tonumber(jobs or 0), added = {}, removed = {}, jobs_more = 0, waiting_more = 0}
+    jobs = tonumber(jobs or 0), added = {}, removed = {}, taken = 0, jobs_more = 0, waiting_more = 0}
   loaded_lanes[id] = lane
   return lane
 end
@@ -128,6 +128,7 @@ local function lane_add(lane, priority, id)
   if not first or score < first[1] or (score == first[1] and id < first[2]) then lane.first_added = {score, id} end
 end
 
+-- A claim takes jobs from the front, and counts them in `taken`.
 local function lane_remove(lane, id)
   touched(lane)
   lane.removed[#lane.removed + 1] = id
@@ -463,7 +464,7 @@ end
 -- The first job of a lane as {score, id}, nil where it is empty.
 local function first_job(lane)
   if lane.first ~= nil and #lane.added == 0 then return lane.first or nil end
-  if lane.member == '' and #lane.removed == 0 then
+  if lane.member == '' and #lane.removed == 0 and lane.taken == 0 then
     -- It was empty: what was added is all there is.
     return lane.first_added
   end
@@ -472,7 +473,7 @@ local function first_job(lane)
 end
 
 local function may_come_first(lane)
-  if lane.has_moved or #lane.removed > 0 or lane.member == '' then return true end
+  if lane.has_moved or #lane.removed > 0 or lane.taken > 0 or lane.member == '' then return true end
   local added = lane.first_added
   return added and (added[1] < lane.score or (added[1] == lane.score and added[2] < string.sub(lane.member, 1, -ID_LENGTH - 1)))
 end
@@ -641,7 +642,10 @@ local function write_lanes(unstarted_tokens)
   local freed, ready_more = {}, {}
   write_new_lanes()
   for _, lane in ipairs(changed_lanes) do
-    local more = add_all(tag .. 'ready:' .. lane.id, lane.added) - each('ZREM', tag .. 'ready:' .. lane.id, lane.removed)
+    local ready_key = tag .. 'ready:' .. lane.id
+    -- Before any is added: what was taken is counted from the front.
+    local more = lane.taken > 0 and -redis.call('ZREMRANGEBYRANK', ready_key, 0, lane.taken - 1) or 0
+    more = more + add_all(ready_key, lane.added) - each('ZREM', ready_key, lane.removed)
     if more ~= 0 and lane.name then ready_more[lane.name] = (ready_more[lane.name] or 0) + more end
     if lane.waiting_more ~= 0 then
       for _, list in ipairs({lane.shared, lane.keyed}) do
