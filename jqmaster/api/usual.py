@@ -6,7 +6,6 @@ and have the words for it; so no rule and no text of an error depends on which w
 
 import functools
 import re
-from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -14,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from jqmaster.api.scan import FIXED_SIZE, SHORT_STR_SIZE, ScanLimits, scan
 from jqmaster.api.schemas import DAY_S, NAME_PATTERN, is_instant
-from jqmaster.domain.ids import ID_LENGTH, TOKEN_BYTES, are_ids, new_id
+from jqmaster.domain.ids import ID_LENGTH, TOKEN_BYTES, are_ids, is_id, new_id
 from jqmaster.domain.job import JobSpec
 from jqmaster.domain.outcome import Outcome
 from jqmaster.errors import JqmasterError
@@ -64,13 +63,17 @@ _SUCCESS: Final = msgspec.msgpack.Decoder(_Success)
 _SUCCESSES: Final = msgspec.msgpack.Decoder(_Successes)
 _SECONDS: Final = msgspec.msgpack.Decoder(float)
 _ENCODER: Final = msgspec.msgpack.Encoder()
+_SUCCESS_HEADER: Final = 0x80 | len(_Success.__struct_fields__)
 
 
 def usual_job(data: bytes | msgspec.Raw, limits: ScanLimits) -> JobSpec | None:
     """The job that `data`, one whole message, asks for; without an ID it gets one. None: see above."""
     try:
         job = _JOB.decode(data)
-        return _specs([job], limits)[0] if _is_canonical(job, data) else None
+        # Written again it has as many members as it came with, or one of them came twice.
+        if _ENCODER.encode(job)[0] != memoryview(data)[0] or not _is_name(job.name):
+            return None
+        return _spec(job, limits) if job.id is UNSET or is_id(job.id) else None
     except _NOT_USUAL:
         return None
 
@@ -79,16 +82,25 @@ def usual_jobs(data: bytes, limits: ScanLimits) -> list[JobSpec] | None:
     """The same of all jobs of a bulk, where each is usual."""
     try:
         bulk = _JOBS.decode(data)
-        return _specs(bulk.jobs, limits) if _is_canonical(bulk, data) else None
+        jobs = bulk.jobs
+        if (
+            _is_canonical(bulk, data)
+            and are_ids([job.id for job in jobs if job.id is not UNSET])
+            and all(map(_is_name, {job.name for job in jobs}))
+        ):
+            return [_spec(job, limits) for job in jobs]
     except _NOT_USUAL:
-        return None
+        pass
+    return None
 
 
 def usual_success(data: bytes | msgspec.Raw, limits: ScanLimits) -> Outcome | None:
     """The same of one result of an attempt that went well."""
     try:
         item = _SUCCESS.decode(data)
-        return _outcomes([item], limits)[0] if _is_canonical(item, data) else None
+        if memoryview(data)[0] != _SUCCESS_HEADER or not (is_id(item.job_id) and _are_hex(item.token)):
+            return None
+        return _outcome(item, limits)
     except _NOT_USUAL:
         return None
 
@@ -97,44 +109,42 @@ def usual_successes(data: bytes, limits: ScanLimits) -> list[Outcome] | None:
     """The same of all results of one message, where each is usual."""
     try:
         report = _SUCCESSES.decode(data)
-        return _outcomes(report.results, limits) if _is_canonical(report, data) else None
+        items = report.results
+        if (
+            _is_canonical(report, data)
+            and are_ids([item.job_id for item in items])
+            and _are_hex("".join([item.token for item in items]))
+        ):
+            return [_outcome(item, limits) for item in items]
     except _NOT_USUAL:
-        return None
+        pass
+    return None
 
 
 class _NotUsualError(JqmasterError):
     """Never seen outside of this module."""
 
 
-def _is_canonical(value: msgspec.Struct, data: bytes | msgspec.Raw) -> bool:
+def _is_canonical(value: msgspec.Struct, data: bytes) -> bool:
     """Whether `data`, of which `value` was read, has nothing that would not be written again: written at its shortest it
     is as long. A map that has a key twice is longer."""
-    return len(_ENCODER.encode(value)) == len(memoryview(data))
+    return len(_ENCODER.encode(value)) == len(data)
 
 
-def _specs(jobs: Sequence[_Job], limits: ScanLimits) -> list[JobSpec]:
+def _spec(job: _Job, limits: ScanLimits) -> JobSpec:
     """Raises one of `_NOT_USUAL`."""
-    if not are_ids([job.id for job in jobs if job.id is not UNSET]):
-        raise _NotUsualError("an ID is none")
-    if not all(map(_is_name, {job.name for job in jobs})):
-        raise _NotUsualError("a name is none")
-    specs = []
-    for job in jobs:
-        argument = _NIL if job.argument is UNSET else bytes(job.argument)
-        if not _is_plain(argument):
-            scan(argument, limits=limits)
-        specs.append(
-            JobSpec(
-                new_id() if job.id is UNSET else job.id,
-                job.name,
-                argument,
-                0 if job.priority is UNSET else job.priority,
-                5 if job.max_retry is UNSET else job.max_retry,
-                job.keep_result is True,
-                30_000 if job.timeout is UNSET else _timeout_ms(job.timeout),
-            )
-        )
-    return specs
+    argument = _NIL if job.argument is UNSET else bytes(job.argument)
+    if not _is_plain(argument):
+        scan(argument, limits=limits)
+    return JobSpec(
+        new_id() if job.id is UNSET else job.id,
+        job.name,
+        argument,
+        0 if job.priority is UNSET else job.priority,
+        5 if job.max_retry is UNSET else job.max_retry,
+        job.keep_result is True,
+        30_000 if job.timeout is UNSET else _timeout_ms(job.timeout),
+    )
 
 
 def _timeout_ms(encoded: msgspec.Raw) -> int:
@@ -145,19 +155,14 @@ def _timeout_ms(encoded: msgspec.Raw) -> int:
     return round(seconds * 1000)
 
 
-def _outcomes(items: Sequence[_Success], limits: ScanLimits) -> list[Outcome]:
+def _outcome(item: _Success, limits: ScanLimits) -> Outcome:
     """Raises one of `_NOT_USUAL`."""
-    if not (are_ids([item.job_id for item in items]) and _are_hex("".join([item.token for item in items]))):
-        raise _NotUsualError("an ID or a token is none")
-    outcomes = []
-    for item in items:
-        if not _is_reported_time(item.finished_at):
-            raise _NotUsualError("a time is none")
-        result = bytes(item.result)
-        if not _is_plain(result):
-            scan(result, limits=limits)
-        outcomes.append(Outcome(item.job_id, item.token, "success", result, finished_at=item.finished_at))
-    return outcomes
+    if not _is_reported_time(item.finished_at):
+        raise _NotUsualError("a time is none")
+    result = bytes(item.result)
+    if not _is_plain(result):
+        scan(result, limits=limits)
+    return Outcome(item.job_id, item.token, "success", result, finished_at=item.finished_at)
 
 
 def _is_plain(value: bytes) -> bool:
