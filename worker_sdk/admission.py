@@ -34,6 +34,7 @@ class Admission:
         self._identity = identity
         self._clock = clock
         self._seen: RecentMap[Verdict] = RecentMap(_SKEW_S)
+        self._room = 0
         self.is_leaving = False
 
     @property
@@ -62,6 +63,8 @@ class Admission:
         self._identity.saw_epoch(epoch)
         accepted: list[str] = []
         rejected: list[Rejected] = []
+        # Nothing but these offers can take it meanwhile. While store time is unknown, all are too late anyway.
+        self._room = self._executor.free if latest_ms is not None else 0
         known = self._seen.known([offer["token"] for offer in offers], now)
         judged: dict[str, Verdict] = {}
         try:
@@ -95,8 +98,9 @@ class Admission:
         if offer["job_id"] in executor.occupying:
             # An earlier attempt that was lost or timed out still runs here: never both at once.
             return "duplicate"
-        if not executor.has_room:
+        if self._room <= 0:
             return "busy"
+        self._room -= 1
         executor.start(JobRun(offer, handler, now + left_ms / 1000), now)
         return "accepted"
 

@@ -81,15 +81,6 @@ class Executor:
             return 0
         return max(0, min(self._max_jobs - len(self.occupying), MAX_OWED - len(self.owed)))
 
-    @property
-    def has_room(self) -> bool:
-        """Whether one more may start."""
-        return (
-            len(self.occupying) < self._max_jobs
-            and len(self.owed) < MAX_OWED
-            and not self._settlements.is_full
-        )
-
     def owed_runs(self) -> list[JobRun]:
         with self.taking_up:
             for run in list(self.owed.values()):

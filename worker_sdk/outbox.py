@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -30,15 +29,31 @@ _OWN_FIELDS: Final = 3
 _STAMP_S: Final = 0.001
 
 
-@dataclass(slots=True)
 class Item:
     """`data`: the map that the master gets."""
 
-    job_id: str
-    token: str
-    data: bytes
-    is_substitute: bool = False
-    goes_alone: bool = False
+    __slots__ = ("data", "job_id", "token")
+    goes_alone = False
+    is_substitute = False
+
+    def __init__(self, job_id: str, token: str, data: bytes) -> None:
+        self.job_id = job_id
+        self.token = token
+        self.data = data
+
+
+class LoneItem(Item):
+    """A call with others was refused."""
+
+    __slots__ = ()
+    goes_alone = True
+
+
+class Substitute(LoneItem):
+    """Says that the master refused the job's result."""
+
+    __slots__ = ()
+    is_substitute = True
 
 
 class Outbox:
@@ -187,9 +202,7 @@ class Outbox:
         """One bad item must not hold the others: each goes alone, and the bad one becomes a failure that says why."""
         self._under_way = []
         if len(batch) > 1:
-            for item in batch:
-                item.goes_alone = True
-            self._put_back(batch)
+            self._put_back([LoneItem(item.job_id, item.token, item.data) for item in batch])
             return
         item = batch[0]
         logger.error("the master refused the result of job %s: %s", item.job_id, answer)
@@ -200,7 +213,7 @@ class Outbox:
         message = f"the master refused the result: {answer}"
         data = self._encode(item.job_id, item.token, outcomes.failure(message, should_retry=False))
         self._held_bytes += len(data) - len(item.data)
-        self._put_back([Item(item.job_id, item.token, data, is_substitute=True, goes_alone=True)])
+        self._put_back([Substitute(item.job_id, item.token, data)])
 
     def _delivered(self, items: list[Item]) -> None:
         self._held_bytes -= sum(len(item.data) for item in items)
