@@ -32,8 +32,8 @@ def until_tick_s(now_s: float, seconds: float) -> float:
     """How long to sleep for a poll every so many seconds: to the tick before, at most `TICK_S` less. `now_s` by a
     monotonic clock.
 
-    What many loops do at the same instants costs a process that has nothing else to do, its store and the disk one
-    wake-up instead of many."""
+    Whoever compares times of such rounds has to allow for that. What many loops do at the same instants costs a process
+    that has nothing else to do, its store and the disk one wake-up instead of many."""
     if seconds < TICK_S:
         return seconds
     tick_s = math.floor((now_s + seconds + _TICK_SLACK_S) / TICK_S) * TICK_S

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.clock import TICK_S, Clock, sleep_to_tick
 from jqmaster.domain.bulk_action import MAX_WATCHED, ActionKind, ActionState, BulkAction, Progress
 from jqmaster.domain.job import Job, JobState
 from jqmaster.domain.job_filter import JobFilter
@@ -133,7 +133,12 @@ class BulkActions:
                 continue
             work = self._under_way[action_id]
             now_s = self._clock.monotonic_s()
-            if is_woken or work.due_s <= now_s or work.saved_s is None or now_s - work.saved_s >= POLL_S:
+            if (
+                is_woken
+                or work.due_s <= now_s
+                or work.saved_s is None
+                or now_s - work.saved_s >= POLL_S - TICK_S
+            ):
                 await self._step(work, is_woken)
         now_s = self._clock.monotonic_s()
         waits = [work.due_s - now_s for work in self._under_way.values() if not work.progress.is_over]

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from jqmaster.clock import Clock, until_tick_s
+from jqmaster.clock import TICK_S, Clock, until_tick_s
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.gate_pruning import GatePruning
@@ -116,7 +116,7 @@ class RuleKeeper:
     async def _prune(self) -> bool:
         """Removes what nothing needs any more, every now and then. Whether there is much more of it."""
         now_s = self._clock.monotonic_s()
-        if now_s - self._gates_pruned_at_s >= PRUNE_GATES_EVERY_S:
+        if now_s - self._gates_pruned_at_s >= PRUNE_GATES_EVERY_S - TICK_S:
             for _ in range(PAGES_AT_ONCE):
                 if await self._gate_pruning.step():
                     return True

@@ -61,7 +61,11 @@ class SubLeader:
             except JqmasterError as exc:
                 # Whether the store is away the others here notice and say.
                 logger.debug("cannot look at the leader: %s", exc.detail)
-            await sleep_to_tick(self._clock, self._pace.look_s)
+            if self._leader.leadership:
+                await sleep_to_tick(self._clock, self._pace.look_s)
+            else:
+                # A look that came early would find a leader not silent for long enough, and the next one comes late.
+                await self._clock.sleep(self._pace.look_s)
 
     async def _look(self) -> None:
         if self._leader.leadership:
