@@ -1,7 +1,5 @@
 """The audit log."""
 
-import itertools
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -9,8 +7,6 @@ import typer
 from jqmaster.cli import output
 from jqmaster.cli.constraint_files import spelled
 from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
-
-_PAGE = 200
 
 
 def audit(
@@ -23,25 +19,12 @@ def audit(
 ) -> None:
     """Show who changed what, the newest first."""
     with Master(master, token) as http:
-        entries = itertools.islice(_entries(http, target, limit), limit)
-        if as_json:
-            for entry in entries:
-                output.say_json(entry)
-            return
-        output.show_table(
+        output.show_list(
+            http.listed("/api/audit", "entries", query={"target": target}, limit=limit),
             ("AT", "WHO", "ACTION", "TARGET", "CHANGE"),
-            ((e["at"], e["who"], e["action"], e["target"], _change_text(e["before"], e["after"])) for e in entries),
+            lambda e: (e["at"], e["who"], e["action"], e["target"], _change_text(e["before"], e["after"])),
+            as_json=as_json,
         )  # fmt: skip
-
-
-def _entries(http: Master, target: str | None, limit: int) -> Iterator[dict[str, Any]]:
-    cursor = None
-    while True:
-        query = {"target": target, "limit": min(limit, _PAGE), "cursor": cursor}
-        _, page = http.call("GET", "/api/audit", query=query)
-        yield from page["entries"]
-        if (cursor := page["next_cursor"]) is None:
-            return
 
 
 def _change_text(before: Any, after: Any) -> str:

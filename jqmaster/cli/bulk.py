@@ -4,12 +4,11 @@ import sys
 import time
 from enum import StrEnum
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
 from jqmaster.cli import exits, output
-from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
 from jqmaster.cli.jobs import instant
 
 _PATH: Final = "/api/jobs/actions"
@@ -126,25 +125,20 @@ def actions(
             _, found = http.call("GET", _PATH)
             listed = found["actions"]
         elif end:
-            _, one = http.call("POST", f"{_PATH}/{quote(action_id, safe='')}/cancel")
+            _, one = http.call("POST", path_of(_PATH, action_id, "cancel"))
             listed = [one]
         else:
             listed = [_action(http, action_id)]
-    if as_json:
-        for one in listed:
-            output.say_json(one)
-        return
-    output.show_table(
+    output.show_list(
+        listed,
         ("ID", "ACTION", "STATE", "DONE", "REFUSED", "MATCHED", "BY", "BEGUN", "MESSAGE"),
-        (
-            (a["id"], a["action"], a["state"], a["done"], a["refused"], a["matched"], a["by"], a["created_at"], a["message"])
-            for a in listed
-        ),
+        lambda a: (a["id"], a["action"], a["state"], a["done"], a["refused"], a["matched"], a["by"], a["created_at"], a["message"]),
+        as_json=as_json,
     )  # fmt: skip
 
 
 def _action(http: Master, action_id: str) -> dict[str, Any]:
-    _, action = http.call("GET", f"{_PATH}/{quote(action_id, safe='')}")
+    _, action = http.call("GET", path_of(_PATH, action_id))
     found: dict[str, Any] = action
     return found
 

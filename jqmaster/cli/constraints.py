@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
@@ -17,7 +16,7 @@ from jqmaster.cli.constraint_files import (
     spelled,
     steps_to,
 )
-from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
 
 # Somebody else changed the constraint between reading and writing: more often than people do.
 _MAX_REPEATS = 5
@@ -48,18 +47,13 @@ def list_constraints(
     """List the constraints and their use."""
     with Master(master, token) as http:
         found = _all(http)
-    if as_json:
-        for one in found:
-            output.say_json(one)
-        return
-    output.show_table(
+    output.show_list(
+        found,
         ("NAME", "STATE", "KEY", "LIMITS", "WAITING", "RUNNING", "KEYS"),
-        (
-            (c["name"], _state(c), c["key"], _limits_text(c), *_sums(c["usage"]), c["usage"]["keys"])
-            for c in found
-        ),
+        lambda c: (c["name"], _state(c), c["key"], _limits_text(c), *_sums(c["usage"]), c["usage"]["keys"]),
+        as_json=as_json,
     )  # fmt: skip
-    if not all(c["usage"]["is_exact"] for c in found):
+    if not as_json and not all(c["usage"]["is_exact"] for c in found):
         output.say("-: too many values to sum up in a list; see `jqmaster constraints show NAME`")
 
 
@@ -385,7 +379,7 @@ def _if_match(etag: str | None) -> dict[str, str]:
 def _path(name: str, *rest: str) -> str:
     if "/" in name:
         exits.fail(exits.NOT_FOUND, f"no constraint {name}: a name has A-Z a-z 0-9 _ . : -")
-    return "/".join(["/api/constraints", quote(name, safe=""), *rest])
+    return path_of("/api/constraints", name, *rest)
 
 
 # --- what is shown

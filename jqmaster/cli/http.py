@@ -1,9 +1,10 @@
 """Calls to a master, with every way they can fail turned into words and an exit code."""
 
 import ipaddress
+import itertools
 import os
 import sys
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -33,6 +34,7 @@ TokenOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON lines, for programs.")]
 
+_PAGE = 200
 _BY_STATUS = {404: exits.NOT_FOUND, 408: exits.UNREACHABLE}
 
 
@@ -99,6 +101,22 @@ class Master:
             exits.fail(_exit_code(response.status_code), _problem_text(response, answer))
         return response.status_code, answer
 
+    def listed(
+        self, path: str, field: str, *, query: Mapping[str, Any] | None = None, limit: int
+    ) -> Iterator[dict[str, Any]]:
+        """At most `limit` of what the pages of a list have in `field`; a page is fetched when it is wanted."""
+        return itertools.islice(
+            self._all_listed(path, field, {**(query or {}), "limit": min(limit, _PAGE)}), limit
+        )
+
+    def _all_listed(self, path: str, field: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        cursor = None
+        while True:
+            _, page = self.call("GET", path, query={**query, "cursor": cursor})
+            yield from page[field]
+            if (cursor := page["next_cursor"]) is None:
+                return
+
 
 def read_token(token_file: Path | None) -> str | None:
     """The token of the file, or else of the variable, if there is one. Ends the command when it cannot be read."""
@@ -131,8 +149,13 @@ def _tls() -> "ssl.SSLContext | None":
         exits.fail(exits.USAGE, f"JQMASTER_CLIENT_CAFILE, …_CERTFILE or …_KEYFILE cannot be used: {error}")
 
 
+def path_of(collection: str, key: str, *rest: str) -> str:
+    """Of one thing in a collection such as `/api/jobs`; `key` is text of others."""
+    return "/".join([collection, quote(key, safe=""), *rest])
+
+
 def job_path(job_id: str, *rest: str) -> str:
-    return "/".join(["/api/jobs", quote(job_id, safe=""), *rest])
+    return path_of("/api/jobs", job_id, *rest)
 
 
 def _decoded(response: "httpx.Response") -> Any:

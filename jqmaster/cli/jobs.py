@@ -1,20 +1,18 @@
 """Commands about jobs."""
 
-import itertools
 import json
 import sys
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from jqmaster.cli import exits, output
+from jqmaster.cli.groups import order_each
 from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, job_path
 
-_PAGE = 200
 _LONGEST_WAIT_S = 60.0
 
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="Job ID.")]
@@ -102,18 +100,12 @@ def list_jobs(
         "order": "newest" if newest else None,
     }
     with Master(master, token) as http:
-        jobs = itertools.islice(_pages(http, query, limit), limit)
-        if as_json:
-            for job in jobs:
-                output.say_json(job)
-            return
-        output.show_table(
+        output.show_list(
+            http.listed("/api/jobs", "jobs", query=query, limit=limit),
             ("ID", "NAME", "STATE", "PRIO", "ATTEMPT", "CREATED", "CAUSE"),
-            (
-                (j["id"], j["name"], j["state"], j["priority"], j["attempt"], j["created_at"], j["cause"])
-                for j in jobs
-            ),
-        )
+            lambda j: (j["id"], j["name"], j["state"], j["priority"], j["attempt"], j["created_at"], j["cause"]),
+            as_json=as_json,
+        )  # fmt: skip
 
 
 def job(
@@ -208,30 +200,13 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _pages(http: Master, query: dict[str, Any], limit: int) -> Iterator[dict[str, Any]]:
-    cursor = None
-    while True:
-        _, page = http.call("GET", "/api/jobs", query={**query, "limit": min(limit, _PAGE), "cursor": cursor})
-        yield from page["jobs"]
-        if (cursor := page["next_cursor"]) is None:
-            return
-
-
-def _each(job_ids: list[str], action: str, master: Master, as_json: bool) -> None:
-    """All are tried; the exit code is that of the last failure."""
-    worst = exits.OK
-    with master as http:
-        for job_id in job_ids:
-            try:
-                _, view = http.call("POST", job_path(job_id, action))
-            except typer.Exit as ended:
-                worst = ended.exit_code
-                continue
-            if as_json:
-                output.say_json(view)
-            else:
-                output.say(f"{view['id']}  {view['state']}")
-    raise typer.Exit(worst)
+def _each(job_ids: list[str], action: str, master: Master, as_json: bool) -> NoReturn:
+    order_each(
+        master,
+        [job_path(job_id, action) for job_id in job_ids],
+        lambda job: f"{job['id']}  {job['state']}",
+        as_json=as_json,
+    )
 
 
 def _print_result(http: Master, job_id: str, wait_s: float, as_json: bool) -> None:

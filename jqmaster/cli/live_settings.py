@@ -7,21 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from jqmaster.cli import exits, output
+from jqmaster.cli.groups import list_without_command
 from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
 
-app = typer.Typer(help="The settings of running masters.", invoke_without_command=True)
-
-
-@app.callback()
-def settings(
-    context: typer.Context,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """The settings of running masters; without a command: list."""
-    if context.invoked_subcommand is None:
-        list_settings(master=master, token=token, as_json=as_json)
+app = typer.Typer(invoke_without_command=True)
 
 
 @app.command("list")
@@ -36,14 +25,15 @@ def list_settings(
     with Master(master, token) as http:
         _, answer = http.call("GET", "/api/settings")
     shown = [s for s in answer["settings"] if s["source"] == "runtime" or not changed]
-    if as_json:
-        for one in shown:
-            output.say_json(one)
-        return
-    output.show_table(
+    output.show_list(
+        shown,
         ("NAME", "VALUE", "DEFAULT", "RANGE", "SOURCE", "RUN TIME"),
-        ((s["key"], _text(s, "value"), _text(s, "default"), _range(s), s["source"], "yes" if s["is_runtime"] else "") for s in shown),
+        lambda s: (s["key"], _text(s, "value"), _text(s, "default"), _range(s), s["source"], "yes" if s["is_runtime"] else ""),
+        as_json=as_json,
     )  # fmt: skip
+
+
+list_without_command(app, list_settings, "The settings of running masters")
 
 
 @app.command("set")

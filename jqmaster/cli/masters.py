@@ -2,30 +2,18 @@
 
 import time
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from jqmaster.cli import exits, output
-from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.cli.groups import list_without_command
+from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
 
 _POLL_S = 0.1
 # A leader that hears nothing learns of it when it renews its lock, and another election may have to follow.
 _LED_WITHIN_S = 15.0
 
-app = typer.Typer(help="The masters of the store, and who leads.", invoke_without_command=True)
-
-
-@app.callback()
-def masters(
-    context: typer.Context,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """The masters of the store, and who leads; without a command: list."""
-    if context.invoked_subcommand is None:
-        list_masters(master, token, as_json)
+app = typer.Typer(invoke_without_command=True)
 
 
 @app.command("list")
@@ -35,17 +23,15 @@ def list_masters(
     """List the masters."""
     with Master(master, token) as http:
         answer = _listed(http)
-    if as_json:
-        for one in answer["masters"]:
-            output.say_json(one)
-        return
-    output.show_table(
+    output.show_list(
+        answer["masters"],
         ("ID", "ROLE", "STATE", "NODE", "PID", "URL", "VERSION", "STARTED", "LAST SEEN"),
-        (
-            (m["id"], m["role"], m["state"], m["node_id"], m["pid"], m["url"], m["version"], m["started_at"], m["last_seen_at"])
-            for m in answer["masters"]
-        ),
+        lambda m: (m["id"], m["role"], m["state"], m["node_id"], m["pid"], m["url"], m["version"], m["started_at"], m["last_seen_at"]),
+        as_json=as_json,
     )  # fmt: skip
+
+
+list_without_command(app, list_masters, "The masters of the store, and who leads")
 
 
 @app.command()
@@ -58,7 +44,7 @@ def demote(
 ) -> None:
     """Have another master lead, and wait until one does."""
     with Master(master, token) as http:
-        _, told = http.call("POST", f"/api/masters/{quote(master_id, safe='')}/demote")
+        _, told = http.call("POST", path_of("/api/masters", master_id, "demote"))
         deadline_s = time.monotonic() + _LED_WITHIN_S
         while (leader := _leader_after(http, told["epoch"])) is None:
             if time.monotonic() > deadline_s:

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 # C0, C1 and the characters that reorder text: a job's name must not drive the terminal.
@@ -45,6 +45,21 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
     if not console.is_terminal:
         console = Console(width=400)
     console.print(table)
+
+
+def show_list(
+    found: Iterable[dict[str, Any]],
+    columns: Sequence[str],
+    row: Callable[[dict[str, Any]], Sequence[object]],
+    *,
+    as_json: bool,
+) -> None:
+    """Each as a line of JSON with all that it has, or as the `row` of a table."""
+    if as_json:
+        for one in found:
+            say_json(one)
+    else:
+        show_table(columns, map(row, found))
 
 
 def show_fields(fields: Iterable[tuple[str, object]]) -> None:

@@ -1,15 +1,13 @@
 """How the queue does: now, by name, and what fails."""
 
-import itertools
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
 from jqmaster.cli import output
 from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
 
-_PAGE: Final = 200
 SpanOption = Annotated[str, typer.Option(help="How far back: 1h, 3h, 6h, 24h, 7d or 30d.")]
 LimitOption = Annotated[int, typer.Option(min=1, help="Most lines to print.")]
 
@@ -53,18 +51,12 @@ def names(
     """List names with what was counted of them."""
     query = {"q": q, "span": span, "sort": sort}
     with Master(master, token) as http:
-        found = itertools.islice(_pages(http, "/api/names", "names", query, limit), limit)
-        if as_json:
-            for one in found:
-                output.say_json(one)
-            return
-        output.show_table(
+        output.show_list(
+            http.listed("/api/names", "names", query=query, limit=limit),
             ("NAME", "READY", "PUSHED", "SUCCEEDED", "FAILED", "RETRIED", "WAIT P50", "P95", "RUN P50", "P95"),
-            (
-                (n["name"], n["ready"], n["pushed"], n["succeeded"], n["failed"], n["retried"],
-                 *_middle_and_most(n["wait"]), *_middle_and_most(n["run"]))
-                for n in found
-            ),
+            lambda n: (n["name"], n["ready"], n["pushed"], n["succeeded"], n["failed"], n["retried"],
+                       *_middle_and_most(n["wait"]), *_middle_and_most(n["run"])),
+            as_json=as_json,
         )  # fmt: skip
 
 
@@ -79,31 +71,12 @@ def failures(
 ) -> None:
     """List what failed for good, alike failures as one, the latest first."""
     with Master(master, token) as http:
-        found = itertools.islice(
-            _pages(http, "/api/failures", "groups", {"name": name, "q": q}, limit), limit
-        )
-        if as_json:
-            for one in found:
-                output.say_json(one)
-            return
-        output.show_table(
+        output.show_list(
+            http.listed("/api/failures", "groups", query={"name": name, "q": q}, limit=limit),
             ("LAST SEEN", "FIRST SEEN", "COUNT", "NAME", "CAUSE", "MESSAGE", "FOR EXAMPLE"),
-            (
-                (g["last_seen_at"], g["first_seen_at"], g["count"], g["name"], g["cause"], g["message"], g["example_job_id"])
-                for g in found
-            ),
+            lambda g: (g["last_seen_at"], g["first_seen_at"], g["count"], g["name"], g["cause"], g["message"], g["example_job_id"]),
+            as_json=as_json,
         )  # fmt: skip
-
-
-def _pages(
-    http: Master, path: str, field: str, query: Mapping[str, str | None], limit: int
-) -> Iterator[dict[str, Any]]:
-    cursor = None
-    while True:
-        _, page = http.call("GET", path, query={**query, "limit": min(limit, _PAGE), "cursor": cursor})
-        yield from page[field]
-        if (cursor := page["next_cursor"]) is None:
-            return
 
 
 def _middle_and_most(distribution: Mapping[str, int] | None) -> tuple[str, str]:

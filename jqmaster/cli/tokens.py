@@ -3,12 +3,11 @@
 import os
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from jqmaster.cli import exits, output
-from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
 
 app = typer.Typer(help="Tokens that programs call masters with.", no_args_is_help=True)
 
@@ -58,17 +57,12 @@ def list_tokens(
     """List the tokens, the newest first; those of the settings are not among them."""
     with Master(master, token) as http:
         _, answer = http.call("GET", "/api/tokens")
-    if as_json:
-        for one in answer["tokens"]:
-            output.say_json(one)
-        return
-    output.show_table(
+    output.show_list(
+        answer["tokens"],
         ("ID", "LABEL", "SCOPES", "NAMES", "CREATED", "BY", "EXPIRES", "LAST USED"),
-        (
-            (t["id"], t["label"], " ".join(t["scopes"]), " ".join(t["names"]), t["created_at"], t["created_by"],
-             t["expires_at"] or "never", t["last_used_at"] or "never")
-            for t in answer["tokens"]
-        ),
+        lambda t: (t["id"], t["label"], " ".join(t["scopes"]), " ".join(t["names"]), t["created_at"], t["created_by"],
+                   t["expires_at"] or "never", t["last_used_at"] or "never"),
+        as_json=as_json,
     )  # fmt: skip
 
 
@@ -84,7 +78,7 @@ def rotate(
 ) -> None:
     """Make another token for the same, while the old one goes on for a while."""
     with _opened(out) as descriptor, Master(master, token) as http:
-        path = f"/api/tokens/{quote(token_id, safe='')}/rotate"
+        path = path_of("/api/tokens", token_id, "rotate")
         _, made = http.call("POST", path, body={"overlap_s": overlap_hours * 3600})
         _hand_over(made, descriptor, out, as_json)
 
@@ -93,7 +87,7 @@ def rotate(
 def revoke(token_id: TokenId, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
     """End a token, on all masters within 5 s."""
     with Master(master, token) as http:
-        http.call("DELETE", f"/api/tokens/{quote(token_id, safe='')}")
+        http.call("DELETE", path_of("/api/tokens", token_id))
     output.say(f"{token_id} revoked")
 
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
@@ -13,6 +12,7 @@ from jqmaster.cli.http import (
     Master,
     MasterOption,
     TokenOption,
+    path_of,
     read_secret,
 )
 
@@ -50,16 +50,11 @@ def list_users(
     """List the users."""
     with Master(master, token) as http:
         _, answer = http.call("GET", "/api/users")
-    if as_json:
-        for user in answer["users"]:
-            output.say_json(user)
-        return
-    output.show_table(
+    output.show_list(
+        answer["users"],
         ("NAME", "ROLE", "STATE", "CREATED", "LAST LOGIN"),
-        (
-            (u["name"], u["role"], "disabled" if u["is_disabled"] else "", u["created_at"], u["last_login_at"] or "never")
-            for u in answer["users"]
-        ),
+        lambda u: (u["name"], u["role"], "disabled" if u["is_disabled"] else "", u["created_at"], u["last_login_at"] or "never"),
+        as_json=as_json,
     )  # fmt: skip
 
 
@@ -98,18 +93,14 @@ def enable(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption
 def remove(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
     """Remove a user; ends the user's sessions."""
     with Master(master, token) as http:
-        http.call("DELETE", _path(name))
+        http.call("DELETE", path_of("/api/users", name))
     output.say(f"{name} removed")
 
 
 def _change(name: str, body: dict[str, Any], master: Master) -> None:
     with master as http:
-        _, user = http.call("PATCH", _path(name), body=body)
+        _, user = http.call("PATCH", path_of("/api/users", name), body=body)
     output.say(f"{user['name']}  {user['role']}{'  disabled' if user['is_disabled'] else ''}")
-
-
-def _path(name: str) -> str:
-    return f"/api/users/{quote(name, safe='')}"
 
 
 def _password(file: Path | None) -> str:

@@ -1,12 +1,12 @@
 """Commands about workers."""
 
-from typing import Annotated
-from urllib.parse import quote
+from typing import Annotated, NoReturn
 
 import typer
 
-from jqmaster.cli import exits, output
-from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.cli import output
+from jqmaster.cli.groups import order_each
+from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
 
 app = typer.Typer(help="List the registered workers, or give them orders.", invoke_without_command=True)
 
@@ -25,16 +25,11 @@ def list_workers(
         return
     with Master(master, token) as http:
         _, answer = http.call("GET", "/api/workers")
-    if as_json:
-        for worker in answer["workers"]:
-            output.say_json(worker)
-        return
-    output.show_table(
+    output.show_list(
+        answer["workers"],
         ("ID", "STATE", "BUSY", "MAX", "NODE", "PID", "URL", "NAMES", "LAST SEEN"),
-        (
-            (w["id"], w["state"], w["busy"], w["max_jobs"], w["node_id"], w["pid"], w["url"] or "(pulls)", " ".join(w["names"]), w["last_seen_at"])
-            for w in answer["workers"]
-        ),
+        lambda w: (w["id"], w["state"], w["busy"], w["max_jobs"], w["node_id"], w["pid"], w["url"] or "(pulls)", " ".join(w["names"]), w["last_seen_at"]),
+        as_json=as_json,
     )  # fmt: skip
 
 
@@ -71,18 +66,10 @@ def detach(
     _order(worker_ids, "detach", Master(master, token), as_json)
 
 
-def _order(worker_ids: list[str], order: str, master: Master, as_json: bool) -> None:
-    """All are tried; the exit code is that of the last failure."""
-    worst = exits.OK
-    with master as http:
-        for worker_id in worker_ids:
-            try:
-                _, view = http.call("POST", f"/api/workers/{quote(worker_id, safe='')}/{order}")
-            except typer.Exit as ended:
-                worst = ended.exit_code
-                continue
-            if as_json:
-                output.say_json(view)
-            else:
-                output.say(f"{view['id']}  {view['state']}  {view['busy']} of {view['max_jobs']} busy")
-    raise typer.Exit(worst)
+def _order(worker_ids: list[str], order: str, master: Master, as_json: bool) -> NoReturn:
+    order_each(
+        master,
+        [path_of("/api/workers", worker_id, order) for worker_id in worker_ids],
+        lambda w: f"{w['id']}  {w['state']}  {w['busy']} of {w['max_jobs']} busy",
+        as_json=as_json,
+    )
