@@ -7,7 +7,6 @@
 -- include lib/time.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
--- include lib/settle.lua
 local running_key, claims_key, succeeded_key, results_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, worker_id_bytes, result_ttl_ms = time_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 tag = ARGV[2]
@@ -20,30 +19,11 @@ local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {},
 local count = 0
 local now_bytes, now_text = struct.pack('>i8', now_ms), string.format('%.0f', now_ms)
 
--- Jobs that were claimed together have much in common, and what follows from it is made once. From state to the start of
--- the attempt: what ends it, how long it ran, and its flags; false where it does not run.
+-- Jobs that were claimed together have much in common, and what follows from it is made once.
+-- By what a record has from the state to the start of the attempt; false where that does not run.
 local endings = {}
-local function ending_of(progress)
-  local ending = false
-  if byte(progress, 1) == STATE.running then
-    local flags = byte(progress, 2)
-    ending = {patch = string.char(STATE.succeeded, flags, 0) .. sub(progress, 4) .. now_bytes, run_ms = now_ms - int64(progress, 24),
-      keeps_result = flags % 2 == 1, is_watched = has_flag(flags, FLAG_WATCHED)}
-  end
-  endings[progress] = ending
-  return ending
-end
-
--- From lane to number of gates. `own_count` of these bring gates along.
-local homes, seen_homes = {}, {}
-local function home_seen(head, bytes)
-  local lane, own = home_of(head)
-  local home = {lane = lane, brings_gates = own ~= nil, has_gates = own or #lane.shared > 0 or #lane.keyed > 0, name = name_of(head), ended = 0, runs = {}}
-  homes[bytes] = home
-  seen_homes[#seen_homes + 1] = home
-  return home
-end
-
+-- By what it has from the lane to the number of gates.
+local homes, homes_seen = {}, {}
 for i = FIRST, #ARGV, WIDTH do
   local id = ARGV[i]
   local key = job_prefix .. id
@@ -51,14 +31,25 @@ for i = FIRST, #ARGV, WIDTH do
   local is_ours = #head >= HEAD_LENGTH and sub(head, 57, 72) == ARGV[i + 1] and sub(head, 73, 88) == worker_id_bytes
   local progress = is_ours and sub(head, 2, 32)
   local ending = is_ours and endings[progress]
-  if is_ours and ending == nil then ending = ending_of(progress) end
+  if is_ours and ending == nil then
+    local state, flags = byte(progress, 1, 2)
+    ending = state == STATE.running and {patch = string.char(STATE.succeeded, flags, 0) .. sub(progress, 4) .. now_bytes,
+      run_ms = now_ms - int64(progress, 24), keeps_result = flags % 2 == 1, is_watched = has_flag(flags, FLAG_WATCHED)}
+    endings[progress] = ending
+  end
   if ending then
     redis.call('SETRANGE', key, 1, ending.patch)
     count = count + 1
     ended[count] = id
     finished_at[2 * count - 1], finished_at[2 * count] = now_text, id
     local home_bytes = sub(head, LANE_AT, NAME_AT + byte(head, NAME_LENGTH_AT))
-    local home = homes[home_bytes] or home_seen(head, home_bytes)
+    local home = homes[home_bytes]
+    if not home then
+      local lane, own = home_of(head)
+      home = {lane = lane, brings_gates = own ~= nil, has_gates = own or #lane.shared > 0 or #lane.keyed > 0, name = name_of(head), ended = 0, runs = {}}
+      homes[home_bytes] = home
+      homes_seen[#homes_seen + 1] = home
+    end
     home.ended = home.ended + 1
     local run_ms = ending.run_ms
     home.runs[run_ms] = (home.runs[run_ms] or 0) + 1
@@ -79,7 +70,7 @@ for i = FIRST, #ARGV, WIDTH do
     if is_repeat then redis.call('SETRANGE', key, 0, string.char(VERSION)) end
   end
 end
-for _, home in ipairs(seen_homes) do
+for _, home in ipairs(homes_seen) do
   lane_counts(home.lane, nil, -home.ended, 0)
   for run_ms, times in pairs(home.runs) do
     runs[#runs + 1] = home.name

@@ -3,7 +3,7 @@ local VERSION = 3
 local STATE = {scheduled = 1, ready = 2, retrying = 3, running = 4, succeeded = 6, failed = 7, canceled = 8, skipped = 9}
 local FLAG_CONFIRMED, FLAG_WATCHED = 4, 8
 local HEAD_LENGTH, NAME_LENGTH_AT, NAME_AT = 136, 137, 138
-local NO_ID = string.rep('\0', 16)
+local NO_ID = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 -- After the name: how many keyed gates, and the ID of each; or that only its lane knows them.
 local GATE_LENGTH, MAX_GATES, IN_LANE = 24, 16, 255
 
@@ -15,9 +15,8 @@ local function int64(s, at)
   return (struct.unpack('>i8', s, at))
 end
 
-local HEX = {[8] = string.rep('%02x', 8), [16] = string.rep('%02x', 16)}
 local function hex(bytes)
-  return string.format(HEX[#bytes], string.byte(bytes, 1, -1))
+  return string.format(string.rep('%02x', #bytes), string.byte(bytes, 1, -1))
 end
 
 local function uuid_text(bytes)
