@@ -7,6 +7,7 @@ import os
 import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from jqmaster import __version__
 from jqmaster.api.app import build_app
@@ -97,13 +98,17 @@ READY_WITHIN_S = 2.0
 RESERVED_CONNECTIONS = 2
 STALLED_S = 5.0
 
-Tune = Callable[..., None]
+# What tells a part its settings, and which of them; see `tuning`.
+Tuned = tuple[Callable[..., None], Callable[[Settings], tuning.Values]]
 
 
 class Master:
-    """One master process on one store. Built when the store serves; see `running_master`."""
+    """One master process on one store. Built when the store serves; see `running_master`.
 
-    def __init__(  # noqa: PLR0915  all parts, one after the other
+    First what it is made of, from the store up to the server, then how the larger parts are built, then what they ask it.
+    """
+
+    def __init__(
         self,
         settings: Settings,
         client: StoreClient,
@@ -123,81 +128,54 @@ class Master:
         self._clock = clock
         self._embedded = embedded
         self._store_url = store_url
-        self._shard = shard = Shard(client, Keys(settings.shard))
         # What happens by this process; the metrics read it, too.
         self.tally = Tally()
-        self._jobs = JobStore(shard, **tuning.jobs(settings), tally=self.tally)
-        self._workers = WorkerStore(shard, **tuning.leases(settings))
-        polls = PollStore(shard, **tuning.polls(settings))
-        self._desk = PollDesk(polls, self._jobs)
-        self._rule_store = RuleStore(shard)
-        self._rules = RuleCache(self._rule_store)
-        self._fleet = Fleet(clock, **tuning.fleet(settings))
-        self._dispatcher: Dispatcher | None = None
-        self._promoter: Promoter | None = None
-        self._keeper: RuleKeeper | None = None
-        self._bulk: BulkActions | None = None
-        self._grace: Grace | None = None
-        self._leadership = LeadershipStore(shard)
-        self.leader = Leader(
-            # Connections of its own: whoever holds up all the others must not make it lose its lock.
-            LeadershipStore(Shard(reserve, shard.keys)),
-            clock,
-            master_id=self.id,
-            **tuning.leader(settings),
-            make_duties=self._make_duties,
-            goes_first=lambda: self._sub_leader.is_standby,
-        )
-        masters = MasterStore(shard)
+        self._tracing = Tracing.from_settings(settings, self.id, __version__)
+
+        # The store, and what is known of it.
+        self._shard = shard = Shard(client, Keys(settings.shard))
+        self._stores = stores = _Stores.on(shard, settings, self.tally, master_id=self.id)
+        self._gauge = StoreGauge(client, clock, settings, report, quorum_of=(client, reserve))
+        self.live = LiveSettings(settings, SettingsStore(shard))
+        self._history_keeper = HistoryKeeper(self.tally, stores.history, clock)
+
+        # Whom it calls.
         to_masters, to_workers = _call_contexts(settings)
+        self.guard = EgressGuard(settings.allowed_worker_networks, StoreUrl.parse(store_url).endpoints)
+        client.on_located(self.guard.forbid)
         self._master_client = MasterClient(to_masters)
-        self._sub_leader = SubLeader(
-            masters,
-            self.leader,
-            clock,
-            master_id=self.id,
-            **tuning.masters(settings),
-            answers=self._master_client.answers,
-        )
-        self._membership = Membership(masters, clock, describe=self._describe, **tuning.masters(settings))
-        self.guard = guard = EgressGuard(
-            settings.allowed_worker_networks, StoreUrl.parse(store_url).endpoints
-        )
-        client.on_located(guard.forbid)
         self._worker_client = WorkerClient(
-            guard.connector(ssl=to_workers.context if to_workers else True),
+            self.guard.connector(ssl=to_workers.context if to_workers else True),
             tls=to_workers,
             **tuning.worker_client(settings),
         )
-        waiters = FinishWaiters()
-        orders = CancelOrders(self._workers, self._leadership, self._worker_client)
-        self._gauge = StoreGauge(client, clock, settings, report, quorum_of=(client, reserve))
-        self._inspector = inspector = Inspector(shard, self._jobs)
-        self._action_store = ActionStore(shard)
-        self._tracing = Tracing.from_settings(settings, self.id, __version__)
-        self.intake = Intake(PushPace(inspector.load, clock), **tuning.intake(settings))
-        self._job_service = JobService(
-            self._jobs,
-            inspector,
-            waiters,
-            clock,
-            self._rules,
-            tell_worker=orders,
-            admit=self._admit,
-            tracing=self._tracing,
-            pace=self.intake.pace,
+
+        # Its place among the masters.
+        self.leader = self._make_leader(reserve)
+        self._sub_leader = self._make_sub_leader()
+        self._membership = Membership(
+            stores.masters, clock, describe=self._describe, **tuning.masters(settings)
         )
+        self._duties: _Duties | None = None
+
+        # What requests and the leader's duties share.
+        self._rules = RuleCache(stores.rules)
+        self._fleet = Fleet(clock, **tuning.fleet(settings))
+        self._desk = PollDesk(stores.polls, stores.jobs)
+        self._waiters = FinishWaiters()
+        self.intake = Intake(PushPace(stores.inspector.load, clock), **tuning.intake(settings))
+        self._job_service = self._make_job_service()
         self._events = EventListener(
-            shard, on_wake=self._wake, on_finished=waiters.finished, on_gap=lambda: self._on_gap(waiters)
+            shard, on_wake=self._wake, on_finished=self._waiters.finished, on_gap=self._on_gap
         )
+
+        # What watches over the leader's work.
         self._progress = Progress(
-            inspector,
-            self._workers,
-            self._fleet,
-            clock,
-            dispatcher=lambda: self._dispatcher if self.leader.leadership else None,
+            stores.inspector, stores.workers, self._fleet, clock, dispatcher=self._present_dispatcher
         )
         self._watchdog = Watchdog(shard, clock, mark=mark, stall=self._progress.stall, fail=self._fail)
+
+        # What only requests use, and the server that takes them.
         configured = configured_tokens(settings, own_tokens)
         self._identity = IdentityService(
             IdentityStore(shard),
@@ -206,102 +184,19 @@ class Master:
             **tuning.identity(settings),
             is_exposed=settings.public_url is not None,
         )
-        self.live = LiveSettings(settings, SettingsStore(shard))
-        self._history = HistoryStore(shard, master_id=self.id)
-        master_service = MasterService(masters, self._leadership, **tuning.masters(settings))
-        self.stats = StatsService(
-            self._history,
-            inspector,
-            self._workers,
-            master_service,
-            clock,
-            **tuning.stats(settings),
-            store_state=self._store_state,
-        )
-        self._feed = LiveFeed(
-            LiveStore(shard, silence_ms=self._silence_ms),
-            self._action_store,
-            clock,
-            stats=self.stats.now,
-            counts=inspector.counts,
-            max_streams=lambda: self.live.current.max_streams,
-        )
-        traffic = Traffic()
-        constraints = ConstraintService(
-            self._rule_store, self._rules, UsageStore(shard, self._jobs), clock, self._store_time_ms
-        )
-        services = Services(
-            live=self.live,
-            jobs=self._job_service,
-            feed=self._feed,
-            intake=self.intake,
-            actions=BulkActionService(self._action_store, self._jobs, inspector, clock, self._store_time_ms),
-            why=WhyService(
-                WhyStore(shard, self._jobs),
-                self._workers,
-                self._rules,
-                **tuning.why(settings),
-                reach=lambda: self._fleet.reach() if self.leader.leadership else None,
-            ),
-            workers=WorkerService(
-                self._workers,
-                self._jobs,
-                self._rules,
-                self._worker_client,
-                tell=WorkerOrders(self._workers, polls, self._leadership, self._worker_client),
-            ),
-            polls=self._desk,
-            constraints=constraints,
-            audit=AuditStore(shard),
-            identity=self._identity,
-            masters=master_service,
-            stats=self.stats,
-            master_id=self.id,
-            admit_url=self._admit_url,
-            condition=self._condition,
-            breakers=lambda: self._fleet.breaker_states() if self.leader.leadership else {},
-            store_time_ms=self._store_time_ms,
-            contract=master_document,
-            traffic=traffic,
-            metrics=self._make_metrics(traffic, constraints, (client, reserve)),
-        )
-        self._tuned: list[tuple[Tune, Callable[[Settings], tuning.Values]]] = [
-            (self._jobs.tune, tuning.jobs),
-            (self._workers.tune, tuning.leases),
-            (polls.tune, tuning.polls),
-            (self.intake.tune, tuning.intake),
-            (self._fleet.tune, tuning.fleet),
-            (self.leader.tune, tuning.leader),
-            (self._sub_leader.tune, tuning.masters),
-            (self._membership.tune, tuning.masters),
-            (services.masters.tune, tuning.masters),
-            (services.why.tune, tuning.why),
-            (self.stats.tune, tuning.stats),
-            (self._worker_client.tune, tuning.worker_client),
-            (self._identity.tune, tuning.identity),
-        ]
-        self._tuned_duties: list[tuple[Tune, Callable[[Settings], tuning.Values]]] = []
-        self._history_keeper = HistoryKeeper(self.tally, self._history, clock)
+        self._master_service = MasterService(stores.masters, stores.leadership, **tuning.masters(settings))
+        self._why = self._make_why_service()
+        self.stats = self._make_stats_service()
+        self._feed = self._make_feed()
         self.server = MasterServer(
             build_app(
-                services,
+                self._make_services(clients=(client, reserve)),
                 AccessPolicy.from_settings(settings, configured=configured, credentials=self._identity),
             ),
             settings,
         )
 
         self.live.follow(self._obey)
-
-    def _obey(self, settings: Settings) -> None:
-        """Settings that changed at run time, told to all that keep a copy."""
-        for tune, values in (*self._tuned, *self._tuned_duties):
-            tune(**values(settings))
-        self.server.tune(settings)
-
-    def _silence_ms(self) -> tuple[int, int]:
-        """Of a worker, and of a master, that does not count as fresh any more."""
-        s = self.live.current
-        return round(s.worker_stale_s * 1000), Pace(s.leader_ttl_s).fresh_ms
 
     def components(self) -> list[Component]:
         """In the order of need: the server comes after all that it uses, so that nobody is answered before it can
@@ -328,6 +223,55 @@ class Master:
             self.leader,
         ]
 
+    def _tuned(self) -> list[Tuned]:
+        """All that keep a copy of settings which change at run time."""
+        stores = self._stores
+        return [
+            (stores.jobs.tune, tuning.jobs),
+            (stores.workers.tune, tuning.leases),
+            (stores.polls.tune, tuning.polls),
+            (self.intake.tune, tuning.intake),
+            (self._fleet.tune, tuning.fleet),
+            (self.leader.tune, tuning.leader),
+            (self._sub_leader.tune, tuning.masters),
+            (self._membership.tune, tuning.masters),
+            (self._master_service.tune, tuning.masters),
+            (self._why.tune, tuning.why),
+            (self.stats.tune, tuning.stats),
+            (self._worker_client.tune, tuning.worker_client),
+            (self._identity.tune, tuning.identity),
+            *(self._duties.tuned if self._duties else ()),
+        ]
+
+    def _obey(self, settings: Settings) -> None:
+        """Settings that changed at run time, told to all that keep a copy."""
+        for tune, values in self._tuned():
+            tune(**values(settings))
+        self.server.tune(settings)
+
+    # --- its place among the masters
+
+    def _make_leader(self, reserve: StoreClient) -> Leader:
+        return Leader(
+            # Connections of its own: whoever holds up all the others must not make it lose its lock.
+            LeadershipStore(Shard(reserve, self._shard.keys)),
+            self._clock,
+            master_id=self.id,
+            **tuning.leader(self.settings),
+            make_duties=self._make_duties,
+            goes_first=lambda: self._sub_leader.is_standby,
+        )
+
+    def _make_sub_leader(self) -> SubLeader:
+        return SubLeader(
+            self._stores.masters,
+            self.leader,
+            self._clock,
+            master_id=self.id,
+            **tuning.masters(self.settings),
+            answers=self._master_client.answers,
+        )
+
     async def _describe(self, started_at_ms: int) -> MasterRecord:
         s = self.settings
         server = self.server
@@ -340,12 +284,107 @@ class Master:
         node_id = s.node_id or socket.gethostname()
         return MasterRecord(self.id, node_id, os.getpid(), url, __version__, started_at_ms)
 
+    # --- what answers requests
+
+    def _make_job_service(self) -> JobService:
+        stores = self._stores
+        return JobService(
+            stores.jobs,
+            stores.inspector,
+            self._waiters,
+            self._clock,
+            self._rules,
+            tell_worker=CancelOrders(stores.workers, stores.leadership, self._worker_client),
+            admit=self._admit,
+            tracing=self._tracing,
+            pace=self.intake.pace,
+        )
+
+    def _make_why_service(self) -> WhyService:
+        return WhyService(
+            WhyStore(self._shard, self._stores.jobs),
+            self._stores.workers,
+            self._rules,
+            **tuning.why(self.settings),
+            reach=lambda: self._fleet.reach() if self.leader.leadership else None,
+        )
+
+    def _make_stats_service(self) -> StatsService:
+        return StatsService(
+            self._stores.history,
+            self._stores.inspector,
+            self._stores.workers,
+            self._master_service,
+            self._clock,
+            **tuning.stats(self.settings),
+            store_state=self._store_state,
+        )
+
+    def _make_feed(self) -> LiveFeed:
+        return LiveFeed(
+            LiveStore(self._shard, silence_ms=self._silence_ms),
+            self._stores.actions,
+            self._clock,
+            stats=self.stats.now,
+            counts=self._stores.inspector.counts,
+            max_streams=lambda: self.live.current.max_streams,
+        )
+
+    def _make_services(self, *, clients: Sequence[StoreClient]) -> Services:
+        stores, clock = self._stores, self._clock
+        traffic = Traffic()
+        constraints = ConstraintService(
+            stores.rules, self._rules, UsageStore(self._shard, stores.jobs), clock, self._store_time_ms
+        )
+        facts = StoreFactsReader(
+            stores.inspector,
+            stores.workers,
+            constraints,
+            stores.leadership,
+            stores.history,
+            stale_ms=lambda: round(self.live.current.worker_stale_s * 1000),
+        )
+        return Services(
+            live=self.live,
+            jobs=self._job_service,
+            feed=self._feed,
+            intake=self.intake,
+            actions=BulkActionService(
+                stores.actions, stores.jobs, stores.inspector, clock, self._store_time_ms
+            ),
+            why=self._why,
+            workers=WorkerService(
+                stores.workers,
+                stores.jobs,
+                self._rules,
+                self._worker_client,
+                tell=WorkerOrders(stores.workers, stores.polls, stores.leadership, self._worker_client),
+            ),
+            polls=self._desk,
+            constraints=constraints,
+            audit=AuditStore(self._shard),
+            identity=self._identity,
+            masters=self._master_service,
+            stats=self.stats,
+            master_id=self.id,
+            admit_url=self._admit_url,
+            condition=self._condition,
+            breakers=lambda: self._fleet.breaker_states() if self.leader.leadership else {},
+            store_time_ms=self._store_time_ms,
+            contract=master_document,
+            traffic=traffic,
+            metrics=Metrics(self.tally, traffic, clients, own=self._own_facts, ask_store=facts.read),
+        )
+
+    # --- the lead
+
     def _make_duties(self, leadership: Leadership) -> Sequence[Component]:
-        s, clock, stale = self.live.current, self._clock, self.leader.step_down
-        self._dispatcher = Dispatcher(
+        """What runs under one leadership, in the order of need."""
+        s, clock, stale, stores = self.live.current, self._clock, self.leader.step_down, self._stores
+        dispatcher = Dispatcher(
             leadership,
-            jobs=self._jobs,
-            workers=self._workers,
+            jobs=stores.jobs,
+            workers=stores.workers,
             rules=self._rules,
             fleet=self._fleet,
             desk=self._desk,
@@ -357,31 +396,32 @@ class Master:
             is_trusted=self.leader.is_trusted,
             tracing=self._tracing,
         )
-        dispatcher = self._dispatcher
-        self._keeper = RuleKeeper(
+
+        def on_ready() -> None:
+            dispatcher.wake("ready")
+
+        keeper = RuleKeeper(
             leadership,
-            self._rule_store,
+            stores.rules,
             self._rules,
             clock,
-            on_ready=lambda: dispatcher.wake("ready"),
+            on_ready=on_ready,
             on_stale=stale,
         )
-        self._promoter = Promoter(
-            leadership, self._jobs, clock, on_ready=lambda: dispatcher.wake("ready"), on_stale=stale
-        )
-        self._grace = grace = Grace(clock, **tuning.grace(s))
+        promoter = Promoter(leadership, stores.jobs, clock, on_ready=on_ready, on_stale=stale)
+        grace = Grace(clock, **tuning.grace(s))
         reaper = Reaper(
             leadership,
-            self._jobs,
-            self._workers,
+            stores.jobs,
+            stores.workers,
             grace,
             **tuning.reaper(s),
-            on_ready=lambda: dispatcher.wake("ready"),
+            on_ready=on_ready,
             on_stale=stale,
         )
         alone = AloneRuns(
             leadership,
-            self._jobs,
+            stores.jobs,
             self._rules,
             self._fleet,
             clock,
@@ -391,7 +431,7 @@ class Master:
         )
         attendance = Attendance(
             leadership,
-            self._workers,
+            stores.workers,
             self._worker_client,
             clock,
             grace,
@@ -401,47 +441,84 @@ class Master:
         )
         sweeper = Sweeper(
             leadership,
-            self._jobs,
+            stores.jobs,
             clock,
             **tuning.sweeper(s),
             on_stale=stale,
         )
-        self._bulk = BulkActions(
+        bulk = BulkActions(
             leadership,
-            self._action_store,
+            stores.actions,
             clock,
-            jobs=self._jobs,
-            inspector=self._inspector,
+            jobs=stores.jobs,
+            inspector=stores.inspector,
             service=self._job_service,
-            history=self._history,
+            history=stores.history,
             store_time_ms=self._store_time_ms,
             is_trusted=self.leader.is_trusted,
             on_stale=stale,
         )
         repair = Repair(self._shard, leadership.epoch, who=f"master {self.id}", **tuning.repair(s))
         mender = Mender(repair, clock, on_stale=stale)
-        self._tuned_duties = [
-            (dispatcher.tune, tuning.dispatcher),
-            (grace.tune, tuning.grace),
-            (reaper.tune, tuning.reaper),
-            (attendance.tune, tuning.attendance),
-            (sweeper.tune, tuning.sweeper),
-            (repair.tune, tuning.repair),
-        ]
+        self._duties = _Duties(
+            dispatcher=dispatcher,
+            promoter=promoter,
+            keeper=keeper,
+            bulk=bulk,
+            grace=grace,
+            tuned=[
+                (dispatcher.tune, tuning.dispatcher),
+                (grace.tune, tuning.grace),
+                (reaper.tune, tuning.reaper),
+                (attendance.tune, tuning.attendance),
+                (sweeper.tune, tuning.sweeper),
+                (repair.tune, tuning.repair),
+            ],
+        )
         # The wake-up comes last and so goes first: a new leader elsewhere hears of what is written here at once.
         return [
-            self._dispatcher,
-            self._keeper,
-            self._promoter,
+            dispatcher,
+            keeper,
+            promoter,
             alone,
             reaper,
             attendance,
             sweeper,
             mender,
-            BacklogSampler(leadership, self._history, self.tally, clock, on_stale=stale),
-            self._bulk,
-            _LocalWake(self._shard, self._wake, self._dispatcher.along),
+            BacklogSampler(leadership, stores.history, self.tally, clock, on_stale=stale),
+            bulk,
+            _LocalWake(self._shard, self._wake, dispatcher.along),
         ]
+
+    def _present_dispatcher(self) -> Dispatcher | None:
+        """None where this master does not lead."""
+        return self._duties.dispatcher if self._duties and self.leader.leadership else None
+
+    # --- what happens elsewhere
+
+    def _wake(self, message: str) -> None:
+        if message == "identity":
+            self._identity.wake()
+            return
+        self._desk.wake(message)
+        self.live.wake(message)
+        self.leader.wake(message)
+        if self.leader.leadership and self._duties:
+            self._duties.wake(message)
+
+    def _on_gap(self) -> None:
+        self._waiters.wake_all()
+        self._desk.look_all()
+        self._identity.wake()
+        for message in ("workers", "due", "rules", "resigned", "settings"):
+            self._wake(message)
+
+    def _fail(self, reason: str) -> None:
+        logger.critical("%s", reason)
+        self.failure = reason
+        self.failed.set()
+
+    # --- what its parts ask of it
 
     def _admit(self, durability: Durability | None) -> int:
         if self.failure:
@@ -453,43 +530,14 @@ class Master:
         await self.guard.resolve(target)
         return target.url
 
-    def _wake(self, message: str) -> None:
-        if message == "identity":
-            self._identity.wake()
-            return
-        self._desk.wake(message)
-        self.live.wake(message)
-        self.leader.wake(message)
-        if self.leader.leadership and self._dispatcher and self._promoter and self._keeper:
-            self._dispatcher.wake(message)
-            self._promoter.wake(message)
-            self._keeper.wake(message)
-            if self._bulk:
-                self._bulk.wake(message)
-
-    def _on_gap(self, waiters: FinishWaiters) -> None:
-        waiters.wake_all()
-        self._desk.look_all()
-        self._identity.wake()
-        for message in ("workers", "due", "rules", "resigned", "settings"):
-            self._wake(message)
+    def _silence_ms(self) -> tuple[int, int]:
+        """Of a worker, and of a master, that does not count as fresh any more."""
+        s = self.live.current
+        return round(s.worker_stale_s * 1000), Pace(s.leader_ttl_s).fresh_ms
 
     async def _store_time_ms(self) -> int:
         seconds, microseconds = await self._shard.client.command("TIME")
         return int(seconds) * 1000 + int(microseconds) // 1000
-
-    def _make_metrics(
-        self, traffic: Traffic, constraints: ConstraintService, clients: Sequence[StoreClient]
-    ) -> Metrics:
-        facts = StoreFactsReader(
-            self._inspector,
-            self._workers,
-            constraints,
-            self._leadership,
-            self._history,
-            stale_ms=lambda: round(self.live.current.worker_stale_s * 1000),
-        )
-        return Metrics(self.tally, traffic, clients, own=self._own_facts, ask_store=facts.read)
 
     def _own_facts(self) -> OwnFacts:
         s = self.settings
@@ -513,7 +561,7 @@ class Master:
         store = "serving"
         try:
             async with asyncio.timeout(READY_WITHIN_S):
-                if await self._leadership.current() is None:
+                if await self._stores.leadership.current() is None:
                     faults["leader"] = "no master leads"
         except (JqmasterError, TimeoutError) as exc:
             store = exc.detail if isinstance(exc, JqmasterError) else "it does not answer in time"
@@ -541,10 +589,53 @@ class Master:
             faults=list(self._gauge.faults.values()),
         )
 
-    def _fail(self, reason: str) -> None:
-        logger.critical("%s", reason)
-        self.failure = reason
-        self.failed.set()
+
+@dataclass(frozen=True, slots=True)
+class _Stores:
+    """What reads and writes the store, each kind of record by its own; those that one service alone uses are with it."""
+
+    jobs: JobStore
+    workers: WorkerStore
+    polls: PollStore
+    rules: RuleStore
+    leadership: LeadershipStore
+    masters: MasterStore
+    actions: ActionStore
+    history: HistoryStore
+    inspector: Inspector
+
+    @classmethod
+    def on(cls, shard: Shard, settings: Settings, tally: Tally, *, master_id: str) -> "_Stores":
+        jobs = JobStore(shard, **tuning.jobs(settings), tally=tally)
+        return cls(
+            jobs=jobs,
+            workers=WorkerStore(shard, **tuning.leases(settings)),
+            polls=PollStore(shard, **tuning.polls(settings)),
+            rules=RuleStore(shard),
+            leadership=LeadershipStore(shard),
+            masters=MasterStore(shard),
+            actions=ActionStore(shard),
+            history=HistoryStore(shard, master_id=master_id),
+            inspector=Inspector(shard, jobs),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Duties:
+    """Those duties of a leader that others reach, and the settings that its duties are told."""
+
+    dispatcher: Dispatcher
+    promoter: Promoter
+    keeper: RuleKeeper
+    bulk: BulkActions
+    grace: Grace
+    tuned: Sequence[Tuned]
+
+    def wake(self, message: str) -> None:
+        self.dispatcher.wake(message)
+        self.promoter.wake(message)
+        self.keeper.wake(message)
+        self.bulk.wake(message)
 
 
 class _LocalWake:

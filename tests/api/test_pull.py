@@ -31,7 +31,7 @@ async def hanging(master: Master, worker: ScriptedWorker, **fields: Any) -> "asy
     call = asyncio.create_task(worker.ask(**{"max": 10, "wait": 30, **fields}))
 
     async def is_open() -> bool:
-        found = await master._workers.get(worker.id)
+        found = await master._stores.workers.get(worker.id)
         return found is not None and found.polls_until_ms > 0
 
     await wait_until(is_open, what="the poll hangs")
@@ -259,7 +259,7 @@ async def test_any_master_serves_it(
         call = asyncio.create_task(puller.ask(other, max=10, wait=30, poll_id="p"))
 
         async def is_open() -> bool:
-            found = await master._workers.get(puller.id)
+            found = await master._stores.workers.get(puller.id)
             return found is not None and found.polls_until_ms > 0
 
         await wait_until(is_open)
@@ -358,7 +358,7 @@ async def test_nobody_waits_for_longer_than_a_minute(
     api: Api, master: Master, puller: ScriptedWorker
 ) -> None:
     call = await hanging(master, puller, wait=1e6)
-    found = await master._workers.get(puller.id)
+    found = await master._stores.workers.get(puller.id)
     assert found is not None
     assert found.polls_until_ms - await master._store_time_ms() <= 60_000
     await api.enqueue("work", 1)

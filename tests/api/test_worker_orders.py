@@ -161,7 +161,7 @@ async def test_a_silent_worker_is_detached_and_goes_on_when_it_asks(store_server
 
         # Past the grace after the election, heard all the while.
         assert master.settings.lease_ms == 4_000
-        await wait_until(lambda: master._grace is not None and master._grace.is_over, timeout_s=20)
+        await wait_until(lambda: master._duties is not None and master._duties.grace.is_over, timeout_s=20)
         worker.is_silent = worker.is_deaf = True
 
         async def detached() -> bool:
