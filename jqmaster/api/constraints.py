@@ -5,8 +5,9 @@ import re
 from typing import Any, Final, TypeVar
 
 from jqmaster.api import views
+from jqmaster.api.constraint_schemas import ConstraintRequest, PreviewRequest, ValueRequest
 from jqmaster.api.endpoint import Call, Reply, check
-from jqmaster.api.schemas import ConstraintRequest, PreviewRequest, Request, ValueRequest
+from jqmaster.api.schemas import Request
 from jqmaster.api.wire import json_to_msgpack, read_map
 from jqmaster.errors import FieldError, InvalidError, TooLargeError, UnparsableError
 from jqmaster.service.constraint_documents import draft_of, limits_of

@@ -4,16 +4,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from jqmaster.api.schemas import (
-    Answer,
-    Instant,
-    JobId,
-    JobSummary,
-    Request,
-    Seconds,
-    ShortText,
-    Timestamp,
-)
+from jqmaster.api.job_schemas import JobSummary
+from jqmaster.api.schemas import Answer, Instant, JobId, Request, Seconds, ShortText, Timestamp
 from jqmaster.domain.bulk_action import ActionKind, ActionState
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.job_filter import JobFilter

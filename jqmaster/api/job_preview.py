@@ -1,8 +1,8 @@
 """A job before it is enqueued, over HTTP: is it valid, and what would limit it?"""
 
 from jqmaster.api.endpoint import Call, Reply
+from jqmaster.api.job_schemas import JobRequest
 from jqmaster.api.jobs import ARGUMENT, check_argument
-from jqmaster.api.schemas import JobRequest
 from jqmaster.domain.ids import new_id
 from jqmaster.service.constraint_documents import describe_limits
 

@@ -4,7 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from jqmaster.api.schemas import Answer, LimitsView
+from jqmaster.api.constraint_schemas import LimitsView
+from jqmaster.api.schemas import Answer
 
 
 class AppliedConstraintView(Answer):

@@ -6,7 +6,8 @@ from typing import Any, Final, get_args
 
 from jqmaster.api import views
 from jqmaster.api.endpoint import Call, Reply, check
-from jqmaster.api.schemas import JobRequest, PatchRequest, instant_ms
+from jqmaster.api.job_schemas import JobRequest, PatchRequest
+from jqmaster.api.schemas import instant_ms
 from jqmaster.api.usual import usual_job, usual_jobs
 from jqmaster.api.wire import RawMsgpack, read_list, read_map
 from jqmaster.config import Durability

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
 from jqmaster import __version__
-from jqmaster.api import protocol_generator, schemas
+from jqmaster.api import constraint_schemas, job_schemas, protocol_generator, schemas
 from jqmaster.api import worker_schemas as w
 from jqmaster.api.endpoint import Operation
 from jqmaster.api.examples import ACTION_ID, EXAMPLES, JOB_ID, MASTER_ID, TOKEN_ID, WORKER_ID
@@ -103,10 +103,10 @@ _DURABILITY: Final = {
     }
 }
 _ANSWER_HEADERS: Final[Mapping[type[BaseModel] | None, dict[str, Any]]] = {
-    schemas.EnqueueAnswer: _DURABILITY,
-    schemas.BulkAnswer: _DURABILITY,
-    schemas.ConstraintView: _ETAG,
-    schemas.ConstraintDetail: _ETAG,
+    job_schemas.EnqueueAnswer: _DURABILITY,
+    job_schemas.BulkAnswer: _DURABILITY,
+    constraint_schemas.ConstraintView: _ETAG,
+    constraint_schemas.ConstraintDetail: _ETAG,
 }
 _PROBLEM_TEXTS: Final = {
     400: "The request cannot be parsed.",
@@ -145,7 +145,7 @@ def master_document() -> dict[str, Any]:
     spec = APISpec("jqmaster", __version__, "3.1.0", info={"description": MASTER_TEXT, **_INFO})
     models = [m for op in OPERATIONS for m in (op.request, *op.responses.values()) if m is not None]
     _add_schemas(spec, [*models, schemas.Problem])
-    spec.components.schema("Matcher", schemas.MATCHER_SCHEMA)
+    spec.components.schema("Matcher", constraint_schemas.MATCHER_SCHEMA)
     spec.components.security_scheme(
         "bearer",
         {

@@ -1,4 +1,4 @@
-"""The usual job and the usual result, read in one typed decode in C: several times as fast as the models of `schemas`.
+"""The usual job and the usual result, read in one typed decode in C: several times as fast as their models.
 
 They say yes or nothing. Whatever is not plainly valid, be it wrong or only rare, is left to those models, which judge it
 and have the words for it; so no rule and no text of an error depends on which way a message took.

@@ -4,7 +4,8 @@ from typing import Any, Final
 
 from jqmaster.api import views
 from jqmaster.api.endpoint import Call, Reply, check
-from jqmaster.api.schemas import ENDINGS, ClaimRequest, HeartbeatRequest, RegisterRequest, StartRequest
+from jqmaster.api.fleet_schemas import ClaimRequest, HeartbeatRequest, RegisterRequest, StartRequest
+from jqmaster.api.outcome_schemas import ENDINGS
 from jqmaster.api.usual import usual_success, usual_successes
 from jqmaster.api.wire import read_list
 from jqmaster.domain.outcome import Outcome

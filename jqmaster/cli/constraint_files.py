@@ -19,9 +19,9 @@ def constraints_in(file: str) -> dict[str, dict[str, Any]]:
     """Each constraint of FILE as the master would show it. Ends the command when one of them is not valid."""
     from pydantic import ValidationError
 
+    from jqmaster.api.constraint_schemas import ConstraintRequest
     from jqmaster.api.problems import invalid_from
     from jqmaster.api.scan import ScanLimits
-    from jqmaster.api.schemas import ConstraintRequest
     from jqmaster.api.wire import Encoding, encode, json_to_msgpack, read_map
     from jqmaster.errors import JqmasterError
     from jqmaster.service.constraint_documents import describe, draft_of

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from jqmaster import errors
-from jqmaster.api import schemas
+from jqmaster.api import constraint_schemas, fleet_schemas, job_schemas, outcome_schemas
 from jqmaster.api.problems import (
     MAX_PROBLEM_BYTES,
     STATUS,
@@ -181,8 +181,10 @@ def test_no_rule_names_a_class_of_the_code() -> None:
             yield one
             yield from below(one)
 
-    models = [one for one in below(BaseModel) if one.__module__ == schemas.__name__]
-    assert schemas.RateRequest in models
+    models = [one for one in below(BaseModel) if one.__module__.startswith("jqmaster.api.")]
+    topics = (job_schemas, fleet_schemas, outcome_schemas, constraint_schemas)
+    assert {topic.__name__ for topic in topics} <= {one.__module__ for one in models}
+    assert constraint_schemas.RateRequest in models
     names = re.compile("|".join(rf"\b{one.__name__}\b" for one in models))
     rules = set()
     for model in models:

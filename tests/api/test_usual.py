@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jqmaster.api.endpoint import check
+from jqmaster.api.job_schemas import JobRequest
+from jqmaster.api.outcome_schemas import SuccessItem
 from jqmaster.api.scan import ScanLimits
-from jqmaster.api.schemas import JobRequest, SuccessItem
 from jqmaster.api.usual import usual_job, usual_jobs, usual_success, usual_successes
 from jqmaster.api.wire import read_map
 from jqmaster.domain.ids import are_ids

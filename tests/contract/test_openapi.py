@@ -11,8 +11,8 @@ from starlette.routing import Route
 
 from jqmaster.api.endpoint import Endpoint
 from jqmaster.api.openapi import generated_files
+from jqmaster.api.outcome_schemas import ENDINGS, ResultItem
 from jqmaster.api.routes import OPERATIONS
-from jqmaster.api.schemas import ENDINGS, ResultItem
 from tests.support.contract import document
 from tests.support.master import app_alone
 

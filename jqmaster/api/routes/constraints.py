@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from jqmaster.api import constraints, schemas
+from jqmaster.api import constraint_schemas, constraints
 from jqmaster.api.endpoint import Operation
 from jqmaster.domain.access import Scope
 from jqmaster.service.preview import PREVIEW_MAX_JOBS, PREVIEW_MAX_S
@@ -29,15 +29,15 @@ _CONSTRAINT: Final = (404, 412, *_STORE)
 
 OPERATIONS: Final = [
     Operation("GET", "/api/constraints", constraints.list_constraints, Scope.READ, "List constraints", "constraints",
-              {200: schemas.ConstraintList}, problems=_STORE),
+              {200: constraint_schemas.ConstraintList}, problems=_STORE),
     Operation("POST", "/api/constraints/preview", constraints.preview, Scope.READ, "Which waiting jobs would it apply to?", "constraints",
-              {200: schemas.PreviewAnswer}, schemas.PreviewRequest, problems=_STORE, text=_PREVIEW_TEXT),
+              {200: constraint_schemas.PreviewAnswer}, constraint_schemas.PreviewRequest, problems=_STORE, text=_PREVIEW_TEXT),
     Operation("GET", "/api/constraints/{name}", constraints.get, Scope.READ, "View a constraint and what it does now", "constraints",
-              {200: schemas.ConstraintDetail}, query=_VALUE, problems=(404, *_STORE)),
+              {200: constraint_schemas.ConstraintDetail}, query=_VALUE, problems=(404, *_STORE)),
     Operation("PUT", "/api/constraints/{name}", constraints.put, Scope.OPERATE, "Make or change a constraint", "constraints",
-              {200: schemas.ConstraintView, 201: schemas.ConstraintView}, schemas.ConstraintRequest, problems=(409, 412, *_STORE), text=_PUT_TEXT),
+              {200: constraint_schemas.ConstraintView, 201: constraint_schemas.ConstraintView}, constraint_schemas.ConstraintRequest, problems=(409, 412, *_STORE), text=_PUT_TEXT),
     Operation("DELETE", "/api/constraints/{name}", constraints.delete, Scope.OPERATE, "Remove a constraint", "constraints",
               {204: None}, problems=_CONSTRAINT, text=_DELETE_TEXT),
     Operation("POST", "/api/constraints/{name}/values", constraints.put_value, Scope.OPERATE, "Limit or pause one value of the key", "constraints",
-              {200: schemas.ConstraintView}, schemas.ValueRequest, problems=_CONSTRAINT, text=_VALUE_TEXT),
+              {200: constraint_schemas.ConstraintView}, constraint_schemas.ValueRequest, problems=_CONSTRAINT, text=_VALUE_TEXT),
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from jqmaster.api import job_preview, schemas
+from jqmaster.api import job_preview, job_schemas
 from jqmaster.api import job_preview_schemas as preview_schemas
 from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Operation
@@ -13,5 +13,5 @@ _TEXT: Final = (
 
 OPERATIONS: Final = [
     Operation("POST", "/api/jobs/preview", job_preview.preview, Scope.READ, "Which constraints would apply to a job?", "jobs",
-              {200: preview_schemas.JobPreview}, schemas.JobRequest, problems=(413, 503), text=_TEXT),
+              {200: preview_schemas.JobPreview}, job_schemas.JobRequest, problems=(413, 503), text=_TEXT),
 ]  # fmt: skip

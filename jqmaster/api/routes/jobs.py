@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from jqmaster.api import jobs, schemas, why, why_schemas
+from jqmaster.api import job_schemas, jobs, why, why_schemas
 from jqmaster.api.endpoint import Operation
 from jqmaster.domain.access import Scope
 from jqmaster.store.jobs import MAX_PER_CALL
@@ -60,24 +60,24 @@ _WHY_TEXT: Final = (
 
 OPERATIONS: Final = [
     Operation("POST", "/api/jobs", jobs.enqueue, Scope.PUSH, "Enqueue a job", "jobs",
-              {201: schemas.EnqueueAnswer, 200: schemas.EnqueueAnswer}, schemas.JobRequest, problems=(409, 413, 429, *_STORE),
+              {201: job_schemas.EnqueueAnswer, 200: job_schemas.EnqueueAnswer}, job_schemas.JobRequest, problems=(409, 413, 429, *_STORE),
               push="single"),
     Operation("POST", "/api/jobs/bulk", jobs.enqueue_bulk, Scope.PUSH, "Enqueue many jobs; one bad job refuses all", "jobs",
-              {201: schemas.BulkAnswer}, schemas.BulkRequest, problems=(409, 413, 429, *_STORE), text=_BULK_TEXT,
+              {201: job_schemas.BulkAnswer}, job_schemas.BulkRequest, problems=(409, 413, 429, *_STORE), text=_BULK_TEXT,
               push="bulk"),
-    Operation("GET", "/api/jobs", jobs.list_jobs, Scope.READ, "List jobs", "jobs", {200: schemas.JobPage}, query=_LIST, problems=_STORE),
-    Operation("GET", "/api/jobs/{job_id}", jobs.get, Scope.READ, "View a job", "jobs", {200: schemas.JobView}, problems=(404, *_STORE)),
+    Operation("GET", "/api/jobs", jobs.list_jobs, Scope.READ, "List jobs", "jobs", {200: job_schemas.JobPage}, query=_LIST, problems=_STORE),
+    Operation("GET", "/api/jobs/{job_id}", jobs.get, Scope.READ, "View a job", "jobs", {200: job_schemas.JobView}, problems=(404, *_STORE)),
     Operation("PATCH", "/api/jobs/{job_id}", jobs.patch, Scope.OPERATE, "Change a waiting job", "jobs",
-              {200: schemas.JobView}, schemas.PatchRequest, problems=_JOB),
+              {200: job_schemas.JobView}, job_schemas.PatchRequest, problems=_JOB),
     Operation("DELETE", "/api/jobs/{job_id}", jobs.delete, Scope.OPERATE, "Delete a job that does not run", "jobs", {204: None}, problems=_JOB),
     Operation("GET", "/api/jobs/{job_id}/result", jobs.result, Scope.PUSH, "Fetch the result", "jobs",
-              {200: schemas.ResultView, 202: schemas.StateAnswer}, query=_WAIT, problems=_STORE),
+              {200: job_schemas.ResultView, 202: job_schemas.StateAnswer}, query=_WAIT, problems=_STORE),
     Operation("GET", "/api/jobs/{job_id}/why", why.job, Scope.READ, "Tell why a job is not running", "jobs",
               {200: why_schemas.WhyAnswer}, problems=(404, *_STORE), text=_WHY_TEXT),
     Operation("POST", "/api/jobs/{job_id}/cancel", jobs.cancel, Scope.PUSH, "Cancel a waiting or running job", "jobs",
-              {200: schemas.JobView}, problems=_JOB, text=_CANCEL_TEXT),
+              {200: job_schemas.JobView}, problems=_JOB, text=_CANCEL_TEXT),
     Operation("POST", "/api/jobs/{job_id}/retry", jobs.retry, Scope.OPERATE, "Run a finished job again", "jobs",
-              {200: schemas.JobView}, problems=_JOB),
+              {200: job_schemas.JobView}, problems=_JOB),
     Operation("POST", "/api/jobs/{job_id}/run", jobs.run_now, Scope.OPERATE, "Run a job now that waits for a time", "jobs",
-              {200: schemas.JobView}, problems=_JOB),
+              {200: job_schemas.JobView}, problems=_JOB),
 ]  # fmt: skip

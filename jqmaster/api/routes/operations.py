@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from jqmaster.api import audit, health, masters, metrics, schemas
+from jqmaster.api import audit, health, masters, metrics, operations_schemas
 from jqmaster.api.endpoint import Operation
 from jqmaster.domain.access import Scope
 
@@ -29,15 +29,15 @@ _DEMOTE_TEXT: Final = (
 )
 
 OPERATIONS: Final = [
-    Operation("GET", "/api/masters", masters.list_masters, Scope.READ, "List masters", "operations", {200: schemas.MasterList}, problems=_STORE),
+    Operation("GET", "/api/masters", masters.list_masters, Scope.READ, "List masters", "operations", {200: operations_schemas.MasterList}, problems=_STORE),
     Operation("POST", "/api/masters/{master_id}/demote", masters.demote, Scope.OPERATE, "Have another master lead", "operations",
-              {202: schemas.DemoteAnswer}, problems=(404, 409, *_STORE), text=_DEMOTE_TEXT),
+              {202: operations_schemas.DemoteAnswer}, problems=(404, 409, *_STORE), text=_DEMOTE_TEXT),
     Operation("GET", "/api/audit", audit.list_entries, Scope.OPERATE, "List changes", "operations",
-              {200: schemas.AuditPage}, query=_AUDIT, problems=_STORE, text=_AUDIT_TEXT),
+              {200: operations_schemas.AuditPage}, query=_AUDIT, problems=_STORE, text=_AUDIT_TEXT),
     Operation("GET", "/metrics", metrics.metrics, Scope.READ, "Metrics for Prometheus", "operations",
               {200: None}, text=_METRICS_TEXT, is_text=True),
-    Operation("GET", "/healthz", health.healthz, None, "Whether the process lives", "operations", {200: schemas.Health}),
+    Operation("GET", "/healthz", health.healthz, None, "Whether the process lives", "operations", {200: operations_schemas.Health}),
     Operation("GET", "/readyz", health.readyz, None, "Whether this master makes progress", "operations",
-              {200: schemas.Readiness, 503: schemas.Readiness}, text=_READY_TEXT),
+              {200: operations_schemas.Readiness, 503: operations_schemas.Readiness}, text=_READY_TEXT),
     Operation("GET", "/openapi.json", health.openapi, None, "This contract", "operations", {200: None}),
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from jqmaster.api import schemas, worker_schemas, workers
+from jqmaster.api import fleet_schemas, outcome_schemas, worker_schemas, workers
 from jqmaster.api.endpoint import Operation
 from jqmaster.domain.access import Scope
 
@@ -20,23 +20,23 @@ _CLAIM_TEXT: Final = (
 
 OPERATIONS: Final = [
     Operation("POST", "/api/workers", workers.register, Scope.WORK, "Register a worker", "workers",
-              {201: schemas.RegisterAnswer}, schemas.RegisterRequest, problems=_STORE),
-    Operation("GET", "/api/workers", workers.list_workers, Scope.READ, "List workers", "workers", {200: schemas.WorkerList}, problems=_STORE),
+              {201: fleet_schemas.RegisterAnswer}, fleet_schemas.RegisterRequest, problems=_STORE),
+    Operation("GET", "/api/workers", workers.list_workers, Scope.READ, "List workers", "workers", {200: fleet_schemas.WorkerList}, problems=_STORE),
     Operation("GET", "/api/workers/{worker_id}", workers.get, Scope.READ, "View a worker and what it runs", "workers",
-              {200: schemas.WorkerDetail}, problems=(404, *_STORE)),
+              {200: fleet_schemas.WorkerDetail}, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/drain", workers.drain, Scope.OPERATE, "Let a worker finish, and give it no more", "workers",
-              {200: schemas.WorkerDetail}, problems=(404, 409, *_STORE), text=_DRAIN_TEXT),
+              {200: fleet_schemas.WorkerDetail}, problems=(404, 409, *_STORE), text=_DRAIN_TEXT),
     Operation("POST", "/api/workers/{worker_id}/resume", workers.resume, Scope.OPERATE, "Give a draining worker jobs again", "workers",
-              {200: schemas.WorkerDetail}, problems=(404, 409, *_STORE)),
+              {200: fleet_schemas.WorkerDetail}, problems=(404, 409, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/detach", workers.detach, Scope.OPERATE, "Cut a worker off", "workers",
-              {200: schemas.WorkerDetail}, problems=(404, *_STORE), text=_DETACH_TEXT),
+              {200: fleet_schemas.WorkerDetail}, problems=(404, *_STORE), text=_DETACH_TEXT),
     Operation("DELETE", "/api/workers/{worker_id}", workers.leave, Scope.WORK, "Leave", "workers", {204: None}, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/heartbeat", workers.heartbeat, Scope.WORK, "Report, and renew leases", "workers",
-              {200: schemas.HeartbeatAnswer}, schemas.HeartbeatRequest, problems=(404, *_STORE)),
+              {200: fleet_schemas.HeartbeatAnswer}, fleet_schemas.HeartbeatRequest, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/start", workers.start, Scope.WORK, "Ask whether jobs may start", "workers",
-              {200: schemas.StartAnswer}, schemas.StartRequest, problems=(404, *_STORE)),
+              {200: fleet_schemas.StartAnswer}, fleet_schemas.StartRequest, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/results", workers.results, Scope.WORK, "Report how attempts ended", "workers",
-              {200: schemas.ResultsAnswer}, schemas.ResultsRequest, problems=(404, 413, *_STORE)),
+              {200: outcome_schemas.ResultsAnswer}, outcome_schemas.ResultsRequest, problems=(404, 413, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/claim", workers.claim, Scope.WORK, "Wait for jobs (a worker without an address)", "workers",
-              {200: worker_schemas.ClaimAnswer}, schemas.ClaimRequest, problems=(404, 409, 429, *_STORE), text=_CLAIM_TEXT),
+              {200: worker_schemas.ClaimAnswer}, fleet_schemas.ClaimRequest, problems=(404, 409, 429, *_STORE), text=_CLAIM_TEXT),
 ]  # fmt: skip
