@@ -144,11 +144,7 @@ class Master:
         self.guard = EgressGuard(settings.allowed_worker_networks, StoreUrl.parse(store_url).endpoints)
         client.on_located(self.guard.forbid)
         self._master_client = MasterClient(to_masters)
-        self._worker_client = WorkerClient(
-            self.guard.connector(ssl=to_workers.context if to_workers else True),
-            tls=to_workers,
-            **tuning.worker_client(settings),
-        )
+        self._worker_client = WorkerClient(self.guard, tls=to_workers, **tuning.worker_client(settings))
 
         # Its place among the masters.
         self.leader = self._make_leader(reserve)

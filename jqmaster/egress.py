@@ -9,21 +9,19 @@ import contextlib
 import ipaddress
 import re
 import socket
-from collections.abc import Iterable
+import ssl
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Any, Final
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
-
-import aiohttp
-from aiohttp import AddrInfoType
-from aiohttp.abc import AbstractResolver, ResolveResult
 
 from jqmaster.errors import AddressRefusedError
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 Endpoint = tuple[str, int]
+ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)
 
 MAX_URL_BYTES: Final = 2048
 MAX_ADDRESSES: Final = 32
@@ -144,27 +142,30 @@ class EgressGuard:
             self._check(address, target.port)
         return PinnedAddress(target, str(addresses[0]))
 
-    def connector(self, **options: Any) -> aiohttp.TCPConnector:
-        """For `aiohttp.ClientSession(connector=…, trust_env=False)`; call it with `allow_redirects=False`.
-
-        Each new connection resolves and checks by this guard and goes to the pinned address, whatever the name says
-        later; Host and SNI keep the name. `options` are those of TCPConnector.
-        """
-        return aiohttp.TCPConnector(
-            resolver=_PinnedResolver(self),
-            use_dns_cache=False,
-            family=socket.AF_UNSPEC,
-            socket_factory=self._open_socket,
-            **options,
-        )
-
-    def _open_socket(self, info: AddrInfoType) -> socket.socket:
-        # aiohttp takes numeric hosts past the resolver; nothing gets past its socket.
-        family, kind, protocol, _, (host, port, *_) = info
-        self._check(ipaddress.ip_address(str(host)), int(port))
-        opened = socket.socket(family, kind, protocol)
-        opened.setblocking(False)
-        return opened
+    async def connect(
+        self,
+        target: Target,
+        protocol: Callable[[], ProtocolT],
+        *,
+        timeout_s: float,
+        context: ssl.SSLContext | None = None,
+    ) -> ProtocolT:
+        """A new connection to the address of `target`, which is resolved and checked for it; whatever its name says later,
+        and SNI keeps the name. `timeout_s`: until it is open, TLS not included. Raises AddressRefusedError, OSError."""
+        pinned = await self.resolve(target)
+        loop = asyncio.get_running_loop()
+        opened = socket.socket(pinned.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            opened.setblocking(False)
+            async with asyncio.timeout(timeout_s):
+                await loop.sock_connect(opened, (pinned.address, target.port))
+            _, made = await loop.create_connection(
+                protocol, sock=opened, ssl=context, server_hostname=target.host if context else None
+            )
+        except BaseException:
+            opened.close()
+            raise
+        return made
 
     async def _lookup(self, host: str, port: int) -> list[Address]:
         try:
@@ -223,32 +224,6 @@ class EgressGuard:
             except ValueError:
                 raise AddressRefusedError("an IPv4 address must have four decimal numbers") from None
         return host
-
-
-class _PinnedResolver(AbstractResolver):
-    """Gives aiohttp the pinned address for the name, and nothing for a name that the guard refuses."""
-
-    def __init__(self, guard: EgressGuard) -> None:
-        self._guard = guard
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        shown = f"[{host}]" if ":" in host else host
-        pinned = await self._guard.resolve(self._guard.parse(f"http://{shown}:{port}"))
-        return [
-            ResolveResult(
-                hostname=host,
-                host=pinned.address,
-                port=port,
-                family=pinned.family,
-                proto=socket.IPPROTO_TCP,
-                flags=socket.AI_NUMERICHOST,
-            )
-        ]
-
-    async def close(self) -> None:
-        """Nothing is held."""
 
 
 def _embedded(address: IPv6Address) -> list[IPv4Address]:

@@ -6,13 +6,13 @@ import os
 from collections.abc import AsyncIterator
 from typing import Any
 
-import aiohttp
 import pytest
 
 from jqmaster import __version__
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
+from jqmaster.runtime.http_client import NotSentError
 from tests.support.master import QUICK, Api, master_on
 from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
@@ -166,14 +166,12 @@ async def test_a_leader_that_reaches_no_worker_takes_nothing_from_those_that_rea
         workers = [await stack.enter_async_context(worker_at(api, max_jobs=2)) for _ in range(4)]
         running = [await api.enqueue("work", max_retry=0) for _ in workers]
         jobs = [(worker, await worker.next_job()) for worker in workers]
-        session = first._worker_client._session
-        assert session
         with pytest.MonkeyPatch.context() as patch:
 
-            def no_way(*_: object, **__: object) -> None:
-                raise aiohttp.ConnectionTimeoutError
+            async def no_way(*_: object, **__: object) -> None:
+                raise NotSentError("no way there")
 
-            patch.setattr(session, "_request", no_way)
+            patch.setattr(first._worker_client._http, "call", no_way)
             waiting = [await api.enqueue("work", max_retry=0) for _ in range(3)]
 
             async def was_tried() -> bool:

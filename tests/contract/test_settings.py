@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from jqmaster.app import Master
@@ -22,7 +21,7 @@ from jqmaster.store.settings import StoredSettings
 from tests.support.master import QUICK
 from tests.support.settings import other_values
 
-PLAIN = (int, float, str, bytes, bool, enum.Enum, Path, aiohttp.ClientTimeout, type(None))
+PLAIN = (int, float, str, bytes, bool, enum.Enum, Path, type(None))
 # What handlers ask for at each use: nobody keeps a copy.
 READ_AT_USE = {
     "heartbeat_interval_s", "max_argument_bytes", "max_result_bytes", "max_bulk_jobs", "max_body_bytes", "max_nesting",
@@ -107,7 +106,6 @@ async def master_with(**settings: Any) -> AsyncIterator[Master]:
     try:
         yield master
     finally:
-        await master._worker_client._connector.close()
         await client.close()
         await reserve.close()
 

@@ -1,7 +1,6 @@
 import contextlib
 from collections.abc import AsyncIterator
 
-import aiohttp
 import pytest
 
 from jqmaster.clock import SystemClock
@@ -11,6 +10,7 @@ from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.service.polls import PollDesk
 from jqmaster.store.jobs import JobStore
 from jqmaster.store.leadership import Leadership
+from tests.support.egress import loopback_guard
 from tests.support.fake_worker import Behaviour, FakeWorker
 from tests.support.store import GRACE_MS, LEASE_MS, RESULT_GRACE_MS, RESULT_TTL_MS, StoreWorld
 
@@ -84,7 +84,7 @@ class Dispatching:
 
 @pytest.fixture
 async def worker_client() -> AsyncIterator[WorkerClient]:
-    client = WorkerClient(aiohttp.TCPConnector(), timeout_s=0.5)
+    client = WorkerClient(loopback_guard(), timeout_s=0.5)
     await client.start()
     yield client
     await client.stop()

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-import aiohttp
 import pytest
 
 from jqmaster.domain.silence import CrowdRules
@@ -13,6 +12,7 @@ from jqmaster.runtime.grace import Grace
 from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.store.leadership import Leadership
 from tests.support.clock import ManualClock
+from tests.support.egress import loopback_guard
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
 
@@ -239,7 +239,7 @@ async def test_a_ping_wants_an_answer_soon(world: StoreWorld, answer: bytes, liv
         await closed.wait()
         writer.close()
 
-    client = WorkerClient(aiohttp.TCPConnector(), timeout_s=30)
+    client = WorkerClient(loopback_guard(), timeout_s=30)
     await client.start()
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -257,7 +257,7 @@ async def test_a_ping_wants_an_answer_soon(world: StoreWorld, answer: bytes, liv
 
 
 async def test_a_ping_of_nobody(world: StoreWorld) -> None:
-    client = WorkerClient(aiohttp.TCPConnector(), timeout_s=30)
+    client = WorkerClient(loopback_guard(), timeout_s=30)
     await client.start()
     try:
         for url in (None, "http://127.0.0.1:1"):

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import aiohttp
 import pytest
 
 from jqmaster.domain.job import JobState
@@ -18,6 +17,7 @@ from jqmaster.store.jobs import Claim, ClaimOrder, NotClaimed, PreparedClaims
 from jqmaster.store.shard import Shard
 from tests.runtime.conftest import Dispatching
 from tests.support import fake_worker as fake
+from tests.support.egress import loopback_guard
 from tests.support.server import StoreServer
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
@@ -489,7 +489,7 @@ async def test_a_probe_that_was_cut_off_does_not_lock_the_worker_out(dispatching
 
 @pytest.mark.req("M7")
 async def test_bad_workers_do_not_slow_the_good_ones(dispatching: Dispatching) -> None:
-    patient = WorkerClient(aiohttp.TCPConnector(), timeout_s=60)
+    patient = WorkerClient(loopback_guard(), timeout_s=60)
     await patient.start()
     dispatching.client, dispatching.jobs = patient, dispatching.job_store(offer_ms=60_000)
     bad = [

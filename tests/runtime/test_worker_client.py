@@ -3,12 +3,12 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable
 
-import aiohttp
 import msgpack
 import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.worker import Worker, WorkerSpec
+from jqmaster.egress import EgressGuard
 from jqmaster.errors import AddressRefusedError
 from jqmaster.runtime.orders import CancelOrders
 from jqmaster.runtime.worker_client import (
@@ -22,6 +22,8 @@ from jqmaster.runtime.worker_client import (
 from jqmaster.store.codec import ClaimedRecord
 from jqmaster.store.jobs import Claim, ClaimedJob
 from tests.support import fake_worker as fake
+from tests.support.egress import loopback_guard
+from tests.support.ports import free_port
 from tests.support.store import StoreWorld
 
 
@@ -152,7 +154,7 @@ async def test_a_connection_that_never_comes_about_is_no_delivery(serve: Callabl
                 filler = stack.enter_context(socket.socket())
                 filler.setblocking(False)
                 filler.connect_ex(full.getsockname())
-            client = WorkerClient(aiohttp.TCPConnector(), timeout_s=30)
+            client = WorkerClient(loopback_guard(), timeout_s=30)
             await client.start()
             endpoint = await serve()
             url = f"http://127.0.0.1:{full.getsockname()[1]}"
@@ -162,11 +164,7 @@ async def test_a_connection_that_never_comes_about_is_no_delivery(serve: Callabl
 
 
 async def test_an_address_that_is_refused_at_connect_is_no_delivery(serve: Callable) -> None:
-    class Refusing(aiohttp.TCPConnector):
-        async def _resolve_host(self, *args: object, **options: object) -> list:
-            raise AddressRefusedError("no")
-
-    client = WorkerClient(Refusing(), timeout_s=1)
+    client = WorkerClient(EgressGuard([]), timeout_s=1)
     await client.start()
     endpoint = await serve()
     assert isinstance(await push(client, endpoint), NotDelivered)
@@ -248,7 +246,7 @@ async def test_what_is_no_proof_is_refused(
 
 async def test_a_url_without_a_worker_is_refused(worker_client: WorkerClient, serve: Callable) -> None:
     endpoint = await serve(prefix="/there")
-    for url in (endpoint.url.replace("/there", "/elsewhere"), "http://127.0.0.1:9"):
+    for url in (endpoint.url.replace("/there", "/elsewhere"), f"http://127.0.0.1:{free_port()}"):
         with pytest.raises(AddressRefusedError) as refused:
             await worker_client.prove(url, "n" * 43)
         assert refused.value.code == "address_unverified"
@@ -288,7 +286,7 @@ async def test_an_order_to_a_worker_that_is_gone_or_dead_is_no_error(
 
 
 async def test_a_call_ends_with_its_time(serve: Callable) -> None:
-    client = WorkerClient(aiohttp.TCPConnector(), timeout_s=0.2)
+    client = WorkerClient(loopback_guard(), timeout_s=0.2)
     await client.start()
     endpoint = await serve(fake.hang, fake.trickle)
     for _ in range(2):

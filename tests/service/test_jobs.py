@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import aiohttp
 import msgpack
 import pytest
 
@@ -28,6 +27,7 @@ from jqmaster.service.waiters import FinishWaiters
 from jqmaster.store.client import Call
 from jqmaster.store.events import EventListener
 from jqmaster.store.jobs import Changes
+from tests.support.egress import loopback_guard
 from tests.support.fake_worker import FakeWorker
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
@@ -415,7 +415,7 @@ async def test_cancelling_a_running_job_tells_its_worker(served: Served) -> None
 @pytest.mark.req("M9", "D14")
 async def test_the_order_reaches_the_endpoint_of_the_worker(served: Served) -> None:
     world = served.world
-    client = WorkerClient(aiohttp.TCPConnector(), timeout_s=2)
+    client = WorkerClient(loopback_guard(), timeout_s=2)
     await client.start()
     async with FakeWorker().serving() as endpoint:
         await endpoint.join(world.workers)

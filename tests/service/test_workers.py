@@ -1,6 +1,5 @@
 from collections.abc import AsyncIterator
 
-import aiohttp
 import msgpack
 import pytest
 
@@ -12,13 +11,14 @@ from jqmaster.errors import AddressRefusedError, NotFoundError
 from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.service.workers import MAX_MESSAGE, WorkerOrder, WorkerService
 from jqmaster.store.jobs import ClaimedJob
+from tests.support.egress import loopback_guard
 from tests.support.fake_worker import FakeWorker
 from tests.support.store import StoreWorld
 
 
 @pytest.fixture
 async def service(world: StoreWorld) -> AsyncIterator[WorkerService]:
-    client = WorkerClient(aiohttp.TCPConnector(), timeout_s=1)
+    client = WorkerClient(loopback_guard(), timeout_s=1)
     await client.start()
     yield WorkerService(world.workers, world.jobs, world.rules, client, tell=nobody)
     await client.stop()
