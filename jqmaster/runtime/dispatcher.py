@@ -179,15 +179,21 @@ class Dispatcher:
         return self._claims_along(orders) if orders else None
 
     def _claims_along(self, orders: Sequence[tuple[Member, ClaimOrder]]) -> Along:
-        flight = self._begin(orders)
         prepared = self._jobs.prepare_claims(
             self._leadership.epoch, [order for _, order in orders], self._rules.current.ruleset.edition
         )
+        flight = self._begin(orders)
         self._flights.add(flight)
 
         def answered(replies: Sequence[tuple[str, list[Any]] | Exception]) -> None:
             try:
-                self._land(flight, self._jobs.read_claims(prepared, replies))
+                claims = self._jobs.read_claims(prepared, replies)
+            except Exception as exc:  # an answer that makes no sense; the leases tell what it took
+                logger.error("cannot read claims: %s", exc)
+                lost()
+                return
+            try:
+                self._land(flight, claims)
             except StaleLeadership:
                 self._on_stale()
             except _StaleRules:
@@ -295,9 +301,10 @@ class Dispatcher:
         self.claimed_at_s = self._clock.monotonic_s()
         failed: Exception | None = None
         left_behind: dict[tuple[str, ...], bool] = {}
+        for (member, _), claim in zip(flight.orders, claims, strict=True):
+            member.end_claim(claim.busy if isinstance(claim, Claim) else None)
         for (member, order), claim in zip(flight.orders, claims, strict=True):
             names = tuple(order.names)
-            member.end_claim(claim.busy if isinstance(claim, Claim) else None)
             match claim:
                 case DamagedError(detail=detail):
                     # Only those who run these names are held up by it.

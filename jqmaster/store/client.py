@@ -218,10 +218,7 @@ class StoreClient:
     def _read_each(
         self, calls: Sequence[Call], replies: Sequence[Any]
     ) -> list[tuple[str, list[Any]] | Exception]:
-        return [
-            _told_apart(reply) if isinstance(reply, ResponseError) else self._read(call, reply)
-            for call, reply in zip(calls, replies, strict=True)
-        ]
+        return [self._read_or_error(call, reply) for call, reply in zip(calls, replies, strict=True)]
 
     async def _replies_along(self, calls: Sequence[Call], along: Along, replicas: int | None) -> list[Any]:
         try:
@@ -459,6 +456,12 @@ class StoreClient:
         if transport:
             transport.abort()
         await connection.disconnect(nowait=True)
+
+    def _read_or_error(self, call: Call, reply: Any) -> tuple[str, list[Any]] | Exception:
+        try:
+            return self._read(call, reply)
+        except Exception as exc:  # whatever the store can say: the others' answers count all the same
+            return exc
 
     def _read(self, call: Call, reply: Any) -> tuple[str, list[Any]]:
         if isinstance(reply, ResponseError):

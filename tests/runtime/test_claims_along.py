@@ -161,6 +161,30 @@ async def test_a_claim_that_the_store_cannot_do_takes_nothing_from_the_push_with
     await world.redis.rename("aside", key)
 
 
+@pytest.mark.parametrize("nonsense", [[b"nonsense"], [b"ok", 1], 7])
+async def test_an_answer_without_sense_to_a_claim_ends_it_and_the_worker_goes_on(
+    dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch, nonsense: object
+) -> None:
+    world = dispatching.world
+    worker = await dispatching.worker()
+    await dispatching.start()
+    await at_rest(dispatching, worker)
+    replies, faults = StoreClient._replies, iter([True])
+
+    async def garbled(self: StoreClient, calls: Sequence[Call], replicas: int | None) -> list[Any]:
+        answers = await replies(self, calls, replicas)
+        if calls[0].script.name == "enqueue" and next(faults, False):
+            answers[-1] = nonsense
+        return answers
+
+    monkeypatch.setattr(StoreClient, "_replies", garbled)
+    taken = await world.enqueue()
+    assert not dispatching.member(worker).claims
+    job_id = await world.enqueue()
+    await wait_until(lambda: worker.started[-1][0] == job_id)
+    assert await world.state(taken) == JobState.RUNNING, "until its lease ends"
+
+
 async def test_stop_waits_for_claims_under_way_and_gives_back_what_they_took(
     dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
