@@ -212,12 +212,10 @@ class _Checker:
         return [c for c in self._others[job_id] if c.kind == kind and (not outcomes or c.outcome in outcomes)]
 
     def _may_have(self, job_id: str, kind: str) -> list[Call]:
-        """Calls that may have had an effect: also a delete that found nothing, or a retry of what is not over, when a copy
-        of it may have come first."""
+        """Calls that may have had an effect: also one that was refused, when a copy of it may have come at another time,
+        when there was nothing to refuse."""
         return self._calls(job_id, kind, "done", "unknown") + [
-            call
-            for call in self._calls(job_id, kind, "refused")
-            if (kind, call.status) in (("delete", 404), ("retry", 409)) and self._may_be_doubled(call)
+            call for call in self._calls(job_id, kind, "refused") if self._may_be_doubled(call)
         ]
 
     def _may_be_doubled(self, call: Call) -> bool:
@@ -247,7 +245,7 @@ class _Checker:
             deleted = self._may_have(job_id, "delete")
             if accepted and job is None and not deleted:
                 yield Violation("lost", job_id, f"accepted at {accepted[0].returned_s:.3f}, and gone")
-            if job and all(call.outcome == "refused" for call in pushes):
+            if job and all(call.outcome == "refused" and not self._may_be_doubled(call) for call in pushes):
                 yield Violation("refused but stored", job_id, f"{job.state}")
             for call in accepted:
                 if call.answered_id != job_id:

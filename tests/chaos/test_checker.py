@@ -249,6 +249,25 @@ def a_retry_that_a_copy_of_it_came_before(s: Story) -> None:
     s.h.calls = [replace(c, outcome="refused", status=409) if c.kind == "retry" else c for c in s.h.calls]
 
 
+def a_delete_that_was_refused_and_whose_copy_came_when_the_job_was_over(s: Story) -> None:
+    s.push()
+    s.run()
+    s.fault("copy later", "pushers>masters", 2.0, 4.0)
+    s.h.calls.append(Call("delete", "a", 3.0, 3.01, "refused", 409))
+
+
+def a_retry_that_was_refused_and_whose_copy_came_when_the_store_was_back(s: Story) -> None:
+    a_retry_by_hand(s)
+    s.fault("copy later", "pushers>masters", 2.0, 4.0)
+    s.h.calls = [replace(c, outcome="refused", status=503) if c.kind == "retry" else c for c in s.h.calls]
+
+
+def a_push_that_was_refused_and_whose_copy_came_when_there_was_room(s: Story) -> None:
+    s.fault("copy later", "pushers>masters", 0.5, 2.0)
+    s.push(outcome="refused", status=503)
+    s.end(claim=s.run(start_s=2.2, end_s=2.3))
+
+
 def a_limit_that_is_reached(s: Story) -> None:
     s.usual("a", 1.0, name="narrow")
     s.usual("b", 1.3, worker=2, name="narrow")
@@ -323,7 +342,8 @@ GOOD = [
     a_delete_that_a_copy_of_it_came_before,
     a_late_copy_of_a_push_after_the_delete,
     a_retry_by_hand_that_came_twice,
-    a_retry_that_a_copy_of_it_came_before,
+    a_retry_that_a_copy_of_it_came_before, a_delete_that_was_refused_and_whose_copy_came_when_the_job_was_over,
+    a_retry_that_was_refused_and_whose_copy_came_when_the_store_was_back, a_push_that_was_refused_and_whose_copy_came_when_there_was_room,
 ]  # fmt: skip
 
 
