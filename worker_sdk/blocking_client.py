@@ -32,6 +32,10 @@ class BlockingClient:
         self._address = ""
         self._tls = tls.to_masters()
 
+    @property
+    def masters(self) -> Masters:
+        return self._masters
+
     def call(self, method: str, path: str, body: bytes | None, *, timeout_s: float) -> Answer:
         """`timeout_s`: for all of it, however slowly the answer trickles in.
 
@@ -51,7 +55,7 @@ class BlockingClient:
                 answer = self._exchange(address, method, path, body, end_s)
         except (OSError, http.client.HTTPException, ValueError) as exc:
             self.close()
-            self._masters.failed(address)
+            self._masters.failed(address, was_silent=isinstance(exc, TimeoutError))
             raise MasterUnreachableError(f"{address}: {type(exc).__name__}") from None
         except MasterUnreachableError:
             self.close()

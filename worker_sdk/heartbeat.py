@@ -70,6 +70,7 @@ class Heartbeat:
         self._registration = encode(registration)
         self._wake = threading.Event()
         self._is_stopping = False
+        self._was_answered = True
         self._asked: int | None = None  # questions so far, while it is detached
         self._complaint = ""
         self._thread = threading.Thread(target=self._main, name="jq-heartbeat", daemon=True)
@@ -99,14 +100,24 @@ class Heartbeat:
                 wait_s = None
             if wait_s is None:
                 tries += 1
-                # Never less often than in good times: the first answer after an outage is to come before a lease ends.
-                wait_s = backoff_s(tries, max_s=min(1.0, member.heartbeat_interval_s) if member else 5.0)
+                wait_s = self._pause_s(member, tries)
             else:
                 tries = 0
             self._wake.wait(wait_s)
             # Not earlier: `stop` sets its flag first, hence either the flag or the wake-up is seen.
             self._wake.clear()
         self._client.close()
+
+    def _pause_s(self, member: Membership | None, tries: int) -> float:
+        """Until the next try."""
+        if member is None:
+            return backoff_s(tries)
+        if not self._was_answered and tries < len(self._client.masters):
+            # Another master may know at once what this one did not say, and the lease runs on.
+            return 0.0
+        # Never less often than in good times, and several times in a lease: the first answer after an outage is to come
+        # before it ends.
+        return backoff_s(tries, max_s=min(1.0, member.heartbeat_interval_s, member.lease_s / 8))
 
     # --- registering
 
@@ -169,9 +180,11 @@ class Heartbeat:
                 timeout_s=timeout_s,
             )
         except MasterUnreachableError as exc:
+            self._was_answered = False
             if tries == 1:
                 logger.warning("heartbeats are not answered: %s", exc)
             return self._not_answered(member)
+        self._was_answered = True
         if answer.status == 404 and answer.code == "unknown_worker":
             self._rejoin(member.worker_id, "the masters do not know this worker any more")
             return 0.0

@@ -2,7 +2,8 @@
 
 import random
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -12,6 +13,8 @@ from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 # Longer than this nobody is made to wait by a Retry-After.
 MAX_RETRY_AFTER_S: Final = 60.0
+# One that was silent costs a whole timeout to ask: for so long the others are asked before it.
+_AVOIDED_S: Final = 5.0
 
 _jitter = random.Random()  # noqa: S311 - spreads repeats, guards nothing
 
@@ -48,12 +51,16 @@ class Answer:
 class Masters:
     """Addresses without a trailing slash. One is asked until it fails; then the next one's turn has come."""
 
-    def __init__(self, addresses: str | Sequence[str]) -> None:
+    def __init__(
+        self, addresses: str | Sequence[str], *, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
         given = [addresses] if isinstance(addresses, str) else list(addresses)
         self._addresses = tuple(_checked(address) for address in given)
         if not self._addresses:
             raise ValueError("the address of a master is needed")
         self._turn = 0
+        self._avoided_until_s = [0.0] * len(self._addresses)
+        self._now_s = now_s
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -64,11 +71,17 @@ class Masters:
         """The one whose turn it is; also what another thread found out about the one before changes it."""
         return self._addresses[self._turn]
 
-    def failed(self, address: str) -> None:
-        """Somebody was not answered there. Several callers may find out at once: the turn passes one step only."""
+    def failed(self, address: str, *, was_silent: bool = False) -> None:
+        """Somebody was not answered there (`was_silent`: not even refused), or with a 5xx. Several callers may find out at
+        once: the turn passes one step only."""
         with self._lock:
-            if self._addresses[self._turn] == address:
-                self._turn = (self._turn + 1) % len(self._addresses)
+            turn, now_s = self._turn, self._now_s()
+            if self._addresses[turn] != address:
+                return
+            if was_silent:
+                self._avoided_until_s[turn] = now_s + _AVOIDED_S
+            others = [(turn + step) % len(self._addresses) for step in range(1, len(self._addresses) + 1)]
+            self._turn = next((n for n in others if self._avoided_until_s[n] <= now_s), others[0])
 
 
 def headers_for(token: str | None, durability: str | None = None) -> dict[str, str]:

@@ -102,6 +102,40 @@ async def test_a_worker_that_hears_nothing_stops_its_jobs_before_the_lease_ends(
     assert master.result(job["job_id"]) is None
 
 
+@pytest.mark.req("M6")
+async def test_a_master_that_is_silent_costs_no_lease_while_another_answers(
+    master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a silent one took of the lease is not made longer by a pause: that would end it here."""
+    monkeypatch.setattr("worker_sdk.heartbeat.backoff_s", lambda tries, **_: 60.0)
+    silent, is_over = FakeMaster(lease_s=LONG_LEASE_S), threading.Event()
+    master.lease_s = LONG_LEASE_S
+    silent.workers = master.workers
+    worker = Worker([silent.url, master.url], token=master.token, grace_s=0.1)
+    gate = asyncio.Event()
+
+    @worker.handler("hold")
+    async def hold(argument: Any) -> str:
+        await gate.wait()
+        return "done"
+
+    try:
+        async with worker.running():
+            await wait_until(lambda: silent.beats)
+            job = await master.run("hold")
+            await wait_until(lambda: silent.beats[-1]["running"])
+            silent.hooks["heartbeat"] = lambda body: is_over.wait(30) and None
+            await wait_until(lambda: len(master.beats) > 3)
+            assert [claim["token"] for claim in master.beats[0]["running"]] == [job["token"]]
+            is_over.set()
+            gate.set()
+            result = await wait_until(lambda: master.result(job["job_id"]) or silent.result(job["job_id"]))
+            assert result["result"] == "done"
+    finally:
+        is_over.set()
+        silent.close()
+
+
 @pytest.mark.req("M3", "M6")
 async def test_what_was_stopped_before_any_heartbeat_named_it_is_named_once(
     master: FakeMaster, worker: Worker, up: Callable[[], Any]
