@@ -89,7 +89,11 @@ class Admission:
             return "unknown_name"
         if self.is_leaving or self._identity.is_drain_ordered:
             return "draining"
-        if latest_ms is None or latest_ms > offer["not_after_ms"]:
+        if (
+            latest_ms is None
+            or latest_ms > offer["not_after_ms"]
+            or offer["fence"] <= self._clock.stale_fence
+        ):
             return "too_late"
         left_ms = offer["lease_until_ms"] - latest_ms - margin_ms
         if left_ms <= 0:

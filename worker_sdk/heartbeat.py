@@ -205,7 +205,8 @@ class Heartbeat:
         for run in runs if lease_s > 0 else ():
             if run.token not in lost:
                 run.lease_end_s = lease_end_s
-        self._clock.observe(store_time_ms, sent_s, now_s())
+        # Masters older than the field do not send it.
+        self._clock.observe(store_time_ms, sent_s, now_s(), fence=int(body.get("fence") or 0))
         member = self._identity.told(member, body)
         self._identity.saw_epoch(int(body["epoch"]))
         self._identity.is_drain_ordered = bool(body["drain"])

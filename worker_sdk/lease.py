@@ -18,21 +18,32 @@ now_s: Callable[[], float] = (
 
 
 class StoreClock:
-    """Bounds of store time, learned from answers that carry it. Written by one thread, read by any."""
+    """Bounds of store time, learned from answers that carry it. Written by one thread, read by any.
+
+    `stale_fence`: what was offered with this fence or an older one was offered before the store's clock was set back. By
+    the new time it looks young, however long it was under way. 0: nothing was.
+    """
 
     def __init__(self) -> None:
+        self.stale_fence = 0
         # (reference instant in s, least and greatest value of store ms − local ms at it), replaced as one object.
         self._bounds: tuple[float, float, float] | None = None
 
-    def observe(self, store_time_ms: int, sent_s: float, received_s: float) -> None:
-        """The store said `store_time_ms` at an instant between `sent_s` and `received_s`."""
+    def observe(self, store_time_ms: int, sent_s: float, received_s: float, *, fence: int = 0) -> None:
+        """The store said `store_time_ms` at an instant between `sent_s` and `received_s`; `fence` was then the newest one
+        that a claim had got (0: unknown)."""
         low = store_time_ms - received_s * 1000
         high = store_time_ms + 1 - sent_s * 1000  # the fraction of a millisecond was cut off
+        is_set_back = False
         if self._bounds is not None:
             old_low, old_high = self._bounds_at(received_s, self._bounds)
+            is_set_back = high < old_low
             # Disjoint bounds mean that the store's clock was set, or that another store answers: begin anew.
             if max(low, old_low) <= min(high, old_high):
                 low, high = max(low, old_low), min(high, old_high)
+        # Before the bounds: whoever reads the new time has to find the fence that goes with it. Where fences went back,
+        # too, as from a backup, new offers may be below the old mark.
+        self.stale_fence = fence if is_set_back else min(self.stale_fence, fence)
         self._bounds = (received_s, low, high)
 
     def latest_ms(self, at_s: float) -> float | None:

@@ -474,6 +474,10 @@ class HeartbeatAnswer(TypedDict):
 
     epoch: int
     store_time_ms: int
+    # The newest fence that a claim had got at `store_time_ms`. Where that is less than it may be, the store's
+    # clock was set back: refuse what is offered with this fence or an older one as `too_late`. May be missing
+    # as `heartbeat_interval_s`.
+    fence: int
     # Equal to `store_time_ms` where nothing was renewed: the leases end when they were to end before.
     lease_until_ms: int
     # From now on. Masters older than this field do not send it: it stays what it was.

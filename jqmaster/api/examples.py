@@ -340,6 +340,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "HeartbeatAnswer": {
         "epoch": _EPOCH,
         "store_time_ms": _NOW_MS,
+        "fence": _NOW_MS - 40,
         "lease_until_ms": _NOW_MS + 15_000,
         "heartbeat_interval_s": 1.0,
         "lease_s": 15.0,

@@ -94,6 +94,11 @@ class HeartbeatAnswer(Answer):
 
     epoch: int
     store_time_ms: int
+    fence: int = Field(
+        description="The newest fence that a claim had got at `store_time_ms`. Where that is less than it may be, the store's "
+        "clock was set back: refuse what is offered with this fence or an older one as `too_late`. May be missing as "
+        "`heartbeat_interval_s`."
+    )
     lease_until_ms: int = Field(
         description="Equal to `store_time_ms` where nothing was renewed: the leases end when they were to end before."
     )

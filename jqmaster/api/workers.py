@@ -53,6 +53,7 @@ async def heartbeat(call: Call) -> Reply:
         {
             "epoch": answer.epoch,
             "store_time_ms": answer.now_ms,
+            "fence": answer.fence,
             "lease_until_ms": answer.now_ms + (lease_ms if answer.is_renewed else 0),
             "heartbeat_interval_s": settings.heartbeat_interval_s,
             "lease_s": settings.lease_ms / 1000,

@@ -21,7 +21,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The store's answer to a heartbeat; claims as (job ID, token). `epoch` is 0 before the first election."""
+    """The store's answer to a heartbeat; claims as (job ID, token). `epoch` is 0 before the first election, `fence`, the
+    newest one given, before the first claim."""
 
     now_ms: int
     epoch: int
@@ -29,6 +30,7 @@ class Heartbeat:
     detached_by: DetachedBy | None
     to_cancel: frozenset[tuple[str, str]]
     lost: frozenset[tuple[str, str]]
+    fence: int = 0
 
     @property
     def is_detached(self) -> bool:
@@ -125,11 +127,11 @@ class WorkerStore:
             for job_id, token in claims[start : start + MAX_PER_CALL]:
                 args += (job_id, bytes.fromhex(token))
             word, data = await self._client.run(
-                "renew", (k.worker(worker_id), k.workers, k.running, k.epoch), args
+                "renew", (k.worker(worker_id), k.workers, k.running, k.epoch, k.fence), args
             )
             if word != "ok":
                 return None
-            now_ms, epoch, draining, detached_by, to_cancel, lost = data
+            now_ms, epoch, draining, detached_by, to_cancel, lost, fence = data
             earlier = answer or Heartbeat(now_ms, 0, False, None, frozenset(), frozenset())
             answer = Heartbeat(
                 # The first call's time: what was renewed first ends first.
@@ -139,6 +141,7 @@ class WorkerStore:
                 detached_by.decode() or None,
                 earlier.to_cancel | {claims[start + n] for n in to_cancel},
                 earlier.lost | {claims[start + n] for n in lost},
+                fence,
             )
         return answer
 

@@ -48,6 +48,8 @@ class FakeMaster:
         self.lease_s = lease_s
         self.epoch = 1_000
         self.offer_s = 2.0
+        self.ahead_ms = STORE_AHEAD_MS  # of the store's clock; set it back and forth
+        self.fence: int | None = None  # of the newest claim; None: masters that do not tell it
         self.lease_until_ms = 0  # as the last heartbeat was told
         self.calls: list[tuple[str, str, Any]] = []
         self.faults: list[str] = []
@@ -248,6 +250,7 @@ class FakeMaster:
                 "lost": [c for c in body["running"] if c["token"] in self.lost & named],
                 "drain": self.drain,
                 "detached": self.detached,
+                **({} if self.fence is None else {"fence": self.fence}),
             },
         )
 
@@ -289,9 +292,8 @@ class FakeMaster:
 
     # --- what it sends
 
-    @staticmethod
-    def now_ms() -> int:
-        return time.time_ns() // 1_000_000 + STORE_AHEAD_MS
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000 + self.ahead_ms
 
     def dispatch(self, name: str, argument: Any = None, **fields: Any) -> Fields:
         now_ms = self.now_ms()

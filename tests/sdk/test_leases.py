@@ -279,6 +279,58 @@ def test_a_step_of_the_store_clock_is_believed() -> None:
     assert clock.latest_ms(12.01) == pytest.approx(1_002_011)
 
 
+def test_a_clock_that_was_set_back_leaves_the_fence_up_to_which_offers_are_of_the_former_time() -> None:
+    clock = StoreClock()
+    clock.observe(1_000_000, sent_s=10.0, received_s=10.01, fence=700)
+    clock.observe(1_001_000, sent_s=11.0, received_s=11.01, fence=710)
+    clock.observe(1_202_000, sent_s=12.0, received_s=12.01, fence=720)  # ahead: what was offered is old now
+    assert clock.stale_fence == 0
+    clock.observe(1_003_000, sent_s=13.0, received_s=13.01, fence=730)
+    assert clock.stale_fence == 730
+    clock.observe(1_004_000, sent_s=14.0, received_s=14.01, fence=740)
+    assert clock.stale_fence == 730
+
+
+def test_fences_that_went_back_with_the_store_do_not_keep_new_offers_out() -> None:
+    clock = StoreClock()
+    clock.observe(1_000_000, sent_s=10.0, received_s=10.01, fence=700)
+    clock.observe(900_000, sent_s=11.0, received_s=11.01, fence=710)
+    clock.observe(901_000, sent_s=12.0, received_s=12.01, fence=300)
+    assert clock.stale_fence == 300
+
+
+@pytest.mark.req("M3")
+async def test_an_offer_from_before_the_clock_was_set_back_is_too_late_however_young_it_looks(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    """It was held by the network, its job went to another worker, and then the clock went back by more than it was held."""
+    ran: list[str] = []
+    worker.handler("note")(ran.append)
+    await up()
+    held = master.dispatch("note", "held")
+    master.fence = held["fence"]
+    master.ahead_ms -= 5_000
+    told = len(master.beats)
+    await wait_until(lambda: len(master.beats) > told + 2)
+    answer = await master.push(held)
+    assert [one["reason"] for one in answer["rejected"]] == ["too_late"]
+    # Fences grow on, whatever the clock says.
+    await master.run("note", "new", fence=held["fence"] + 1)
+    await wait_until(lambda: ran)
+    assert ran == ["new"]
+
+
+async def test_masters_that_do_not_tell_the_fence_are_believed_as_before(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    worker.handler("note")(lambda argument: None)
+    await up()
+    master.ahead_ms -= 5_000
+    told = len(master.beats)
+    await wait_until(lambda: len(master.beats) > told + 2)
+    await master.run("note")
+
+
 def test_the_margin_is_a_tenth_and_bounded() -> None:
     assert margin_s(0.5) == pytest.approx(0.05)
     assert margin_s(15) == pytest.approx(1.5)

@@ -12,7 +12,7 @@ async def test_a_heartbeat_keeps_the_claims_that_it_names(world: StoreWorld) -> 
     world.pass_ms(14_000)
     answer = await world.workers.renew(worker, [(job.job_id, job.token)], 3)
     number = int(world.epoch.split(":")[0])
-    assert answer == Heartbeat(world.now_ms, number, False, None, frozenset(), frozenset())
+    assert answer == Heartbeat(world.now_ms, number, False, None, frozenset(), frozenset(), job.fence)
     k = world.shard.keys
     assert await world.score(k.running, job.job_id) == world.now_ms + LEASE_MS
     assert await world.score(k.workers, worker) == world.now_ms
@@ -21,6 +21,12 @@ async def test_a_heartbeat_keeps_the_claims_that_it_names(world: StoreWorld) -> 
     # The same again, at the same instant, is the same.
     async with world.unchanged():
         assert await world.workers.renew(worker, [(job.job_id, job.token)], 3) == answer
+
+
+async def test_before_the_first_claim_no_fence_was_given(world: StoreWorld) -> None:
+    answer = await world.workers.renew(await world.worker(), [], 3)
+    assert answer is not None
+    assert answer.fence == 0
 
 
 async def test_no_renewal_reaches_beyond_the_deadline(world: StoreWorld) -> None:

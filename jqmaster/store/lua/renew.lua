@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- A worker's heartbeat: it lives, and it keeps the claims that it names and still holds, unless it was cut off for good.
--- KEYS worker:hash workers:zset running:zset epoch:string
+-- KEYS worker:hash workers:zset running:zset epoch:string fence:string
 -- ARGV now_ms worker_id worker_id_bytes free as_of_ms(how late, at least, the claims were listed; 0: unknown) lease_ms offer_ms grace_ms job_prefix [+ id token_bytes]
--- REPLY ok:now_ms,epoch,is_draining,detached_by(empty: it belongs to the fleet; silence, operator or successor),[index from 0 of each claim to cancel],[of each that is lost] | unknown
+-- REPLY ok:now_ms,epoch,is_draining,detached_by(empty: it belongs to the fleet; silence, operator or successor),[index from 0 of each claim to cancel],[of each that is lost],fence(the newest one given; 0: none was) | unknown
 -- CHECKS FIRST that the worker is registered; then state, token and worker of each claim
 -- include lib/time.lua
 -- include lib/record.lua
-local worker_key, workers_key, running_key, epoch_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local worker_key, workers_key, running_key, epoch_key, fence_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, worker_id, worker_id_bytes, free = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 -- A worker that has not heard yet that the clock was set back must not vouch for a time that is still to come.
 local as_of_ms = math.min(tonumber(ARGV[5]), now_ms)
@@ -45,4 +45,5 @@ end
 redis.call('ZADD', workers_key, now_ms, worker_id)
 redis.call('HSET', worker_key, 'free', free, 'as_of_ms', string.format('%.0f', as_of_ms))
 add_all(running_key, renewed)
-return {'ok', now_ms, redis.call('GET', epoch_key) or '', tonumber(worker[2]), detached_by, to_cancel, lost}
+local epoch, fence = redis.call('GET', epoch_key) or '', tonumber(redis.call('GET', fence_key) or '0')
+return {'ok', now_ms, epoch, tonumber(worker[2]), detached_by, to_cancel, lost, fence}
