@@ -20,9 +20,12 @@ import psutil
 import redis
 
 from jqmaster.embedded import url_of_running
+from jqmaster.runtime.mender import BEGINS_AFTER_S
 
 ROOT = Path(__file__).parents[1]
 UP_WITHIN_S = 60.0
+# Between two looks at how many jobs are left.
+LEAST_LOOK_S, MOST_LOOK_S = 0.02, 0.25
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 
@@ -117,11 +120,16 @@ class System:
 
     def until_over(self, left: int = 0, *, timeout_s: float = 600) -> None:
         """Until no more jobs than these wait or run. What succeeded is no measure: only so many of these are kept."""
-        deadline = time.monotonic() + timeout_s
-        while self.unfinished() > left:
-            if time.monotonic() > deadline:
+        began_s = time.monotonic()
+        first = now = self.unfinished()
+        while now > left:
+            passed_s = time.monotonic() - began_s
+            if passed_s > timeout_s:
                 raise SystemExit("the jobs did not come to an end")
-            time.sleep(0.02)
+            # Each look costs master and store as much as many jobs: there is one half way to the end as it can be expected.
+            rest_s = passed_s * (now - left) / (first - now) if first > now else 0.0
+            time.sleep(min(max(LEAST_LOOK_S, rest_s / 2), MOST_LOOK_S))
+            now = self.unfinished()
 
     def file_bytes(self) -> int:
         """What the store has written for good so far; less after it has rewritten its file."""
@@ -226,6 +234,8 @@ def running_system(
         for _ in range(workers):
             system.start_worker(pull=pull)
         system.until_workers(workers)
+        # A new leader looks through the store once: through an empty one, not beside what is measured.
+        time.sleep(BEGINS_AFTER_S + LEAST_LOOK_S)
         yield system
 
 

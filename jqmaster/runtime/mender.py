@@ -14,8 +14,8 @@ logger = logging.getLogger(__name__)
 # The jobs come first: a takeover must not wait for a look at all of them.
 BEGINS_AFTER_S: Final = 1.0
 AGAIN_AFTER_S: Final = 5.0
-# It rests for so many times as long as a step took: at most a fifth of the store's time is its.
-REST: Final = 4
+# It rests for so many times as long as a step took: at most a tenth of the store's time is its.
+REST: Final = 9
 LEAST_REST_S: Final = 0.001
 # Named one by one in the log; there may be a million.
 MOST_NAMED: Final = 20
