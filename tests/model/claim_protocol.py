@@ -24,6 +24,7 @@ class Protocol:
     token_is_checked: bool = True  # results name their claim
     write_is_durable: bool = True  # nothing that was answered is lost in a failover
     offer_ends: bool = True  # the worker refuses an offer after not_after, and nobody reclaims before
+    former_time_is_fenced: bool = True  # an offer from before the store's clock was set back is refused by its fence, however young it looks
     worker_stops_itself: bool = True  # a worker whose lease is over has stopped its job
     push_repeats_to_same_worker: bool = True  # an unanswered push goes nowhere else before the offer is over
     tokens_are_remembered: bool = True  # a worker knows an offer that it has taken when it comes again
@@ -287,6 +288,9 @@ def _time(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
                 "an offer ends for its worker",
                 state._replace(offers=state.offers - {offer} | {(offer[0], True)}),
             )
+    if not rules.former_time_is_fenced and any(is_over for _, is_over in state.offers):
+        young = frozenset((offered, False) for offered, _ in state.offers)
+        yield "the store's clock is set back, and the workers hear of it", state._replace(offers=young)
     may_arrive = rules.offer_ends and (claim, False) in state.offers
     if claim is not None and not state.offer_over and not may_arrive:
         yield "the offer ends in the store", state._replace(offer_over=True)

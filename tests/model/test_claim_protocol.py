@@ -10,6 +10,7 @@ from tests.model.claim_protocol import Protocol, search
 # (the mitigation switched off, what is off beside it, the violation that only it prevented there)
 NEEDED = [
     ("offer_ends", (), "two executions at once"),
+    ("former_time_is_fenced", (), "two executions at once"),
     ("worker_stops_itself", (), "two executions at once"),
     ("push_repeats_to_same_worker", (), "two executions at once"),
     ("write_is_durable", (), "an acknowledged result was lost"),
