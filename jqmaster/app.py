@@ -80,7 +80,10 @@ from jqmaster.store.live import LiveStore
 from jqmaster.store.masters import MasterStore
 from jqmaster.store.polls import PollStore
 from jqmaster.store.probe import StoreReport, probe, require
+from jqmaster.store.records import RecordStore
 from jqmaster.store.repair import Repair
+from jqmaster.store.results import ResultStore
+from jqmaster.store.retention import RetentionStore
 from jqmaster.store.rules import RuleStore
 from jqmaster.store.settings import SettingsStore
 from jqmaster.store.shard import Shard
@@ -224,6 +227,7 @@ class Master:
         stores = self._stores
         return [
             (stores.jobs.tune, tuning.jobs),
+            (stores.results.tune, tuning.results),
             (stores.workers.tune, tuning.leases),
             (stores.polls.tune, tuning.polls),
             (self.intake.tune, tuning.intake),
@@ -285,11 +289,13 @@ class Master:
     def _make_job_service(self) -> JobService:
         stores = self._stores
         return JobService(
-            stores.jobs,
             stores.inspector,
             self._waiters,
             self._clock,
             self._rules,
+            jobs=stores.jobs,
+            records=stores.records,
+            results=stores.results,
             tell_worker=CancelOrders(stores.workers, stores.leadership, self._worker_client),
             admit=self._admit,
             tracing=self._tracing,
@@ -298,7 +304,7 @@ class Master:
 
     def _make_why_service(self) -> WhyService:
         return WhyService(
-            WhyStore(self._shard, self._stores.jobs),
+            WhyStore(self._shard, self._stores.records),
             self._stores.workers,
             self._rules,
             **tuning.why(self.settings),
@@ -330,7 +336,7 @@ class Master:
         stores, clock = self._stores, self._clock
         traffic = Traffic()
         constraints = ConstraintService(
-            stores.rules, self._rules, UsageStore(self._shard, stores.jobs), clock, self._store_time_ms
+            stores.rules, self._rules, UsageStore(self._shard, stores.records), clock, self._store_time_ms
         )
         facts = StoreFactsReader(
             stores.inspector,
@@ -346,14 +352,15 @@ class Master:
             feed=self._feed,
             intake=self.intake,
             actions=BulkActionService(
-                stores.actions, stores.jobs, stores.inspector, clock, self._store_time_ms
+                stores.actions, stores.records, stores.inspector, clock, self._store_time_ms
             ),
             why=self._why,
             workers=WorkerService(
                 stores.workers,
-                stores.jobs,
                 self._rules,
                 self._worker_client,
+                jobs=stores.jobs,
+                records=stores.records,
                 tell=WorkerOrders(stores.workers, stores.polls, stores.leadership, self._worker_client),
             ),
             polls=self._desk,
@@ -417,10 +424,11 @@ class Master:
         )
         alone = AloneRuns(
             leadership,
-            stores.jobs,
             self._rules,
             self._fleet,
             clock,
+            jobs=stores.jobs,
+            records=stores.records,
             give=dispatcher.give,
             polls_here=self._desk.holds,
             on_stale=stale,
@@ -437,7 +445,7 @@ class Master:
         )
         sweeper = Sweeper(
             leadership,
-            stores.jobs,
+            stores.retention,
             clock,
             **tuning.sweeper(s),
             on_stale=stale,
@@ -446,7 +454,7 @@ class Master:
             leadership,
             stores.actions,
             clock,
-            jobs=stores.jobs,
+            records=stores.records,
             inspector=stores.inspector,
             service=self._job_service,
             history=stores.history,
@@ -591,6 +599,9 @@ class _Stores:
     """What reads and writes the store, each kind of record by its own; those that one service alone uses are with it."""
 
     jobs: JobStore
+    records: RecordStore
+    results: ResultStore
+    retention: RetentionStore
     workers: WorkerStore
     polls: PollStore
     rules: RuleStore
@@ -602,9 +613,12 @@ class _Stores:
 
     @classmethod
     def on(cls, shard: Shard, settings: Settings, tally: Tally, *, master_id: str) -> "_Stores":
-        jobs = JobStore(shard, **tuning.jobs(settings), tally=tally)
+        records = RecordStore(shard)
         return cls(
-            jobs=jobs,
+            jobs=JobStore(shard, records, **tuning.jobs(settings), tally=tally),
+            records=records,
+            results=ResultStore(shard, **tuning.results(settings)),
+            retention=RetentionStore(shard),
             workers=WorkerStore(shard, **tuning.leases(settings)),
             polls=PollStore(shard, **tuning.polls(settings)),
             rules=RuleStore(shard),
@@ -612,7 +626,7 @@ class _Stores:
             masters=MasterStore(shard),
             actions=ActionStore(shard),
             history=HistoryStore(shard, master_id=master_id),
-            inspector=Inspector(shard, jobs),
+            inspector=Inspector(shard, records),
         )
 
 

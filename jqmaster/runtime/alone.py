@@ -13,6 +13,7 @@ from jqmaster.runtime.relocation import StaleLeadership
 from jqmaster.service.rules import RuleCache
 from jqmaster.store.jobs import Claim, JobStore, NotClaimed
 from jqmaster.store.leadership import Leadership
+from jqmaster.store.records import RecordStore
 
 logger = logging.getLogger(__name__)
 
@@ -30,17 +31,19 @@ class AloneRuns:
     def __init__(
         self,
         leadership: Leadership,
-        jobs: JobStore,
         rules: RuleCache,
         fleet: Fleet,
         clock: Clock,
         *,
+        jobs: JobStore,
+        records: RecordStore,
         give: Callable[[Member, Claim, float], None],
         polls_here: Callable[[str], bool] = lambda _: False,
         on_stale: Callable[[], None],
     ) -> None:
         self._epoch = leadership.epoch
         self._jobs = jobs
+        self._records = records
         self._rules = rules
         self._fleet = fleet
         self._clock = clock
@@ -75,7 +78,7 @@ class AloneRuns:
         if not job_ids:
             self._fleet.reserved = None
             return False
-        found = await self._jobs.get_without_argument(job_ids)
+        found = await self._records.get_without_argument(job_ids)
         waiting = {job_id: job for job_id, job in found.items() if job.state is JobState.RETRYING}
         over = [job_id for job_id in job_ids if job_id not in waiting]
         if over and not await self._jobs.drop_suspects(self._epoch, over):
@@ -91,7 +94,7 @@ class AloneRuns:
     async def _has_room(self) -> bool:
         workers = self._fleet.fresh()
         holders = {worker.alone_with: worker.id for worker in workers if worker.alone_with and worker.busy}
-        running = await self._jobs.get_without_argument(list(holders))
+        running = await self._records.get_without_argument(list(holders))
         count = sum(
             job.state is JobState.RUNNING and job.worker_id == holders[job_id]
             for job_id, job in running.items()

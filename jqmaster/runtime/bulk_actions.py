@@ -19,8 +19,9 @@ from jqmaster.store.actions import ActionStore
 from jqmaster.store.audit import encode_entry
 from jqmaster.store.history import HistoryStore
 from jqmaster.store.inspect import Inspector
-from jqmaster.store.jobs import Changes, JobStore
+from jqmaster.store.jobs import Changes
 from jqmaster.store.leadership import Leadership
+from jqmaster.store.records import RecordStore
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class BulkActions:
         actions: ActionStore,
         clock: Clock,
         *,
-        jobs: JobStore,
+        records: RecordStore,
         inspector: Inspector,
         service: JobService,
         history: HistoryStore,
@@ -72,7 +73,7 @@ class BulkActions:
     ) -> None:
         self._leadership = leadership
         self._actions = actions
-        self._jobs = jobs
+        self._records = records
         self._inspector = inspector
         self._service = service
         self._clock = clock
@@ -180,7 +181,7 @@ class BulkActions:
         if share is None or action.kind is not ActionKind.RETRY:
             return limit
         watched = list(progress.watched)
-        jobs = await self._jobs.get_without_argument(watched)
+        jobs = await self._records.get_without_argument(watched)
         for job_id in watched:
             progress.note_ended(job_id, jobs.get(job_id))
         if progress.fails_too_often(share):
@@ -204,7 +205,7 @@ class BulkActions:
                 return
             at = int(progress.cursor or 0)
             ids = action.ids[at : at + limit]
-            known = await self._jobs.get_without_argument(ids)
+            known = await self._records.get_without_argument(ids)
             jobs = [job for job in known.values() if action.touches(job)]
             progress.looked_at += len(ids)
             missing = len(ids) - len(jobs)
@@ -243,7 +244,7 @@ class BulkActions:
                 ends = await self._service.run_all_now(ids)
             case ActionKind.RETRY | ActionKind.SET_PRIORITY:
                 # Constraints may look at the arguments.
-                whole = await self._jobs.get_all(ids)
+                whole = await self._records.get_all(ids)
                 jobs = [job for job in whole.values() if action.touches(job)]
                 ids = [job.id for job in jobs]
                 if action.kind is ActionKind.RETRY:

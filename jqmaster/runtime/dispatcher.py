@@ -18,8 +18,9 @@ from jqmaster.runtime.worker_client import Delivered, MaybeDelivered, NotDeliver
 from jqmaster.service.polls import PollDesk
 from jqmaster.service.rules import RuleCache
 from jqmaster.store.client import Along
-from jqmaster.store.jobs import MAX_PER_CALL, Claim, ClaimOrder, JobStore, NotClaimed
+from jqmaster.store.jobs import Claim, ClaimOrder, JobStore, NotClaimed
 from jqmaster.store.leadership import Leadership
+from jqmaster.store.pages import MAX_PER_CALL
 from jqmaster.store.polls import reply_of
 from jqmaster.store.workers import WorkerStore
 from jqmaster.tracing import Tracing

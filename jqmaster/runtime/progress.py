@@ -48,7 +48,7 @@ class Progress:
         return 0.0 if dispatcher is None else self._clock.monotonic_s() - dispatcher.last_round_s
 
     async def stall(self) -> Stall:
-        """The longest. Raises what `JobStore` raises."""
+        """The longest. Raises what `StoreClient.run` raises."""
         rounds = Stall(self.round_s(), "the dispatcher has made no round")
         return max(rounds, await self._idleness())
 

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Final, TypeVar
 
-from jqmaster.store.jobs import MAX_PER_CALL
+from jqmaster.store.pages import MAX_PER_CALL
 from jqmaster.store.rules import OldLane, Rules, RuleStore
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,9 @@ from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.domain.job import JobState
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
-from jqmaster.store.jobs import MAX_PER_CALL, JobStore
 from jqmaster.store.leadership import Leadership
+from jqmaster.store.pages import MAX_PER_CALL
+from jqmaster.store.retention import RetentionStore
 
 logger = logging.getLogger(__name__)
 
@@ -26,14 +27,14 @@ class Sweeper:
     def __init__(
         self,
         leadership: Leadership,
-        jobs: JobStore,
+        store: RetentionStore,
         clock: Clock,
         *,
         retention: Mapping[JobState, tuple[int, int]],
         on_stale: Callable[[], None],
     ) -> None:
         self._epoch = leadership.epoch
-        self._jobs = jobs
+        self._store = store
         self._clock = clock
         self.tune(retention=retention)
         self._on_stale = on_stale
@@ -66,7 +67,7 @@ class Sweeper:
         # None: the kept results.
         left = dict[JobState | None, tuple[int, int]]([*self._retention.items(), (None, (0, 0))])
         for _ in range(MAX_STEPS):
-            removed = await self._jobs.sweep_all(self._epoch, left)
+            removed = await self._store.sweep_all(self._epoch, left)
             if removed is None:
                 return False
             self._found_some = self._found_some or any(removed.values())

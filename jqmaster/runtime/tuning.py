@@ -26,11 +26,11 @@ def leases(s: Settings) -> Values:
 
 
 def jobs(s: Settings) -> Values:
-    return {
-        **leases(s),
-        "result_ttl_ms": _ms(s.result_ttl_s),
-        "result_grace_ms": _ms(s.result_grace_s),
-    }
+    return {**leases(s), "result_ttl_ms": _ms(s.result_ttl_s)}
+
+
+def results(s: Settings) -> Values:
+    return {"result_grace_ms": _ms(s.result_grace_s)}
 
 
 def polls(s: Settings) -> Values:

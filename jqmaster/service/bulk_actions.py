@@ -13,7 +13,7 @@ from jqmaster.errors import ConflictError, FieldError, InvalidError, NotFoundErr
 from jqmaster.store.actions import MAX_KEPT, MAX_RUNNING, ActionStore, StoredAction
 from jqmaster.store.audit import encode_entry
 from jqmaster.store.inspect import MAX_EXAMPLES, Counted, Inspector
-from jqmaster.store.jobs import JobStore
+from jqmaster.store.records import RecordStore
 
 # How long it may take to tell how many jobs a filter selects.
 COUNT_WITHIN_S: Final = 1.0
@@ -33,18 +33,18 @@ class Wish:
 
 
 class BulkActionService:
-    """`store_time_ms` reads the store's clock. Raises what `JobStore` raises."""
+    """`store_time_ms` reads the store's clock. Raises what `StoreClient.run` raises."""
 
     def __init__(
         self,
         actions: ActionStore,
-        jobs: JobStore,
+        records: RecordStore,
         inspector: Inspector,
         clock: Clock,
         store_time_ms: Callable[[], Awaitable[int]],
     ) -> None:
         self._actions = actions
-        self._jobs = jobs
+        self._records = records
         self._inspector = inspector
         self._clock = clock
         self._store_time_ms = store_time_ms
@@ -114,7 +114,7 @@ class BulkActionService:
 
     async def _count(self, action: BulkAction) -> Counted:
         if action.filter is None:
-            found = await self._jobs.get_without_argument(action.ids or ())
+            found = await self._records.get_without_argument(action.ids or ())
             jobs = [job for job in found.values() if action.touches(job)]
             return Counted(len(jobs), True, jobs[:MAX_EXAMPLES])
         is_late_at_s = self._clock.monotonic_s() + COUNT_WITHIN_S

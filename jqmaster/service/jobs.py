@@ -26,7 +26,6 @@ from jqmaster.service.rules import RuleCache
 from jqmaster.service.waiters import FinishWaiters
 from jqmaster.store.inspect import Inspector
 from jqmaster.store.jobs import (
-    MAX_PER_CALL,
     STALE_RULES,
     Accepted,
     BacklogFull,
@@ -36,6 +35,9 @@ from jqmaster.store.jobs import (
     StaleRules,
     StateConflict,
 )
+from jqmaster.store.pages import MAX_PER_CALL
+from jqmaster.store.records import RecordStore
+from jqmaster.store.results import ResultStore
 from jqmaster.tracing import Tracing
 
 IDEMPOTENCY_LIFE_MS: Final = 24 * 3600 * 1000
@@ -72,18 +74,22 @@ class JobService:
 
     def __init__(
         self,
-        jobs: JobStore,
         inspector: Inspector,
         waiters: FinishWaiters,
         clock: Clock,
         rules: RuleCache,
         *,
+        jobs: JobStore,
+        records: RecordStore,
+        results: ResultStore,
         tell_worker: TellWorker,
         admit: Callable[[Durability | None], int],
         tracing: Tracing | None = None,
         pace: PushPace | None = None,
     ) -> None:
         self._jobs = jobs
+        self._records = records
+        self._results = results
         self._pace = pace
         self._tracing = tracing
         self._admit = admit
@@ -197,13 +203,13 @@ class JobService:
 
     async def name_of(self, job_id: str) -> str | None:
         """None where there is no such job (any more)."""
-        found = await self._jobs.get_without_argument([job_id]) if is_id(job_id) else {}
+        found = await self._records.get_without_argument([job_id]) if is_id(job_id) else {}
         return found[job_id].name if job_id in found else None
 
     async def view(self, job_id: str) -> JobDetail:
         """Raises NotFoundError."""
         job = await self._get(job_id)
-        history = await self._jobs.history(job_id)
+        history = await self._records.history(job_id)
         attempts = [entry for entry in history if entry.outcome != CONTINUED]
         events = [entry for entry in history if entry.outcome == CONTINUED]
         # Other ends of attempts are in the history; those that go well, and the one that runs, cost no entry.
@@ -214,7 +220,7 @@ class JobService:
                     job.attempt, job.worker_id, job.started_at_ms, job.finished_at_ms, outcome, None, None
                 )
             )
-        result = await self._jobs.look_at_result(job_id) if job.state in FINISHED else None
+        result = await self._results.look_at_result(job_id) if job.state in FINISHED else None
         return JobDetail(job, attempts, events, result)
 
     async def page(
@@ -235,7 +241,7 @@ class JobService:
             while True:
                 left_s = ends_at_s - self._clock.monotonic_s()
                 ended.clear()
-                result = await self._jobs.fetch_result(job_id, watch=left_s > 0)
+                result = await self._results.fetch_result(job_id, watch=left_s > 0)
                 if not isinstance(result, JobState) or left_s <= 0:
                     return result
                 with contextlib.suppress(TimeoutError):
@@ -366,7 +372,7 @@ class JobService:
         )
 
     async def _get(self, job_id: str) -> Job:
-        job = await self._jobs.get(job_id) if is_id(job_id) else None
+        job = await self._records.get(job_id) if is_id(job_id) else None
         if job is None:
             raise _unknown(job_id)
         return job

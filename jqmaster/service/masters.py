@@ -19,7 +19,7 @@ class ListedMaster:
 
 
 class MasterService:
-    """Raises what `JobStore` raises."""
+    """Raises what `StoreClient.run` raises."""
 
     def __init__(self, store: MasterStore, leadership: LeadershipStore, pace: Pace) -> None:
         self._store = store

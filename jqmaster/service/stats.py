@@ -76,7 +76,7 @@ class _Remembered(Generic[T]):
 
 
 class StatsService:
-    """Answers are plain values as the API gives them; instants are ISO 8601. Raises what `JobStore` raises."""
+    """Answers are plain values as the API gives them; instants are ISO 8601. Raises what `StoreClient.run` raises."""
 
     def __init__(
         self,

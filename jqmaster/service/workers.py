@@ -21,6 +21,7 @@ from jqmaster.service.rules import RuleCache
 from jqmaster.store import codec
 from jqmaster.store.audit import encode_entry
 from jqmaster.store.jobs import Hold, JobStore, Settlement
+from jqmaster.store.records import RecordStore
 from jqmaster.store.rules import Rules
 from jqmaster.store.workers import Commanded, Heartbeat, WorkerStore
 
@@ -60,15 +61,17 @@ class WorkerService:
     def __init__(
         self,
         workers: WorkerStore,
-        jobs: JobStore,
         rules: RuleCache,
         prover: AddressProver,
         *,
+        jobs: JobStore,
+        records: RecordStore,
         tell: TellWorker,
         rng: random.Random | None = None,
     ) -> None:
         self._workers = workers
         self._jobs = jobs
+        self._records = records
         self._rules = rules
         self._prover = prover
         self._tell = tell
@@ -114,7 +117,7 @@ class WorkerService:
         """It was silent, and is not: its leases have just been renewed, so what it runs is nobody else's."""
         held = [claim for claim in claims if claim not in answer.lost and claim not in answer.to_cancel]
         worker = await self._workers.get(worker_id)
-        jobs = await self._jobs.get_without_argument([job_id for job_id, _ in held])
+        jobs = await self._records.get_without_argument([job_id for job_id, _ in held])
         silent_since = iso_ms(worker.silent_since_ms) if worker and worker.silent_since_ms else "a while ago"
         message = f"its worker was detached, silent since {silent_since}; it came back, asked, and goes on"
         entries = [
@@ -201,7 +204,7 @@ class WorkerService:
         return accepted, stale
 
     async def _decide(self, outcomes: Sequence[Outcome]) -> list[Settlement]:
-        jobs = await self._jobs.get_without_argument([o.job_id for o in outcomes])
+        jobs = await self._records.get_without_argument([o.job_id for o in outcomes])
         # Only who asks for a hold needs the constraints, and then as they are now.
         rules = await self._rules.reload() if any(o.hold for o in outcomes) else None
         settlements = []
@@ -241,7 +244,7 @@ class WorkerService:
     async def held(self, worker_id: str) -> list[Job]:
         """The jobs that it holds and that can be read, the oldest first."""
         job_ids = await self._workers.claims(worker_id)
-        jobs = await self._jobs.get_without_argument(job_ids)
+        jobs = await self._records.get_without_argument(job_ids)
         return [jobs[job_id] for job_id in job_ids if job_id in jobs]
 
     async def all(self) -> list[Worker]:

@@ -33,7 +33,7 @@ class StoredAction:
 
 
 class ActionStore:
-    """Actions of one shard. Raises what `JobStore` raises."""
+    """Actions of one shard. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard

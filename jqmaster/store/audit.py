@@ -42,7 +42,7 @@ def encode_entry(
 
 
 class AuditStore:
-    """The audit log of one shard. Raises what `JobStore` raises."""
+    """The audit log of one shard. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard

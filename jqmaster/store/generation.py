@@ -4,12 +4,12 @@ from jqmaster.store.shard import Shard
 
 
 async def mark(shard: Shard, fresh: str) -> str:
-    """The mark of the data; `fresh` becomes it on a store that has none. Raises what `JobStore` raises."""
+    """The mark of the data; `fresh` becomes it on a store that has none. Raises what `StoreClient.run` raises."""
     _, (kept,) = await shard.client.run("mark_generation", (shard.keys.generation,), (fresh,))
     return str(kept.decode())
 
 
 async def read(shard: Shard) -> str | None:
-    """The mark, None where it is gone. Raises what `JobStore` raises."""
+    """The mark, None where it is gone. Raises what `StoreClient.run` raises."""
     kept = await shard.client.command("GET", shard.keys.generation)
     return None if kept is None else kept.decode()

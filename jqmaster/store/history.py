@@ -1,6 +1,6 @@
 """What was counted, by minute and by hour, and failures by group. Jobs never depend on any of it.
 
-All methods raise what `JobStore` raises.
+All methods raise what `StoreClient.run` raises.
 """
 
 import asyncio

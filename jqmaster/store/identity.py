@@ -118,7 +118,7 @@ class FoundSession:
 
 
 class IdentityStore:
-    """Identity of one shard. Raises what `JobStore` raises."""
+    """Identity of one shard. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard

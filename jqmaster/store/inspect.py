@@ -12,7 +12,8 @@ from jqmaster.domain.job import FINISHED, Job, JobState
 from jqmaster.domain.job_filter import GroupOf, JobFilter
 from jqmaster.errors import InvalidError
 from jqmaster.store import codec
-from jqmaster.store.jobs import HEAD_READ, MAX_PER_CALL, JobStore
+from jqmaster.store.pages import MAX_PER_CALL
+from jqmaster.store.records import HEAD_READ, RecordStore
 from jqmaster.store.shard import Shard
 
 # A filter that selects little reads no more than this many records for one page; the cursor then goes on from there.
@@ -63,12 +64,12 @@ class _Place:
 
 
 class Inspector:
-    """Lists of one shard. Raises what `JobStore` raises."""
+    """Lists of one shard. Raises what `StoreClient.run` raises."""
 
-    def __init__(self, shard: Shard, jobs: JobStore, group_of: GroupOf = failure_group_id) -> None:
+    def __init__(self, shard: Shard, records: RecordStore, group_of: GroupOf = failure_group_id) -> None:
         self._client = shard.client
         self._keys = shard.keys
-        self._jobs = jobs
+        self._records = records
         self._group_of = group_of
         self._finished = {shard.keys.finished(state) for state in FINISHED}
 
@@ -211,12 +212,12 @@ class Inspector:
             if len(record) > codec.HEAD_SIZE:
                 if wanted.asks_errors and not codec.may_have_failed(record):
                     continue
-                job = await self._jobs.job_or_none(place.job_id, record)
+                job = await self._records.job_or_none(place.job_id, record)
                 if job and wanted.selects(job):
                     selected[n] = job
         if not wanted.asks_errors or not selected:
             return selected
-        ends = await self._jobs.last_ends([job.id for job in selected.values()])
+        ends = await self._records.last_ends([job.id for job in selected.values()])
         return {
             n: job
             for (n, job), end in zip(selected.items(), ends, strict=True)

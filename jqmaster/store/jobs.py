@@ -4,27 +4,25 @@ All methods raise StoreUnavailableError (nothing happened), OutcomeUnknownError 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 
 from jqmaster.domain.constraint import NO_RULES, Ruleset
 from jqmaster.domain.ids import TOKEN_BYTES, new_tokens
-from jqmaster.domain.job import CONTINUED, Attempt, Job, JobSpec, JobState
+from jqmaster.domain.job import Job, JobSpec, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.tally import Tally
 from jqmaster.domain.worker import DetachedBy
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.client import Along, Call
-from jqmaster.store.pages import RECORDS_PER_READ, pages
+from jqmaster.store.pages import GATES_PER_CALL, MAX_PER_CALL, pages
 from jqmaster.store.placement import LaneTable, lane_of_job
+from jqmaster.store.records import RecordStore
 from jqmaster.store.scripts import Arg, load
 from jqmaster.store.shard import Shard
-
-# No script handles more at once: longer ones would hold up everybody else (Lua runs alone in the store).
-MAX_PER_CALL: Final = 500
 
 # Of records that the claims of one round trip give out; each may go beyond its part by its last job.
 MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
@@ -35,20 +33,9 @@ SOON_MS: Final = 2000
 # Each is looked for among the claims of every worker.
 SET_ASIDE_PER_CALL: Final = 50
 
-# Each opened gate may put several lanes in order.
-GATES_PER_CALL: Final = 100
-
-# Enough of a record for all but its argument, in almost every case; longer headers cost one more read.
-HEAD_READ: Final = 1024
-
 FULL: Final = -2
 # How `settle` tells of an attempt that did not end by this call.
 NOT_ENDED: Final = -1
-
-# The end of an attempt is among the last entries of a history; others tell of what happened within attempts.
-_LAST_ENTRIES: Final = 3
-
-_T = TypeVar("_T")
 
 
 class Accepted(Enum):
@@ -240,35 +227,27 @@ class JobStore:
     def __init__(
         self,
         shard: Shard,
+        records: RecordStore,
         *,
         lease_ms: int,
         offer_ms: int,
         grace_ms: int,
         result_ttl_ms: int,
-        result_grace_ms: int,
         tally: Tally | None = None,
     ) -> None:
         self._shard = shard
+        self._records = records
         self._tally = tally or Tally()
         self._client = shard.client
         self._keys = shard.keys
-        self.tune(
-            lease_ms=lease_ms,
-            offer_ms=offer_ms,
-            grace_ms=grace_ms,
-            result_ttl_ms=result_ttl_ms,
-            result_grace_ms=result_grace_ms,
-        )
+        self.tune(lease_ms=lease_ms, offer_ms=offer_ms, grace_ms=grace_ms, result_ttl_ms=result_ttl_ms)
 
-    def tune(
-        self, *, lease_ms: int, offer_ms: int, grace_ms: int, result_ttl_ms: int, result_grace_ms: int
-    ) -> None:
+    def tune(self, *, lease_ms: int, offer_ms: int, grace_ms: int, result_ttl_ms: int) -> None:
         """From the next call on."""
         self._lease_ms = lease_ms
         self._offer_ms = offer_ms
         self._grace_ms = grace_ms
         self._result_ttl_ms = result_ttl_ms
-        self._result_grace_ms = result_grace_ms
 
     @property
     def offer_s(self) -> float:
@@ -362,12 +341,12 @@ class JobStore:
         """Positions of those whose ID stands for another request already."""
         prefix = self._keys.job_prefix
         known = await self._client.pipeline(
-            [("EXISTS", *[prefix + spec.id for spec in chunk]) for chunk in _chunks(specs)]
+            [("EXISTS", *[prefix + spec.id for spec in chunk]) for chunk in pages(specs, MAX_PER_CALL)]
         )
         if not any(known):
             return []
         calls = []
-        for chunk in _chunks(specs):
+        for chunk in pages(specs, MAX_PER_CALL):
             args: list[Arg] = [self._keys.job_prefix]
             for spec in chunk:
                 args += (spec.id, codec.encode_new(spec)[1])
@@ -560,7 +539,7 @@ class JobStore:
 
     async def _return(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
         k = self._keys
-        for chunk in _chunks(claims):
+        for chunk in pages(claims, MAX_PER_CALL):
             args: list[Arg] = [
                 k.tag, epoch, worker_id, codec.id_bytes(worker_id), "" if epoch else self._shard.wake_channel,
             ]  # fmt: skip
@@ -637,7 +616,11 @@ class JobStore:
             text = job_id.decode()
             found.append(
                 ExpiredLease(
-                    await self.job_or_none(text, head), text, seen_ms, as_of_ms, detached_by.decode() or None
+                    await self._records.job_or_none(text, head),
+                    text,
+                    seen_ms,
+                    as_of_ms,
+                    detached_by.decode() or None,
                 )
             )
         return now_ms, found, next_ms
@@ -658,19 +641,19 @@ class JobStore:
         k = self._keys
         count, has_opened = 0, False
         untold: list[bytes] = []
-        for start in range(0, len(job_ids), SET_ASIDE_PER_CALL):
+        for page in pages(job_ids, SET_ASIDE_PER_CALL):
             word, data = await self._client.run(
                 "set_aside",
                 (k.epoch, k.running, k.damaged, k.workers),
-                (k.tag, epoch, *job_ids[start : start + SET_ASIDE_PER_CALL]),
+                (k.tag, epoch, *page),
             )
             if word != "ok":
                 return None
             count += data[0]
             untold += data[1]
             has_opened = has_opened or bool(data[2])
-        for start in range(0, len(untold), MAX_PER_CALL):
-            opened = await self._free_slots(epoch, untold[start : start + MAX_PER_CALL])
+        for freed in pages(untold, MAX_PER_CALL):
+            opened = await self._free_slots(epoch, freed)
             if opened is None:
                 return None
             has_opened = has_opened or opened
@@ -690,11 +673,11 @@ class JobStore:
                 "SCAN", cursor, "MATCH", f"{k.slots_prefix}*", "COUNT", MAX_PER_CALL
             )
             gates = [key.decode().removeprefix(k.slots_prefix) for key in found]
-            for start in range(0, len(gates), GATES_PER_CALL):
+            for page in pages(gates, GATES_PER_CALL):
                 word, data = await self._client.run(
                     "free_slots",
                     (k.epoch, k.running),
-                    (k.tag, epoch, packed, *gates[start : start + GATES_PER_CALL]),
+                    (k.tag, epoch, packed, *page),
                 )
                 if word != "ok":
                     return None
@@ -706,7 +689,7 @@ class JobStore:
         """Ends attempts whose lease is over, unless renewed or settled meanwhile. None under a stale epoch."""
         k = self._keys
         ended: list[bool] = []
-        for chunk in _chunks(settlements):
+        for chunk in pages(settlements, MAX_PER_CALL):
             args: list[Arg] = [self._shard.now_arg, k.tag, epoch, self._result_ttl_ms, k.finished_channel]
             for s in chunk:
                 d = s.decision
@@ -736,7 +719,7 @@ class JobStore:
         """Ends attempts of (job ID, token, encoded result) as succeeded; False: the token is stale."""
         k = self._keys
         calls = []
-        for chunk in _chunks(ended):
+        for chunk in pages(ended, MAX_PER_CALL):
             args: list[Arg] = [
                 self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._result_ttl_ms, self._shard.wake_channel,
                 k.finished_channel,
@@ -764,7 +747,7 @@ class JobStore:
         """Ends attempts that did not succeed as decided; False: the token is stale."""
         k = self._keys
         calls = []
-        for chunk in _chunks(settlements):
+        for chunk in pages(settlements, MAX_PER_CALL):
             args: list[Arg] = [
                 self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._result_ttl_ms, self._shard.wake_channel,
                 k.finished_channel,
@@ -805,7 +788,7 @@ class JobStore:
     async def confirm_start(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> list[bool]:
         """Whether each (job ID, token) is still the worker's to start, its lease not being over."""
         confirmed: list[bool] = []
-        for chunk in _chunks(claims):
+        for chunk in pages(claims, MAX_PER_CALL):
             args: list[Arg] = [self._shard.now_arg, codec.id_bytes(worker_id), self._keys.job_prefix]
             for job_id, token in chunk:
                 args += (job_id, bytes.fromhex(token))
@@ -968,132 +951,6 @@ class JobStore:
             self._shard.woke("due")
         return ends
 
-    # --- reading
-
-    async def get(self, job_id: str) -> Job | None:
-        record = await self._client.command("GET", self._keys.job(job_id))
-        return codec.decode_job(job_id, record) if record else None
-
-    async def get_without_argument(self, job_ids: Sequence[str]) -> dict[str, Job]:
-        """The jobs that exist and can be read, their arguments left out or cut short."""
-        commands: list[tuple[Arg, ...]] = [("GETRANGE", self._keys.job(i), 0, HEAD_READ - 1) for i in job_ids]
-        records = await self._client.pipeline(commands, skip_damaged=True)
-        found = {}
-        for job_id, record in zip(job_ids, records, strict=True):
-            if record and (job := await self.job_or_none(job_id, record)):
-                found[job_id] = job
-        return found
-
-    async def job_or_none(self, job_id: str, record: bytes) -> Job | None:
-        """Like `decode_head`; None where the record cannot be read. A list goes on without it, fsck tells of it."""
-        try:
-            return await self.decode_head(job_id, record)
-        except DamagedError:
-            return None
-
-    async def decode_head(self, job_id: str, record: bytes) -> Job:
-        """The job of a record's first HEAD_READ bytes, with another read where its extras reach further."""
-        if codec.head_length(job_id, record) > len(record):
-            record = await self._client.command(
-                "GETRANGE", self._keys.job(job_id), 0, codec.head_length(job_id, record) - 1
-            )
-        return codec.decode_job(job_id, record)
-
-    async def history(self, job_id: str) -> list[Attempt]:
-        entries = await self._client.command("LRANGE", self._keys.history(job_id), 0, -1)
-        return [codec.decode_attempt(entry) for entry in entries]
-
-    async def get_all(self, job_ids: Sequence[str]) -> dict[str, Job]:
-        """The jobs that exist and can be read, whole."""
-        found = {}
-        for chunk in pages(job_ids, RECORDS_PER_READ):
-            records = await self._client.pipeline(
-                [("GET", self._keys.job(job_id)) for job_id in chunk], skip_damaged=True
-            )
-            for job_id, record in zip(chunk, records, strict=True):
-                if record and (job := await self.job_or_none(job_id, record)):
-                    found[job_id] = job
-        return found
-
-    async def last_ends(self, job_ids: Sequence[str]) -> list[Attempt | None]:
-        """The last end in the history of each job, None where there is none or it cannot be read."""
-        histories = await self._client.pipeline(
-            [("LRANGE", self._keys.history(job_id), -_LAST_ENTRIES, -1) for job_id in job_ids],
-            skip_damaged=True,
-        )
-        return [_last_end(history or ()) for history in histories]
-
-    async def fetch_result(self, job_id: str, *, watch: bool) -> bytes | JobState | None:
-        """The encoded result, or the state of an unfinished job (marked as watched if asked), or None: nothing (any more)."""
-        k = self._keys
-        word, data = await self._client.run(
-            "fetch_result",
-            (k.job(job_id), k.result(job_id), k.results),
-            (self._shard.now_arg, job_id, self._result_grace_ms, int(watch)),
-        )
-        match word:
-            case "ok":
-                return bytes(data[0])
-            case "unfinished":
-                return codec.state_of(data[0])
-            case _:
-                return None
-
-    async def look_at_result(self, job_id: str) -> bytes | None:
-        """The encoded result that is kept; its life goes on."""
-        result: bytes | None = await self._client.command("GET", self._keys.result(job_id))
-        return result
-
-    # --- removing what is over (leader only)
-
-    async def sweep_all(
-        self, epoch: str, retention: Mapping[JobState | None, tuple[int, int]]
-    ) -> dict[JobState | None, int] | None:
-        """`sweep` of each of these states, with its milliseconds and most jobs, and for None `sweep_results`; in one
-        round trip."""
-        calls = [
-            self._results_sweep(epoch) if state is None else self._sweep(epoch, state, retention_ms, max_jobs)
-            for state, (retention_ms, max_jobs) in retention.items()
-        ]
-        replies = await self._client.run_all(calls)
-        if any(word != "ok" for word, _ in replies):
-            return None
-        return {state: int(data[0]) for state, (_, data) in zip(retention, replies, strict=True)}
-
-    async def sweep(self, epoch: str, state: JobState, *, retention_ms: int, max_jobs: int) -> int | None:
-        """Removes finished jobs over their retention; how many, None under a stale epoch."""
-        removed = await self.sweep_all(epoch, {state: (retention_ms, max_jobs)})
-        return None if removed is None else removed[state]
-
-    async def sweep_results(self, epoch: str) -> int | None:
-        """Discards results whose time is over; how many, None under a stale epoch."""
-        discarded = await self.sweep_all(epoch, {None: (0, 0)})
-        return None if discarded is None else discarded[None]
-
-    def _sweep(self, epoch: str, state: JobState, retention_ms: int, max_jobs: int) -> Call:
-        k = self._keys
-        return Call(
-            load("sweep"),
-            (k.epoch, k.finished(state), k.expiring),
-            (
-                self._shard.now_arg,
-                epoch,
-                MAX_PER_CALL,
-                retention_ms,
-                max_jobs,
-                k.job_prefix,
-                k.history_prefix,
-            ),
-        )
-
-    def _results_sweep(self, epoch: str) -> Call:
-        k = self._keys
-        return Call(
-            load("sweep_results"),
-            (k.epoch, k.results),
-            (self._shard.now_arg, epoch, MAX_PER_CALL, k.result_prefix),
-        )
-
     def _target(self, decision: Decision) -> tuple[Arg, ...]:
         index = "" if decision.state is JobState.READY else self._keys.index(decision.state)
         return codec.STATE_CODES[decision.state], index, decision.delay_ms, int(decision.cause)
@@ -1111,17 +968,6 @@ def _enqueued(replies: Sequence[tuple[str, list[Any]]]) -> list[Accepted | Backl
     ]
 
 
-def _last_end(history: Sequence[bytes]) -> Attempt | None:
-    for entry in reversed(history):
-        try:
-            attempt = codec.decode_attempt(entry)
-        except DamagedError:
-            continue
-        if attempt.outcome != CONTINUED:
-            return attempt
-    return None
-
-
 def _refusal(word: str, data: list[Any]) -> Refusal:
     match word:
         case "stale_rules":
@@ -1136,8 +982,3 @@ def _throw_any(ends: Sequence[Refusal | None]) -> None:
     for end in ends:
         if end:
             end.throw()
-
-
-def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    for start in range(0, len(items), MAX_PER_CALL):
-        yield items[start : start + MAX_PER_CALL]

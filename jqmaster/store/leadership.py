@@ -38,7 +38,7 @@ class Demotion(Enum):
 
 
 class LeadershipStore:
-    """Leadership of one shard. Raises what `JobStore` raises."""
+    """Leadership of one shard. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard

@@ -30,7 +30,7 @@ class Look:
 
 class LiveStore:
     """Of one shard, for one caller: it remembers what it saw last. `silence_ms`: of a worker, and of a master, that is not
-    fresh any more. Raises what `JobStore` raises."""
+    fresh any more. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, *, silence_ms: Callable[[], tuple[int, int]]) -> None:
         self._client = shard.client

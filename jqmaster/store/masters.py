@@ -35,7 +35,7 @@ class Masters:
 
 
 class MasterStore:
-    """Masters of one shard. Raises what `JobStore` raises."""
+    """Masters of one shard. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard

@@ -5,6 +5,12 @@ from typing import Any, Final, TypeVar
 
 from jqmaster.store.client import StoreClient
 
+# No script handles more at once: longer ones would hold up everybody else (Lua runs alone in the store).
+MAX_PER_CALL: Final = 500
+
+# Each opened gate may put several lanes in order.
+GATES_PER_CALL: Final = 100
+
 # Arguments may be large: so many whole records are read at once.
 RECORDS_PER_READ: Final = 100
 LANES_PER_READ: Final = 100

@@ -46,7 +46,7 @@ def reply_of(epoch: int, claim: Claim) -> PollReply:
 
 
 class PollStore:
-    """Polls of one shard; a worker has one, its newest. Raises what `JobStore` raises."""
+    """Polls of one shard; a worker has one, its newest. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, *, lease_ms: int) -> None:
         self._shard = shard

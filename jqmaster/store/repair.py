@@ -30,7 +30,7 @@ class Step:
 
 
 class Repair:
-    """One shard, under one epoch. `who` is for the audit log. Raises what `JobStore` raises, and StaleEpoch."""
+    """One shard, under one epoch. `who` is for the audit log. Raises what `StoreClient.run` raises, and StaleEpoch."""
 
     def __init__(self, shard: Shard, epoch: str, *, who: str, lease_ms: int, result_ttl_ms: int) -> None:
         self._shard = shard

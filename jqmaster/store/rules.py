@@ -1,6 +1,6 @@
 """Constraints in the store: their documents, the limits that scripts read, and what follows a change of them.
 
-All methods raise what `JobStore` raises.
+All methods raise what `StoreClient.run` raises.
 """
 
 import asyncio
@@ -19,9 +19,16 @@ from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store import codec
 from jqmaster.store.audit import MAX_ENTRIES
-from jqmaster.store.jobs import GATES_PER_CALL, HEAD_READ, MAX_PER_CALL
-from jqmaster.store.pages import LANES_PER_READ, RECORDS_PER_READ, pages, scanned
+from jqmaster.store.pages import (
+    GATES_PER_CALL,
+    LANES_PER_READ,
+    MAX_PER_CALL,
+    RECORDS_PER_READ,
+    pages,
+    scanned,
+)
 from jqmaster.store.placement import LaneTable, StoredLane, lane_of_job
+from jqmaster.store.records import HEAD_READ
 from jqmaster.store.scripts import Arg
 from jqmaster.store.shard import Shard
 

@@ -21,7 +21,7 @@ class StoredSettings:
 
 
 class SettingsStore:
-    """Raises what `JobStore` raises."""
+    """Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard

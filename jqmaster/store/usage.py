@@ -1,6 +1,6 @@
 """What constraints do now: how much waits, runs and has started behind their gates. Reads only, and in bounds.
 
-All methods raise what `JobStore` raises.
+All methods raise what `StoreClient.run` raises.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.domain.job import Job
-from jqmaster.store.jobs import HEAD_READ, MAX_PER_CALL, JobStore
-from jqmaster.store.pages import LANES_PER_READ, RECORDS_PER_READ, pages, scanned
+from jqmaster.store.pages import LANES_PER_READ, MAX_PER_CALL, RECORDS_PER_READ, pages, scanned
+from jqmaster.store.records import HEAD_READ, RecordStore
 from jqmaster.store.scripts import Arg
 from jqmaster.store.shard import Shard
 
@@ -55,11 +55,11 @@ class WaitingLane:
 class UsageStore:
     """Usage of the constraints of one shard."""
 
-    def __init__(self, shard: Shard, jobs: JobStore) -> None:
+    def __init__(self, shard: Shard, records: RecordStore) -> None:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
-        self._jobs = jobs
+        self._records = records
 
     async def gates(self, gate_ids: Sequence[str]) -> list[GateUsage]:
         """The usage of each of these gates."""
@@ -146,7 +146,7 @@ class UsageStore:
             if len(text_of) >= limit:
                 break
         ids = list(text_of)[:limit]
-        jobs = await self._jobs.get_without_argument(ids)
+        jobs = await self._records.get_without_argument(ids)
         return [
             SlotUsage(job.id, job.worker_id, job.started_at_ms, text_of[job.id])
             for job in (jobs.get(job_id) for job_id in ids)
@@ -204,7 +204,7 @@ class UsageStore:
                 [("GETRANGE", self._keys.job(job_id), 0, end) for job_id in page], skip_damaged=True
             )
             for job_id, record in zip(page, records, strict=True):
-                if record and (job := await self._jobs.job_or_none(job_id, record)):
+                if record and (job := await self._records.job_or_none(job_id, record)):
                     found.append(job)
         return found
 

@@ -8,7 +8,7 @@ from jqmaster.domain.job import JobState
 from jqmaster.domain.verdict import Bound, GateCheck, Holder, Snapshot, Standing
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
-from jqmaster.store.jobs import HEAD_READ, JobStore
+from jqmaster.store.records import HEAD_READ, RecordStore
 from jqmaster.store.shard import Shard
 
 MAX_HOLDERS: Final = 10
@@ -19,11 +19,11 @@ _BOUNDS: Final = (Bound.EXACT, Bound.AT_LEAST, Bound.ABOUT)
 
 
 class WhyStore:
-    """Of one shard. Raises what `JobStore` raises."""
+    """Of one shard. Raises what `StoreClient.run` raises."""
 
-    def __init__(self, shard: Shard, jobs: JobStore) -> None:
+    def __init__(self, shard: Shard, records: RecordStore) -> None:
         self._shard = shard
-        self._jobs = jobs
+        self._records = records
 
     async def snapshot(
         self, job_id: str, rivals: Sequence[str] = (), *, is_keyed: bool = True
@@ -50,7 +50,7 @@ class WhyStore:
         now_ms, head, has_leader, edition, settled, lane_edition, lease_ms, gates, is_ready, ahead, bound = (
             data
         )
-        job = await self._jobs.decode_head(job_id, head)
+        job = await self._records.decode_head(job_id, head)
         standing = None
         if job.state is JobState.READY and lane_edition == edition:
             if not is_ready:

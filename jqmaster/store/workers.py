@@ -12,7 +12,7 @@ from jqmaster.domain.worker import DetachedBy, Worker, WorkerSpec
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.audit import MAX_ENTRIES
-from jqmaster.store.jobs import MAX_PER_CALL
+from jqmaster.store.pages import MAX_PER_CALL
 from jqmaster.store.scripts import Arg
 from jqmaster.store.shard import Shard
 
@@ -52,7 +52,7 @@ class Commanded(Enum):
 
 
 class WorkerStore:
-    """Workers of one shard. Raises what `JobStore` raises."""
+    """Workers of one shard. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, *, lease_ms: int, offer_ms: int, grace_ms: int) -> None:
         self._shard = shard

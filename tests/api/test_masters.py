@@ -176,7 +176,7 @@ async def test_a_leader_that_reaches_no_worker_takes_nothing_from_those_that_rea
 
             async def was_tried() -> bool:
                 return all([(await api.job(job_id))["state"] == "ready" for job_id in waiting]) and any(
-                    [(await first._stores.jobs.get(job_id)).returned_offers > 1 for job_id in waiting]  # type: ignore[union-attr]
+                    [(await first._stores.records.get(job_id)).returned_offers > 1 for job_id in waiting]  # type: ignore[union-attr]
                 )
 
             await wait_until(was_tried, what="offers come back")

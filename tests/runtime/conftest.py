@@ -12,7 +12,7 @@ from jqmaster.store.jobs import JobStore
 from jqmaster.store.leadership import Leadership
 from tests.support.egress import loopback_guard
 from tests.support.fake_worker import Behaviour, FakeWorker
-from tests.support.store import GRACE_MS, LEASE_MS, RESULT_GRACE_MS, RESULT_TTL_MS, StoreWorld
+from tests.support.store import GRACE_MS, LEASE_MS, RESULT_TTL_MS, StoreWorld
 
 
 class Dispatching:
@@ -32,11 +32,11 @@ class Dispatching:
     def job_store(self, *, offer_ms: int) -> JobStore:
         return JobStore(
             self.world.shard,
+            self.world.records,
             lease_ms=LEASE_MS,
             offer_ms=offer_ms,
             grace_ms=GRACE_MS,
             result_ttl_ms=RESULT_TTL_MS,
-            result_grace_ms=RESULT_GRACE_MS,
         )
 
     async def worker(

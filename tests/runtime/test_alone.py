@@ -37,10 +37,11 @@ class Giving:
 
         self.alone = AloneRuns(
             Leadership(world.epoch, "master-1"),
-            world.jobs,
             world.rules,
             self.fleet,
             self.clock,
+            jobs=world.jobs,
+            records=world.records,
             give=give,
             on_stale=on_stale,
         )

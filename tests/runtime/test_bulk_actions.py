@@ -32,13 +32,15 @@ class Acting:
         self.store = ActionStore(world.shard)
         self.stale = 0
         self.is_trusted = True
-        self.service = BulkActionService(self.store, world.jobs, world.inspector, self.clock, self.now_ms)
+        self.service = BulkActionService(self.store, world.records, world.inspector, self.clock, self.now_ms)
         self.jobs = JobService(
-            world.jobs,
             world.inspector,
             FinishWaiters(),
             self.clock,
             world.rules,
+            jobs=world.jobs,
+            records=world.records,
+            results=world.results,
             tell_worker=self.tell,
             admit=lambda _: 0,
         )
@@ -58,7 +60,7 @@ class Acting:
             Leadership(epoch or self.world.epoch, "m"),
             self.store,
             self.clock,
-            jobs=self.world.jobs,
+            records=self.world.records,
             inspector=self.world.inspector,
             service=self.jobs,
             history=HistoryStore(self.world.shard, master_id="m"),

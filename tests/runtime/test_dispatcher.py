@@ -207,7 +207,7 @@ async def test_a_worker_that_cannot_be_reached_gives_the_offer_back_at_once(disp
     job = await world.get(job_id)
     assert (job.attempt, job.failures, job.losses, job.worker_id) == (1, 0, 0, good.id)
     assert job.returned_offers >= 1
-    assert await world.jobs.history(job_id) == []
+    assert await world.records.history(job_id) == []
 
 
 @pytest.mark.parametrize("reason", ["busy", "draining", "too_late", "stale_epoch", "some_future_reason"])

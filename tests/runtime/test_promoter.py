@@ -108,7 +108,7 @@ async def test_a_crowd_that_is_due_at_once_is_promoted_whole(promoting: Promotin
     world.pass_ms(5)
     await promoting.promoter.start()
     await promoting.until(ids[-1], JobState.READY)
-    jobs = await world.jobs.get_without_argument(ids)
+    jobs = await world.records.get_without_argument(ids)
     assert {job.state for job in jobs.values()} == {JobState.READY}
 
 

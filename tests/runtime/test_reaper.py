@@ -79,7 +79,7 @@ async def test_the_job_of_a_silent_worker_waits_again_when_its_lease_is_over(rea
     await reaping.clock.pass_s(2)
     found = await world.get(job.job_id)
     assert (found.state, found.losses, found.failures, found.token) == (JobState.READY, 1, 0, "")
-    (attempt,) = await world.jobs.history(job.job_id)
+    (attempt,) = await world.records.history(job.job_id)
     assert (attempt.attempt, attempt.outcome, attempt.worker_id) == (1, "lost", worker)
     assert attempt.finished_at_ms - attempt.started_at_ms <= 20_000, "whatever the timeout"
     assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"\xc0")]) == [False]
@@ -104,7 +104,7 @@ async def test_an_offer_that_was_never_taken_up_returns_and_counts_nothing(reapi
     found = await world.get(job.job_id)
     assert (found.state, found.losses, found.failures) == (JobState.READY, 0, 0)
     assert (found.attempt, found.returned_offers) == (0, 1)
-    assert await world.jobs.history(job.job_id) == []
+    assert await world.records.history(job.job_id) == []
 
 
 @pytest.mark.req("J7", "M4")
@@ -115,10 +115,10 @@ async def test_a_run_that_its_living_worker_does_not_end_is_a_timeout(reaping: R
     await reaping.beat_for(14, worker, (job.job_id, job.token))
     found = await world.get(job.job_id)
     assert (found.state, found.cause, found.failures, found.losses) == (JobState.FAILED, Cause.TIMEOUT, 1, 0)
-    result = await world.jobs.fetch_result(job.job_id, watch=False)
+    result = await world.results.fetch_result(job.job_id, watch=False)
     assert isinstance(result, bytes)
     assert b"timeout" in result
-    (attempt,) = await world.jobs.history(job.job_id)
+    (attempt,) = await world.records.history(job.job_id)
     assert attempt.outcome == "timeout"
 
 
@@ -151,8 +151,8 @@ async def test_the_third_loss_ends_the_job(reaping: Reaping) -> None:
         # Before its last try it waits for a worker to itself.
         assert found.state == (JobState.READY, JobState.RETRYING, JobState.FAILED)[losses - 1]
     assert (found.cause, found.failures) == (Cause.LOST, 0)
-    assert [a.outcome for a in await world.jobs.history(job_id)] == ["lost"] * 3
-    assert isinstance(await world.jobs.fetch_result(job_id, watch=False), bytes)
+    assert [a.outcome for a in await world.records.history(job_id)] == ["lost"] * 3
+    assert isinstance(await world.results.fetch_result(job_id, watch=False), bytes)
 
 
 @pytest.mark.req("J5", "M3")
@@ -178,7 +178,7 @@ async def test_all_jobs_of_a_lost_worker_are_found(reaping: Reaping) -> None:
     for limit in (500, 200):
         await world.claim(worker, limit=limit)
     await reaping.clock.pass_s(LEASE_MS / 1000 + 2)
-    jobs = await world.jobs.get_without_argument(ids)
+    jobs = await world.records.get_without_argument(ids)
     assert {(job.state, job.losses) for job in jobs.values()} == {(JobState.READY, 1)}
 
 
@@ -390,7 +390,7 @@ async def test_the_jobs_of_a_worker_with_a_successor_are_taken_back_at_once_even
     await reaping.clock.pass_s(1)
     found = await world.get(job.job_id)
     assert (found.state, found.losses, found.token) == (JobState.READY, 1, "")
-    (attempt,) = await world.jobs.history(job.job_id)
+    (attempt,) = await world.records.history(job.job_id)
     assert attempt.outcome == "lost"
     assert "another one was started at its address" in (attempt.message or "")
     assert await world.state(of_another.job_id) is JobState.RUNNING
@@ -409,7 +409,7 @@ async def test_the_history_says_that_people_detached_the_worker(reaping: Reaping
     assert await world.state(job.job_id) is JobState.RUNNING, "until its lease is over it may still run there"
     await reaping.beat_for(2, worker, (job.job_id, job.token))
     assert await world.state(job.job_id) is JobState.READY
-    (attempt,) = await world.jobs.history(job.job_id)
+    (attempt,) = await world.records.history(job.job_id)
     assert "detached by people" in (attempt.message or "")
 
 

@@ -19,7 +19,7 @@ class Sweeping:
 
         self.sweeper = Sweeper(
             Leadership(world.epoch, "m"),
-            world.jobs,
+            world.retention,
             self.clock,
             retention={JobState(state): limits for state, limits in retention.items()},
             on_stale=on_stale,
@@ -44,7 +44,7 @@ async def test_it_removes_what_is_over_its_retention_and_nothing_unfinished(worl
     sweeping = Sweeping(world, succeeded=(10_000, 100))
     await sweeping.sweeper.start()
     await sweeping.clock.asleep()
-    assert [await world.jobs.get(job_id) for job_id in old] == [None] * 3
+    assert [await world.records.get(job_id) for job_id in old] == [None] * 3
     assert await world.state(waiting) == JobState.READY
     assert await world.state(young) == JobState.SUCCEEDED
     await sweeping.sweeper.stop()
@@ -73,7 +73,7 @@ async def test_the_oldest_go_first_where_there_are_too_many(world: StoreWorld) -
     sweeping = Sweeping(world, succeeded=(1_000_000, 1))
     await sweeping.sweeper.start()
     await sweeping.clock.asleep()
-    assert await world.jobs.get(old) is None
+    assert await world.records.get(old) is None
     assert await world.state(young) == JobState.SUCCEEDED
     await sweeping.sweeper.stop()
 
@@ -84,10 +84,10 @@ async def test_results_that_nobody_fetched_are_discarded(world: StoreWorld) -> N
     sweeping = Sweeping(world, succeeded=(10**12, 1000))
     await sweeping.sweeper.start()
     await sweeping.clock.asleep()
-    assert await world.jobs.fetch_result(job_id, watch=False)
+    assert await world.results.fetch_result(job_id, watch=False)
     world.pass_ms(RESULT_TTL_MS)
     await sweeping.clock.pass_s(1)
-    assert await world.jobs.fetch_result(job_id, watch=False) is None
+    assert await world.results.fetch_result(job_id, watch=False) is None
     await sweeping.sweeper.stop()
 
 

@@ -45,7 +45,7 @@ def service(world: StoreWorld) -> ConstraintService:
     async def now_ms() -> int:
         return world.now_ms
 
-    usage = UsageStore(world.shard, world.jobs)
+    usage = UsageStore(world.shard, world.records)
     return ConstraintService(world.rule_store, world.rules, usage, SystemClock(), now_ms)
 
 

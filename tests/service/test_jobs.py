@@ -40,20 +40,22 @@ class Served:
         self.orders: list[tuple[str, str, str]] = []
         self.admits: JqmasterError | None = None
         self.looks = 0
-        fetch = world.jobs.fetch_result
+        fetch = world.results.fetch_result
 
         async def counted(job_id: str, *, watch: bool) -> bytes | JobState | None:
             answer = await fetch(job_id, watch=watch)
             self.looks += 1
             return answer
 
-        world.jobs.fetch_result = counted  # type: ignore[method-assign]
+        world.results.fetch_result = counted  # type: ignore[method-assign]
         self.service = JobService(
-            world.jobs,
             world.inspector,
             self.waiters,
             SystemClock(),
             world.rules,
+            jobs=world.jobs,
+            records=world.records,
+            results=world.results,
             tell_worker=self._tell,
             admit=self._admit,
         )
@@ -326,7 +328,7 @@ async def test_a_word_that_comes_before_the_stores_answer_is_not_missed(
     """The two travel on different connections."""
     monkeypatch.setattr(module, "LOOK_AGAIN_S", 600)
     worker, job = await running_kept(served)
-    fetch = served.world.jobs.fetch_result
+    fetch = served.world.results.fetch_result
     calls = 0
 
     async def overtaken(job_id: str, *, watch: bool) -> object:
@@ -338,7 +340,7 @@ async def test_a_word_that_comes_before_the_stores_answer_is_not_missed(
             served.waiters.finished(job_id)
         return answer
 
-    monkeypatch.setattr(served.world.jobs, "fetch_result", overtaken)
+    monkeypatch.setattr(served.world.results, "fetch_result", overtaken)
     result = await asyncio.wait_for(served.service.result(job.job_id, wait_s=60), 15)
     assert isinstance(result, bytes)
 

@@ -34,11 +34,13 @@ class SecondMaster:
     def __init__(self, world: StoreWorld) -> None:
         self.rules = CountedRules(RuleStore(world.shard))
         self.jobs = JobService(
-            world.jobs,
             world.inspector,
             FinishWaiters(),
             SystemClock(),
             self.rules,
+            jobs=world.jobs,
+            records=world.records,
+            results=world.results,
             tell_worker=self._tell,
             admit=lambda _: 0,
         )

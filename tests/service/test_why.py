@@ -29,7 +29,7 @@ class Desk:
     def __init__(self, world: StoreWorld) -> None:
         self.reach: dict[str, Reach] | None = {}
         self._service = WhyService(
-            WhyStore(world.shard, world.jobs),
+            WhyStore(world.shard, world.records),
             world.workers,
             world.rules,
             stale_ms=5_000,

@@ -20,7 +20,9 @@ from tests.support.store import StoreWorld
 async def service(world: StoreWorld) -> AsyncIterator[WorkerService]:
     client = WorkerClient(loopback_guard(), timeout_s=1)
     await client.start()
-    yield WorkerService(world.workers, world.jobs, world.rules, client, tell=nobody)
+    yield WorkerService(
+        world.workers, world.rules, client, jobs=world.jobs, records=world.records, tell=nobody
+    )
     await client.stop()
 
 
@@ -162,7 +164,7 @@ async def test_every_kind_of_ending_in_one_call(world: StoreWorld, service: Work
     assert [job.failures for job in found] == [0, 1, 1, 1, 0, 0, 0, 0]
     assert found[2].cause == Cause.ERROR
     assert found[4].due_at_ms == world.now_ms + 7000
-    results = [await world.jobs.fetch_result(job_id, watch=False) for job_id in (ids[0], ids[2])]
+    results = [await world.results.fetch_result(job_id, watch=False) for job_id in (ids[0], ids[2])]
     assert [msgpack.unpackb(result) for result in results] == [
         {"type": "success", "finished_at": "2026-11-21T00:00:00.000Z", "result": 42},
         {
@@ -170,7 +172,7 @@ async def test_every_kind_of_ending_in_one_call(world: StoreWorld, service: Work
             "message": "never", "error": False,
         },
     ]  # fmt: skip
-    (attempt,) = await world.jobs.history(ids[1])
+    (attempt,) = await world.records.history(ids[1])
     assert (attempt.attempt, attempt.worker_id, attempt.outcome, attempt.message, attempt.error) == (
         1, worker, "failure", "no", b"\xc3",
     )  # fmt: skip
@@ -188,7 +190,7 @@ async def test_a_repeat_of_what_was_accepted_is_accepted_and_changes_nothing(
     before = [await world.get(job.job_id) for job in (one, two)]
     assert await service.results(worker, outcomes) == first == ([one.job_id, two.job_id], [])
     assert [await world.get(job.job_id) for job in (one, two)] == before
-    assert len(await world.jobs.history(two.job_id)) == 1
+    assert len(await world.records.history(two.job_id)) == 1
 
 
 @pytest.mark.req("M3", "D5")
@@ -226,7 +228,7 @@ async def test_max_retry_is_exact(world: StoreWorld, service: WorkerService) -> 
 async def test_a_long_message_is_cut_in_the_history(world: StoreWorld, service: WorkerService) -> None:
     worker, job = await world.running()
     await service.results(worker, [outcome(job, "failure", message="ä" * 50_000)])
-    (attempt,) = await world.jobs.history(job.job_id)
+    (attempt,) = await world.records.history(job.job_id)
     assert attempt.message == "ä" * MAX_MESSAGE
 
 

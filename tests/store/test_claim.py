@@ -154,7 +154,7 @@ async def test_a_claim_gives_at_most_500(world: StoreWorld) -> None:
 async def test_an_expired_job_is_skipped_instead_of_claimed(world: StoreWorld) -> None:
     expired = await world.enqueue(expires_at_ms=world.now_ms + 10, keep_result=True)
     lasting = await world.enqueue(expires_at_ms=world.now_ms + 11)
-    assert await world.jobs.fetch_result(expired, watch=True) is JobState.READY
+    assert await world.results.fetch_result(expired, watch=True) is JobState.READY
     before = await world.get(expired)
     worker = await world.worker()
     world.pass_ms(10)

@@ -117,7 +117,7 @@ async def drain_when_full(world: StoreWorld) -> None:
     await world.workers.renew(worker, [(j.job_id, j.token) for j in jobs], 0)
     assert await world.jobs.settle_success(worker, [(jobs[0].job_id, jobs[0].token, b"r")]) == [True]
     assert await world.fail(worker, jobs[1])
-    assert await world.jobs.fetch_result(jobs[1].job_id, watch=False) == b"failed result"
+    assert await world.results.fetch_result(jobs[1].job_id, watch=False) == b"failed result"
     await world.jobs.cancel(jobs[2].job_id)
     await world.jobs.delete(jobs[2].job_id)
     world.pass_ms(15_000)
@@ -129,9 +129,9 @@ async def drain_when_full(world: StoreWorld) -> None:
 
     ended = await world.jobs.reclaim(world.epoch, [ending(world, x.job, LOST) for x in leases if x.job])
     assert ended == [True] * 4
-    assert await world.jobs.sweep(world.epoch, JobState.FAILED, retention_ms=0, max_jobs=0) == 1
+    assert await world.retention.sweep(world.epoch, JobState.FAILED, retention_ms=0, max_jobs=0) == 1
     world.pass_ms(10**9)
-    assert await world.jobs.sweep_results(world.epoch) == 2
+    assert await world.retention.sweep_results(world.epoch) == 2
     await world.workers.forget(worker)
     await world.reelect()
     await redis.config_set("maxmemory", "0")
@@ -173,7 +173,7 @@ async def test_a_read_only_store_refuses() -> None:
             assert (await world.get(job.job_id)).state is JobState.RUNNING
             await admin_of(client).config_set("replica-serve-stale-data", "no")
             with pytest.raises(StoreUnavailableError):
-                await world.jobs.get(job.job_id)
+                await world.records.get(job.job_id)
             await admin_of(client).replicaof("NO", "ONE")
             await world.enqueue()
     finally:
@@ -197,10 +197,10 @@ async def test_a_store_that_says_no_did_nothing(lone_server: StoreServer, answer
             await world.jobs.enqueue([world.spec()])
         proxy.answer_next(f"-{answer}\r\n".encode())
         with pytest.raises(StoreUnavailableError):
-            await world.jobs.get(world.spec().id)
+            await world.records.get(world.spec().id)
         proxy.answer_next(f"-{answer}\r\n".encode())
         with pytest.raises(StoreUnavailableError):
-            await world.jobs.get_without_argument([world.spec().id])
+            await world.records.get_without_argument([world.spec().id])
         await world.enqueue()
 
 
@@ -243,7 +243,7 @@ async def test_a_lost_answer_is_unknown_and_the_repeat_harmless(lone_server: Sto
         # A read has no outcome to be unsure of.
         proxy.drop_next_answer()
         with pytest.raises(StoreUnavailableError):
-            await world.jobs.get(job.job_id)
+            await world.records.get(job.job_id)
 
 
 async def test_a_claim_whose_answer_was_lost_comes_back(lone_server: StoreServer) -> None:
@@ -266,7 +266,7 @@ async def test_a_request_that_was_cut_off_is_unknown_or_not_done(lone_server: St
         spec = world.spec(argument="x" * 100_000)
         with pytest.raises(OutcomeUnknownError):
             await world.jobs.enqueue([spec])
-        assert await world.jobs.get(spec.id) is None
+        assert await world.records.get(spec.id) is None
         assert await world.jobs.enqueue([spec]) == [Accepted.NEW]
 
 
@@ -317,7 +317,7 @@ async def test_a_canceled_call_leaves_the_pool_healthy(lone_server: StoreServer)
         ids = await world.enqueue_many(3)
         for _ in range(20):
             proxy.hold_answers()
-            calls = [asyncio.create_task(world.jobs.get(ids[n % 3])) for n in range(8)]
+            calls = [asyncio.create_task(world.records.get(ids[n % 3])) for n in range(8)]
             while proxy.held < 4:
                 await asyncio.sleep(0)
             for call in calls:
@@ -335,7 +335,7 @@ async def test_an_exhausted_pool_is_not_done(lone_server: StoreServer) -> None:
     async with world_behind(lone_server, timeout_s=0.3) as (world, proxy):
         job_id = await world.enqueue()
         proxy.hold_answers()
-        calls = [asyncio.create_task(world.jobs.get(job_id)) for _ in range(4)]
+        calls = [asyncio.create_task(world.records.get(job_id)) for _ in range(4)]
         while proxy.held < 4:
             await asyncio.sleep(0)
         with pytest.raises(StoreUnavailableError):
@@ -386,13 +386,13 @@ async def test_a_key_of_the_wrong_type_is_damage(world: StoreWorld) -> None:
     spec = world.spec()
     await redis.lpush(k.job(spec.id), "x")
     with pytest.raises(DamagedError):
-        await world.jobs.get(spec.id)
+        await world.records.get(spec.id)
     with pytest.raises(DamagedError):
         await world.shard.client.pipeline([("GET", k.job(spec.id))])
     assert await world.shard.client.pipeline([]) == []
     with pytest.raises(DamagedError):
-        await world.jobs.fetch_result(spec.id, watch=False)
-    assert await world.jobs.get_without_argument([spec.id]) == {}
+        await world.results.fetch_result(spec.id, watch=False)
+    assert await world.records.get_without_argument([spec.id]) == {}
     await redis.delete(k.job(spec.id))
 
 

@@ -126,7 +126,7 @@ async def test_calls_go_on_while_their_slot_changes_hands(cluster: Cluster) -> N
         cluster.end_move(slot, source, target)
         found = await asyncio.gather(*(world.get(job_id) for job_id in ids), world.enqueue())
         assert [job.id for job in found[:-1]] == ids  # type: ignore[union-attr]
-        assert len(await world.jobs.get_without_argument(ids)) == 10
+        assert len(await world.records.get_without_argument(ids)) == 10
 
 
 async def test_a_slot_that_is_moved_in_one_piece_is_followed_and_nothing_is_refused(cluster: Cluster) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from jqmaster.domain.job import JobState
-from jqmaster.store.jobs import MAX_PER_CALL
+from jqmaster.store.pages import MAX_PER_CALL
 from tests.store.test_claim import DAMAGES, damage
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import LEASE_MS, StoreWorld

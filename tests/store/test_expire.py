@@ -14,7 +14,7 @@ from tests.support.store import StoreWorld
 @pytest.mark.parametrize("state", WAITING)
 async def test_a_waiting_job_is_skipped_when_its_time_is_over(world: StoreWorld, state: JobState) -> None:
     job = await job_in(world, state, expires_at_ms=world.now_ms + 5_000)
-    await world.jobs.fetch_result(job.id, watch=True)
+    await world.results.fetch_result(job.id, watch=True)
     world.now_ms = job.expires_at_ms - 1
     async with world.unchanged():
         assert await world.jobs.expire(world.epoch) == (0, 1)

@@ -210,7 +210,7 @@ class GatesMachine(RuleBasedStateMachine):
         ruleset = (await self.limits.rules.reload()).ruleset
         editions: dict[bytes, int] = {}
         for job_id in self.ids:
-            job = await self.world.jobs.get(job_id)
+            job = await self.world.records.get(job_id)
             if job:
                 seen[job_id] = Seen(job, unpacked(job.argument))
                 if job.lane_id not in editions:

@@ -71,7 +71,7 @@ async def test_a_page_goes_on_where_the_last_one_ended_though_jobs_move(world: S
     assert [job.id for job in page] == [ids[4], *ids[6:9]]
     # The whole index vanished meanwhile.
     for job_id in ids:
-        if await world.jobs.get(job_id):
+        if await world.records.get(job_id):
             await world.jobs.cancel(job_id)
     page, cursor = await world.inspector.page(JobFilter(), limit=100, cursor=cursor)
     assert len(page) == 8
@@ -103,7 +103,7 @@ async def test_damaged_records_do_not_stop_a_list(world: StoreWorld) -> None:
         await damage(world, job_id, how)
     (page,) = await all_pages(world, JobFilter(), 10)
     assert [job.id for job in page] == [ids[5]]
-    assert set(await world.jobs.get_without_argument(ids)) == {ids[5]}
+    assert set(await world.records.get_without_argument(ids)) == {ids[5]}
     worker = await world.worker()
     await world.claim(worker)
     for job_id in ids[:5]:

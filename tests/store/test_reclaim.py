@@ -4,7 +4,8 @@ import pytest
 
 from jqmaster.domain.job import Cause, Job, JobState
 from jqmaster.domain.outcome import Decision
-from jqmaster.store.jobs import HEAD_READ, ClaimedJob, Settlement
+from jqmaster.store.jobs import ClaimedJob, Settlement
+from jqmaster.store.records import HEAD_READ
 from tests.store.test_claim import damage
 from tests.support.store import LEASE_MS, RESULT_TTL_MS, StoreWorld
 
@@ -36,7 +37,7 @@ async def test_an_ended_lease_leads_where_it_was_decided(world: StoreWorld, deci
     )  # fmt: skip
     redis, k = world.redis, world.shard.keys
     assert not await redis.exists(k.running, k.claims(worker))
-    assert [a.outcome for a in await world.jobs.history(job.id)] == [decision.ending]
+    assert [a.outcome for a in await world.records.history(job.id)] == [decision.ending]
     assert await redis.get(k.result(job.id)) == (b"lost result" if is_final else None)
     assert await world.score(k.results, job.id) == (world.now_ms + RESULT_TTL_MS if is_final else None)
     if decision.state is JobState.READY:
@@ -100,7 +101,7 @@ async def test_what_was_settled_or_claimed_anew_is_left_alone(world: StoreWorld)
 
 async def test_those_who_wait_are_told(world: StoreWorld) -> None:
     _, _, job = await expired(world)
-    await world.jobs.fetch_result(job.id, watch=True)
+    await world.results.fetch_result(job.id, watch=True)
     k = world.shard.keys
     async with world.published(k.finished_channel, job.id), world.published(k.wake_channel):
         await world.jobs.reclaim(world.epoch, [ending(world, job, POISON)])
@@ -138,7 +139,7 @@ async def test_headers_longer_than_one_read_do_not_hide_an_ended_lease(world: St
     _, (lease,), _ = await world.jobs.expired_leases()
     assert lease.job
     assert lease.job.headers == long_one
-    found = await world.jobs.get_without_argument([job.id])
+    found = await world.records.get_without_argument([job.id])
     assert found[job.id].headers == long_one
     assert await world.jobs.reclaim(world.epoch, [ending(world, lease.job, LOST)]) == [True]
 

@@ -17,16 +17,16 @@ async def succeeded(world: StoreWorld, **fields: object) -> str:
 async def test_a_fetched_result_lives_on_for_the_grace_time(world: StoreWorld) -> None:
     job_id = await succeeded(world)
     world.pass_ms(1_000)
-    assert await world.jobs.fetch_result(job_id, watch=False) == b"result"
+    assert await world.results.fetch_result(job_id, watch=False) == b"result"
     ends = world.now_ms + RESULT_GRACE_MS
     assert await world.score(world.shard.keys.results, job_id) == ends
     # Asked for again it comes again, and its end does not move.
     world.pass_ms(RESULT_GRACE_MS - 1)
     async with world.unchanged():
-        assert await world.jobs.fetch_result(job_id, watch=True) == b"result"
+        assert await world.results.fetch_result(job_id, watch=True) == b"result"
     world.pass_ms(1)
     async with world.unchanged():
-        assert await world.jobs.fetch_result(job_id, watch=True) is None
+        assert await world.results.fetch_result(job_id, watch=True) is None
 
 
 @pytest.mark.req("J14")
@@ -34,11 +34,11 @@ async def test_an_unfetched_result_ends_after_its_time(world: StoreWorld) -> Non
     job_id = await succeeded(world)
     world.pass_ms(RESULT_TTL_MS - 1)
     async with world.unchanged():
-        assert await world.jobs.sweep_results(world.epoch) == 0
+        assert await world.retention.sweep_results(world.epoch) == 0
     world.pass_ms(1)
     async with world.unchanged():
-        assert await world.jobs.fetch_result(job_id, watch=False) is None
-    assert await world.jobs.sweep_results(world.epoch) == 1
+        assert await world.results.fetch_result(job_id, watch=False) is None
+    assert await world.retention.sweep_results(world.epoch) == 1
     k = world.shard.keys
     assert not await world.redis.exists(k.results, k.result(job_id))
     assert await world.state(job_id) is JobState.SUCCEEDED
@@ -50,7 +50,7 @@ async def test_a_fetch_near_the_end_does_not_lengthen_the_life(world: StoreWorld
     ends = world.now_ms + RESULT_TTL_MS
     world.now_ms = ends - 5
     async with world.unchanged():
-        assert await world.jobs.fetch_result(job_id, watch=False) == b"result"
+        assert await world.results.fetch_result(job_id, watch=False) == b"result"
     assert await world.score(world.shard.keys.results, job_id) == ends
 
 
@@ -59,33 +59,33 @@ async def test_a_fetch_near_the_end_does_not_lengthen_the_life(world: StoreWorld
 async def test_a_result_that_was_not_to_be_kept_is_nothing(world: StoreWorld, state: JobState) -> None:
     job = await job_in(world, state)
     async with world.unchanged():
-        assert await world.jobs.fetch_result(job.id, watch=True) is None
+        assert await world.results.fetch_result(job.id, watch=True) is None
 
 
 async def test_a_failure_has_a_result_too(world: StoreWorld) -> None:
     job = await job_in(world, JobState.FAILED, keep_result=True)
-    assert await world.jobs.fetch_result(job.id, watch=False) == b"failed result"
+    assert await world.results.fetch_result(job.id, watch=False) == b"failed result"
 
 
 @pytest.mark.parametrize("state", [*WAITING, JobState.RUNNING])
 async def test_of_an_unfinished_job_its_state(world: StoreWorld, state: JobState) -> None:
     job = await job_in(world, state)
     async with world.unchanged():
-        assert await world.jobs.fetch_result(job.id, watch=False) is state
-    assert await world.jobs.fetch_result(job.id, watch=True) is state
+        assert await world.results.fetch_result(job.id, watch=False) is state
+    assert await world.results.fetch_result(job.id, watch=True) is state
     assert await world.get(job.id) == job
     async with world.unchanged():
-        assert await world.jobs.fetch_result(job.id, watch=True) is state
+        assert await world.results.fetch_result(job.id, watch=True) is state
 
 
 async def test_an_unknown_job_has_nothing(world: StoreWorld) -> None:
     async with world.unchanged():
-        assert await world.jobs.fetch_result(world.spec().id, watch=True) is None
+        assert await world.results.fetch_result(world.spec().id, watch=True) is None
 
 
 async def test_someone_who_waits_is_remembered_over_retries(world: StoreWorld) -> None:
     job = await job_in(world, JobState.RETRYING, keep_result=True)
-    await world.jobs.fetch_result(job.id, watch=True)
+    await world.results.fetch_result(job.id, watch=True)
     await world.jobs.run_now(job.id)
     worker = await world.worker()
     (again,) = await world.claim(worker)
@@ -96,11 +96,11 @@ async def test_someone_who_waits_is_remembered_over_retries(world: StoreWorld) -
 async def test_a_result_outlives_the_record_of_its_job(world: StoreWorld) -> None:
     job_id = await succeeded(world)
     world.pass_ms(10)
-    assert await world.jobs.sweep(world.epoch, JobState.SUCCEEDED, retention_ms=10, max_jobs=9) == 1
-    assert await world.jobs.get(job_id) is None
-    assert await world.jobs.fetch_result(job_id, watch=False) == b"result"
+    assert await world.retention.sweep(world.epoch, JobState.SUCCEEDED, retention_ms=10, max_jobs=9) == 1
+    assert await world.records.get(job_id) is None
+    assert await world.results.fetch_result(job_id, watch=False) == b"result"
     world.pass_ms(RESULT_GRACE_MS)
-    assert await world.jobs.sweep_results(world.epoch) == 1
+    assert await world.retention.sweep_results(world.epoch) == 1
 
 
 async def test_an_old_leader_discards_nothing(world: StoreWorld) -> None:
@@ -108,7 +108,7 @@ async def test_an_old_leader_discards_nothing(world: StoreWorld) -> None:
     world.pass_ms(RESULT_TTL_MS)
     old = await world.reelect()
     async with world.unchanged():
-        assert await world.jobs.sweep_results(old) is None
+        assert await world.retention.sweep_results(old) is None
 
 
 async def test_many_results_go_in_steps(world: StoreWorld) -> None:
@@ -117,12 +117,12 @@ async def test_many_results_go_in_steps(world: StoreWorld) -> None:
     jobs = [job for _ in range(6) for job in await world.claim(worker)]
     await world.jobs.settle_success(worker, [(j.job_id, j.token, b"r") for j in jobs])
     world.pass_ms(RESULT_TTL_MS)
-    assert [await world.jobs.sweep_results(world.epoch) for _ in range(3)] == [500, 100, 0]
+    assert [await world.retention.sweep_results(world.epoch) for _ in range(3)] == [500, 100, 0]
 
 
 async def test_a_result_that_vanished_is_nothing(world: StoreWorld) -> None:
     job_id = await succeeded(world)
     await world.redis.delete(world.shard.keys.result(job_id))
-    assert await world.jobs.fetch_result(job_id, watch=False) is None
+    assert await world.results.fetch_result(job_id, watch=False) is None
     assert [f.rule for f in await world.findings()] == ["result"]
     await world.jobs.delete(job_id)

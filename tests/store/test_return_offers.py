@@ -20,7 +20,7 @@ async def test_a_returned_offer_is_as_if_it_had_not_been_made(world: StoreWorld)
     assert await world.score(world.ready(), job_id) == 3
     assert await world.score(world.shard.keys.running, job_id) is None
     assert not await world.redis.exists(world.shard.keys.claims(worker))
-    assert await world.jobs.history(job_id) == []
+    assert await world.records.history(job_id) == []
 
 
 async def test_the_token_of_a_returned_offer_is_dead(world: StoreWorld) -> None:

@@ -134,7 +134,7 @@ async def test_a_replica_is_never_spoken_to(sentinels: Sentinels) -> None:
             patch.setattr(locator, "_find", wrong)
             locator.doubt()
             with pytest.raises(StoreUnavailableError):
-                await world.jobs.get(job_id)
+                await world.records.get(job_id)
             with pytest.raises(StoreUnavailableError):
                 await world.jobs.enqueue([world.spec()])
         await world.get(job_id)

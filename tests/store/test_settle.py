@@ -36,7 +36,7 @@ async def test_every_ending_leads_where_it_was_decided(world: StoreWorld, decisi
     score = -5 if decision.state is JobState.READY else world.now_ms if is_final else due_at_ms
     assert await world.score(home, job.job_id) == score
     assert not await redis.exists(k.running, k.claims(worker))
-    assert await world.jobs.history(job.job_id) == [
+    assert await world.records.history(job.job_id) == [
         Attempt(1, worker, before.started_at_ms, world.now_ms, decision.ending, "message", None)
     ]
     has_result = decision.state is JobState.FAILED
@@ -105,7 +105,7 @@ async def test_many_at_once_with_damaged_and_doubled_ones_among_them(world: Stor
     await world.enqueue_many(600)
     worker = await world.worker(max_jobs=1000)
     jobs = await world.claim(worker, limit=500) + await world.claim(worker, limit=500)
-    loaded = await world.jobs.get_without_argument([j.job_id for j in jobs])
+    loaded = await world.records.get_without_argument([j.job_id for j in jobs])
     settlements = [
         world.settlement(loaded[j.job_id], j.token, DECISIONS[n % len(DECISIONS)], b"r")
         for n, j in enumerate(jobs)
@@ -134,7 +134,7 @@ async def test_the_last_hundred_attempts_are_kept(world: StoreWorld) -> None:
     for _ in range(104):
         await world.fail(worker, job, HANDED_BACK)
         (job,) = await world.claim(worker)
-    attempts = [a.attempt for a in await world.jobs.history(job.job_id)]
+    attempts = [a.attempt for a in await world.records.history(job.job_id)]
     assert attempts == list(range(5, 105))
 
 
@@ -147,7 +147,7 @@ async def test_the_leader_is_told_what_became_possible(world: StoreWorld) -> Non
         (HANDED_BACK, ("ready",)),
     ):
         worker, job = await world.running(f"n{decision.ending}")
-        await world.jobs.fetch_result(job.job_id, watch=True)
+        await world.results.fetch_result(job.job_id, watch=True)
         told = (job.job_id,) if decision is FAILED else ()
         async with (
             world.published(k.wake_channel, f"freed:{worker}:1", *words),
@@ -167,4 +167,4 @@ async def test_the_attempts_of_a_retried_job_count_on(world: StoreWorld) -> None
             world.pass_ms(1_500)
             await world.jobs.promote(world.epoch, JobState.RETRYING)
             (job,) = await world.claim(worker)
-    assert [a.outcome for a in await world.jobs.history(job.job_id)] == ["failure"] * 3
+    assert [a.outcome for a in await world.records.history(job.job_id)] == ["failure"] * 3

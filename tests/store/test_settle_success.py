@@ -82,7 +82,7 @@ async def test_those_who_wait_are_told(world: StoreWorld) -> None:
     worker = await world.worker()
     jobs = await world.claim(worker)
     for job in jobs[:2]:
-        assert await world.jobs.fetch_result(job.job_id, watch=True) is JobState.RUNNING
+        assert await world.results.fetch_result(job.job_id, watch=True) is JobState.RUNNING
     ended = [(j.job_id, j.token, b"r") for j in jobs]
     told = ",".join(j.job_id for j in jobs[:2])
     async with (

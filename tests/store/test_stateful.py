@@ -140,8 +140,10 @@ class QueueMachine(RuleBasedStateMachine):
                 assert await jobs.claim(old, worker, NAMES, 1) is NotClaimed.STALE_EPOCH
                 assert await jobs.promote(old, JobState.SCHEDULED) is None
                 assert await jobs.expire(old) is None
-                assert await jobs.sweep(old, JobState.FAILED, retention_ms=0, max_jobs=0) is None
-                assert await jobs.sweep_results(old) is None
+                assert (
+                    await self.world.retention.sweep(old, JobState.FAILED, retention_ms=0, max_jobs=0) is None
+                )
+                assert await self.world.retention.sweep_results(old) is None
                 if running:
                     job = await self.world.get(running)
                     lost = Decision(JobState.READY, "lost", is_loss=True)
@@ -470,10 +472,10 @@ class QueueMachine(RuleBasedStateMachine):
     def sweep(self, state: JobState, max_jobs: int) -> None:
         before = [i for i, j in self.jobs.items() if j.state is state]
         count = self.run(
-            self.world.jobs.sweep(self.world.epoch, state, retention_ms=10**12, max_jobs=max_jobs)
+            self.world.retention.sweep(self.world.epoch, state, retention_ms=10**12, max_jobs=max_jobs)
         )
         assert count == max(0, len(before) - max_jobs)
-        stored = self.run(self.world.jobs.get_without_argument(before))
+        stored = self.run(self.world.records.get_without_argument(before))
         for job_id in set(before) - set(stored):
             del self.jobs[job_id]
             self.deleted.add(job_id)
@@ -505,7 +507,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.run(self.compare())
 
     async def compare(self) -> None:
-        stored = await self.world.jobs.get_without_argument(list(self.jobs))
+        stored = await self.world.records.get_without_argument(list(self.jobs))
         assert stored.keys() == self.jobs.keys()  # I2
         counts = await self.world.inspector.counts()
         assert sum(counts.values()) == len(self.jobs)  # I4; which index is right, fsck says at the end

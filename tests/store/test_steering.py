@@ -51,7 +51,7 @@ FINISHED = [JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.SKI
 @pytest.mark.parametrize("state", WAITING)
 async def test_cancel_ends_a_waiting_job(world: StoreWorld, state: JobState) -> None:
     job = await job_in(world, state)
-    await world.jobs.fetch_result(job.id, watch=True)
+    await world.results.fetch_result(job.id, watch=True)
     async with (
         world.published(world.shard.keys.finished_channel, job.id),
         world.published(world.shard.keys.wake_channel),
@@ -75,7 +75,7 @@ async def test_cancel_ends_a_running_job_and_tells_who_holds_it(world: StoreWorl
     )
     redis, k = world.redis, world.shard.keys
     assert not await redis.exists(k.running, k.claims(job.worker_id))
-    assert await world.jobs.history(job.id) == [
+    assert await world.records.history(job.id) == [
         Attempt(1, job.worker_id, job.started_at_ms, world.now_ms, "canceled", None, None)
     ]
 
@@ -101,7 +101,7 @@ async def test_the_last_hundred_canceled_attempts_are_kept(world: StoreWorld) ->
         await world.jobs.cancel(job.job_id)
         await world.jobs.retry(await world.get(job.job_id))
         (job,) = await world.claim(worker)
-    attempts = [a.attempt for a in await world.jobs.history(job.job_id)]
+    attempts = [a.attempt for a in await world.records.history(job.job_id)]
     assert attempts == list(range(3, 103))
 
 
@@ -126,7 +126,7 @@ async def test_retry_makes_a_finished_job_ready_with_all_its_retries(
     world: StoreWorld, state: JobState
 ) -> None:
     job = await job_in(world, state, keep_result=True, priority=-3)
-    history = await world.jobs.history(job.id)
+    history = await world.records.history(job.id)
     async with world.published(world.shard.keys.wake_channel, "ready"):
         await world.jobs.retry(job)
     assert await world.get(job.id) == replace(
@@ -141,7 +141,7 @@ async def test_retry_makes_a_finished_job_ready_with_all_its_retries(
         history.append(
             Attempt(1, job.worker_id, job.started_at_ms, job.finished_at_ms, "success", None, None)
         )
-    assert await world.jobs.history(job.id) == history
+    assert await world.records.history(job.id) == history
     worker = await world.worker()
     assert [c.record.attempt for c in await world.claim(worker)] == [job.attempt + 1]
 

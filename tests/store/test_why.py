@@ -24,7 +24,7 @@ pytestmark = pytest.mark.req("J13")
 
 
 async def look(world: StoreWorld, job_id: str, *rivals: str) -> Snapshot:
-    snapshot = await WhyStore(world.shard, world.jobs).snapshot(job_id, rivals)
+    snapshot = await WhyStore(world.shard, world.records).snapshot(job_id, rivals)
     assert snapshot
     return snapshot
 
@@ -46,7 +46,7 @@ def limited(world: StoreWorld) -> ConstrainedWorld:
 
 
 async def test_an_unknown_job_has_no_snapshot(world: StoreWorld) -> None:
-    assert await WhyStore(world.shard, world.jobs).snapshot(new_id()) is None
+    assert await WhyStore(world.shard, world.records).snapshot(new_id()) is None
 
 
 async def test_it_writes_nothing(world: StoreWorld, limited: ConstrainedWorld) -> None:
@@ -282,7 +282,7 @@ async def test_without_keys_any_number_is_counted_exactly(
 ) -> None:
     await limited.limit("c", rate=(10, 1000))
     jobs = await limited.enqueue_many(range(5000))
-    found = await WhyStore(world.shard, world.jobs).snapshot(jobs[4321], is_keyed=False)
+    found = await WhyStore(world.shard, world.records).snapshot(jobs[4321], is_keyed=False)
     assert found
     assert found.standing == Standing({"work": 4321}, Bound.EXACT)
 
@@ -363,7 +363,7 @@ async def test_what_it_says_is_what_the_next_claims_do(
     if claimed:
         await limited.succeed(worker, *rng.sample(claimed, rng.randint(0, len(claimed))))
     service = WhyService(
-        WhyStore(world.shard, world.jobs),
+        WhyStore(world.shard, world.records),
         world.workers,
         world.rules,
         stale_ms=5000,

@@ -147,7 +147,7 @@ async def test_who_is_let_go_on_belongs_to_the_fleet_again_and_its_jobs_tell_of_
     found = await world.workers.get(worker)
     assert found
     assert (found.is_detached, found.detached_by, found.silent_since_ms) == (False, None, 0)
-    (event,) = await world.jobs.history(claim[0])
+    (event,) = await world.records.history(claim[0])
     assert (event.outcome, event.message, event.worker_id, event.attempt) == (
         CONTINUED,
         "it was away",
@@ -157,7 +157,7 @@ async def test_who_is_let_go_on_belongs_to_the_fleet_again_and_its_jobs_tell_of_
     assert event.finished_at_ms == world.now_ms
     assert await world.state(claim[0]) is JobState.RUNNING
     # Nobody's but its own.
-    assert await world.jobs.history(other.job_id) == await world.jobs.history(ended.job_id) == []
+    assert await world.records.history(other.job_id) == await world.records.history(ended.job_id) == []
     async with world.unchanged():
         assert await world.workers.go_on(worker, entries) is False
     assert other_worker
@@ -170,14 +170,14 @@ async def test_one_that_holds_more_than_a_call_takes_goes_on_with_all(world: Sto
     jobs = [job for _ in range(7) for job in await world.claim(worker)]
     world.pass_ms(6_000)
     assert await world.workers.detach_silent(world.epoch, worker, silent_ms=5_000)
-    records = await world.jobs.get_without_argument([job.job_id for job in jobs])
+    records = await world.records.get_without_argument([job.job_id for job in jobs])
     entries = [
         (job.job_id, job.token, codec.encode_attempt(records[job.job_id], CONTINUED, "", None))
         for job in jobs
     ]
     assert await world.workers.go_on(worker, entries) is True
     for job in (jobs[0], jobs[499], jobs[500], jobs[-1]):
-        assert len(await world.jobs.history(job.job_id)) == 1
+        assert len(await world.records.history(job.job_id)) == 1
 
 
 @pytest.mark.req("D12", "D13")

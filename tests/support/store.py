@@ -23,7 +23,10 @@ from jqmaster.store.keys import KEYS
 from jqmaster.store.leadership import Leadership, LeadershipStore
 from jqmaster.store.placement import StoredLane
 from jqmaster.store.polls import PollStore
+from jqmaster.store.records import RecordStore
 from jqmaster.store.repair import Repair
+from jqmaster.store.results import ResultStore
+from jqmaster.store.retention import RetentionStore
 from jqmaster.store.rules import RuleStore
 from jqmaster.store.shard import Shard
 from jqmaster.store.workers import WorkerStore
@@ -44,19 +47,22 @@ class StoreWorld:
         self.now_ms = START_MS
         shard.now = lambda: self.now_ms
         self.tally = Tally()
+        self.records = RecordStore(shard)
         self.jobs = JobStore(
             shard,
+            self.records,
             lease_ms=LEASE_MS,
             offer_ms=OFFER_MS,
             grace_ms=GRACE_MS,
             result_ttl_ms=RESULT_TTL_MS,
-            result_grace_ms=RESULT_GRACE_MS,
             tally=self.tally,
         )
+        self.results = ResultStore(shard, result_grace_ms=RESULT_GRACE_MS)
+        self.retention = RetentionStore(shard)
         self.workers = WorkerStore(shard, lease_ms=LEASE_MS, offer_ms=OFFER_MS, grace_ms=GRACE_MS)
         self.polls = PollStore(shard, lease_ms=LEASE_MS)
         self.leadership = LeadershipStore(shard)
-        self.inspector = Inspector(shard, self.jobs)
+        self.inspector = Inspector(shard, self.records)
         self.rule_store = RuleStore(shard)
         self.rules = RuleCache(self.rule_store)
         self.epoch = ""
@@ -192,7 +198,7 @@ class StoreWorld:
         self.shard.wake_leader = None
 
     async def get(self, job_id: str) -> Job:
-        job = await self.jobs.get(job_id)
+        job = await self.records.get(job_id)
         assert job is not None
         return job
 
@@ -328,7 +334,7 @@ class StoreWorld:
 
     async def _readable(self, job_id: str) -> Job | None:
         try:
-            return await self.jobs.get(job_id)
+            return await self.records.get(job_id)
         except DamagedError:
             return None
 

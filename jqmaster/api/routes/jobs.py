@@ -5,7 +5,7 @@ from typing import Any, Final
 from jqmaster.api import job_schemas, jobs, why, why_schemas
 from jqmaster.api.endpoint import Operation
 from jqmaster.domain.access import Scope
-from jqmaster.store.jobs import MAX_PER_CALL
+from jqmaster.store.pages import MAX_PER_CALL
 
 _STORE: Final = (503,)
 _JOB: Final = (404, 409, *_STORE)
