@@ -66,16 +66,19 @@ from jqmaster.service.waiters import FinishWaiters
 from jqmaster.service.why import WhyService
 from jqmaster.service.workers import WorkerService
 from jqmaster.store import generation
+from jqmaster.store.acceptance import AcceptanceStore
 from jqmaster.store.actions import ActionStore
 from jqmaster.store.audit import AuditStore
+from jqmaster.store.claims import ClaimStore
 from jqmaster.store.client import Along, StoreAccess, StoreClient
+from jqmaster.store.due import DueStore
 from jqmaster.store.events import EventListener
 from jqmaster.store.history import HistoryStore
 from jqmaster.store.identity import IdentityStore
 from jqmaster.store.inspect import Inspector
-from jqmaster.store.jobs import JobStore
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership import Leadership, LeadershipStore
+from jqmaster.store.leases import LeaseStore
 from jqmaster.store.live import LiveStore
 from jqmaster.store.masters import MasterStore
 from jqmaster.store.polls import PollStore
@@ -86,7 +89,9 @@ from jqmaster.store.results import ResultStore
 from jqmaster.store.retention import RetentionStore
 from jqmaster.store.rules import RuleStore
 from jqmaster.store.settings import SettingsStore
+from jqmaster.store.settlements import SettlementStore
 from jqmaster.store.shard import Shard
+from jqmaster.store.steering import SteeringStore
 from jqmaster.store.usage import UsageStore
 from jqmaster.store.why import WhyStore
 from jqmaster.store.workers import WorkerStore
@@ -160,7 +165,7 @@ class Master:
         # What requests and the leader's duties share.
         self._rules = RuleCache(stores.rules)
         self._fleet = Fleet(clock, **tuning.fleet(settings))
-        self._desk = PollDesk(stores.polls, stores.jobs)
+        self._desk = PollDesk(stores.polls, stores.leases)
         self._waiters = FinishWaiters()
         self.intake = Intake(PushPace(stores.inspector.load, clock), **tuning.intake(settings))
         self._job_service = self._make_job_service()
@@ -226,9 +231,11 @@ class Master:
         """All that keep a copy of settings which change at run time."""
         stores = self._stores
         return [
-            (stores.jobs.tune, tuning.jobs),
+            (stores.claims.tune, tuning.claims),
+            (stores.leases.tune, tuning.leases),
+            (stores.settlements.tune, tuning.settlements),
             (stores.results.tune, tuning.results),
-            (stores.workers.tune, tuning.leases),
+            (stores.workers.tune, tuning.claims),
             (stores.polls.tune, tuning.polls),
             (self.intake.tune, tuning.intake),
             (self._fleet.tune, tuning.fleet),
@@ -293,7 +300,8 @@ class Master:
             self._waiters,
             self._clock,
             self._rules,
-            jobs=stores.jobs,
+            acceptance=stores.acceptance,
+            steering=stores.steering,
             records=stores.records,
             results=stores.results,
             tell_worker=CancelOrders(stores.workers, stores.leadership, self._worker_client),
@@ -359,7 +367,7 @@ class Master:
                 stores.workers,
                 self._rules,
                 self._worker_client,
-                jobs=stores.jobs,
+                settlements=stores.settlements,
                 records=stores.records,
                 tell=WorkerOrders(stores.workers, stores.polls, stores.leadership, self._worker_client),
             ),
@@ -386,7 +394,8 @@ class Master:
         s, clock, stale, stores = self.live.current, self._clock, self.leader.step_down, self._stores
         dispatcher = Dispatcher(
             leadership,
-            jobs=stores.jobs,
+            claims=stores.claims,
+            leases=stores.leases,
             workers=stores.workers,
             rules=self._rules,
             fleet=self._fleet,
@@ -411,11 +420,11 @@ class Master:
             on_ready=on_ready,
             on_stale=stale,
         )
-        promoter = Promoter(leadership, stores.jobs, clock, on_ready=on_ready, on_stale=stale)
+        promoter = Promoter(leadership, stores.due, clock, on_ready=on_ready, on_stale=stale)
         grace = Grace(clock, **tuning.grace(s))
         reaper = Reaper(
             leadership,
-            stores.jobs,
+            stores.leases,
             stores.workers,
             grace,
             **tuning.reaper(s),
@@ -427,7 +436,7 @@ class Master:
             self._rules,
             self._fleet,
             clock,
-            jobs=stores.jobs,
+            claims=stores.claims,
             records=stores.records,
             give=dispatcher.give,
             polls_here=self._desk.holds,
@@ -596,9 +605,15 @@ class Master:
 
 @dataclass(frozen=True, slots=True)
 class _Stores:
-    """What reads and writes the store, each kind of record by its own; those that one service alone uses are with it."""
+    """What reads and writes the store, each with one role: first those along a job's path. Those that one service alone
+    uses are with it."""
 
-    jobs: JobStore
+    acceptance: AcceptanceStore
+    due: DueStore
+    claims: ClaimStore
+    leases: LeaseStore
+    settlements: SettlementStore
+    steering: SteeringStore
     records: RecordStore
     results: ResultStore
     retention: RetentionStore
@@ -615,11 +630,16 @@ class _Stores:
     def on(cls, shard: Shard, settings: Settings, tally: Tally, *, master_id: str) -> "_Stores":
         records = RecordStore(shard)
         return cls(
-            jobs=JobStore(shard, records, **tuning.jobs(settings), tally=tally),
+            acceptance=AcceptanceStore(shard, tally),
+            due=DueStore(shard, tally),
+            claims=ClaimStore(shard, tally, **tuning.claims(settings)),
+            leases=LeaseStore(shard, records, tally, **tuning.leases(settings)),
+            settlements=SettlementStore(shard, tally, **tuning.settlements(settings)),
+            steering=SteeringStore(shard, tally),
             records=records,
             results=ResultStore(shard, **tuning.results(settings)),
             retention=RetentionStore(shard),
-            workers=WorkerStore(shard, **tuning.leases(settings)),
+            workers=WorkerStore(shard, **tuning.claims(settings)),
             polls=PollStore(shard, **tuning.polls(settings)),
             rules=RuleStore(shard),
             leadership=LeadershipStore(shard),

@@ -25,7 +25,7 @@ from jqmaster.errors import (
     after_it_was_done,
 )
 from jqmaster.store.audit import encode_entry
-from jqmaster.store.jobs import Changes
+from jqmaster.store.steering import Changes
 
 ARGUMENT: Final = frozenset({"argument"})
 FILTERS: Final = (

@@ -3,7 +3,7 @@
 The store keeps the history (`store/history.py`); this is what is not yet in it, and what was counted since the start.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -130,6 +130,11 @@ class Tally:
                 counts.retried += 1
             case JobState.READY:
                 counts.handed_back += 1
+
+    def skipped(self, names: Iterable[str]) -> None:
+        """One job of each of these names."""
+        for name in names:
+            self.of(name).skipped += 1
 
     def sampled(self, name: str, backlog: int, oldest_wait_ms: int) -> None:
         """What the leader saw."""

@@ -11,7 +11,7 @@ from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.fleet import Fleet, Member
 from jqmaster.runtime.relocation import StaleLeadership
 from jqmaster.service.rules import RuleCache
-from jqmaster.store.jobs import Claim, JobStore, NotClaimed
+from jqmaster.store.claims import Claim, ClaimStore, NotClaimed
 from jqmaster.store.leadership import Leadership
 from jqmaster.store.records import RecordStore
 
@@ -35,14 +35,14 @@ class AloneRuns:
         fleet: Fleet,
         clock: Clock,
         *,
-        jobs: JobStore,
+        claims: ClaimStore,
         records: RecordStore,
         give: Callable[[Member, Claim, float], None],
         polls_here: Callable[[str], bool] = lambda _: False,
         on_stale: Callable[[], None],
     ) -> None:
         self._epoch = leadership.epoch
-        self._jobs = jobs
+        self._claims = claims
         self._records = records
         self._rules = rules
         self._fleet = fleet
@@ -74,14 +74,14 @@ class AloneRuns:
 
     async def _round(self) -> bool:
         """Whether a job was given away: then there may be more to do at once."""
-        job_ids = await self._jobs.suspects(MAX_LOOKED_AT)
+        job_ids = await self._claims.suspects(MAX_LOOKED_AT)
         if not job_ids:
             self._fleet.reserved = None
             return False
         found = await self._records.get_without_argument(job_ids)
         waiting = {job_id: job for job_id, job in found.items() if job.state is JobState.RETRYING}
         over = [job_id for job_id in job_ids if job_id not in waiting]
-        if over and not await self._jobs.drop_suspects(self._epoch, over):
+        if over and not await self._claims.drop_suspects(self._epoch, over):
             raise StaleLeadership
         if await self._has_room():
             for job in sorted(waiting.values(), key=lambda job: (job.priority, job.id)):
@@ -111,7 +111,7 @@ class AloneRuns:
         if member.busy or member.pushes or member.claims:
             return False
         sent_at_s = self._clock.monotonic_s()
-        claim = await self._jobs.claim_alone(
+        claim = await self._claims.claim_alone(
             self._epoch,
             worker_id,
             job.id,

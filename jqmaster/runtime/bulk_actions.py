@@ -19,9 +19,9 @@ from jqmaster.store.actions import ActionStore
 from jqmaster.store.audit import encode_entry
 from jqmaster.store.history import HistoryStore
 from jqmaster.store.inspect import Inspector
-from jqmaster.store.jobs import Changes
 from jqmaster.store.leadership import Leadership
 from jqmaster.store.records import RecordStore
+from jqmaster.store.steering import Changes
 
 logger = logging.getLogger(__name__)
 

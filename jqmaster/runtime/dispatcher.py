@@ -17,9 +17,10 @@ from jqmaster.runtime.relocation import StaleLeadership
 from jqmaster.runtime.worker_client import Delivered, MaybeDelivered, NotDelivered, PushResult, WorkerClient
 from jqmaster.service.polls import PollDesk
 from jqmaster.service.rules import RuleCache
+from jqmaster.store.claims import Claim, ClaimOrder, ClaimStore, NotClaimed
 from jqmaster.store.client import Along
-from jqmaster.store.jobs import Claim, ClaimOrder, JobStore, NotClaimed
 from jqmaster.store.leadership import Leadership
+from jqmaster.store.leases import LeaseStore
 from jqmaster.store.pages import MAX_PER_CALL
 from jqmaster.store.polls import reply_of
 from jqmaster.store.workers import WorkerStore
@@ -61,7 +62,8 @@ class Dispatcher:
         self,
         leadership: Leadership,
         *,
-        jobs: JobStore,
+        claims: ClaimStore,
+        leases: LeaseStore,
         workers: WorkerStore,
         rules: RuleCache,
         fleet: Fleet,
@@ -76,7 +78,8 @@ class Dispatcher:
     ) -> None:
         self._leadership = leadership
         self._tracing = tracing
-        self._jobs = jobs
+        self._claims = claims
+        self._leases = leases
         self._workers = workers
         self._fleet = fleet
         self._desk = desk
@@ -180,7 +183,7 @@ class Dispatcher:
         return self._claims_along(orders) if orders else None
 
     def _claims_along(self, orders: Sequence[tuple[Member, ClaimOrder]]) -> Along:
-        prepared = self._jobs.prepare_claims(
+        prepared = self._claims.prepare_claims(
             self._leadership.epoch, [order for _, order in orders], self._rules.current.ruleset.edition
         )
         flight = self._begin(orders)
@@ -188,7 +191,7 @@ class Dispatcher:
 
         def answered(replies: Sequence[tuple[str, list[Any]] | Exception]) -> None:
             try:
-                claims = self._jobs.read_claims(prepared, replies)
+                claims = self._claims.read_claims(prepared, replies)
             except Exception as exc:  # an answer that makes no sense; the leases tell what it took
                 logger.error("cannot read claims: %s", exc)
                 lost()
@@ -279,7 +282,7 @@ class Dispatcher:
         """Raises, where the store refused one of several, when the others have what they were given."""
         flight = self._begin(orders)
         try:
-            claims = await self._jobs.claim_each(
+            claims = await self._claims.claim_each(
                 self._leadership.epoch, [order for _, order in orders], self._rules.current.ruleset.edition
             )
         except BaseException:
@@ -408,7 +411,7 @@ class Dispatcher:
     async def _offer(self, member: Member, claim: Claim, claimed_at_s: float) -> PushResult | _Withheld:
         """Offers until there is an answer or the offer is over: a lost answer may hide a started job, and only the
         same token to the same worker is harmless then."""
-        over_at_s = claimed_at_s + self._jobs.offer_s
+        over_at_s = claimed_at_s + self._claims.offer_s
         was_maybe_delivered = False
         while True:
             # A process that stood still may wake just here. What slips through between this look and the socket is
@@ -456,7 +459,7 @@ class Dispatcher:
             case MaybeDelivered():
                 return
         if returned:
-            if not await self._jobs.return_offers(self._leadership.epoch, member.worker.id, returned):
+            if not await self._leases.return_offers(self._leadership.epoch, member.worker.id, returned):
                 self._on_stale()
             self._fleet.freed(member.worker.id, len(returned))
             self._became_ready()

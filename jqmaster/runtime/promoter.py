@@ -9,7 +9,7 @@ from typing import Final
 from jqmaster.clock import Clock, until_tick_s
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
-from jqmaster.store.jobs import JobStore
+from jqmaster.store.due import DueStore
 from jqmaster.store.leadership import Leadership
 
 logger = logging.getLogger(__name__)
@@ -23,14 +23,14 @@ class Promoter:
     def __init__(
         self,
         leadership: Leadership,
-        jobs: JobStore,
+        due: DueStore,
         clock: Clock,
         *,
         on_ready: Callable[[], None],
         on_stale: Callable[[], None],
     ) -> None:
         self._epoch = leadership.epoch
-        self._jobs = jobs
+        self._due = due
         self._clock = clock
         self._on_ready = on_ready
         self._on_stale = on_stale
@@ -78,7 +78,7 @@ class Promoter:
             self._asked_at_s = self._clock.monotonic_s()
             poll_ms = int(until_tick_s(self._asked_at_s, POLL_MS / 1000) * 1000)
             expects_some = self._due_at_s is not None and self._asked_at_s >= self._due_at_s
-            due = await self._jobs.come_due(self._epoch, expects_some=expects_some)
+            due = await self._due.come_due(self._epoch, expects_some=expects_some)
             if due is None:
                 return None
             self._due_at_s = None if due.next_ms < 0 else self._asked_at_s + due.next_ms / 1000

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgpack
 
-from jqmaster.store.jobs import Claim
+from jqmaster.store.claims import Claim
 
 _PACKER: Final = msgpack.Packer(autoreset=True)
 _K: Final = {

@@ -12,8 +12,9 @@ from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.grace import Grace
 from jqmaster.store import codec
-from jqmaster.store.jobs import ExpiredLease, JobStore, Settlement
 from jqmaster.store.leadership import Leadership
+from jqmaster.store.leases import ExpiredLease, LeaseStore
+from jqmaster.store.settlements import Settlement
 from jqmaster.store.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class Reaper:
     def __init__(
         self,
         leadership: Leadership,
-        jobs: JobStore,
+        leases: LeaseStore,
         workers: WorkerStore,
         grace: Grace,
         *,
@@ -49,7 +50,7 @@ class Reaper:
         rng: random.Random | None = None,
     ) -> None:
         self._epoch = leadership.epoch
-        self._jobs = jobs
+        self._leases = leases
         self._workers = workers
         self._grace = grace
         self.tune(rules=rules, timeout_grace_ms=timeout_grace_ms, offer_ms=offer_ms)
@@ -73,10 +74,10 @@ class Reaper:
         while True:
             next_ms = -1
             try:
-                now_ms, expired, next_ms = await self._grace.ask(self._jobs.expired_leases, lambda a: a[0])
+                now_ms, expired, next_ms = await self._grace.ask(self._leases.expired_leases, lambda a: a[0])
                 if self._grace.was_set_back:
                     # Leases of the time that is to come again would last until then; the living renew theirs anyway.
-                    if not await self._jobs.shorten_leases(self._epoch):
+                    if not await self._leases.shorten_leases(self._epoch):
                         self._on_stale()
                         return
                     self._grace.was_set_back = False
@@ -139,14 +140,14 @@ class Reaper:
             )
         # As if it had never been claimed: what was not started is no attempt.
         for worker_id, claims in never_started.items():
-            if not await self._jobs.return_offers(self._epoch, worker_id, claims):
+            if not await self._leases.return_offers(self._epoch, worker_id, claims):
                 return False
         if never_started:
             self._on_ready()
         # Out of the way, or they would be found first for ever and keep others from being found at all.
-        if damaged and await self._jobs.set_aside(self._epoch, damaged) is None:
+        if damaged and await self._leases.set_aside(self._epoch, damaged) is None:
             return False
-        return not settlements or await self._jobs.reclaim(self._epoch, settlements) is not None
+        return not settlements or await self._leases.reclaim(self._epoch, settlements) is not None
 
 
 def _is_free_for_sure(lease: ExpiredLease) -> bool:

@@ -21,12 +21,16 @@ def _ms(seconds: float) -> int:
     return round(seconds * 1000)
 
 
-def leases(s: Settings) -> Values:
+def claims(s: Settings) -> Values:
     return {"lease_ms": s.lease_ms, "offer_ms": s.offer_ms, "grace_ms": _ms(s.timeout_grace_s)}
 
 
-def jobs(s: Settings) -> Values:
-    return {**leases(s), "result_ttl_ms": _ms(s.result_ttl_s)}
+def leases(s: Settings) -> Values:
+    return {"lease_ms": s.lease_ms, "result_ttl_ms": _ms(s.result_ttl_s)}
+
+
+def settlements(s: Settings) -> Values:
+    return {"result_ttl_ms": _ms(s.result_ttl_s)}
 
 
 def results(s: Settings) -> Values:

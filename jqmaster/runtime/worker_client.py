@@ -23,7 +23,7 @@ from jqmaster.runtime.http_client import (
 )
 from jqmaster.runtime.push_body import encode_push
 from jqmaster.runtime.signing import signed_headers
-from jqmaster.store.jobs import Claim
+from jqmaster.store.claims import Claim
 from jqmaster.tls import LiveContext
 
 logger = logging.getLogger(__name__)

@@ -24,20 +24,13 @@ from jqmaster.service.batching import NaturalBatcher
 from jqmaster.service.push_pace import PushPace
 from jqmaster.service.rules import RuleCache
 from jqmaster.service.waiters import FinishWaiters
+from jqmaster.store.acceptance import AcceptanceStore, Accepted, BacklogFull
 from jqmaster.store.inspect import Inspector
-from jqmaster.store.jobs import (
-    STALE_RULES,
-    Accepted,
-    BacklogFull,
-    Changes,
-    JobStore,
-    Refusal,
-    StaleRules,
-    StateConflict,
-)
 from jqmaster.store.pages import MAX_PER_CALL
+from jqmaster.store.placement import StaleRules
 from jqmaster.store.records import RecordStore
 from jqmaster.store.results import ResultStore
+from jqmaster.store.steering import STALE_RULES, Changes, Refusal, StateConflict, SteeringStore
 from jqmaster.tracing import Tracing
 
 IDEMPOTENCY_LIFE_MS: Final = 24 * 3600 * 1000
@@ -79,7 +72,8 @@ class JobService:
         clock: Clock,
         rules: RuleCache,
         *,
-        jobs: JobStore,
+        acceptance: AcceptanceStore,
+        steering: SteeringStore,
         records: RecordStore,
         results: ResultStore,
         tell_worker: TellWorker,
@@ -87,7 +81,8 @@ class JobService:
         tracing: Tracing | None = None,
         pace: PushPace | None = None,
     ) -> None:
-        self._jobs = jobs
+        self._acceptance = acceptance
+        self._steering = steering
         self._records = records
         self._results = results
         self._pace = pace
@@ -119,7 +114,9 @@ class JobService:
 
     def _new_batcher(self, replicas: int) -> NaturalBatcher[JobSpec, Accepted | BacklogFull]:
         async def flush(specs: Sequence[JobSpec]) -> list[Accepted | BacklogFull]:
-            return await self._rules.under(lambda rules: self._jobs.enqueue(specs, rules, replicas=replicas))
+            return await self._rules.under(
+                lambda rules: self._acceptance.enqueue(specs, rules, replicas=replicas)
+            )
 
         return NaturalBatcher(
             flush,
@@ -139,7 +136,9 @@ class JobService:
             return await self._enqueue_one(spec, replicas)
         digest = hashlib.blake2b(idempotency_key.encode(), digest_size=16).hexdigest()
         async with self._keyed:
-            bound = await self._jobs.reserve_id(digest, spec, life_ms=IDEMPOTENCY_LIFE_MS, replicas=replicas)
+            bound = await self._acceptance.reserve_id(
+                digest, spec, life_ms=IDEMPOTENCY_LIFE_MS, replicas=replicas
+            )
         if bound is None:
             raise ConflictError(
                 "the Idempotency-Key was used for another request", code="idempotency_key_reused"
@@ -150,7 +149,7 @@ class JobService:
         answer = await self._enqueue_one(replace(spec, id=job_id), replicas)
         with after_it_was_done():
             async with self._keyed:
-                await self._jobs.mark_accepted(digest, replicas=replicas)
+                await self._acceptance.mark_accepted(digest, replicas=replicas)
         return answer
 
     async def _enqueue_one(self, spec: JobSpec, replicas: int) -> tuple[str, bool]:
@@ -188,11 +187,11 @@ class JobService:
         fails: OutcomeUnknownError."""
         replicas = self._admit(durability)
         doubled = _doubled(specs) if len({spec.id for spec in specs}) < len(specs) else []
-        if taken := doubled or await self._jobs.find_taken(specs):
+        if taken := doubled or await self._acceptance.find_taken(specs):
             raise _ids_taken(specs, taken, "no job was accepted")
         with self._traced(specs):
             accepted = await self._rules.under(
-                lambda rules: self._jobs.enqueue(specs, rules, is_whole=True, replicas=replicas)
+                lambda rules: self._acceptance.enqueue(specs, rules, is_whole=True, replicas=replicas)
             )
         if full := next((outcome for outcome in accepted if isinstance(outcome, BacklogFull)), None):
             raise self._backlog_full(full)
@@ -253,7 +252,7 @@ class JobService:
         if not is_id(job_id):
             raise _unknown(job_id)
         try:
-            claim = await self._jobs.cancel(job_id)
+            claim = await self._steering.cancel(job_id)
         except KeyError:
             raise _unknown(job_id) from None
         except StateConflict as exc:
@@ -269,7 +268,7 @@ class JobService:
 
     async def cancel_all(self, job_ids: Sequence[str]) -> list[bool]:
         """Cancels each by itself; whether it was done. Known IDs only."""
-        ends = await self._jobs.cancel_all(job_ids)
+        ends = await self._steering.cancel_all(job_ids)
         for job_id, end in zip(job_ids, ends, strict=True):
             # Of many at once the rest hear of it by their heartbeats.
             if isinstance(end, tuple) and len(self._orders) < MAX_ORDERS:
@@ -278,21 +277,21 @@ class JobService:
 
     async def delete_all(self, job_ids: Sequence[str]) -> list[bool]:
         """Deletes each by itself; whether it was done. Known IDs only."""
-        return [end is None for end in await self._jobs.delete_all(job_ids)]
+        return [end is None for end in await self._steering.delete_all(job_ids)]
 
     async def run_all_now(self, job_ids: Sequence[str]) -> list[bool]:
         """Runs each now, by itself; whether it was done. Known IDs only."""
-        return [end is None for end in await self._jobs.run_all_now(job_ids)]
+        return [end is None for end in await self._steering.run_all_now(job_ids)]
 
     async def retry_all(self, jobs: Sequence[Job]) -> list[bool]:
         """Retries each by itself, if it is as it was when read; whether it was done. The jobs are whole."""
-        return await self._under_rules(jobs, self._jobs.retry_all)
+        return await self._under_rules(jobs, self._steering.retry_all)
 
     async def patch_all(self, jobs: Sequence[Job], changes: Changes) -> list[bool]:
         """Changes each by itself; whether it was done. The jobs are whole."""
 
         def change(some: Sequence[Job], rules: Ruleset) -> Awaitable[list[Refusal | None]]:
-            return self._jobs.patch_all(some, changes, rules)
+            return self._steering.patch_all(some, changes, rules)
 
         return await self._under_rules(jobs, change)
 
@@ -322,7 +321,7 @@ class JobService:
             for _ in range(_READ_AGAIN):
                 job = await self._get(job_id)
                 try:
-                    return await self._rules.under(lambda rules, job=job: self._jobs.retry(job, rules))  # type: ignore[misc]
+                    return await self._rules.under(lambda rules, job=job: self._steering.retry(job, rules))  # type: ignore[misc]
                 except StateConflict as exc:
                     if exc.state not in FINISHED:
                         raise
@@ -333,18 +332,18 @@ class JobService:
 
     async def run_now(self, job_id: str) -> None:
         """Raises NotFoundError, ConflictError (it does not wait)."""
-        await self._steer(self._jobs.run_now, job_id, "be run now")
+        await self._steer(self._steering.run_now, job_id, "be run now")
 
     async def delete(self, job_id: str) -> None:
         """Raises NotFoundError, ConflictError (it runs)."""
-        await self._steer(self._jobs.delete, job_id, "be deleted")
+        await self._steer(self._steering.delete, job_id, "be deleted")
 
     async def patch(self, job_id: str, changes: Changes) -> None:
         """Raises NotFoundError, ConflictError (it does not wait)."""
 
         async def change(known_id: str) -> None:
             job = await self._get(known_id)
-            await self._rules.under(lambda rules: self._jobs.patch(job, changes, rules))
+            await self._rules.under(lambda rules: self._steering.patch(job, changes, rules))
 
         await self._steer(change, job_id, "be changed")
 

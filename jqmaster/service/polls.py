@@ -16,7 +16,7 @@ from jqmaster.errors import (
     RateLimitedError,
 )
 from jqmaster.lifecycle import BackgroundLoops
-from jqmaster.store.jobs import JobStore
+from jqmaster.store.leases import LeaseStore
 from jqmaster.store.polls import NoPoll, PollReply, PollStore
 
 logger = logging.getLogger(__name__)
@@ -62,9 +62,9 @@ class PollDesk:
     leader finds it, and so is what it was given, so that any master can answer its repeat. While it hangs here it costs
     a future, and no connection to the store."""
 
-    def __init__(self, polls: PollStore, jobs: JobStore) -> None:
+    def __init__(self, polls: PollStore, leases: LeaseStore) -> None:
         self._polls = polls
-        self._jobs = jobs
+        self._leases = leases
         self._hanging: dict[str, _Hanging] = {}
         self._is_stopping = False
         self._loops = BackgroundLoops("polls")
@@ -89,7 +89,7 @@ class PollDesk:
         if not is_id(worker_id):
             raise _unknown(worker_id)
         if ask.refused:
-            await self._jobs.refuse_offers(worker_id, ask.refused)
+            await self._leases.refuse_offers(worker_id, ask.refused)
         if ask.withdraws:
             return await self._withdraw(worker_id, ask.poll_id)
         if self._is_stopping:
@@ -150,7 +150,7 @@ class PollDesk:
         reply = _checked(worker_id, found)
         if reply.offers:
             offers = [(offer.job.job_id, offer.job.token) for offer in reply.offers]
-            await self._jobs.refuse_offers(worker_id, offers)
+            await self._leases.refuse_offers(worker_id, offers)
         return PollReply(reply.now_ms, reply.epoch, reply.is_draining)
 
     # --- for the leader's claims, and for what the store says

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from jqmaster.domain.constraint import NO_RULES, Ruleset
 from jqmaster.errors import StoreUnavailableError
-from jqmaster.store.jobs import StaleRules
+from jqmaster.store.placement import StaleRules
 from jqmaster.store.rules import Rules, RuleStore
 
 # Each time somebody changed the constraints in between: more often than people do.

@@ -20,9 +20,9 @@ from jqmaster.errors import AddressRefusedError, ConflictError, NotFoundError, a
 from jqmaster.service.rules import RuleCache
 from jqmaster.store import codec
 from jqmaster.store.audit import encode_entry
-from jqmaster.store.jobs import Hold, JobStore, Settlement
 from jqmaster.store.records import RecordStore
 from jqmaster.store.rules import Rules
+from jqmaster.store.settlements import Hold, Settlement, SettlementStore
 from jqmaster.store.workers import Commanded, Heartbeat, WorkerStore
 
 logger = logging.getLogger(__name__)
@@ -64,13 +64,13 @@ class WorkerService:
         rules: RuleCache,
         prover: AddressProver,
         *,
-        jobs: JobStore,
+        settlements: SettlementStore,
         records: RecordStore,
         tell: TellWorker,
         rng: random.Random | None = None,
     ) -> None:
         self._workers = workers
-        self._jobs = jobs
+        self._settlements = settlements
         self._records = records
         self._rules = rules
         self._prover = prover
@@ -178,7 +178,7 @@ class WorkerService:
         """Job IDs that may start, and those whose token is stale."""
         if not is_id(worker_id):
             raise _unknown(worker_id)
-        verdicts = await self._jobs.confirm_start(worker_id, claims)
+        verdicts = await self._settlements.confirm_start(worker_id, claims)
         return _split([job_id for job_id, _ in claims], verdicts)
 
     async def results(self, worker_id: str, outcomes: Sequence[Outcome]) -> tuple[list[str], list[str]]:
@@ -190,13 +190,13 @@ class WorkerService:
         accepted: list[str] = []
         stale: list[str] = []
         if succeeded:
-            verdicts = await self._jobs.settle_success(
+            verdicts = await self._settlements.settle_success(
                 worker_id, [(o.job_id, o.token, codec.encode_result(o)) for o in succeeded]
             )
             accepted, stale = _split([o.job_id for o in succeeded], verdicts)
         if others:
             settlements = await self._decide(others)
-            verdicts = await self._jobs.settle(worker_id, settlements)
+            verdicts = await self._settlements.settle(worker_id, settlements)
             more_accepted, more_stale = _split([s.job_id for s in settlements], verdicts)
             accepted, stale = accepted + more_accepted, stale + more_stale
             known = {s.job_id for s in settlements}

@@ -18,6 +18,10 @@ _decoder = msgspec.msgpack.Decoder()
 _PACKER = msgpack.Packer(autoreset=True, use_bin_type=False)
 
 
+class StaleRules(Exception):  # noqa: N818 - a value for the service, not an error of the store
+    """The constraints have another edition: match again and repeat."""
+
+
 def _decode(argument: bytes) -> Any:
     return _decoder.decode(argument)
 

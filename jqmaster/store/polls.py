@@ -7,7 +7,7 @@ from typing import Any
 
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
-from jqmaster.store.jobs import Claim, ClaimedJob
+from jqmaster.store.claims import Claim, ClaimedJob
 from jqmaster.store.shard import Shard
 
 

@@ -7,6 +7,11 @@ from jqmaster.store.client import Along, StoreClient
 from jqmaster.store.keys import Keys
 
 
+def freed(worker_id: str, count: int) -> str:
+    """The word for claims of this worker that ended."""
+    return f"freed:{worker_id}:{count}"
+
+
 @dataclass(slots=True)
 class Shard:
     """`now` is None in production: scripts read the store's own clock. Tests give store milliseconds.

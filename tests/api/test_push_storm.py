@@ -29,7 +29,7 @@ CALM = {"worker_stale_s": 30, "lease_ms": 60_000, "leader_ttl_s": 10.0}
 async def held_up(master: Master, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """The store takes no new job while this lasts."""
     free = asyncio.Event()
-    store = master._job_service._jobs
+    store = master._stores.acceptance
     enqueue = store.enqueue
 
     async def late(*args: Any, **options: Any) -> Any:

@@ -89,14 +89,14 @@ def steps(world: StoreWorld, worker_id: str, jobs: int) -> dict[str, Callable[[]
     claimed: list[tuple[str, str, bytes]] = []
 
     async def claim() -> None:
-        claim = await world.jobs.claim(world.epoch, worker_id, ["work"], jobs)
+        claim = await world.claims.claim(world.epoch, worker_id, ["work"], jobs)
         claimed.extend((job.job_id, job.token, b"\xc0") for job in claim.jobs)  # type: ignore[union-attr]
         assert len(claimed) == jobs
 
     return {
-        "enqueue": lambda: world.jobs.enqueue([world.spec(argument=ARGUMENT) for _ in range(jobs)]),
+        "enqueue": lambda: world.acceptance.enqueue([world.spec(argument=ARGUMENT) for _ in range(jobs)]),
         "claim": claim,
-        "settle": lambda: world.jobs.settle_success(worker_id, claimed),
+        "settle": lambda: world.settlements.settle_success(worker_id, claimed),
     }
 
 
@@ -111,7 +111,7 @@ async def test_bytes_of_a_waiting_job(world: StoreWorld) -> None:
     count = 8192
     before = (await redis.info("memory"))["used_memory"]
     for _ in range(0, count, 512):
-        await world.jobs.enqueue([world.spec(argument=ARGUMENT) for _ in range(512)])
+        await world.acceptance.enqueue([world.spec(argument=ARGUMENT) for _ in range(512)])
     after = (await redis.info("memory"))["used_memory"]
     # Redis takes more for the same.
     bound = 505 if "valkey_version" in await redis.info("server") else 565

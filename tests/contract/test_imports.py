@@ -73,7 +73,7 @@ def imported(tree: ast.AST, module: str) -> Iterator[str]:
 
 
 def faults_of(source: str, module: str) -> list[str]:
-    """What is wrong with the imports of `module` (such as `jqmaster.store.jobs`)."""
+    """What is wrong with the imports of `module` (such as `jqmaster.store.claims`)."""
     tree = ast.parse(source)
     top, _, rest = module.partition(".")
     part = rest.split(".")[0] if rest else "__init__"
@@ -133,8 +133,8 @@ def test_no_package_may_import_one_that_may_import_it() -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("jqmaster.store.jobs", "from jqmaster.service.jobs import JobService"),
-        ("jqmaster.store.jobs", "def f():\n    import jqmaster.api.routes"),
+        ("jqmaster.store.claims", "from jqmaster.service.jobs import JobService"),
+        ("jqmaster.store.claims", "def f():\n    import jqmaster.api.routes"),
         ("jqmaster.service.jobs", "from jqmaster import app"),
         ("jqmaster.service.jobs", "from ..runtime import leader"),
         ("jqmaster.api.jobs", "from jqmaster.runtime import leader"),
@@ -156,4 +156,4 @@ def test_the_rule_finds_a_bad_import(module: str, source: str) -> None:
 
 def test_the_rule_lets_good_imports_pass() -> None:
     source = "import re\nfrom jqmaster.domain.job import Job\nfrom jqmaster.errors import NotFoundError\nfrom . import keys"
-    assert faults_of(source, "jqmaster.store.jobs") == []
+    assert faults_of(source, "jqmaster.store.claims") == []

@@ -8,7 +8,8 @@ import pytest
 
 from jqmaster.domain.job import TRANSITIONS, Cause, Job, JobState
 from jqmaster.domain.outcome import Decision
-from jqmaster.store.jobs import Accepted, Changes, StateConflict
+from jqmaster.store.acceptance import Accepted
+from jqmaster.store.steering import Changes, StateConflict
 from tests.store.test_steering import job_in
 from tests.support.store import LEASE_MS, StoreWorld
 
@@ -65,8 +66,8 @@ async def test_the_store_does_what_the_table_says_and_nothing_else(
         after = await world.get(job.id)
         assert after.state is target
         if target is JobState.RUNNING:
-            await world.jobs.cancel(after.id)
-        await world.jobs.delete(job.id)
+            await world.steering.cancel(after.id)
+        await world.steering.delete(job.id)
     if not targets and state is not None and event != "enqueue":
         job = await start(world, state)
         for target in {t for s, e, t in ARROWS if e == event}:
@@ -92,19 +93,19 @@ async def decoded(world: StoreWorld, job_id: str) -> Job:
     """A job that does not exist yet: as it will be, without being stored."""
     await world.enqueue(id=job_id)
     job = await world.get(job_id)
-    await world.jobs.delete(job_id)
+    await world.steering.delete(job_id)
     return job
 
 
 async def enqueue(world: StoreWorld, job: Job, target: JobState) -> None:
     spec = world.spec(id=job.id, delay_ms=5 if target is JobState.SCHEDULED else None)
-    assert await world.jobs.enqueue([spec]) == [Accepted.NEW]
+    assert await world.acceptance.enqueue([spec]) == [Accepted.NEW]
 
 
 async def promote(world: StoreWorld, job: Job, target: JobState) -> None:
     world.pass_ms(60_000)
     for state in (JobState.SCHEDULED, JobState.RETRYING):
-        await world.jobs.promote(world.epoch, state)
+        await world.due.promote(world.epoch, state)
 
 
 async def claim(world: StoreWorld, job: Job, target: JobState) -> None:
@@ -114,7 +115,7 @@ async def claim(world: StoreWorld, job: Job, target: JobState) -> None:
 async def claim_alone(world: StoreWorld, job: Job, target: JobState) -> None:
     redis, suspects = world.redis, world.shard.keys.suspects
     await redis.sadd(suspects, job.id)
-    await world.jobs.claim_alone(world.epoch, await world.worker(), job.id)
+    await world.claims.claim_alone(world.epoch, await world.worker(), job.id)
     await redis.srem(suspects, job.id)
 
 
@@ -124,14 +125,16 @@ def decision(target: JobState) -> Decision:
 
 
 async def return_offers(world: StoreWorld, job: Job, target: JobState) -> None:
-    await world.jobs.return_offers(world.epoch, job.worker_id, [(job.id, job.token)])
+    await world.leases.return_offers(world.epoch, job.worker_id, [(job.id, job.token)])
 
 
 async def settle(world: StoreWorld, job: Job, target: JobState) -> None:
     if target is JobState.SUCCEEDED:
-        await world.jobs.settle_success(job.worker_id or NOBODY, [(job.id, job.token, b"")])
+        await world.settlements.settle_success(job.worker_id or NOBODY, [(job.id, job.token, b"")])
     else:
-        await world.jobs.settle(job.worker_id or NOBODY, [world.settlement(job, job.token, decision(target))])
+        await world.settlements.settle(
+            job.worker_id or NOBODY, [world.settlement(job, job.token, decision(target))]
+        )
 
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
@@ -139,31 +142,31 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 
 async def reclaim(world: StoreWorld, job: Job, target: JobState) -> None:
     world.pass_ms(LEASE_MS)
-    await world.jobs.reclaim(world.epoch, [world.settlement(job, job.token, decision(target))])
+    await world.leases.reclaim(world.epoch, [world.settlement(job, job.token, decision(target))])
 
 
 async def expire(world: StoreWorld, job: Job, target: JobState) -> None:
     key = world.shard.keys.job(job.id)
     await world.redis.zadd(world.shard.keys.expiring, {job.id: world.now_ms})
-    await world.jobs.expire(world.epoch)
+    await world.due.expire(world.epoch)
     assert await world.redis.exists(key)
 
 
 async def cancel(world: StoreWorld, job: Job, target: JobState) -> None:
-    await world.jobs.cancel(job.id)
+    await world.steering.cancel(job.id)
 
 
 async def retry(world: StoreWorld, job: Job, target: JobState) -> None:
-    await world.jobs.retry(job)
+    await world.steering.retry(job)
 
 
 async def run_now(world: StoreWorld, job: Job, target: JobState) -> None:
-    await world.jobs.run_now(job.id)
+    await world.steering.run_now(job.id)
 
 
 async def patch(world: StoreWorld, job: Job, target: JobState) -> None:
     run_at_ms = world.now_ms + (0 if target is JobState.READY else 5)
-    await world.jobs.patch(job, Changes(run_at_ms=run_at_ms))
+    await world.steering.patch(job, Changes(run_at_ms=run_at_ms))
 
 
 ATTEMPTS: dict[str, Callable[[StoreWorld, Job, JobState], Awaitable[None]]] = {

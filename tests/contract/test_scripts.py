@@ -9,8 +9,8 @@ import pytest
 import jqmaster.store
 from jqmaster.domain.job import Cause, JobState, RetryPolicy
 from jqmaster.store import codec, scripts
-from jqmaster.store.jobs import Changes
 from jqmaster.store.keys import KEYS
+from jqmaster.store.steering import Changes
 from tests.support.store import StoreWorld, unconstrained
 
 STORE = Path(jqmaster.store.__file__).parent
@@ -145,7 +145,7 @@ def test_states_and_flags_are_the_same_in_lua_and_python() -> None:
 async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWorld) -> None:
     """Each field of the head is given a value of its own by Python, patched by a script, and read back."""
     spec = world.spec("n" * 200, 1, tags=("t",), headers={"h": "v"}, retry=RetryPolicy(9, 8, 7, False))
-    await world.jobs.enqueue([spec])
+    await world.acceptance.enqueue([spec])
     key = world.shard.keys.job(spec.id)
     record = await world.redis.get(key)
     fields = [
@@ -182,19 +182,19 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
     await world.redis.zrem(world.ready(spec.name), spec.id)
     await world.redis.hdel(k.ready_counts, spec.name)
     await world.redis.sadd(k.claims(before.worker_id), spec.id)
-    assert await world.jobs.confirm_start(before.worker_id, [(spec.id, before.token)]) == [True]
+    assert await world.settlements.confirm_start(before.worker_id, [(spec.id, before.token)]) == [True]
     assert await world.get(spec.id) == replace(before, is_confirmed=True)
     worker = await world.worker()
-    await world.jobs.cancel(before.id)
-    await world.jobs.retry(await world.get(spec.id))
-    await world.jobs.patch(await world.get(spec.id), Changes(-30, world.now_ms + 5, 31, 32))
+    await world.steering.cancel(before.id)
+    await world.steering.retry(await world.get(spec.id))
+    await world.steering.patch(await world.get(spec.id), Changes(-30, world.now_ms + 5, 31, 32))
     expected = replace(
         before, state=JobState.SCHEDULED, cause=Cause.NONE, is_confirmed=True, priority=-30, max_retry=31,
         timeout_ms=32, failures=0, losses=0, returned_offers=0, due_at_ms=world.now_ms + 5, started_at_ms=0,
         finished_at_ms=0, expires_at_ms=0, token="",
     )  # fmt: skip
     assert await world.get(spec.id) == expected
-    await world.jobs.run_now(spec.id)
+    await world.steering.run_now(spec.id)
     (claimed,) = await world.claim(worker, spec.name)
     assert await world.get(spec.id) == replace(
         expected, state=JobState.RUNNING, is_confirmed=False, attempt=12, due_at_ms=0, started_at_ms=world.now_ms,

@@ -8,11 +8,11 @@ from jqmaster.runtime.dispatcher import Dispatcher
 from jqmaster.runtime.fleet import Fleet, Member
 from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.service.polls import PollDesk
-from jqmaster.store.jobs import JobStore
+from jqmaster.store.claims import ClaimStore
 from jqmaster.store.leadership import Leadership
 from tests.support.egress import loopback_guard
 from tests.support.fake_worker import Behaviour, FakeWorker
-from tests.support.store import GRACE_MS, LEASE_MS, RESULT_TTL_MS, StoreWorld
+from tests.support.store import GRACE_MS, LEASE_MS, StoreWorld
 
 
 class Dispatching:
@@ -25,18 +25,13 @@ class Dispatching:
         self.is_trusted = True
         self._stack = stack
         self._dispatchers: list[Dispatcher] = []
-        self.jobs = self.job_store(offer_ms=1500)
-        self.desk = PollDesk(world.polls, world.jobs)
+        self.claims = self.claim_store(offer_ms=1500)
+        self.desk = PollDesk(world.polls, world.leases)
         self.fleet = Fleet(SystemClock(), stale_ms=5000)
 
-    def job_store(self, *, offer_ms: int) -> JobStore:
-        return JobStore(
-            self.world.shard,
-            self.world.records,
-            lease_ms=LEASE_MS,
-            offer_ms=offer_ms,
-            grace_ms=GRACE_MS,
-            result_ttl_ms=RESULT_TTL_MS,
+    def claim_store(self, *, offer_ms: int) -> ClaimStore:
+        return ClaimStore(
+            self.world.shard, self.world.tally, lease_ms=LEASE_MS, offer_ms=offer_ms, grace_ms=GRACE_MS
         )
 
     async def worker(
@@ -52,7 +47,8 @@ class Dispatching:
 
         dispatcher = Dispatcher(
             Leadership(self.world.epoch, "master-1"),
-            jobs=self.jobs,
+            claims=self.claims,
+            leases=self.world.leases,
             workers=self.world.workers,
             rules=self.world.rules,
             fleet=self.fleet,

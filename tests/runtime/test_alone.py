@@ -8,7 +8,7 @@ from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.runtime.alone import AloneRuns
 from jqmaster.runtime.fleet import Fleet, Member
-from jqmaster.store.jobs import Claim
+from jqmaster.store.claims import Claim
 from jqmaster.store.leadership import Leadership
 from tests.support.clock import ManualClock
 from tests.support.store import LEASE_MS, StoreWorld
@@ -40,7 +40,7 @@ class Giving:
             world.rules,
             self.fleet,
             self.clock,
-            jobs=world.jobs,
+            claims=world.claims,
             records=world.records,
             give=give,
             on_stale=on_stale,
@@ -51,7 +51,7 @@ class Giving:
         self.world.pass_ms(LEASE_MS)
         record = await self.world.get(job.job_id)
         lost = self.world.settlement(record, job.token, LOST)
-        assert await self.world.jobs.reclaim(self.world.epoch, [lost]) == [True]
+        assert await self.world.leases.reclaim(self.world.epoch, [lost]) == [True]
         return job.job_id
 
     async def worker(self, *names: str) -> str:
@@ -105,7 +105,7 @@ async def test_a_busy_worker_gets_no_more_until_it_is_empty(giving: Giving) -> N
     await giving.round()
     assert (giving.given, giving.fleet.reserved) == ([], busy)
     assert giving.candidates() == {busier}
-    await world.jobs.settle_success(busy, [(job.job_id, job.token, b"")])
+    await world.settlements.settle_success(busy, [(job.job_id, job.token, b"")])
     await giving.round()
     assert giving.job_ids() == [job_id]
     assert giving.fleet.reserved is None
@@ -120,11 +120,11 @@ async def test_a_worker_is_kept_free_no_longer_than_the_job_waits(giving: Giving
     await giving.round()
     assert giving.candidates() == set()
     world.pass_ms(60_000)
-    await world.jobs.promote(world.epoch, JobState.RETRYING)
+    await world.due.promote(world.epoch, JobState.RETRYING)
     await giving.round()
     assert giving.candidates() == {worker}
     assert await world.state(job_id) is JobState.READY, "now it runs beside others"
-    assert await world.jobs.suspects(10) == []
+    assert await world.claims.suspects(10) == []
 
 
 async def test_nobody_is_kept_free_for_a_name_that_he_does_not_know(giving: Giving) -> None:
@@ -157,7 +157,7 @@ async def test_a_quarter_of_the_fleet_runs_single_jobs_at_most(giving: Giving) -
     assert len(giving.given) == allowed < len(jobs)
     assert len({worker_id for worker_id, _ in giving.given}) == allowed
     worker, claim = giving.given[0]
-    await giving.world.jobs.settle_success(worker, [(claim.jobs[0].job_id, claim.jobs[0].token, b"")])
+    await giving.world.settlements.settle_success(worker, [(claim.jobs[0].job_id, claim.jobs[0].token, b"")])
     await giving.round()
     assert len(giving.given) == allowed + 1
 

@@ -10,7 +10,7 @@ from jqmaster.runtime.dispatcher import Dispatcher
 from jqmaster.runtime.fleet import Fleet, Member
 from jqmaster.runtime.worker_client import MaybeDelivered, NotDelivered, PushResult
 from jqmaster.service.polls import PollDesk
-from jqmaster.store.jobs import Claim
+from jqmaster.store.claims import Claim
 from jqmaster.store.leadership import Leadership
 from tests.support.store import StoreWorld
 
@@ -32,7 +32,7 @@ class LostThenRefused:
 async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(world: StoreWorld) -> None:
     worker_id = await world.worker(url="http://127.0.0.1:9")
     job_id = await world.enqueue(max_retry=0)
-    claim = await world.jobs.claim(world.epoch, worker_id, ["work"], 1)
+    claim = await world.claims.claim(world.epoch, worker_id, ["work"], 1)
     assert isinstance(claim, Claim)
     worker = await world.workers.get(worker_id)
     assert worker
@@ -40,11 +40,12 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
     clock = SystemClock()
     dispatcher = Dispatcher(
         Leadership(world.epoch, "master-1"),
-        jobs=world.jobs,
+        claims=world.claims,
+        leases=world.leases,
         workers=world.workers,
         rules=world.rules,
         fleet=Fleet(clock, stale_ms=5_000),
-        desk=PollDesk(world.polls, world.jobs),
+        desk=PollDesk(world.polls, world.leases),
         client=client,  # type: ignore[arg-type]
         clock=clock,
         max_push_jobs=10,
@@ -53,7 +54,7 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
     )
     member = Member(worker, busy=1, breaker=Breaker())
     # The offer is nearly over: two tries fit into what is left of it.
-    began_s = clock.monotonic_s() - world.jobs.offer_s + 0.3
+    began_s = clock.monotonic_s() - world.claims.offer_s + 0.3
     async with asyncio.timeout(10):
         await dispatcher._push(member, claim, began_s)
     assert client.pushes == 2

@@ -38,7 +38,8 @@ class Acting:
             FinishWaiters(),
             self.clock,
             world.rules,
-            jobs=world.jobs,
+            acceptance=world.acceptance,
+            steering=world.steering,
             records=world.records,
             results=world.results,
             tell_worker=self.tell,
@@ -135,7 +136,7 @@ async def test_another_leader_goes_on_where_the_old_one_was_and_repeats_nothing(
     assert len(again) == before.done
     for job_id in again:
         job = await world.get(job_id)
-        await world.jobs.settle(worker, [world.settlement(job, job.token, _final())])
+        await world.settlements.settle(worker, [world.settlement(job, job.token, _final())])
     stale = await world.reelect()
     async with acting.leading(stale):
         await wait_until(lambda: acting.stale)
@@ -170,7 +171,7 @@ async def test_jobs_that_move_on_meanwhile_are_met_again_and_younger_ones_are_le
         if looks == 1:
             # They were read as scheduled, and are run by somebody before they can be canceled.
             for job_id in moving[1:]:
-                await world.jobs.run_now(job_id)
+                await world.steering.run_now(job_id)
         return found
 
     monkeypatch.setattr(world.inspector, "scan", and_then_they_move)
@@ -191,7 +192,7 @@ async def test_a_retry_stops_by_itself_and_keeps_few_under_way_till_then(world: 
         assert (await acting.service.get(action_id)).progress.done == MAX_WATCHED
         worker = await world.worker(max_jobs=500)
         jobs = await world.claim(worker, limit=100)
-        await world.jobs.settle_success(
+        await world.settlements.settle_success(
             worker, [(j.job_id, j.token, b"\xc0") for j in jobs[: STOP_LEAST - 6]]
         )
         for job in jobs[STOP_LEAST - 6 : STOP_LEAST]:
@@ -212,7 +213,7 @@ async def test_a_job_that_was_run_now_and_waits_for_its_retry_is_not_run_again(w
     acting = Acting(world)
     job_id = await world.enqueue(delay_ms=60_000)
     action_id = await acting.begin(ActionKind.RUN, rate_per_s=0.5)
-    await world.jobs.run_now(job_id)
+    await world.steering.run_now(job_id)
     world.pass_ms(5)
     worker = await world.worker()
     (job,) = await world.claim(worker)

@@ -12,7 +12,7 @@ async def test_a_call_to_the_store_that_is_cancelled_at_any_moment_is_cancelled(
     rng = random.Random(7)
 
     async def call() -> None:
-        await world.jobs.claim(world.epoch, worker, ["work"], 5)
+        await world.claims.claim(world.epoch, worker, ["work"], 5)
         await world.workers.all_with_time()
         await asyncio.sleep(600)
 

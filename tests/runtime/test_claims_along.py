@@ -62,7 +62,7 @@ async def test_what_a_result_frees_is_claimed_in_its_round_trip(
     await at_rest(dispatching, worker)
     job_id = await dispatching.world.enqueue()
     trips.clear()
-    await worker.succeed(dispatching.jobs, worker.started[-1])
+    await worker.succeed(dispatching.world.settlements, worker.started[-1])
     assert trips == [["settle_success", "claim"]]
     await wait_until(lambda: worker.started[-1][0] == job_id)
 
@@ -77,7 +77,7 @@ async def test_a_delayed_job_is_claimed_in_the_round_trip_that_makes_it_ready(
     job_id = await world.enqueue(delay_ms=50)
     world.pass_ms(50)
     trips.clear()
-    due = await dispatching.jobs.come_due(world.epoch, expects_some=True)
+    due = await dispatching.world.due.come_due(world.epoch, expects_some=True)
     assert due
     assert (due.moved, due.is_told) == (1, True)
     assert trips == [["expire", "promote", "promote", "claim"]]

@@ -11,9 +11,9 @@ from jqmaster.domain.outcome import Decision
 from jqmaster.runtime.dispatcher import FINISH_WITHIN_S
 from jqmaster.runtime.fleet import SHORTEST_PAUSE_S
 from jqmaster.runtime.worker_client import WorkerClient
+from jqmaster.store.claims import Claim, ClaimOrder, NotClaimed, PreparedClaims
 from jqmaster.store.client import StoreClient
 from jqmaster.store.events import EventListener
-from jqmaster.store.jobs import Claim, ClaimOrder, NotClaimed, PreparedClaims
 from jqmaster.store.shard import Shard
 from tests.runtime.conftest import Dispatching
 from tests.support import fake_worker as fake
@@ -56,7 +56,7 @@ async def test_a_job_reaches_its_worker_signed_and_whole(dispatching: Dispatchin
 @pytest.mark.req("S6")
 async def test_an_idle_dispatcher_starts_a_job_without_waiting_for_its_poll(dispatching: Dispatching) -> None:
     worker = await dispatching.worker()
-    worker.works(dispatching.jobs)
+    worker.works(dispatching.world.settlements)
     await dispatching.start()
     loop = asyncio.get_running_loop()
     began_s = loop.time()
@@ -71,7 +71,7 @@ async def test_an_idle_dispatcher_starts_a_job_without_waiting_for_its_poll(disp
 async def test_the_smallest_priority_is_pushed_first_and_the_oldest_within(dispatching: Dispatching) -> None:
     worker = await dispatching.worker(max_jobs=2)
     jobs = [(n % 3, await dispatching.world.enqueue(priority=n % 3)) for n in range(9)]
-    worker.works(dispatching.jobs)
+    worker.works(dispatching.world.settlements)
     await dispatching.start()
     await wait_until(lambda: len(worker.started) == 9)
     assert [job_id for job_id, _ in worker.started] == [job_id for _, job_id in sorted(jobs)]
@@ -93,7 +93,7 @@ async def test_never_above_max_jobs(dispatching: Dispatching) -> None:
         await asyncio.sleep(0.005)
         for claim in claims:
             running.discard(claim[1])
-            await worker.succeed(dispatching.jobs, claim)
+            await worker.succeed(dispatching.world.settlements, claim)
 
     worker.on_start = start
     await dispatching.world.enqueue_many(60)
@@ -153,11 +153,11 @@ async def test_a_silent_worker_gets_nothing_until_it_is_heard(dispatching: Dispa
 async def test_under_load_pushes_carry_many_jobs(dispatching: Dispatching) -> None:
     """Natural batching: no push waits for a full batch, and few jobs travel alone."""
     worker = await dispatching.worker(max_jobs=50)
-    worker.works(dispatching.jobs, run_s=0.01)
+    worker.works(dispatching.world.settlements, run_s=0.01)
     await dispatching.start()
     specs = [dispatching.world.spec(argument=n) for n in range(1000)]
     for start in range(0, 1000, 100):
-        await dispatching.jobs.enqueue(specs[start : start + 100])
+        await dispatching.world.acceptance.enqueue(specs[start : start + 100])
     await wait_until(lambda: len(worker.started) == 1000)
     assert len({token for _, token in worker.started}) == 1000
     assert len(worker.pushes) <= 250
@@ -382,7 +382,7 @@ async def test_a_push_is_repeated_only_as_long_as_the_offer_holds(dispatching: D
     other = await dispatching.worker()
     await wait_until(lambda: not dispatching.member(hole).pushes)
     assert len(hole.pushes) >= 2
-    assert hole.pushes[-1].at_s - hole.pushes[0].at_s < dispatching.jobs.offer_s
+    assert hole.pushes[-1].at_s - hole.pushes[0].at_s < dispatching.claims.offer_s
     assert {t for push in hole.pushes for t in push.tokens} == {token}
     await asyncio.sleep(WATCH_S)
     job = await world.get(job_id)
@@ -406,7 +406,7 @@ async def test_a_job_named_in_no_list_of_the_answer_is_not_given_to_another(disp
 
 async def test_two_answers_to_one_push_do_no_harm(dispatching: Dispatching) -> None:
     worker = await dispatching.worker(default=fake.answer_twice)
-    worker.works(dispatching.jobs)
+    worker.works(dispatching.world.settlements)
     await dispatching.start()
     ids = [await dispatching.world.enqueue() for _ in range(5)]
     for job_id in ids:
@@ -435,7 +435,7 @@ async def test_after_five_failures_a_worker_is_left_alone_and_then_probed_with_o
 ) -> None:
     refuses = fake.status(500)
     worker = await dispatching.worker(*[refuses] * 5, max_jobs=10)
-    dispatching.jobs = dispatching.job_store(offer_ms=100)
+    dispatching.claims = dispatching.claim_store(offer_ms=100)
     await dispatching.world.enqueue_many(9)
     dispatcher = await dispatching.start()
     # Each push takes all that is free, so work must keep coming to see five of them.
@@ -472,7 +472,7 @@ async def test_a_probe_that_is_told_to_come_later_does_not_lock_the_worker_out(
 
 async def test_a_probe_that_was_cut_off_does_not_lock_the_worker_out(dispatching: Dispatching) -> None:
     """The fleet outlives a leadership; what was known of a probe must not."""
-    dispatching.jobs = dispatching.job_store(offer_ms=100)
+    dispatching.claims = dispatching.claim_store(offer_ms=100)
     worker = await dispatching.worker(fake.hang, max_jobs=2)
     dispatcher = await dispatching.start()
     await wait_until(lambda: dispatching.fleet.get(worker.id))
@@ -491,16 +491,16 @@ async def test_a_probe_that_was_cut_off_does_not_lock_the_worker_out(dispatching
 async def test_bad_workers_do_not_slow_the_good_ones(dispatching: Dispatching) -> None:
     patient = WorkerClient(loopback_guard(), timeout_s=60)
     await patient.start()
-    dispatching.client, dispatching.jobs = patient, dispatching.job_store(offer_ms=60_000)
+    dispatching.client, dispatching.claims = patient, dispatching.claim_store(offer_ms=60_000)
     bad = [
         await dispatching.worker(default=behaviour, max_jobs=4)
         for behaviour in (fake.hang, fake.trickle, fake.reset_after_reading)
     ]
     good = [await dispatching.worker(max_jobs=4) for _ in range(3)]
     for worker in good:
-        worker.works(dispatching.jobs)
+        worker.works(dispatching.world.settlements)
     await dispatching.start()
-    await dispatching.jobs.enqueue([dispatching.world.spec(argument=n) for n in range(300)])
+    await dispatching.world.acceptance.enqueue([dispatching.world.spec(argument=n) for n in range(300)])
     held_at_most = sum(worker.max_jobs for worker in bad)
     await wait_until(lambda: sum(len(w.started) for w in good) >= 300 - held_at_most, timeout_s=40)
     # The good ones are through while the first push to the slow ones is still under way.
@@ -535,7 +535,7 @@ async def test_a_job_enqueued_by_another_process_wakes_the_leader(
         for n in range(10):
             await elsewhere.enqueue()
             await wait_until(lambda n=n: len(worker.started) == n + 1)
-            await elsewhere.jobs.settle_success(worker.id, [(*worker.started[-1], b"\xc0")])
+            await elsewhere.settlements.settle_success(worker.id, [(*worker.started[-1], b"\xc0")])
     finally:
         await listener.stop()
         await client.close()
@@ -549,7 +549,7 @@ async def test_a_freed_slot_wakes_the_leader(dispatching: Dispatching) -> None:
     began_s = asyncio.get_running_loop().time()
     for n in range(10):
         await wait_until(lambda n=n: len(worker.started) == n + 1)
-        await worker.succeed(dispatching.jobs, worker.started[-1])
+        await worker.succeed(dispatching.world.settlements, worker.started[-1])
     assert asyncio.get_running_loop().time() - began_s < 5
 
 
@@ -615,7 +615,7 @@ async def test_a_leader_that_lost_its_lock_between_claim_and_push_pushes_nothing
     """As a process that is stopped just there finds things when it wakes."""
     world = dispatching.world
     worker = await dispatching.worker()
-    claim = dispatching.jobs.claim_each
+    claim = dispatching.claims.claim_each
 
     async def then_stands_still(*args: Any, **options: Any) -> object:
         answer = await claim(*args, **options)
@@ -623,7 +623,7 @@ async def test_a_leader_that_lost_its_lock_between_claim_and_push_pushes_nothing
         await world.reelect()
         return answer
 
-    monkeypatch.setattr(dispatching.jobs, "claim_each", then_stands_still)
+    monkeypatch.setattr(dispatching.claims, "claim_each", then_stands_still)
     job_id = await world.enqueue()
     await dispatching.start()
     await wait_until(lambda: dispatching.stale)
@@ -641,7 +641,7 @@ async def test_a_push_without_an_answer_is_not_repeated_by_who_lost_the_lead(
         await fake.reset_after_reading(exchange)
 
     worker = await dispatching.worker(loses_the_lead)
-    dispatching.jobs = dispatching.job_store(offer_ms=60_000)
+    dispatching.claims = dispatching.claim_store(offer_ms=60_000)
     job_id = await dispatching.world.enqueue()
     await dispatching.start()
     await wait_until(lambda: worker.pushes and not dispatching.member(worker).pushes)
@@ -661,7 +661,7 @@ async def test_a_worker_that_does_not_answer_keeps_the_next_leader_waiting_for_a
 
     monkeypatch.setattr(dispatching.client, "push", silence)
     await dispatching.worker()
-    dispatching.jobs = dispatching.job_store(offer_ms=60_000)
+    dispatching.claims = dispatching.claim_store(offer_ms=60_000)
     await dispatching.world.enqueue()
     dispatcher = await dispatching.start()
     await asyncio.wait_for(pushed.wait(), 15)
@@ -695,7 +695,7 @@ async def test_a_claim_under_way_when_the_lead_ends_is_given_back_and_not_left_t
 ) -> None:
     world = dispatching.world
     worker = await dispatching.worker()
-    claimed, goes_on, claim = asyncio.Event(), asyncio.Event(), dispatching.jobs.claim_each
+    claimed, goes_on, claim = asyncio.Event(), asyncio.Event(), dispatching.claims.claim_each
 
     async def slow(*args: Any, **options: Any) -> object:
         answer = await claim(*args, **options)
@@ -703,7 +703,7 @@ async def test_a_claim_under_way_when_the_lead_ends_is_given_back_and_not_left_t
         await goes_on.wait()
         return answer
 
-    monkeypatch.setattr(dispatching.jobs, "claim_each", slow)
+    monkeypatch.setattr(dispatching.claims, "claim_each", slow)
     job_id = await world.enqueue()
     dispatcher = await dispatching.start()
     await asyncio.wait_for(claimed.wait(), 15)
@@ -719,7 +719,7 @@ async def test_a_claim_under_way_when_the_lead_ends_is_given_back_and_not_left_t
 async def test_stop_begins_no_push_again(dispatching: Dispatching) -> None:
     """Who stops may have lost the lead: only what is under way is finished."""
     worker = await dispatching.worker(default=fake.reset_after_reading)
-    dispatching.jobs = dispatching.job_store(offer_ms=60_000)
+    dispatching.claims = dispatching.claim_store(offer_ms=60_000)
     await dispatching.world.enqueue()
     dispatcher = await dispatching.start()
     await wait_until(lambda: len(worker.pushes) >= 2)
@@ -739,7 +739,7 @@ async def test_rounds_go_on_after_an_outage_of_the_store(
     await wait_until(lambda: dispatching.fleet.get(worker.id))
     job_id = await world.enqueue()
     await wait_until(lambda: worker.started)
-    await worker.succeed(dispatching.jobs)
+    await worker.succeed(dispatching.world.settlements)
     for _ in range(3):
         await world.shard.client.reset()
         with contextlib.suppress(Exception):
@@ -764,7 +764,9 @@ async def _hand_back_all(dispatching: Dispatching, worker: fake.FakeWorker) -> N
     claimed = await world.redis.smembers(world.shard.keys.claims(worker.id))
     jobs = [await world.get(raw.decode()) for raw in claimed]
     decision = Decision(JobState.READY, "handed_back")
-    await dispatching.jobs.settle(worker.id, [world.settlement(job, job.token, decision) for job in jobs])
+    await dispatching.world.settlements.settle(
+        worker.id, [world.settlement(job, job.token, decision) for job in jobs]
+    )
 
 
 async def _is_ready(world: StoreWorld, job_id: str) -> bool:
@@ -783,7 +785,7 @@ async def test_a_backlog_is_claimed_for_many_workers_at_once_and_one_job_for_one
     dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds: list[list[str]] = []
-    prepare, read, has_more = dispatching.jobs.prepare_claims, dispatching.jobs.read_claims, True
+    prepare, read, has_more = dispatching.claims.prepare_claims, dispatching.claims.read_claims, True
 
     def counted(epoch: str, orders: Sequence[ClaimOrder], edition: int) -> PreparedClaims:
         rounds.append([order.worker_id for order in orders])
@@ -795,12 +797,12 @@ async def test_a_backlog_is_claimed_for_many_workers_at_once_and_one_job_for_one
         has_more = not (isinstance(claims[-1], Claim) and claims[-1].is_exhausted)
         return claims
 
-    monkeypatch.setattr(dispatching.jobs, "prepare_claims", counted)
-    monkeypatch.setattr(dispatching.jobs, "read_claims", noted)
+    monkeypatch.setattr(dispatching.claims, "prepare_claims", counted)
+    monkeypatch.setattr(dispatching.claims, "read_claims", noted)
     workers = [await dispatching.worker(max_jobs=8) for _ in range(10)]
     await dispatching.world.enqueue_many(400)
     for worker in workers:
-        worker.works(dispatching.jobs)
+        worker.works(dispatching.world.settlements)
     await dispatching.start()
     await wait_until(lambda: sum(len(worker.started) for worker in workers) == 400)
     assert all(worker.started for worker in workers)

@@ -7,7 +7,7 @@ from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.runtime import promoter as module
 from jqmaster.runtime.promoter import Promoter
-from jqmaster.store.jobs import Due
+from jqmaster.store.due import Due
 from jqmaster.store.leadership import Leadership
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
@@ -27,7 +27,7 @@ class Promoting:
             self.stale += 1
 
         self.promoter = Promoter(
-            Leadership(world.epoch, "m"), world.jobs, SystemClock(), on_ready=on_ready, on_stale=on_stale
+            Leadership(world.epoch, "m"), world.due, SystemClock(), on_ready=on_ready, on_stale=on_stale
         )
         make_round = self.promoter._round
 
@@ -137,13 +137,13 @@ async def test_claims_are_expected_to_go_along_when_a_job_is_due_and_not_before(
     promoting: Promoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, expected = promoting.world, []
-    come_due = world.jobs.come_due
+    come_due = world.due.come_due
 
     async def noted(epoch: str, *, expects_some: bool = False) -> Due | None:
         expected.append(expects_some)
         return await come_due(epoch, expects_some=expects_some)
 
-    monkeypatch.setattr(world.jobs, "come_due", noted)
+    monkeypatch.setattr(world.due, "come_due", noted)
     due = await world.enqueue(delay_ms=50)
     await promoting.promoter.start()
     await wait_until(lambda: promoting.sleeps_ms)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from jqmaster.domain.ids import new_id
 from jqmaster.runtime.push_body import encode_push
+from jqmaster.store.claims import Claim, ClaimedJob
 from jqmaster.store.codec import ClaimedRecord
-from jqmaster.store.jobs import Claim, ClaimedJob
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text() | st.binary(),

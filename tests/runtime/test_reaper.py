@@ -13,7 +13,7 @@ from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.grace import Grace
 from jqmaster.runtime.reaper import Reaper
 from jqmaster.store.audit import encode_entry
-from jqmaster.store.jobs import Claim
+from jqmaster.store.claims import Claim
 from jqmaster.store.leadership import Leadership
 from tests.support.clock import ManualClock
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
@@ -35,7 +35,7 @@ class Reaping:
         self.grace = Grace(self.clock, grace_s=GRACE_S, trust_s=5, crowd=CrowdRules(5000, 0.3, 3))
         self.reaper = Reaper(
             Leadership(world.epoch, "master-1"),
-            world.jobs,
+            world.leases,
             world.workers,
             self.grace,
             rules=ExpiryRules(stale_ms=5000, max_losses=3, alone_wait_ms=60_000),
@@ -82,7 +82,7 @@ async def test_the_job_of_a_silent_worker_waits_again_when_its_lease_is_over(rea
     (attempt,) = await world.records.history(job.job_id)
     assert (attempt.attempt, attempt.outcome, attempt.worker_id) == (1, "lost", worker)
     assert attempt.finished_at_ms - attempt.started_at_ms <= 20_000, "whatever the timeout"
-    assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"\xc0")]) == [False]
+    assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"\xc0")]) == [False]
 
 
 @pytest.mark.req("M6")
@@ -141,7 +141,7 @@ async def test_the_third_loss_ends_the_job(reaping: Reaping) -> None:
         if losses < 3:
             (job,) = await world.claim(worker)
         else:
-            claim = await world.jobs.claim_alone(world.epoch, worker, job_id)
+            claim = await world.claims.claim_alone(world.epoch, worker, job_id)
             assert isinstance(claim, Claim)
             (job,) = claim.jobs
         await reaping.beat(worker, (job_id, job.token))
@@ -221,7 +221,7 @@ def store_away(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> Any:
         raise StoreUnavailableError("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(world.jobs, "expired_leases", away)
+        patch.setattr(world.leases, "expired_leases", away)
         yield
 
 

@@ -9,7 +9,7 @@ import pytest
 from jqmaster.domain.constraint import gate_id
 from jqmaster.domain.job import JobState
 from jqmaster.runtime.relocation import Relocation, StaleLeadership
-from jqmaster.store.jobs import Claim
+from jqmaster.store.claims import Claim
 from jqmaster.store.rules import RuleStore
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import StoreWorld
@@ -135,7 +135,7 @@ class PromotingStore(RuleStore):
     world: StoreWorld
 
     async def waiting_for_time(self) -> AsyncIterator[list[str]]:
-        await self.world.jobs.promote(self.world.epoch, JobState.SCHEDULED)
+        await self.world.due.promote(self.world.epoch, JobState.SCHEDULED)
         async for page in super().waiting_for_time():
             yield page
 
@@ -159,9 +159,9 @@ async def test_jobs_that_change_while_they_are_moved_are_counted_once(rules: Con
     assert await rules.change("limit", constraint("limit", BY_KEY, key="argument", max_backlog=5))
     relocation = await begun(rules)
     await relocation.step()
-    await world.jobs.cancel(jobs[0])
-    await world.jobs.cancel(jobs[-1])
-    await world.jobs.delete(jobs[-2])
+    await world.steering.cancel(jobs[0])
+    await world.steering.cancel(jobs[-1])
+    await world.steering.delete(jobs[-2])
     assert await end(relocation) == 2500 - 3
     there = await rules.structures()
     assert sum(there.waiting.values()) == 2500 - 3
@@ -200,7 +200,7 @@ async def test_a_lane_with_jobs_that_are_no_longer_there_is_emptied(rules: Const
     assert await redis.scard(k.damaged) == 40
     assert await rules.take(await world.worker(max_jobs=50)) == jobs[40:]
     for job_id in jobs[:40]:
-        await world.jobs.delete(job_id)
+        await world.steering.delete(job_id)
 
 
 async def test_claims_under_older_rules_get_nothing_of_what_was_moved(rules: ConstrainedWorld) -> None:
@@ -209,4 +209,4 @@ async def test_claims_under_older_rules_get_nothing_of_what_was_moved(rules: Con
     worker = await world.worker()
     assert await rules.change("limit", constraint("limit", BY_KEY, concurrency=1))
     await rules.follow_up()
-    assert not isinstance(await world.jobs.claim(world.epoch, worker, ("work",), 5, 0), Claim)
+    assert not isinstance(await world.claims.claim(world.epoch, worker, ("work",), 5, 0), Claim)

@@ -9,7 +9,7 @@ from jqmaster.domain.constraint import gate_id
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime import rule_keeper as module
 from jqmaster.runtime.rule_keeper import PRUNE_EVERY_S, RuleKeeper
-from jqmaster.store.jobs import Claim, NotClaimed
+from jqmaster.store.claims import Claim, NotClaimed
 from jqmaster.store.leadership import Leadership
 from jqmaster.store.rules import Moved
 from tests.support.clock import ManualClock
@@ -84,7 +84,7 @@ class Keeping:
     async def try_to_claim(self, worker_id: str, limit: int = 100) -> list[str]:
         """What a dispatcher would get now, nothing while the rules are not in force."""
         edition = (await self.world.rules.reload()).ruleset.edition
-        claim = await self.world.jobs.claim(self.world.epoch, worker_id, ("work",), limit, edition)
+        claim = await self.world.claims.claim(self.world.epoch, worker_id, ("work",), limit, edition)
         assert isinstance(claim, Claim) or claim in (NotClaimed.STALE_RULES, NotClaimed.FULL)
         return [job.job_id for job in claim.jobs] if isinstance(claim, Claim) else []
 
@@ -259,9 +259,9 @@ async def test_lanes_and_gates_that_nobody_uses_go_within_a_while(keeping: Keepi
     worker = await world.worker()
     claimed = await rules.claim(worker)
     await rules.succeed(worker, *claimed)
-    await world.jobs.cancel(jobs[2])
+    await world.steering.cancel(jobs[2])
     for job_id in jobs:
-        await world.jobs.delete(job_id)
+        await world.steering.delete(job_id)
     await keeping.start()
     await keeping.idle()
     keeping.clock.now_s += PRUNE_EVERY_S

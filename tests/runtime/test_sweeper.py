@@ -31,7 +31,7 @@ async def finished(world: StoreWorld, count: int) -> list[str]:
     worker = await world.worker(max_jobs=count)
     for _ in range(0, count, 500):
         jobs = await world.claim(worker, limit=500)
-        await world.jobs.settle_success(worker, [(j.job_id, j.token, b"\xc0") for j in jobs])
+        await world.settlements.settle_success(worker, [(j.job_id, j.token, b"\xc0") for j in jobs])
     return ids
 
 

@@ -19,8 +19,8 @@ from jqmaster.runtime.worker_client import (
     Rejection,
     WorkerClient,
 )
+from jqmaster.store.claims import Claim, ClaimedJob
 from jqmaster.store.codec import ClaimedRecord
-from jqmaster.store.jobs import Claim, ClaimedJob
 from tests.support import fake_worker as fake
 from tests.support.egress import loopback_guard
 from tests.support.ports import free_port

@@ -26,7 +26,7 @@ from jqmaster.service.jobs import JobService
 from jqmaster.service.waiters import FinishWaiters
 from jqmaster.store.client import Call
 from jqmaster.store.events import EventListener
-from jqmaster.store.jobs import Changes
+from jqmaster.store.steering import Changes
 from tests.support.egress import loopback_guard
 from tests.support.fake_worker import FakeWorker
 from tests.support.store import StoreWorld
@@ -53,7 +53,8 @@ class Served:
             self.waiters,
             SystemClock(),
             world.rules,
-            jobs=world.jobs,
+            acceptance=world.acceptance,
+            steering=world.steering,
             records=world.records,
             results=world.results,
             tell_worker=self._tell,
@@ -153,7 +154,7 @@ async def test_concurrent_requests_share_calls_to_the_store(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    enqueue = served.world.jobs.enqueue
+    enqueue = served.world.acceptance.enqueue
 
     async def counted(specs: list) -> list:
         sizes.append(len(specs))
@@ -229,14 +230,14 @@ async def test_an_id_taken_at_the_last_instant_is_named_and_the_others_are_in(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     specs = [served.world.spec(argument=n) for n in range(3)]
-    look = served.world.jobs.find_taken
+    look = served.world.acceptance.find_taken
 
     async def overtaken(wanted: Sequence[JobSpec]) -> list[int]:
         taken = await look(wanted)
         await served.service.enqueue(replace(specs[1], priority=5))
         return taken
 
-    monkeypatch.setattr(served.world.jobs, "find_taken", overtaken)
+    monkeypatch.setattr(served.world.acceptance, "find_taken", overtaken)
     with pytest.raises(ConflictError) as conflict:
         await served.service.enqueue_bulk(specs)
     assert [error.loc for error in conflict.value.errors] == [("jobs", 1, "id")]
@@ -305,7 +306,7 @@ async def running_kept(served: Served, **fields: object) -> tuple[str, object]:
 
 async def succeed(served: Served, worker: str, job: object) -> None:
     result = msgpack.packb({"type": "success", "result": 1})
-    assert await served.world.jobs.settle_success(worker, [(job.job_id, job.token, result)]) == [True]  # type: ignore[attr-defined]
+    assert await served.world.settlements.settle_success(worker, [(job.job_id, job.token, result)]) == [True]  # type: ignore[attr-defined]
 
 
 @pytest.mark.req("J14", "M10")

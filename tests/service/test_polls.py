@@ -8,7 +8,7 @@ import pytest
 from jqmaster.errors import ConflictError, NotFoundError, OverloadedError, RateLimitedError
 from jqmaster.service import polls
 from jqmaster.service.polls import Ask, PollDesk
-from jqmaster.store.jobs import Claim
+from jqmaster.store.claims import Claim
 from jqmaster.store.polls import PollReply, reply_of
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
@@ -22,7 +22,7 @@ async def never() -> None:
 
 @pytest.fixture
 async def desk(world: StoreWorld) -> AsyncIterator[PollDesk]:
-    one = PollDesk(world.polls, world.jobs)
+    one = PollDesk(world.polls, world.leases)
     await one.start()
     yield one
     await one.stop()
@@ -46,7 +46,7 @@ async def test_the_leader_at_this_desk_hands_over_what_it_claimed(world: StoreWo
     poll = await hanging(world, desk, worker_id)
     await world.enqueue()
     assert desk.holds(worker_id)
-    claim = await world.jobs.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
+    claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
     assert isinstance(claim, Claim)
     desk.tell(worker_id, reply_of(7, claim))
     reply = await poll
@@ -69,7 +69,7 @@ async def test_what_no_message_told_is_found_by_looking(
     world: StoreWorld, desk: PollDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(polls, "LOOK_S", 0.05)
-    quick = PollDesk(world.polls, world.jobs)
+    quick = PollDesk(world.polls, world.leases)
     await quick.start()
     worker_id = await world.worker(url=None)
     poll = await hanging(world, quick, worker_id)
@@ -97,7 +97,7 @@ async def test_what_was_claimed_while_the_caller_hung_up_is_for_the_next_poll(
 
     await wait_until(is_open)
     await world.enqueue()
-    claim = await world.jobs.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
+    claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
     assert isinstance(claim, Claim)
     left.set()
     assert not (await poll).offers
@@ -110,7 +110,7 @@ async def test_what_finds_nobody_to_tell_is_for_the_next_poll(world: StoreWorld,
     worker_id = await world.worker(url=None)
     await world.polls.open(worker_id, "p", 10, 30_000)
     await world.enqueue()
-    claim = await world.jobs.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
+    claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
     assert isinstance(claim, Claim)
     desk.tell(worker_id, reply_of(7, claim))
     await wait_until(lambda: not desk._drops)

@@ -10,8 +10,8 @@ from jqmaster.domain.constraint import gate_id
 from jqmaster.service.jobs import JobService
 from jqmaster.service.rules import RuleCache
 from jqmaster.service.waiters import FinishWaiters
-from jqmaster.store.jobs import Changes
 from jqmaster.store.rules import Rules, RuleStore
+from jqmaster.store.steering import Changes
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import StoreWorld
 
@@ -38,7 +38,8 @@ class SecondMaster:
             FinishWaiters(),
             SystemClock(),
             self.rules,
-            jobs=world.jobs,
+            acceptance=world.acceptance,
+            steering=world.steering,
             records=world.records,
             results=world.results,
             tell_worker=self._tell,

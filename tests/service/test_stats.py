@@ -182,7 +182,12 @@ async def test_a_worker_s_report_of_a_failure_leads_to_its_group(world: StoreWor
         """Nobody to tell."""
 
     workers = WorkerService(
-        world.workers, world.rules, cast(Any, None), jobs=world.jobs, records=world.records, tell=nobody
+        world.workers,
+        world.rules,
+        cast(Any, None),
+        settlements=world.settlements,
+        records=world.records,
+        tell=nobody,
     )
     keeper = HistoryKeeper(world.tally, HistoryStore(world.shard, master_id="master-1"), SystemClock())
     job_ids = []

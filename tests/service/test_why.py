@@ -60,7 +60,7 @@ async def test_the_life_of_a_job_from_one_reason_to_the_next(world: StoreWorld, 
     job = await world.enqueue(delay_ms=5_000)
     assert await desk.codes(job) == ["scheduled", "no_worker"]
     world.pass_ms(5_000)
-    assert await world.jobs.promote(world.epoch, JobState.SCHEDULED)
+    assert await world.due.promote(world.epoch, JobState.SCHEDULED)
     assert await desk.codes(job) == ["no_worker"]
     worker = await world.worker("work", "mail", max_jobs=1, url=URL)
     assert await desk.codes(job) == ["next"]
@@ -83,7 +83,7 @@ async def test_the_life_of_a_job_from_one_reason_to_the_next(world: StoreWorld, 
     again = Decision(JobState.RETRYING, "failure", delay_ms=2_000, cause=Cause.ERROR, is_counted=True)
     await world.fail(worker, claimed, again)
     assert await desk.codes(job) == ["retrying"]
-    await world.jobs.cancel(job)
+    await world.steering.cancel(job)
     answer = await desk.why(job)
     assert ([v.code for v in answer.verdicts], answer.state) == (["finished"], JobState.CANCELED)
 
@@ -115,7 +115,7 @@ async def test_what_only_the_leader_knows_of_workers(world: StoreWorld, desk: De
     desk.reach = None
     assert await desk.codes(job) == ["next"]
     await world.worker(url=None)
-    await world.jobs.cancel(job)
+    await world.steering.cancel(job)
 
 
 async def test_a_worker_without_an_address_is_told_apart(world: StoreWorld, desk: Desk) -> None:

@@ -10,7 +10,7 @@ from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import AddressRefusedError, NotFoundError
 from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.service.workers import MAX_MESSAGE, WorkerOrder, WorkerService
-from jqmaster.store.jobs import ClaimedJob
+from jqmaster.store.claims import ClaimedJob
 from tests.support.egress import loopback_guard
 from tests.support.fake_worker import FakeWorker
 from tests.support.store import StoreWorld
@@ -21,7 +21,7 @@ async def service(world: StoreWorld) -> AsyncIterator[WorkerService]:
     client = WorkerClient(loopback_guard(), timeout_s=1)
     await client.start()
     yield WorkerService(
-        world.workers, world.rules, client, jobs=world.jobs, records=world.records, tell=nobody
+        world.workers, world.rules, client, settlements=world.settlements, records=world.records, tell=nobody
     )
     await client.stop()
 
@@ -205,7 +205,7 @@ async def test_a_result_of_another_worker_is_stale(world: StoreWorld, service: W
 async def test_a_result_for_a_deleted_job_is_stale(world: StoreWorld, service: WorkerService) -> None:
     worker, job = await world.running()
     assert await service.results(worker, [outcome(job)]) == ([job.job_id], [])
-    await world.jobs.delete(job.job_id)
+    await world.steering.delete(job.job_id)
     for kind in ("success", "failure"):
         assert await service.results(worker, [outcome(job, kind)]) == ([], [job.job_id])
 
@@ -220,7 +220,7 @@ async def test_max_retry_is_exact(world: StoreWorld, service: WorkerService) -> 
         starts += 1
         await service.results(worker, [outcome(job, "failure")])
         if (await world.get(job_id)).state == JobState.RETRYING:
-            await world.jobs.run_now(job_id)
+            await world.steering.run_now(job_id)
     assert (starts, (await world.get(job_id)).cause) == (3, Cause.ERROR)
 
 

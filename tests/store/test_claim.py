@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.errors import DamagedError
+from jqmaster.store.claims import MAX_CLAIM_BYTES, Claim, ClaimOrder, NotClaimed
 from jqmaster.store.codec import GATE_BYTES, HEAD_SIZE
-from jqmaster.store.jobs import MAX_CLAIM_BYTES, Claim, ClaimOrder, NotClaimed
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
 
 
@@ -17,7 +17,7 @@ async def test_a_claim_takes_leases_marks_and_counts_in_one_step(world: StoreWor
     worker = await world.worker()
     before = await world.get(job_id)
     world.pass_ms(7)
-    claim = await world.jobs.claim(world.epoch, worker, ["work"], 5)
+    claim = await world.claims.claim(world.epoch, worker, ["work"], 5)
     assert isinstance(claim, Claim)
     (job,) = claim.jobs
     assert (claim.now_ms, claim.busy, claim.passed_over) == (world.now_ms, 1, 0)
@@ -77,7 +77,7 @@ async def test_a_name_given_twice_gives_its_jobs_once(world: StoreWorld) -> None
 async def test_a_claim_of_nothing_changes_nothing(world: StoreWorld) -> None:
     worker = await world.worker()
     async with world.unchanged():
-        claim = await world.jobs.claim(world.epoch, worker, ["work"], 10)
+        claim = await world.claims.claim(world.epoch, worker, ["work"], 10)
         assert isinstance(claim, Claim)
         assert (claim.jobs, claim.busy, claim.passed_over) == ([], 0, 0)
 
@@ -96,10 +96,10 @@ async def test_refusals_change_nothing(world: StoreWorld) -> None:
     number, nonce = world.epoch.split(":")
     async with world.unchanged():
         for epoch in (old, f"{int(number) + 1}:{nonce}", f"{number}:other", number, ""):
-            assert await world.jobs.claim(epoch, full, ["work"], 1) is NotClaimed.STALE_EPOCH
-        assert await world.jobs.claim(world.epoch, full, ["work"], 1) is NotClaimed.FULL
+            assert await world.claims.claim(epoch, full, ["work"], 1) is NotClaimed.STALE_EPOCH
+        assert await world.claims.claim(world.epoch, full, ["work"], 1) is NotClaimed.FULL
         for worker in (draining, detached, unknown):
-            assert await world.jobs.claim(world.epoch, worker, ["work"], 1) is NotClaimed.GONE
+            assert await world.claims.claim(world.epoch, worker, ["work"], 1) is NotClaimed.GONE
 
 
 @pytest.mark.req("D11")
@@ -109,7 +109,7 @@ async def test_never_more_than_max_jobs(world: StoreWorld) -> None:
     first = await world.claim(worker, limit=3)
     assert len(first) == 3
     assert len(await world.claim(worker, limit=100)) == 4
-    await world.jobs.settle_success(worker, [(first[0].job_id, first[0].token, b"")])
+    await world.settlements.settle_success(worker, [(first[0].job_id, first[0].token, b"")])
     assert len(await world.claim(worker, limit=100)) == 1
 
 
@@ -159,7 +159,7 @@ async def test_an_expired_job_is_skipped_instead_of_claimed(world: StoreWorld) -
     worker = await world.worker()
     world.pass_ms(10)
     async with world.published(world.shard.keys.finished_channel, expired):
-        claim = await world.jobs.claim(world.epoch, worker, ["work"], 10)
+        claim = await world.claims.claim(world.epoch, worker, ["work"], 10)
     assert isinstance(claim, Claim)
     assert ([job.job_id for job in claim.jobs], claim.passed_over, claim.busy) == ([lasting], 1, 1)
     assert await world.get(expired) == replace(
@@ -172,7 +172,7 @@ async def test_nothing_but_expired_jobs_is_told_apart_from_nothing(world: StoreW
     await world.enqueue_many(3, expires_at_ms=world.now_ms + 1)
     worker = await world.worker()
     world.pass_ms(1)
-    claim = await world.jobs.claim(world.epoch, worker, ["work"], 2)
+    claim = await world.claims.claim(world.epoch, worker, ["work"], 2)
     assert isinstance(claim, Claim)
     assert (claim.jobs, claim.passed_over, claim.is_exhausted) == ([], 3, True)
     assert await world.redis.exists(world.shard.keys.fence) == 0
@@ -183,7 +183,7 @@ async def test_a_retry_is_claimed_under_a_new_token(world: StoreWorld) -> None:
     retry = Decision(JobState.RETRYING, "failure", delay_ms=10, cause=Cause.ERROR, is_counted=True)
     assert await world.fail(worker, first, retry)
     world.pass_ms(10)
-    await world.jobs.promote(world.epoch, JobState.RETRYING)
+    await world.due.promote(world.epoch, JobState.RETRYING)
     (second,) = await world.claim(worker)
     assert second.token != first.token
     assert second.fence > first.fence
@@ -194,11 +194,11 @@ async def test_a_retry_is_claimed_under_a_new_token(world: StoreWorld) -> None:
 async def test_a_claim_is_an_offer_whatever_the_last_one_became(world: StoreWorld) -> None:
     worker, first = await world.running()
     await world.workers.renew(worker, [(first.job_id, first.token)], 0)
-    await world.jobs.cancel(first.job_id)
-    await world.jobs.retry(await world.get(first.job_id))
+    await world.steering.cancel(first.job_id)
+    await world.steering.retry(await world.get(first.job_id))
     (second,) = await world.claim(worker)
     assert not (await world.get(first.job_id)).is_confirmed
-    assert await world.jobs.return_offers(world.epoch, worker, [(second.job_id, second.token)])
+    assert await world.leases.return_offers(world.epoch, worker, [(second.job_id, second.token)])
     assert await world.state(first.job_id) is JobState.READY
 
 
@@ -207,7 +207,7 @@ async def test_in_production_the_time_is_that_of_the_store(world: StoreWorld) ->
     seconds, _ = await world.redis.time()
     worker, job = await world.running(delay_ms=None, keep_result=True)
     await world.workers.renew(worker, [(job.job_id, job.token)], 0)
-    assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"r")]) == [True]
+    assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"r")]) == [True]
     record = await world.get(job.job_id)
     for at_ms in (record.created_at_ms, record.started_at_ms, record.finished_at_ms, job.fence):
         assert 0 <= at_ms // 1000 - seconds <= 5
@@ -256,14 +256,14 @@ async def test_a_damaged_record_hurts_only_itself(world: StoreWorld, how: str) -
     one, bad, two = await world.enqueue(), await world.enqueue(), await world.enqueue()
     await damage(world, bad, how)
     worker = await world.worker()
-    claim = await world.jobs.claim(world.epoch, worker, ["work"], 10)
+    claim = await world.claims.claim(world.epoch, worker, ["work"], 10)
     assert isinstance(claim, Claim)
     assert ([job.job_id for job in claim.jobs], claim.passed_over, claim.busy) == ([one, two], 1, 2)
     redis, k = world.redis, world.shard.keys
     assert await redis.smembers(k.damaged) == {bad.encode()}
     assert await world.score(world.ready(), bad) is None
     assert [f.key for f in await world.findings()] == [k.job(bad)]
-    await world.jobs.delete(bad)
+    await world.steering.delete(bad)
     assert await world.findings() == []
     assert not await redis.exists(k.damaged, k.job(bad))
 
@@ -273,16 +273,16 @@ async def test_extras_that_cannot_be_read_hurt_only_their_job(world: StoreWorld)
     redis, k = world.redis, world.shard.keys
     await redis.setrange(k.job(bad), HEAD_SIZE + 1 + len("work") + 1 + 4, b"\xc1")
     worker = await world.worker()
-    claim = await world.jobs.claim(world.epoch, worker, ["work"], 10)
+    claim = await world.claims.claim(world.epoch, worker, ["work"], 10)
     assert isinstance(claim, Claim)
     assert ([job.job_id for job in claim.jobs], claim.passed_over) == ([good], 1)
     assert claim.jobs[0].token == (await world.get(good)).token
     assert claim.jobs[0].fence == (await world.get(good)).fence
     world.pass_ms(LEASE_MS)
-    _, leases, _ = await world.jobs.expired_leases()
+    _, leases, _ = await world.leases.expired_leases()
     assert {lease.job_id: lease.job is None for lease in leases} == {bad: True, good: False}
-    assert await world.jobs.set_aside(world.epoch, [bad]) == 1
-    await world.jobs.delete(bad)
+    assert await world.leases.set_aside(world.epoch, [bad]) == 1
+    await world.steering.delete(bad)
 
 
 @pytest.mark.req("J12")
@@ -314,7 +314,7 @@ async def test_claims_for_several_workers_take_one_round_trip_and_one_that_fails
     await world.redis.set(world.shard.keys.claims(broken), "x")
     before = sum(world.shard.client.round_trips["claim"].counts)
     orders = [ClaimOrder(worker, ["work"], 2) for worker in (one, broken, gone, other)]
-    first, second, third, fourth = await world.jobs.claim_each(world.epoch, orders)
+    first, second, third, fourth = await world.claims.claim_each(world.epoch, orders)
     assert sum(world.shard.client.round_trips["claim"].counts) == before + 1
     assert isinstance(first, Claim)
     assert isinstance(fourth, Claim)
@@ -323,7 +323,7 @@ async def test_claims_for_several_workers_take_one_round_trip_and_one_that_fails
     assert isinstance(second, DamagedError)
     assert third is NotClaimed.GONE
     with pytest.raises(DamagedError):
-        await world.jobs.claim(world.epoch, broken, ["work"], 2)
+        await world.claims.claim(world.epoch, broken, ["work"], 2)
     await world.redis.delete(world.shard.keys.claims(broken))
 
 
@@ -331,7 +331,7 @@ async def test_claims_of_one_round_trip_share_its_bytes(world: StoreWorld) -> No
     workers = [await world.worker() for _ in range(4)]
     for _ in range(16):
         await world.enqueue(argument=b"x" * (MAX_CLAIM_BYTES // 8))
-    claims = await world.jobs.claim_each(world.epoch, [ClaimOrder(w, ["work"], 10) for w in workers])
+    claims = await world.claims.claim_each(world.epoch, [ClaimOrder(w, ["work"], 10) for w in workers])
     # Its part is two of them, less what records have besides; the one that goes beyond it is the last.
     assert [len(claim.jobs) for claim in claims if isinstance(claim, Claim)] == [2, 2, 2, 2]
 
@@ -341,5 +341,5 @@ async def test_a_claim_that_takes_the_last_job_with_its_last_slot_says_that_ther
 ) -> None:
     worker = await world.worker()
     await world.enqueue_many(3)
-    claims = [await world.jobs.claim(world.epoch, worker, ["work"], limit) for limit in (1, 2)]
+    claims = [await world.claims.claim(world.epoch, worker, ["work"], limit) for limit in (1, 2)]
     assert [claim.is_exhausted for claim in claims if isinstance(claim, Claim)] == [False, True]

@@ -5,7 +5,7 @@ import pytest
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision
-from jqmaster.store.jobs import Claim, ClaimedJob, NotClaimed
+from jqmaster.store.claims import Claim, ClaimedJob, NotClaimed
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import LEASE_MS, OFFER_MS, StoreWorld
 
@@ -24,12 +24,12 @@ async def suspect(world: StoreWorld, name: str = "work", **fields: object) -> st
     _, job = await world.running(name, **fields)
     world.pass_ms(LEASE_MS)
     record = await world.get(job.job_id)
-    assert await world.jobs.reclaim(world.epoch, [world.settlement(record, job.token, LOST)]) == [True]
+    assert await world.leases.reclaim(world.epoch, [world.settlement(record, job.token, LOST)]) == [True]
     return job.job_id
 
 
 async def take(world: StoreWorld, worker: str, job_id: str) -> ClaimedJob:
-    claim = await world.jobs.claim_alone(world.epoch, worker, job_id)
+    claim = await world.claims.claim_alone(world.epoch, worker, job_id)
     assert isinstance(claim, Claim), claim
     (job,) = claim.jobs
     return job
@@ -40,18 +40,18 @@ async def test_a_lost_job_that_is_to_run_alone_waits_for_it(world: StoreWorld) -
     found = await world.get(job_id)
     assert (found.state, found.losses, found.failures, found.token) == (JobState.RETRYING, 1, 0, "")
     assert found.due_at_ms == world.now_ms + 60_000
-    assert await world.jobs.suspects(10) == [job_id]
+    assert await world.claims.suspects(10) == [job_id]
     # A failure that is retried is no loss.
     worker, job = await world.running("other")
     await world.fail(worker, job, Decision(JobState.RETRYING, "failure", delay_ms=5, is_counted=True))
-    assert await world.jobs.suspects(10) == [job_id]
+    assert await world.claims.suspects(10) == [job_id]
 
 
 async def test_it_is_claimed_as_any_job_is(world: StoreWorld) -> None:
     job_id = await suspect(world, argument=[1, 2])
     worker = await world.worker()
     before = await world.get(job_id)
-    claim = await world.jobs.claim_alone(world.epoch, worker, job_id)
+    claim = await world.claims.claim_alone(world.epoch, worker, job_id)
     assert isinstance(claim, Claim)
     (job,) = claim.jobs
     assert (claim.busy, claim.now_ms, claim.not_after_ms, claim.lease_until_ms) == (
@@ -68,9 +68,9 @@ async def test_it_is_claimed_as_any_job_is(world: StoreWorld) -> None:
     assert (found.token, found.fence, found.worker_id) == (job.token, job.fence, worker)
     assert (found.started_at_ms, found.not_after_ms, found.due_at_ms) == (world.now_ms, claim.not_after_ms, 0)
     assert found.fence > before.fence
-    assert await world.jobs.suspects(10) == []
+    assert await world.claims.suspects(10) == []
     assert (await world.findings()) == []
-    assert await world.jobs.settle_success(worker, [(job_id, job.token, b"\xc0")]) == [True]
+    assert await world.settlements.settle_success(worker, [(job_id, job.token, b"\xc0")]) == [True]
 
 
 @pytest.mark.req("D11")
@@ -80,10 +80,10 @@ async def test_its_worker_gets_no_other_job_until_it_has_ended(world: StoreWorld
     job = await take(world, worker, job_id)
     await world.enqueue_many(3)
     async with world.unchanged():
-        assert await world.jobs.claim(world.epoch, worker, ["work"], 5) is NotClaimed.FULL
+        assert await world.claims.claim(world.epoch, worker, ["work"], 5) is NotClaimed.FULL
     others = await world.worker()
     assert len(await world.claim(others, limit=1)) == 1
-    await world.jobs.settle_success(worker, [(job_id, job.token, b"\xc0")])
+    await world.settlements.settle_success(worker, [(job_id, job.token, b"\xc0")])
     assert len(await world.claim(worker)) == 2
     assert len(await world.claim(worker)) == 0, "and what it holds now are others"
 
@@ -92,7 +92,7 @@ async def test_who_holds_something_does_not_get_it(world: StoreWorld) -> None:
     job_id = await suspect(world)
     worker, _ = await world.running("other")
     async with world.unchanged():
-        assert await world.jobs.claim_alone(world.epoch, worker, job_id) is NotClaimed.BUSY
+        assert await world.claims.claim_alone(world.epoch, worker, job_id) is NotClaimed.BUSY
 
 
 @pytest.mark.parametrize("flag", ["is_draining", "is_detached", None])
@@ -102,7 +102,7 @@ async def test_who_takes_nothing_does_not_get_it(world: StoreWorld, flag: str | 
     if flag:
         await world.redis.hset(world.shard.keys.worker(worker), flag, 1)
     async with world.unchanged():
-        claim = await world.jobs.claim_alone(world.epoch, worker if flag else new_id(), job_id)
+        claim = await world.claims.claim_alone(world.epoch, worker if flag else new_id(), job_id)
         assert claim is NotClaimed.GONE
 
 
@@ -115,23 +115,23 @@ async def test_one_that_waits_no_more_is_not_taken_and_goes_off_the_list(world: 
     match how:
         case "promoted":
             world.pass_ms(60_000)
-            await world.jobs.promote(world.epoch, JobState.RETRYING)
+            await world.due.promote(world.epoch, JobState.RETRYING)
         case "canceled":
-            await world.jobs.cancel(job_id)
+            await world.steering.cancel(job_id)
         case "expired":
             world.pass_ms(10)
-            assert await world.jobs.claim_alone(world.epoch, worker, job_id) is NotClaimed.OVER
-            await world.jobs.expire(world.epoch)
+            assert await world.claims.claim_alone(world.epoch, worker, job_id) is NotClaimed.OVER
+            await world.due.expire(world.epoch)
         case "deleted":
-            await world.jobs.cancel(job_id)
-            await world.jobs.delete(job_id)
+            await world.steering.cancel(job_id)
+            await world.steering.delete(job_id)
         case "never":
             job_id = await world.enqueue()
     async with world.unchanged():
-        assert await world.jobs.claim_alone(world.epoch, worker, job_id) is NotClaimed.OVER
+        assert await world.claims.claim_alone(world.epoch, worker, job_id) is NotClaimed.OVER
     kept = await suspect(world, "kept")
-    assert await world.jobs.drop_suspects(world.epoch, [job_id, kept]) is True
-    left = await world.jobs.suspects(10)
+    assert await world.claims.drop_suspects(world.epoch, [job_id, kept]) is True
+    left = await world.claims.suspects(10)
     assert kept in left
     assert job_id not in left
 
@@ -141,9 +141,9 @@ async def test_nothing_of_it_under_a_stale_epoch_or_edition(world: StoreWorld) -
     worker = await world.worker()
     old = await world.reelect()
     async with world.unchanged():
-        assert await world.jobs.claim_alone(old, worker, job_id) is NotClaimed.STALE_EPOCH
-        assert await world.jobs.drop_suspects(old, [job_id]) is False
-        assert await world.jobs.claim_alone(world.epoch, worker, job_id, 7) is NotClaimed.STALE_RULES
+        assert await world.claims.claim_alone(old, worker, job_id) is NotClaimed.STALE_EPOCH
+        assert await world.claims.drop_suspects(old, [job_id]) is False
+        assert await world.claims.claim_alone(world.epoch, worker, job_id, 7) is NotClaimed.STALE_RULES
 
 
 @pytest.mark.req("J13")
@@ -156,16 +156,16 @@ async def test_it_obeys_constraints_and_holds_their_slots(rules: ConstrainedWorl
     (claimed,) = await rules.claim(worker)
     world.pass_ms(LEASE_MS)
     lost = world.settlement(await world.get(job_id), claimed.token, LOST)
-    assert await world.jobs.reclaim(world.epoch, [lost]) == [True]
+    assert await world.leases.reclaim(world.epoch, [lost]) == [True]
     (other,) = await rules.enqueue_many([{"host": "x"}])
     (running,) = await rules.claim(worker)
     assert running.job_id == other
     alone = await world.worker()
     edition = rules.rules.current.ruleset.edition
     async with world.unchanged():
-        assert await world.jobs.claim_alone(world.epoch, alone, job_id, edition) is NotClaimed.CLOSED
+        assert await world.claims.claim_alone(world.epoch, alone, job_id, edition) is NotClaimed.CLOSED
     await rules.succeed(worker, running)
-    claim = await world.jobs.claim_alone(world.epoch, alone, job_id, edition)
+    claim = await world.claims.claim_alone(world.epoch, alone, job_id, edition)
     assert isinstance(claim, Claim)
     slots = await rules.slots(one)
     assert [job for gate in slots.values() for job in gate] == [job_id]

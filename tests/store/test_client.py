@@ -10,8 +10,8 @@ import pytest
 
 from jqmaster.domain.job import JobState
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
+from jqmaster.store.acceptance import Accepted
 from jqmaster.store.client import Call, StoreClient
-from jqmaster.store.jobs import Accepted
 from jqmaster.store.keys import Keys
 from jqmaster.store.scripts import ScriptContractError, load, names
 from jqmaster.store.shard import Shard
@@ -52,10 +52,10 @@ async def test_scripts_come_back_after_the_store_forgot_them(world: StoreWorld) 
     redis = world.redis
     await redis.script_flush()
     specs = [world.spec() for _ in range(1_001)]
-    assert set(await world.jobs.enqueue(specs)) == {Accepted.NEW}
+    assert set(await world.acceptance.enqueue(specs)) == {Accepted.NEW}
     sha = load("enqueue").digest(is_guarded=is_cluster_wanted())
     assert await redis.script_exists(sha) == [True]
-    assert len(await world.jobs.enqueue([world.spec()])) == 1
+    assert len(await world.acceptance.enqueue([world.spec()])) == 1
 
 
 async def test_nothing_to_run_needs_no_store() -> None:
@@ -102,32 +102,32 @@ async def drain_when_full(world: StoreWorld) -> None:
     await redis.config_set("maxmemory", "1mb")
     async with world.unchanged():
         with pytest.raises(StoreUnavailableError):
-            await world.jobs.enqueue([world.spec() for _ in range(3)])
+            await world.acceptance.enqueue([world.spec() for _ in range(3)])
         with pytest.raises(StoreUnavailableError):
-            await world.jobs.enqueue([world.spec() for _ in range(1_200)])
+            await world.acceptance.enqueue([world.spec() for _ in range(1_200)])
         with pytest.raises(StoreUnavailableError):
-            await world.jobs.run_now(scheduled)
+            await world.steering.run_now(scheduled)
         with pytest.raises(StoreUnavailableError):
-            await world.jobs.reserve_id("d", world.spec(), life_ms=1_000)
+            await world.acceptance.reserve_id("d", world.spec(), life_ms=1_000)
     worker = await world.worker()
     jobs = await world.claim(worker)
     assert len(jobs) == 8
-    await world.jobs.return_offers(world.epoch, worker, [(jobs[7].job_id, jobs[7].token)])
-    await world.jobs.confirm_start(worker, [(jobs[0].job_id, jobs[0].token)])
+    await world.leases.return_offers(world.epoch, worker, [(jobs[7].job_id, jobs[7].token)])
+    await world.settlements.confirm_start(worker, [(jobs[0].job_id, jobs[0].token)])
     await world.workers.renew(worker, [(j.job_id, j.token) for j in jobs], 0)
-    assert await world.jobs.settle_success(worker, [(jobs[0].job_id, jobs[0].token, b"r")]) == [True]
+    assert await world.settlements.settle_success(worker, [(jobs[0].job_id, jobs[0].token, b"r")]) == [True]
     assert await world.fail(worker, jobs[1])
     assert await world.results.fetch_result(jobs[1].job_id, watch=False) == b"failed result"
-    await world.jobs.cancel(jobs[2].job_id)
-    await world.jobs.delete(jobs[2].job_id)
+    await world.steering.cancel(jobs[2].job_id)
+    await world.steering.delete(jobs[2].job_id)
     world.pass_ms(15_000)
-    assert await world.jobs.promote(world.epoch, JobState.SCHEDULED) == (2, -1)
-    assert await world.jobs.expire(world.epoch) == (1, -1)
+    assert await world.due.promote(world.epoch, JobState.SCHEDULED) == (2, -1)
+    assert await world.due.expire(world.epoch) == (1, -1)
     assert await world.state(short) is JobState.SKIPPED
-    _, leases, _ = await world.jobs.expired_leases()
+    _, leases, _ = await world.leases.expired_leases()
     from tests.store.test_reclaim import LOST, ending
 
-    ended = await world.jobs.reclaim(world.epoch, [ending(world, x.job, LOST) for x in leases if x.job])
+    ended = await world.leases.reclaim(world.epoch, [ending(world, x.job, LOST) for x in leases if x.job])
     assert ended == [True] * 4
     assert await world.retention.sweep(world.epoch, JobState.FAILED, retention_ms=0, max_jobs=0) == 1
     world.pass_ms(10**9)
@@ -136,7 +136,7 @@ async def drain_when_full(world: StoreWorld) -> None:
     await world.reelect()
     await redis.config_set("maxmemory", "0")
     await redis.delete(*[f"ballast{n}" for n in range(64)])
-    assert await world.jobs.enqueue([world.spec()]) == [Accepted.NEW]
+    assert await world.acceptance.enqueue([world.spec()]) == [Accepted.NEW]
 
 
 async def test_a_bulk_that_filled_the_store_half_way_is_unknown() -> None:
@@ -149,9 +149,9 @@ async def test_a_bulk_that_filled_the_store_half_way_is_unknown() -> None:
             await admin_of(client).config_set("maxmemory", used + 3_000_000)
             specs = [world.spec(argument="x" * 2_000) for _ in range(3_000)]
             with pytest.raises(OutcomeUnknownError):
-                await world.jobs.enqueue(specs)
+                await world.acceptance.enqueue(specs)
             await admin_of(client).config_set("maxmemory", 0)
-            outcome = await world.jobs.enqueue(specs)
+            outcome = await world.acceptance.enqueue(specs)
             assert (outcome[0], outcome[-1]) == (Accepted.KNOWN, Accepted.NEW)
     finally:
         server.stop()
@@ -166,10 +166,10 @@ async def test_a_read_only_store_refuses() -> None:
             await admin_of(client).config_set("replica-serve-stale-data", "yes")
             await admin_of(client).replicaof("127.0.0.1", "1")
             with pytest.raises(StoreUnavailableError) as refused:
-                await world.jobs.enqueue([world.spec()])
+                await world.acceptance.enqueue([world.spec()])
             assert refused.value.retry_after_s
             with pytest.raises(StoreUnavailableError):
-                await world.jobs.settle_success(worker, [(job.job_id, job.token, b"")])
+                await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
             assert (await world.get(job.job_id)).state is JobState.RUNNING
             await admin_of(client).config_set("replica-serve-stale-data", "no")
             with pytest.raises(StoreUnavailableError):
@@ -194,7 +194,7 @@ async def test_a_store_that_says_no_did_nothing(lone_server: StoreServer, answer
     async with world_behind(lone_server) as (world, proxy):
         proxy.answer_next(f"-{answer}\r\n".encode())
         with pytest.raises(StoreUnavailableError):
-            await world.jobs.enqueue([world.spec()])
+            await world.acceptance.enqueue([world.spec()])
         proxy.answer_next(f"-{answer}\r\n".encode())
         with pytest.raises(StoreUnavailableError):
             await world.records.get(world.spec().id)
@@ -208,7 +208,7 @@ async def test_an_answer_that_is_no_answer_is_unknown(lone_server: StoreServer) 
     async with world_behind(lone_server) as (world, proxy):
         proxy.answer_next(b"HTTP/1.1 200 OK\r\n\r\n")
         with pytest.raises(OutcomeUnknownError):
-            await world.jobs.enqueue([world.spec()])
+            await world.acceptance.enqueue([world.spec()])
         await world.enqueue()
 
 
@@ -229,17 +229,17 @@ async def test_a_lost_answer_is_unknown_and_the_repeat_harmless(lone_server: Sto
         spec = world.spec(keep_result=True)
         proxy.drop_next_answer()
         with pytest.raises(OutcomeUnknownError) as unknown:
-            await world.jobs.enqueue([spec])
+            await world.acceptance.enqueue([spec])
         assert unknown.value.retry_after_s
         async with world.unchanged():
-            assert await world.jobs.enqueue([spec]) == [Accepted.KNOWN]
+            assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
         worker = await world.worker()
         (job,) = await world.claim(worker)
         proxy.drop_next_answer()
         with pytest.raises(OutcomeUnknownError):
-            await world.jobs.settle_success(worker, [(job.job_id, job.token, b"r")])
+            await world.settlements.settle_success(worker, [(job.job_id, job.token, b"r")])
         async with world.unchanged():
-            assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"r")]) == [True]
+            assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"r")]) == [True]
         # A read has no outcome to be unsure of.
         proxy.drop_next_answer()
         with pytest.raises(StoreUnavailableError):
@@ -256,7 +256,7 @@ async def test_a_claim_whose_answer_was_lost_comes_back(lone_server: StoreServer
         job = await world.get(job_id)
         assert (job.state, job.is_confirmed) == (JobState.RUNNING, False)
         world.pass_ms(15_000)
-        _, (lease,), _ = await world.jobs.expired_leases()
+        _, (lease,), _ = await world.leases.expired_leases()
         assert lease.job == job
 
 
@@ -265,9 +265,9 @@ async def test_a_request_that_was_cut_off_is_unknown_or_not_done(lone_server: St
         proxy.cut_next_request()
         spec = world.spec(argument="x" * 100_000)
         with pytest.raises(OutcomeUnknownError):
-            await world.jobs.enqueue([spec])
+            await world.acceptance.enqueue([spec])
         assert await world.records.get(spec.id) is None
-        assert await world.jobs.enqueue([spec]) == [Accepted.NEW]
+        assert await world.acceptance.enqueue([spec]) == [Accepted.NEW]
 
 
 async def test_a_silent_store_is_unknown_after_the_timeout(lone_server: StoreServer) -> None:
@@ -275,9 +275,9 @@ async def test_a_silent_store_is_unknown_after_the_timeout(lone_server: StoreSer
         proxy.hold_answers()
         spec = world.spec()
         with pytest.raises(OutcomeUnknownError):
-            await world.jobs.enqueue([spec])
+            await world.acceptance.enqueue([spec])
         proxy.release_answers()
-        assert await world.jobs.enqueue([spec]) == [Accepted.KNOWN]
+        assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
 
 
 @pytest.mark.parametrize("end", ["cancel", "timeout", "reset"])
@@ -339,7 +339,7 @@ async def test_an_exhausted_pool_is_not_done(lone_server: StoreServer) -> None:
         while proxy.held < 4:
             await asyncio.sleep(0)
         with pytest.raises(StoreUnavailableError):
-            await world.jobs.enqueue([world.spec()])
+            await world.acceptance.enqueue([world.spec()])
         proxy.release_answers()
         await asyncio.gather(*calls, return_exceptions=True)
         await world.enqueue()
@@ -349,14 +349,14 @@ async def test_after_a_reset_callers_in_flight_are_unsure_and_others_go_on(lone_
     async with world_behind(lone_server) as (world, proxy):
         spec = world.spec()
         proxy.hold_answers()
-        call = asyncio.create_task(world.jobs.enqueue([spec]))
+        call = asyncio.create_task(world.acceptance.enqueue([spec]))
         while proxy.held < 1:
             await asyncio.sleep(0)
         await world.shard.client.reset()
         with pytest.raises(OutcomeUnknownError):
             await call
         proxy.release_answers()
-        assert await world.jobs.enqueue([spec]) == [Accepted.KNOWN]
+        assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
 
 
 async def test_a_store_that_is_away_is_not_done_and_comes_back() -> None:
@@ -371,9 +371,9 @@ async def test_a_store_that_is_away_is_not_done_and_comes_back() -> None:
             server.kill()
             # The first to use a connection that just died cannot know how far its request came.
             with pytest.raises((StoreUnavailableError, OutcomeUnknownError)):
-                await world.jobs.enqueue([world.spec()])
+                await world.acceptance.enqueue([world.spec()])
             with pytest.raises(StoreUnavailableError):
-                await world.jobs.enqueue([world.spec()])
+                await world.acceptance.enqueue([world.spec()])
             server.start()
             assert await world.state(job_id) is JobState.READY
             await world.enqueue()

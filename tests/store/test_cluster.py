@@ -12,9 +12,9 @@ from redis.crc import key_slot
 
 from jqmaster.domain.job import JobState
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
+from jqmaster.store.acceptance import Accepted
 from jqmaster.store.client import StoreClient
 from jqmaster.store.events import EventListener
-from jqmaster.store.jobs import Accepted
 from jqmaster.store.keys import Keys
 from jqmaster.store.scripts import load, names
 from jqmaster.store.shard import Shard
@@ -63,7 +63,7 @@ async def test_each_shard_is_served_by_its_node(cluster: Cluster) -> None:
             assert node.ask("EXISTS", world.shard.keys.job(job_id)) == 1
             worker = await world.worker()
             (job,) = await world.claim(worker)
-            assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
+            assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
 
 
 async def test_a_client_that_knows_no_tag_is_told_where_to_go(cluster: Cluster) -> None:
@@ -109,8 +109,10 @@ async def test_a_slot_that_is_being_moved_stops_its_shard_and_breaks_nothing(clu
         cluster.end_move(slot, source, target)
         assert cluster.owner(slot) is target
         again = [world.spec(argument=n, id=job_id) for n, job_id in enumerate(ids)]
-        assert await world.jobs.enqueue(again) == [Accepted.KNOWN] * 50
-        assert await world.jobs.settle_success(worker, [(running.job_id, running.token, b"")]) == [True]
+        assert await world.acceptance.enqueue(again) == [Accepted.KNOWN] * 50
+        assert await world.settlements.settle_success(worker, [(running.job_id, running.token, b"")]) == [
+            True
+        ]
         assert len(await world.claim(worker)) == 45
 
 
@@ -171,7 +173,7 @@ async def test_it_follows_a_failover_and_so_do_those_who_listen(cluster: Cluster
 
                 async def accepted() -> bool:
                     try:
-                        return bool(await world.jobs.enqueue([spec]))
+                        return bool(await world.acceptance.enqueue([spec]))
                     except OutcomeUnknownError as unknown:
                         # There is nobody left to confirm it: that is for the repeat.
                         return "too few replicas" in unknown.detail
@@ -200,7 +202,7 @@ async def test_it_follows_a_failover_and_so_do_those_who_listen(cluster: Cluster
 
             async def confirmed() -> list[Accepted]:
                 with contextlib.suppress(StoreUnavailableError, OutcomeUnknownError):
-                    return await world.jobs.enqueue([spec])
+                    return await world.acceptance.enqueue([spec])
                 return []
 
             assert await wait_until(confirmed) == [Accepted.KNOWN]

@@ -2,7 +2,8 @@ import msgpack
 import pytest
 
 from jqmaster.domain.job import Cause, Job, JobState, RetryPolicy
-from jqmaster.store.jobs import Accepted, Changes
+from jqmaster.store.acceptance import Accepted
+from jqmaster.store.steering import Changes
 from tests.support.store import StoreWorld, unconstrained
 
 
@@ -13,7 +14,7 @@ async def test_a_new_job_is_stored_whole_and_ready(world: StoreWorld) -> None:
         expires_at_ms=world.now_ms + 9, retry=RetryPolicy(0.5, 3.0, 60.0, False), rerun_lost=True,
         tags=("a", "b"), headers={"trace": "x"},
     )  # fmt: skip
-    assert await world.jobs.enqueue([spec]) == [Accepted.NEW]
+    assert await world.acceptance.enqueue([spec]) == [Accepted.NEW]
     assert await world.get(spec.id) == Job(
         id=spec.id, name="mail.send", state=JobState.READY, cause=Cause.NONE, priority=-7, max_retry=3, timeout_ms=250,
         keep_result=True, rerun_lost=True, is_confirmed=False, attempt=0, failures=0, losses=0, returned_offers=0,
@@ -58,11 +59,11 @@ async def test_a_job_waits_for_its_time_unless_it_has_come(
 async def test_a_repeat_is_known_and_changes_nothing(world: StoreWorld) -> None:
     for fields in ({}, {"delay_ms": 50}, {"run_at_ms": world.now_ms + 50}, {"headers": {"b": "1", "a": "2"}}):
         spec = world.spec(argument=1, **fields)
-        assert await world.jobs.enqueue([spec]) == [Accepted.NEW]
+        assert await world.acceptance.enqueue([spec]) == [Accepted.NEW]
         world.pass_ms(10)
         async with world.unchanged():
-            assert await world.jobs.enqueue([spec]) == [Accepted.KNOWN]
-            assert await world.jobs.find_taken([spec]) == []
+            assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
+            assert await world.acceptance.find_taken([spec]) == []
 
 
 @pytest.mark.parametrize(
@@ -79,30 +80,30 @@ async def test_another_request_under_a_taken_id_changes_nothing(
     job_id = await world.enqueue(argument=1)
     async with world.unchanged():
         spec = world.spec(**{"argument": 1, "id": job_id} | other)
-        assert await world.jobs.enqueue([spec]) == [Accepted.TAKEN]
-        assert await world.jobs.find_taken([world.spec(), spec]) == [1]
+        assert await world.acceptance.enqueue([spec]) == [Accepted.TAKEN]
+        assert await world.acceptance.find_taken([world.spec(), spec]) == [1]
 
 
 async def test_a_repeat_is_known_whatever_became_of_the_job(world: StoreWorld) -> None:
     spec = world.spec()
-    await world.jobs.enqueue([spec])
-    await world.jobs.patch(await world.get(spec.id), Changes(priority=9, max_retry=1, timeout_ms=1))
+    await world.acceptance.enqueue([spec])
+    await world.steering.patch(await world.get(spec.id), Changes(priority=9, max_retry=1, timeout_ms=1))
     worker = await world.worker()
     (job,) = await world.claim(worker)
-    assert await world.jobs.enqueue([spec]) == [Accepted.KNOWN]
-    await world.jobs.settle_success(worker, [(job.job_id, job.token, b"")])
+    assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
+    await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
     async with world.unchanged():
-        assert await world.jobs.enqueue([spec]) == [Accepted.KNOWN]
+        assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
 
 
 async def test_each_of_a_bulk_is_accepted_by_itself(world: StoreWorld) -> None:
     known, taken = world.spec(argument=1), world.spec(argument=2)
-    await world.jobs.enqueue([known, taken])
+    await world.acceptance.enqueue([known, taken])
     other = world.spec(argument=3, id=taken.id)
     fresh = world.spec(delay_ms=100)
     twin = world.spec(id=fresh.id, argument="differs")
     bulk = [fresh, known, other, fresh, twin]
-    assert await world.jobs.enqueue(bulk) == [
+    assert await world.acceptance.enqueue(bulk) == [
         Accepted.NEW, Accepted.KNOWN, Accepted.TAKEN, Accepted.KNOWN, Accepted.TAKEN,
     ]  # fmt: skip
     assert (await world.get(taken.id)).argument == taken.argument
@@ -111,23 +112,23 @@ async def test_each_of_a_bulk_is_accepted_by_itself(world: StoreWorld) -> None:
 
 async def test_bulks_beyond_one_script_call(world: StoreWorld) -> None:
     specs = [world.spec(f"name-{n % 7}", n, priority=n % 5 - 2) for n in range(1_203)]
-    assert set(await world.jobs.enqueue(specs)) == {Accepted.NEW}
-    assert set(await world.jobs.enqueue(specs)) == {Accepted.KNOWN}
+    assert set(await world.acceptance.enqueue(specs)) == {Accepted.NEW}
+    assert set(await world.acceptance.enqueue(specs)) == {Accepted.KNOWN}
     changed = [world.spec(s.name, "x", id=s.id) if n in (3, 700, 1_202) else s for n, s in enumerate(specs)]
-    assert await world.jobs.find_taken(changed) == [3, 700, 1_202]
-    assert await world.jobs.enqueue([]) == []
+    assert await world.acceptance.find_taken(changed) == [3, 700, 1_202]
+    assert await world.acceptance.enqueue([]) == []
 
 
 async def test_the_longest_name(world: StoreWorld) -> None:
     name = "n" * 200
     job_id = await world.enqueue(name, delay_ms=1)
     world.pass_ms(1)
-    assert await world.jobs.promote(world.epoch, JobState.SCHEDULED) == (1, -1)
+    assert await world.due.promote(world.epoch, JobState.SCHEDULED) == (1, -1)
     worker = await world.worker(name)
     (job,) = await world.claim(worker, name)
     assert (job.job_id, job.record.name) == (job_id, name)
-    assert await world.jobs.return_offers(world.epoch, worker, [(job_id, job.token)])
-    await world.jobs.cancel(job_id)
+    assert await world.leases.return_offers(world.epoch, worker, [(job_id, job.token)])
+    await world.steering.cancel(job_id)
 
 
 async def test_the_leader_is_woken_for_ready_and_for_due_jobs(world: StoreWorld) -> None:
@@ -137,7 +138,7 @@ async def test_the_leader_is_woken_for_ready_and_for_due_jobs(world: StoreWorld)
     async with world.published(channel, "due"):
         job_id = await world.enqueue(delay_ms=5)
     async with world.published(channel):
-        await world.jobs.enqueue([world.spec(id=job_id, delay_ms=5)])
+        await world.acceptance.enqueue([world.spec(id=job_id, delay_ms=5)])
     with world.leading_here() as words:
         async with world.published(channel):
             await world.enqueue()
@@ -152,25 +153,25 @@ async def test_a_damaged_record_under_the_id_is_a_taken_id(world: StoreWorld) ->
     spec = world.spec()
     await world.redis.lpush(world.shard.keys.job(spec.id), "not a record")
     other = world.spec()
-    assert await world.jobs.find_taken([other, spec]) == [1]
-    assert await world.jobs.enqueue([spec, other]) == [Accepted.TAKEN, Accepted.NEW]
+    assert await world.acceptance.find_taken([other, spec]) == [1]
+    assert await world.acceptance.enqueue([spec, other]) == [Accepted.TAKEN, Accepted.NEW]
     await world.redis.delete(world.shard.keys.job(spec.id))
 
 
 async def test_an_idempotency_key_stands_for_its_first_request(world: StoreWorld) -> None:
     first = world.spec(argument=1)
-    assert await world.jobs.reserve_id("d", first, life_ms=1000) == (first.id, False)
+    assert await world.acceptance.reserve_id("d", first, life_ms=1000) == (first.id, False)
     again = world.spec(argument=1)
-    assert await world.jobs.reserve_id("d", again, life_ms=60_000) == (first.id, False)
+    assert await world.acceptance.reserve_id("d", again, life_ms=60_000) == (first.id, False)
     async with world.unchanged():
-        assert await world.jobs.reserve_id("d", world.spec(argument=2), life_ms=1) is None
+        assert await world.acceptance.reserve_id("d", world.spec(argument=2), life_ms=1) is None
     life_ms = await world.redis.pttl(world.shard.keys.idempotency("d"))
     assert 1_000 < life_ms <= 60_000
-    await world.jobs.mark_accepted("d")
+    await world.acceptance.mark_accepted("d")
     async with world.unchanged():
-        await world.jobs.mark_accepted("d")
-        await world.jobs.mark_accepted("another key")
-    assert await world.jobs.reserve_id("d", again, life_ms=60_000) == (first.id, True)
+        await world.acceptance.mark_accepted("d")
+        await world.acceptance.mark_accepted("another key")
+    assert await world.acceptance.reserve_id("d", again, life_ms=60_000) == (first.id, True)
 
 
 async def test_the_argument_passes_through_unchanged(world: StoreWorld) -> None:
@@ -179,7 +180,7 @@ async def test_the_argument_passes_through_unchanged(world: StoreWorld) -> None:
     assert msgpack.unpackb(argument) == {"k": 5}
     spec = world.spec()
     spec.argument = argument
-    await world.jobs.enqueue([spec])
+    await world.acceptance.enqueue([spec])
     worker = await world.worker()
     (job,) = await world.claim(worker)
     assert job.record.argument == argument

@@ -17,10 +17,10 @@ async def test_a_waiting_job_is_skipped_when_its_time_is_over(world: StoreWorld,
     await world.results.fetch_result(job.id, watch=True)
     world.now_ms = job.expires_at_ms - 1
     async with world.unchanged():
-        assert await world.jobs.expire(world.epoch) == (0, 1)
+        assert await world.due.expire(world.epoch) == (0, 1)
     world.pass_ms(1)
     async with world.published(world.shard.keys.finished_channel, job.id):
-        assert await world.jobs.expire(world.epoch) == (1, -1)
+        assert await world.due.expire(world.epoch) == (1, -1)
     assert await world.get(job.id) == replace(
         job, state=JobState.SKIPPED, cause=Cause.EXPIRED, finished_at_ms=world.now_ms
     )
@@ -32,20 +32,20 @@ async def test_a_running_job_runs_on_and_is_looked_at_again(world: StoreWorld) -
     worker, claimed = await world.running(expires_at_ms=world.now_ms + 5_000, timeout_ms=600_000)
     job = await world.get(claimed.job_id)
     world.pass_ms(5_000)
-    assert await world.jobs.expire(world.epoch) == (0, 60_000)
+    assert await world.due.expire(world.epoch) == (0, 60_000)
     assert await world.get(job.id) == job
     await world.fail(worker, claimed, Decision(JobState.READY, "handed_back"))
     world.pass_ms(60_000)
-    assert await world.jobs.expire(world.epoch) == (1, -1)
+    assert await world.due.expire(world.epoch) == (1, -1)
     assert await world.state(job.id) is JobState.SKIPPED
 
 
 async def test_a_job_that_is_over_does_not_expire(world: StoreWorld) -> None:
     worker, claimed = await world.running(expires_at_ms=world.now_ms + 5_000)
-    await world.jobs.settle_success(worker, [(claimed.job_id, claimed.token, b"")])
+    await world.settlements.settle_success(worker, [(claimed.job_id, claimed.token, b"")])
     job = await world.get(claimed.job_id)
     world.pass_ms(5_000)
-    assert await world.jobs.expire(world.epoch) == (0, -1)
+    assert await world.due.expire(world.epoch) == (0, -1)
     assert await world.get(job.id) == job
 
 
@@ -54,7 +54,7 @@ async def test_an_old_leader_skips_nothing(world: StoreWorld) -> None:
     world.pass_ms(1)
     old = await world.reelect()
     async with world.unchanged():
-        assert await world.jobs.expire(old) is None
+        assert await world.due.expire(old) is None
 
 
 async def test_many_expire_in_steps_and_damaged_ones_hurt_only_themselves(world: StoreWorld) -> None:
@@ -63,15 +63,15 @@ async def test_many_expire_in_steps_and_damaged_ones_hurt_only_themselves(world:
     for job_id, how in zip(ids, ("gone", "wrong type", "half a name"), strict=False):
         await damage(world, job_id, how)
     world.pass_ms(1)
-    steps = [await world.jobs.expire(world.epoch) for _ in range(2)]
+    steps = [await world.due.expire(world.epoch) for _ in range(2)]
     assert steps == [(497, 0), (200, 30)]
     # They still wait for their time; then they are set aside.
     world.pass_ms(60_000)
-    assert await world.jobs.promote(world.epoch, JobState.SCHEDULED) == (0, -1)
+    assert await world.due.promote(world.epoch, JobState.SCHEDULED) == (0, -1)
     # Of two nothing tells the lane any more.
     world.never_counted_out["work"] = 2
     for job_id in ids[:3]:
-        await world.jobs.delete(job_id)
+        await world.steering.delete(job_id)
     assert await world.state(last) is JobState.READY
 
 
@@ -79,6 +79,6 @@ async def test_a_retry_beyond_the_expiry_never_runs(world: StoreWorld) -> None:
     worker, claimed = await world.running(expires_at_ms=world.now_ms + 1_000)
     await world.fail(worker, claimed, RETRYING)
     world.pass_ms(1_500)
-    assert await world.jobs.expire(world.epoch) == (1, -1)
-    assert await world.jobs.promote(world.epoch, JobState.RETRYING) == (0, -1)
+    assert await world.due.expire(world.epoch) == (1, -1)
+    assert await world.due.promote(world.epoch, JobState.RETRYING) == (0, -1)
     assert await world.claim(worker) == []

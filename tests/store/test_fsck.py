@@ -85,7 +85,7 @@ async def test_a_large_store_is_read_in_pages(world: StoreWorld) -> None:
     await world.enqueue_many(450, "later", delay_ms=9)
     worker = await world.worker(max_jobs=300)
     jobs = [job for _ in range(3) for job in await world.claim(worker)]
-    await world.jobs.settle_success(worker, [(j.job_id, j.token, b"") for j in jobs[:150]])
+    await world.settlements.settle_success(worker, [(j.job_id, j.token, b"") for j in jobs[:150]])
     assert await world.findings() == []
     await world.redis.zrem(world.shard.keys.running, jobs[-1].job_id)
     assert [f.key for f in await world.findings()] == [world.shard.keys.job(jobs[-1].job_id)]

@@ -10,7 +10,10 @@ from jqmaster.domain.job import JobState
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.matcher import parse_matcher
 from jqmaster.domain.outcome import Decision
-from jqmaster.store.jobs import Accepted, BacklogFull, Changes, ClaimedJob, Hold, NotClaimed
+from jqmaster.store.acceptance import Accepted, BacklogFull
+from jqmaster.store.claims import ClaimedJob, NotClaimed
+from jqmaster.store.settlements import Hold
+from jqmaster.store.steering import Changes
 from tests.support.constraints import ConstrainedWorld, constraint, override
 from tests.support.store import LEASE_MS, StoreWorld
 
@@ -98,16 +101,16 @@ async def test_however_a_claim_ends_its_slot_is_free_at_once(
         case "success":
             await rules.succeed(worker, claimed)
         case "return":
-            assert await world.jobs.return_offers(world.epoch, worker, [(first, claimed.token)])
+            assert await world.leases.return_offers(world.epoch, worker, [(first, claimed.token)])
         case "cancel":
-            assert await world.jobs.cancel(first)
+            assert await world.steering.cancel(first)
         case "reclaim":
             world.pass_ms(LEASE_MS)
             lost = world.settlement(job, job.token, Decision(JobState.READY, "lost", is_loss=True))
-            assert await world.jobs.reclaim(world.epoch, [lost]) == [True]
+            assert await world.leases.reclaim(world.epoch, [lost]) == [True]
         case _:
             settlement = world.settlement(job, job.token, decisions[how])
-            assert await world.jobs.settle(worker, [settlement]) == [True]
+            assert await world.settlements.settle(worker, [settlement]) == [True]
     assert await rules.slots(one) == {}
     # What is ready again is the older one.
     expected = first if how in ("hand back", "return", "reclaim") else second
@@ -170,7 +173,7 @@ async def test_an_offer_that_is_returned_counts_as_no_start(rules: ConstrainedWo
     worker = await world.worker()
     (claimed,) = await rules.claim(worker)
     assert await rules.take(worker) == []
-    assert await world.jobs.return_offers(world.epoch, worker, [(first, claimed.token)])
+    assert await world.leases.return_offers(world.epoch, worker, [(first, claimed.token)])
     assert await rules.take(worker) == [first]
     assert await rules.take(worker) == []
     assert await world.state(second) is JobState.READY
@@ -307,10 +310,10 @@ async def test_a_hold_keeps_everything_of_its_key_until_then(rules: ConstrainedW
     held = gate_id(one.cid, key_value("x"))
     deferred = Decision(JobState.SCHEDULED, "deferred", delay_ms=1000)
     settlement = world.settlement(await world.get(first), claimed.token, deferred)
-    assert await world.jobs.settle(worker, [replace(settlement, hold=Hold(held, 5000))]) == [True]
+    assert await world.settlements.settle(worker, [replace(settlement, hold=Hold(held, 5000))]) == [True]
     assert await rules.take(worker) == [other]
     world.pass_ms(4999)
-    await world.jobs.promote(world.epoch, JobState.SCHEDULED)
+    await world.due.promote(world.epoch, JobState.SCHEDULED)
     assert not await rules.open_gates()
     assert await rules.take(worker) == []
     world.pass_ms(1)
@@ -341,7 +344,7 @@ async def test_what_waits_for_a_time_counts_into_the_backlog(rules: ConstrainedW
     (claimed,) = await rules.claim(worker)
     job = await world.get(claimed.job_id)
     retrying = Decision(JobState.RETRYING, "failure", delay_ms=1000, is_counted=True)
-    assert await world.jobs.settle(worker, [world.settlement(job, job.token, retrying)]) == [True]
+    assert await world.settlements.settle(worker, [world.settlement(job, job.token, retrying)]) == [True]
     (refused,) = await rules.push([world.spec()])
     assert isinstance(refused, BacklogFull)
 
@@ -486,10 +489,10 @@ async def test_when_the_first_job_of_an_open_lane_goes_a_better_one_behind_the_s
     assert await rules.take(worker) == []
     await rules.succeed(worker, claimed)
     if how == "cancel":
-        await world.jobs.cancel(first)
+        await world.steering.cancel(first)
     else:
         job = await world.get(first)
-        await rules.rules.under(lambda r: world.jobs.patch(job, Changes(priority=9), r))
+        await rules.rules.under(lambda r: world.steering.patch(job, Changes(priority=9), r))
     (claimed,) = await rules.claim(worker)
     assert claimed.job_id == middle
     await rules.succeed(worker, claimed)
@@ -539,7 +542,7 @@ async def test_nothing_starts_under_the_old_rules_once_a_change_was_acknowledged
     worker = await world.worker()
     assert await rules.change("limit", constraint(concurrency=1))
     for edition in (0, 1):
-        claim = await world.jobs.claim(world.epoch, worker, ("work",), 5, edition)
+        claim = await world.claims.claim(world.epoch, worker, ("work",), 5, edition)
         assert claim is NotClaimed.STALE_RULES
     await rules.follow_up()
     assert len(await rules.take(worker)) == 1
@@ -580,11 +583,11 @@ async def test_scheduled_and_retrying_jobs_come_under_newer_rules_before_they_ar
     worker, claimed = await world.running()
     job = await world.get(claimed.job_id)
     retrying = Decision(JobState.RETRYING, "failure", delay_ms=1000, is_counted=True)
-    assert await world.jobs.settle(worker, [world.settlement(job, job.token, retrying)]) == [True]
+    assert await world.settlements.settle(worker, [world.settlement(job, job.token, retrying)]) == [True]
     one = await rules.limit(paused=True)
     world.pass_ms(1000)
     for state in (JobState.SCHEDULED, JobState.RETRYING):
-        await world.jobs.promote(world.epoch, state)
+        await world.due.promote(world.epoch, state)
     assert await rules.take(worker) == []
     await rules.edit(one, paused=False)
     assert set(await rules.take(worker)) == {scheduled, claimed.job_id}
@@ -597,7 +600,7 @@ async def test_a_finished_job_that_is_retried_comes_under_the_present_rules(rule
     await rules.succeed(worker, *await rules.claim(worker))
     one = await rules.limit(paused=True)
     job = await world.get(job_id)
-    await rules.rules.under(lambda r: world.jobs.retry(job, r))
+    await rules.rules.under(lambda r: world.steering.retry(job, r))
     assert await rules.take(worker) == []
     await rules.edit(one, paused=False)
     assert await rules.take(worker) == [job_id]
@@ -610,7 +613,7 @@ async def test_a_priority_that_is_patched_moves_the_job_to_where_it_belongs(rule
     worker = await world.worker()
     assert await rules.take(worker) == [other]
     job = await world.get(job_id)
-    await rules.rules.under(lambda r: world.jobs.patch(job, Changes(priority=4), r))
+    await rules.rules.under(lambda r: world.steering.patch(job, Changes(priority=4), r))
     assert await rules.take(worker) == [job_id]
 
 
@@ -684,9 +687,9 @@ async def test_with_the_last_job_goes_all_that_was_kept_of_its_lane_and_gates(
     rest = await rules.enqueue_many([n % 20 for n in range(60)])
     assert len(await rules.take(worker)) == 20
     for job_id in rest:
-        await world.jobs.cancel(job_id)
+        await world.steering.cancel(job_id)
     for job_id in jobs + rest:
-        await world.jobs.delete(job_id)
+        await world.steering.delete(job_id)
     async for lanes in rules.store.lane_pages():
         assert await rules.store.prune(world.epoch, lanes)
     await world.prune_gates()
@@ -733,8 +736,8 @@ async def test_of_a_constraint_that_is_gone_nothing_is_kept_when_its_last_job_co
     key = world.shard.keys.gates(one.cid)
     await world.redis.delete(key)
     await world.prune_gates()
-    assert await world.jobs.return_offers(world.epoch, worker, [(claimed.job_id, claimed.token)])
-    await world.jobs.cancel(claimed.job_id)
+    assert await world.leases.return_offers(world.epoch, worker, [(claimed.job_id, claimed.token)])
+    await world.steering.cancel(claimed.job_id)
     assert not await world.redis.exists(key)
 
 

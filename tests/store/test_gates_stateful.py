@@ -27,20 +27,15 @@ from jqmaster.domain.job import WAITING, Job, JobState
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision
 from jqmaster.runtime.relocation import Relocation, StaleLeadership
+from jqmaster.store.acceptance import Accepted, BacklogFull
+from jqmaster.store.claims import Claim, NotClaimed
 from jqmaster.store.client import StoreClient
-from jqmaster.store.jobs import (
-    Accepted,
-    BacklogFull,
-    Changes,
-    Claim,
-    Hold,
-    NotClaimed,
-    StateConflict,
-)
 from jqmaster.store.keys import Keys
 from jqmaster.store.placement import StoredLane
 from jqmaster.store.rules import Moved, OldLane, Rules, RuleStore
+from jqmaster.store.settlements import Hold
 from jqmaster.store.shard import Shard
+from jqmaster.store.steering import Changes, StateConflict
 from tests.support.constraints import ConstrainedWorld, constraint, override, unpacked
 from tests.support.histories import NIGHTLY, history_settings
 from tests.support.server import StoreServer
@@ -442,7 +437,7 @@ class GatesMachine(RuleBasedStateMachine):
 
     async def promote(self) -> None:
         for state in (JobState.SCHEDULED, JobState.RETRYING):
-            assert await self.world.jobs.promote(self.world.epoch, state) is not None
+            assert await self.world.due.promote(self.world.epoch, state) is not None
 
     @rule(what=st.sampled_from(["elect", "settle", "open", "prune", "promote", "promote", "expire"]))
     def leader_acts(self, what: str) -> None:
@@ -458,7 +453,7 @@ class GatesMachine(RuleBasedStateMachine):
             case "promote":
                 self.run(self.promote())
             case "expire":
-                assert self.run(self.world.jobs.expire(self.world.epoch)) is not None
+                assert self.run(self.world.due.expire(self.world.epoch)) is not None
 
     @rule(ms=st.sampled_from([1, 400, 15_000, PERIOD_MS - 1, PERIOD_MS, PERIOD_MS + 1]))
     def time_passes(self, ms: int) -> None:
@@ -533,18 +528,18 @@ class GatesMachine(RuleBasedStateMachine):
         shot = await self.snapshot()
         edition = self.limits.rules.current.ruleset.edition
         if not self.is_settled:
-            answer = await self.world.jobs.claim(self.world.epoch, worker, names, limit, edition)
+            answer = await self.world.claims.claim(self.world.epoch, worker, names, limit, edition)
             assert answer is NotClaimed.STALE_RULES
             return 0
         busy = sum(shot.seen[i].job.worker_id == worker for i in shot.in_state(JobState.RUNNING))
         if busy >= MAX_JOBS:
-            answer = await self.world.jobs.claim(self.world.epoch, worker, names, limit, edition)
+            answer = await self.world.claims.claim(self.world.epoch, worker, names, limit, edition)
             assert answer is NotClaimed.FULL
             return 0
         wanted, count = min(limit, MAX_JOBS - busy), 0
         is_exhausted = False
         for _ in range(30):
-            answer = await self.world.jobs.claim(self.world.epoch, worker, names, wanted - count, edition)
+            answer = await self.world.claims.claim(self.world.epoch, worker, names, wanted - count, edition)
             assert isinstance(answer, Claim), answer
             for claimed in answer.jobs:
                 assert claimed.token not in self.tokens
@@ -617,13 +612,17 @@ class GatesMachine(RuleBasedStateMachine):
         return Seen(job, unpacked(job.argument))
 
     async def end_now(self, job_id: str, how: str, held: str | None = None) -> None:
-        jobs, job = self.world.jobs, await self.world.get(job_id)
+        job = await self.world.get(job_id)
         if how == "success":
-            assert await jobs.settle_success(job.worker_id, [(job_id, job.token, b"")]) == [True]
+            assert await self.world.settlements.settle_success(job.worker_id, [(job_id, job.token, b"")]) == [
+                True
+            ]
         elif how == "cancel":
-            assert await jobs.cancel(job_id)
+            assert await self.world.steering.cancel(job_id)
         elif how == "return":
-            assert await jobs.return_offers(self.world.epoch, job.worker_id, [(job_id, job.token)])
+            assert await self.world.leases.return_offers(
+                self.world.epoch, job.worker_id, [(job_id, job.token)]
+            )
             for starts in self.model.starts.values():
                 starts.pop(job.token, None)
         else:
@@ -637,17 +636,17 @@ class GatesMachine(RuleBasedStateMachine):
             if held:
                 settlement = replace(settlement, hold=Hold(held, 15_000))
                 self.model.holds[held] = max(self.model.holds.get(held, 0), self.world.now_ms + 15_000)
-            assert await jobs.settle(job.worker_id, [settlement]) == [True]
+            assert await self.world.settlements.settle(job.worker_id, [settlement]) == [True]
 
     @rule(back=st.booleans())
     def leases_end(self, back: bool) -> None:
         self.world.pass_ms(LEASE_MS + 1)
         self.is_followed = False
-        _, leases, _ = self.run(self.world.jobs.expired_leases())
+        _, leases, _ = self.run(self.world.leases.expired_leases())
         state = JobState.READY if back else JobState.RETRYING
         decision = Decision(state, "lost", delay_ms=0 if back else 400, is_loss=True)
         lost = [self.world.settlement(lease.job, lease.job.token, decision) for lease in leases if lease.job]
-        assert self.run(self.world.jobs.reclaim(self.world.epoch, lost)) == [True] * len(lost)
+        assert self.run(self.world.leases.reclaim(self.world.epoch, lost)) == [True] * len(lost)
 
     # --- what else moves jobs
 
@@ -663,20 +662,22 @@ class GatesMachine(RuleBasedStateMachine):
             )
 
     async def steer(self, what: str, job_id: str, priority: int = 7) -> None:
-        jobs, job = self.world.jobs, await self.world.get(job_id)
+        job = await self.world.get(job_id)
         try:
             match what:
                 case "cancel":
-                    await jobs.cancel(job_id)
+                    await self.world.steering.cancel(job_id)
                 case "retry":
-                    await self.limits.rules.under(lambda rules: jobs.retry(job, rules))
+                    await self.limits.rules.under(lambda rules: self.world.steering.retry(job, rules))
                 case "run_now":
-                    await jobs.run_now(job_id)
+                    await self.world.steering.run_now(job_id)
                 case "delete":
-                    await jobs.delete(job_id)
+                    await self.world.steering.delete(job_id)
                 case "patch":
                     changes = Changes(priority=priority)
-                    await self.limits.rules.under(lambda rules: jobs.patch(job, changes, rules))
+                    await self.limits.rules.under(
+                        lambda rules: self.world.steering.patch(job, changes, rules)
+                    )
         except StateConflict:
             pass
 

@@ -175,7 +175,7 @@ async def test_the_backlog_is_seen_with_the_age_of_its_oldest_job(world: StoreWo
     await world.enqueue("a", priority=1)
     await world.enqueue("b")
     world.pass_ms(4_000)
-    await world.jobs.promote(world.epoch, JobState.SCHEDULED)
+    await world.due.promote(world.epoch, JobState.SCHEDULED)
     backlog = await history.sample_backlog()
     assert {name: (w.ready, w.since_ms) for name, w in backlog.names.items()} == {
         # The one of priority 9, though others come before it; one that waited for its time is ready since then.
@@ -194,8 +194,8 @@ async def test_the_backlog_is_seen_with_the_age_of_its_oldest_job(world: StoreWo
 async def test_of_a_job_that_was_retried_by_hand_the_age_is_not_known(world: StoreWorld) -> None:
     history = HistoryStore(world.shard, master_id="master-1")
     worker, job = await world.running()
-    await world.jobs.settle_success(worker, [(job.job_id, job.token, b"")])
+    await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
     world.pass_ms(DAY_MS)
-    await world.jobs.retry(await world.get(job.job_id), NO_RULES)
+    await world.steering.retry(await world.get(job.job_id), NO_RULES)
     backlog = await history.sample_backlog()
     assert (backlog.names["work"].ready, backlog.names["work"].since_ms) == (1, 0)

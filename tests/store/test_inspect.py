@@ -12,7 +12,7 @@ from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.outcome import Decision
 from jqmaster.errors import InvalidError
 from jqmaster.store import codec, inspect
-from jqmaster.store.jobs import Settlement
+from jqmaster.store.settlements import Settlement
 from tests.store.test_claim import damage
 from tests.store.test_steering import job_in
 from tests.support.store import StoreWorld
@@ -66,13 +66,13 @@ async def test_a_page_goes_on_where_the_last_one_ended_though_jobs_move(world: S
     page, cursor = await world.inspector.page(JobFilter(), limit=4, cursor=None)
     assert [job.id for job in page] == ids[:4]
     for job_id in (ids[3], ids[5]):
-        await world.jobs.delete(job_id)
+        await world.steering.delete(job_id)
     page, cursor = await world.inspector.page(JobFilter(), limit=4, cursor=cursor)
     assert [job.id for job in page] == [ids[4], *ids[6:9]]
     # The whole index vanished meanwhile.
     for job_id in ids:
         if await world.records.get(job_id):
-            await world.jobs.cancel(job_id)
+            await world.steering.cancel(job_id)
     page, cursor = await world.inspector.page(JobFilter(), limit=100, cursor=cursor)
     assert len(page) == 8
     assert cursor is None
@@ -83,7 +83,7 @@ async def test_a_lane_that_vanished_is_gone_on_from(world: StoreWorld) -> None:
     others = [await world.enqueue("b"), await world.enqueue("c", delay_ms=1)]
     page, cursor = await world.inspector.page(JobFilter(), limit=1, cursor=None)
     assert [job.id for job in page] == [first]
-    await world.jobs.delete(first)
+    await world.steering.delete(first)
     page, _ = await world.inspector.page(JobFilter(), limit=9, cursor=cursor)
     assert [job.id for job in page] == others
 
@@ -107,7 +107,7 @@ async def test_damaged_records_do_not_stop_a_list(world: StoreWorld) -> None:
     worker = await world.worker()
     await world.claim(worker)
     for job_id in ids[:5]:
-        await world.jobs.delete(job_id)
+        await world.steering.delete(job_id)
 
 
 async def test_counts_are_those_of_the_indexes(world: StoreWorld) -> None:
@@ -179,7 +179,7 @@ async def test_jobs_are_found_by_what_their_last_error_said(world: StoreWorld) -
     job = await world.get(first.job_id)
     entry = codec.encode_attempt(job, "failure", "connection to 10.0.0.1 refused", None)
     decision = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
-    await world.jobs.settle(worker, [Settlement(job.id, first.token, decision, entry, b"x")])
+    await world.settlements.settle(worker, [Settlement(job.id, first.token, decision, entry, b"x")])
     other_worker, other = await world.running("mail")
     await world.fail(other_worker, other)
     group = failure_group_id("mail", "error", "connection to 192.168.3.4 refused")

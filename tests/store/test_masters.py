@@ -186,7 +186,7 @@ async def test_a_silent_leader_is_deposed_at_once_and_can_do_nothing_more(
     async with world.unchanged():
         assert await world.leadership.renew(silent, ttl_ms=60_000) is False
         assert await world.leadership.resign(silent) is False
-        assert (await world.jobs.claim(silent.epoch, worker_id, ("work",), 1)).name == "STALE_EPOCH"
+        assert (await world.claims.claim(silent.epoch, worker_id, ("work",), 1)).name == "STALE_EPOCH"
     await world.leadership.resign(found)
     async with world.unchanged():
         assert await world.leadership.elect("master-1", "n", ttl_ms=60_000) is None

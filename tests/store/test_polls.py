@@ -4,7 +4,7 @@ import pytest
 
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision
-from jqmaster.store.jobs import Claim, NotClaimed
+from jqmaster.store.claims import Claim, NotClaimed
 from jqmaster.store.polls import NoPoll, PollReply
 from tests.support.store import LEASE_MS, OFFER_MS, StoreWorld
 
@@ -39,11 +39,11 @@ async def test_nothing_is_claimed_for_a_worker_that_does_not_ask(world: StoreWor
     await world.enqueue()
     worker_id = await puller(world)
     async with world.unchanged():
-        assert await world.jobs.claim(world.epoch, worker_id, ["work"], 10) is NotClaimed.NO_POLL
+        assert await world.claims.claim(world.epoch, worker_id, ["work"], 10) is NotClaimed.NO_POLL
     await opened(world, worker_id)
     world.pass_ms(WAIT_MS)
     async with world.unchanged():
-        assert await world.jobs.claim(world.epoch, worker_id, ["work"], 10) is NotClaimed.NO_POLL
+        assert await world.claims.claim(world.epoch, worker_id, ["work"], 10) is NotClaimed.NO_POLL
 
 
 async def test_one_claim_answers_a_poll_with_as_many_as_it_asked_for(world: StoreWorld) -> None:
@@ -52,7 +52,7 @@ async def test_one_claim_answers_a_poll_with_as_many_as_it_asked_for(world: Stor
     assert given(await opened(world, worker_id, max_jobs=3)) == []
     claimed = await world.claim(worker_id)
     assert [job.job_id for job in claimed] == job_ids[:3]
-    assert await world.jobs.claim(world.epoch, worker_id, ["work"], 10) is NotClaimed.NO_POLL
+    assert await world.claims.claim(world.epoch, worker_id, ["work"], 10) is NotClaimed.NO_POLL
     assert await taken(world, worker_id) == [(job.job_id, job.token) for job in claimed]
 
 
@@ -60,7 +60,7 @@ async def test_what_is_told_is_what_a_push_would_say(world: StoreWorld) -> None:
     await world.enqueue(argument={"a": 1}, headers={"h": "v"}, timeout_ms=7_000)
     worker_id = await puller(world)
     await opened(world, worker_id)
-    claim = await world.jobs.claim(world.epoch, worker_id, ["work"], 10)
+    claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10)
     assert isinstance(claim, Claim)
     world.pass_ms(100)
     reply = await world.polls.take(worker_id, "p1", ends=False)
@@ -113,7 +113,7 @@ async def test_a_claim_of_the_master_that_holds_the_poll_counts_as_told_until_it
     worker_id = await puller(world)
     await opened(world, worker_id)
     async with world.published(world.shard.keys.wake_channel):
-        claim = await world.jobs.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
+        claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
     assert isinstance(claim, Claim)
     assert claim.is_ours_to_tell
     await world.polls.drop(worker_id, "another")
@@ -137,7 +137,7 @@ async def test_a_poll_that_ends_is_given_nothing_more(world: StoreWorld) -> None
     await opened(world, worker_id)
     assert await taken(world, worker_id, ends=True) == []
     await world.enqueue()
-    assert await world.jobs.claim(world.epoch, worker_id, ["work"], 10) is NotClaimed.NO_POLL
+    assert await world.claims.claim(world.epoch, worker_id, ["work"], 10) is NotClaimed.NO_POLL
     assert await world.polls.answered([worker_id]) == [worker_id]
 
 
@@ -190,11 +190,11 @@ async def test_refused_offers_go_back_as_if_never_given(world: StoreWorld) -> No
     (job,) = await world.claim(worker_id)
     channel = world.shard.keys.wake_channel
     async with world.published(channel, f"freed:{worker_id}:1", "ready"):
-        await world.jobs.refuse_offers(worker_id, [(job.job_id, job.token)])
+        await world.leases.refuse_offers(worker_id, [(job.job_id, job.token)])
     found = await world.get(job.job_id)
     assert (found.state, found.attempt, found.losses, found.failures) == (JobState.READY, 0, 0, 0)
     async with world.unchanged():
-        await world.jobs.refuse_offers(worker_id, [(job.job_id, job.token)])
+        await world.leases.refuse_offers(worker_id, [(job.job_id, job.token)])
 
 
 async def test_nobody_refuses_for_another_and_nothing_that_was_begun(world: StoreWorld) -> None:
@@ -203,10 +203,10 @@ async def test_nobody_refuses_for_another_and_nothing_that_was_begun(world: Stor
     await opened(world, worker_id)
     (job,) = await world.claim(worker_id)
     async with world.unchanged():
-        await world.jobs.refuse_offers(other, [(job.job_id, job.token)])
+        await world.leases.refuse_offers(other, [(job.job_id, job.token)])
     await world.workers.renew(worker_id, [(job.job_id, job.token)], 1)
     async with world.unchanged():
-        await world.jobs.refuse_offers(worker_id, [(job.job_id, job.token)])
+        await world.leases.refuse_offers(worker_id, [(job.job_id, job.token)])
 
 
 async def test_who_cannot_poll_is_told_why(world: StoreWorld) -> None:
@@ -240,7 +240,7 @@ async def test_a_stale_leader_claims_nothing_for_a_poll(world: StoreWorld) -> No
     await opened(world, worker_id)
     old = await world.reelect()
     async with world.unchanged():
-        assert await world.jobs.claim(old, worker_id, ["work"], 10) is NotClaimed.STALE_EPOCH
+        assert await world.claims.claim(old, worker_id, ["work"], 10) is NotClaimed.STALE_EPOCH
     assert len(await world.claim(worker_id)) == 1, "the next leader finds the poll"
     reply = await world.polls.take(worker_id, "p1", ends=False)
     assert isinstance(reply, PollReply)
@@ -253,17 +253,17 @@ async def test_a_suspect_runs_alone_on_a_worker_that_pulls(world: StoreWorld) ->
     world.pass_ms(LEASE_MS)
     record = await world.get(job.job_id)
     lost = Decision(JobState.RETRYING, "lost", delay_ms=60_000, is_loss=True)
-    assert await world.jobs.reclaim(world.epoch, [world.settlement(record, job.token, lost)]) == [True]
+    assert await world.leases.reclaim(world.epoch, [world.settlement(record, job.token, lost)]) == [True]
     worker_id = await puller(world)
     async with world.unchanged():
-        assert await world.jobs.claim_alone(world.epoch, worker_id, job.job_id) is NotClaimed.NO_POLL
+        assert await world.claims.claim_alone(world.epoch, worker_id, job.job_id) is NotClaimed.NO_POLL
     await opened(world, worker_id)
-    claim = await world.jobs.claim_alone(world.epoch, worker_id, job.job_id)
+    claim = await world.claims.claim_alone(world.epoch, worker_id, job.job_id)
     assert isinstance(claim, Claim)
     assert await taken(world, worker_id) == [(job.job_id, claim.jobs[0].token)]
     await world.enqueue()
     await opened(world, worker_id, "p2")
-    assert await world.jobs.claim(world.epoch, worker_id, ["work"], 10) is NotClaimed.FULL
+    assert await world.claims.claim(world.epoch, worker_id, ["work"], 10) is NotClaimed.FULL
 
 
 async def test_damaged_mail_and_records_hurt_only_themselves(world: StoreWorld) -> None:

@@ -15,9 +15,9 @@ async def test_a_due_job_becomes_ready_at_its_instant(world: StoreWorld) -> None
     before = await world.get(early)
     world.pass_ms(999)
     async with world.unchanged():
-        assert await world.jobs.promote(world.epoch, JobState.SCHEDULED) == (0, 1)
+        assert await world.due.promote(world.epoch, JobState.SCHEDULED) == (0, 1)
     world.pass_ms(1)
-    assert await world.jobs.promote(world.epoch, JobState.SCHEDULED) == (1, 500)
+    assert await world.due.promote(world.epoch, JobState.SCHEDULED) == (1, 500)
     assert await world.get(early) == replace(before, state=JobState.READY)
     k = world.shard.keys
     assert await world.score(world.ready(), early) == -9
@@ -32,8 +32,8 @@ async def test_a_retry_becomes_ready_when_its_backoff_is_over(world: StoreWorld)
     before = await world.get(job.job_id)
     world.pass_ms(1_500)
     async with world.unchanged():
-        assert await world.jobs.promote(world.epoch, JobState.SCHEDULED) == (0, -1)
-    assert await world.jobs.promote(world.epoch, JobState.RETRYING) == (1, -1)
+        assert await world.due.promote(world.epoch, JobState.SCHEDULED) == (0, -1)
+    assert await world.due.promote(world.epoch, JobState.RETRYING) == (1, -1)
     assert await world.get(job.job_id) == replace(before, state=JobState.READY)
 
 
@@ -42,13 +42,13 @@ async def test_an_old_leader_promotes_nothing(world: StoreWorld) -> None:
     world.pass_ms(1)
     old = await world.reelect()
     async with world.unchanged():
-        assert await world.jobs.promote(old, JobState.SCHEDULED) is None
+        assert await world.due.promote(old, JobState.SCHEDULED) is None
 
 
 async def test_a_name_that_nobody_knew_yet_is_known_by_then(world: StoreWorld) -> None:
     await world.enqueue("rare", delay_ms=1)
     world.pass_ms(1)
-    await world.jobs.promote(world.epoch, JobState.SCHEDULED)
+    await world.due.promote(world.epoch, JobState.SCHEDULED)
     assert await world.redis.sismember(world.shard.keys.names, "rare")
 
 
@@ -56,7 +56,7 @@ async def test_many_are_promoted_in_steps(world: StoreWorld) -> None:
     for n in range(3):
         await world.enqueue_many(400, f"name-{n}", delay_ms=5)
     world.pass_ms(5)
-    steps = [await world.jobs.promote(world.epoch, JobState.SCHEDULED) for _ in range(3)]
+    steps = [await world.due.promote(world.epoch, JobState.SCHEDULED) for _ in range(3)]
     assert steps == [(500, 0), (500, 0), (200, -1)]
     assert (await world.inspector.counts())[JobState.READY] == 1_200
 
@@ -66,10 +66,10 @@ async def test_a_damaged_record_hurts_only_itself(world: StoreWorld, how: str) -
     ids = await world.enqueue_many(3, delay_ms=1)
     await damage(world, ids[1], how)
     world.pass_ms(1)
-    assert await world.jobs.promote(world.epoch, JobState.SCHEDULED) == (2, -1)
+    assert await world.due.promote(world.epoch, JobState.SCHEDULED) == (2, -1)
     redis, k = world.redis, world.shard.keys
     assert await redis.smembers(k.damaged) == {ids[1].encode()}
     assert [f.key for f in await world.findings()] == [k.job(ids[1])]
-    await world.jobs.delete(ids[1])
+    await world.steering.delete(ids[1])
     # Its lane stands in the record.
     world.never_counted_out["work"] = how in ("gone", "wrong type")

@@ -83,7 +83,7 @@ async def test_claims_that_are_not_its_own_are_told_as_lost(world: StoreWorld) -
 
 async def test_a_canceled_job_is_told_to_its_worker_alone(world: StoreWorld) -> None:
     worker, job = await world.running()
-    await world.jobs.cancel(job.job_id)
+    await world.steering.cancel(job.job_id)
     answer = await world.workers.renew(worker, [(job.job_id, job.token)], 0)
     assert answer
     assert (answer.to_cancel, answer.lost) == ({(job.job_id, job.token)}, frozenset())
@@ -96,7 +96,7 @@ async def test_a_canceled_job_is_told_to_its_worker_alone(world: StoreWorld) -> 
 
 async def test_what_is_settled_is_not_brought_back(world: StoreWorld) -> None:
     worker, job = await world.running()
-    await world.jobs.settle_success(worker, [(job.job_id, job.token, b"")])
+    await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
     answer = await world.workers.renew(worker, [(job.job_id, job.token)], 0)
     assert answer
     assert answer.lost == {(job.job_id, job.token)}
@@ -133,8 +133,8 @@ async def test_more_claims_than_one_call_holds_some_damaged(world: StoreWorld) -
     assert {job_id for job_id, _ in answer.lost} == set(bad)
     redis, k = world.redis, world.shard.keys
     assert await redis.zcount(k.running, world.now_ms + LEASE_MS, "+inf") == 998
-    await world.jobs.set_aside(world.epoch, list(bad))
+    await world.leases.set_aside(world.epoch, list(bad))
     # Nothing tells their lane any more.
     world.never_counted_out["work"] = 2
     for job_id in bad:
-        await world.jobs.delete(job_id)
+        await world.steering.delete(job_id)

@@ -105,7 +105,7 @@ async def test_a_running_job_that_came_back_is_renewed_and_ends_as_any(world: St
     renewed = await world.workers.renew(worker, [(job.job_id, job.token)], 0)
     assert renewed
     assert (renewed.lost, renewed.to_cancel) == (frozenset(), frozenset())
-    assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
+    assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
 
 
 async def test_attempts_of_a_job_that_is_gone_go_too(world: StoreWorld) -> None:
@@ -175,7 +175,7 @@ async def test_a_lane_of_which_nothing_is_left_is_made_anew(world: StoreWorld) -
     stored = (await world.redis.get(world.shard.keys.lane((await world.get(ids[0])).lane_id.hex()))).decode()
     assert stored.split("\n")[:2] == ["work", "-1"]
     for job_id in ids:
-        await world.jobs.cancel(job_id)
+        await world.steering.cancel(job_id)
     await world.redis.unlink(*[key for key in await world.dump() if key != world.shard.keys.epoch])
 
 
@@ -216,7 +216,7 @@ async def test_a_slot_that_nobody_uses_is_free_and_what_waits_for_it_starts(
     await repaired(world)
     assert set((await limited.slots(one)).popitem()[1]) == {first}
     assert await limited.take(worker) == []
-    assert await world.jobs.settle_success(worker, [(first, job.token, b"")]) == [True]
+    assert await world.settlements.settle_success(worker, [(first, job.token, b"")]) == [True]
     assert await limited.take(worker) == [second]
 
 
@@ -239,7 +239,9 @@ async def test_a_running_job_gets_its_slot_back(
     await repaired(world)
     assert await world.findings() == []
     assert await limited.take(worker) == []
-    assert await world.jobs.settle_success(worker, [(first, (await world.get(first)).token, b"")]) == [True]
+    assert await world.settlements.settle_success(worker, [(first, (await world.get(first)).token, b"")]) == [
+        True
+    ]
     assert await limited.take(worker) == [second]
 
 
@@ -258,7 +260,9 @@ async def test_a_lane_at_a_closed_gate_is_not_let_through(limited: ConstrainedWo
     assert await repaired(world)
     assert await world.findings() == []
     assert await limited.take(worker) == []
-    assert await world.jobs.settle_success(worker, [(first, (await world.get(first)).token, b"")]) == [True]
+    assert await world.settlements.settle_success(worker, [(first, (await world.get(first)).token, b"")]) == [
+        True
+    ]
     assert await limited.take(worker) == [second]
 
 

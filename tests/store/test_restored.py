@@ -32,7 +32,7 @@ async def test_after_a_restore_epochs_and_fences_go_on_and_tokens_that_it_forgot
             await world.reelect()
             since = await world.enqueue()
             (forgotten,) = await world.claim(worker)
-            assert await world.jobs.settle_success(worker, [(early, kept.token, b"")]) == [True]
+            assert await world.settlements.settle_success(worker, [(early, kept.token, b"")]) == [True]
             newest = await world.leadership.newest_number()
             late_epoch = world.epoch
 
@@ -44,7 +44,7 @@ async def test_after_a_restore_epochs_and_fences_go_on_and_tokens_that_it_forgot
 
             world.pass_ms(1_000)
             # The leader of the time that never was may do nothing.
-            assert await world.jobs.promote(late_epoch, JobState.SCHEDULED) is None
+            assert await world.due.promote(late_epoch, JobState.SCHEDULED) is None
             # Its lock went with the backup, and has run out since.
             await world.redis.delete(world.shard.keys.leader)
             leadership = await world.leadership.elect("master-2", "nonce2", ttl_ms=600_000)
@@ -52,15 +52,15 @@ async def test_after_a_restore_epochs_and_fences_go_on_and_tokens_that_it_forgot
             world.epoch = leadership.epoch
             assert await world.leadership.newest_number() > newest
             # A job that it does not know is not ended; one that it knows as running ends once, by the same token.
-            assert await world.jobs.settle_success(worker, [(since, forgotten.token, b"")]) == [False]
-            assert await world.jobs.settle_success(worker, [(early, kept.token, b"")]) == [True]
-            assert await world.jobs.settle_success(worker, [(early, kept.token, b"")]) == [True]
+            assert await world.settlements.settle_success(worker, [(since, forgotten.token, b"")]) == [False]
+            assert await world.settlements.settle_success(worker, [(early, kept.token, b"")]) == [True]
+            assert await world.settlements.settle_success(worker, [(early, kept.token, b"")]) == [True]
             assert (await world.get(early)).attempt == 1
             again = await world.enqueue(id=since)
             (claimed,) = await world.claim(worker)
             assert (claimed.job_id, claimed.fence > forgotten.fence) == (again, True)
             assert claimed.token != forgotten.token
-            assert await world.jobs.settle_success(worker, [(since, forgotten.token, b"")]) == [False]
+            assert await world.settlements.settle_success(worker, [(since, forgotten.token, b"")]) == [False]
             world.pass_ms(LEASE_MS)
     finally:
         await client.close()

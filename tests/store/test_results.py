@@ -9,7 +9,7 @@ from tests.support.store import RESULT_GRACE_MS, RESULT_TTL_MS, StoreWorld
 
 async def succeeded(world: StoreWorld, **fields: object) -> str:
     worker, job = await world.running(keep_result=True, **fields)
-    await world.jobs.settle_success(worker, [(job.job_id, job.token, b"result")])
+    await world.settlements.settle_success(worker, [(job.job_id, job.token, b"result")])
     return job.job_id
 
 
@@ -86,11 +86,11 @@ async def test_an_unknown_job_has_nothing(world: StoreWorld) -> None:
 async def test_someone_who_waits_is_remembered_over_retries(world: StoreWorld) -> None:
     job = await job_in(world, JobState.RETRYING, keep_result=True)
     await world.results.fetch_result(job.id, watch=True)
-    await world.jobs.run_now(job.id)
+    await world.steering.run_now(job.id)
     worker = await world.worker()
     (again,) = await world.claim(worker)
     async with world.published(world.shard.keys.finished_channel, job.id):
-        await world.jobs.settle_success(worker, [(job.id, again.token, b"r")])
+        await world.settlements.settle_success(worker, [(job.id, again.token, b"r")])
 
 
 async def test_a_result_outlives_the_record_of_its_job(world: StoreWorld) -> None:
@@ -115,7 +115,7 @@ async def test_many_results_go_in_steps(world: StoreWorld) -> None:
     await world.enqueue_many(600, keep_result=True)
     worker = await world.worker(max_jobs=1_000)
     jobs = [job for _ in range(6) for job in await world.claim(worker)]
-    await world.jobs.settle_success(worker, [(j.job_id, j.token, b"r") for j in jobs])
+    await world.settlements.settle_success(worker, [(j.job_id, j.token, b"r") for j in jobs])
     world.pass_ms(RESULT_TTL_MS)
     assert [await world.retention.sweep_results(world.epoch) for _ in range(3)] == [500, 100, 0]
 
@@ -125,4 +125,4 @@ async def test_a_result_that_vanished_is_nothing(world: StoreWorld) -> None:
     await world.redis.delete(world.shard.keys.result(job_id))
     assert await world.results.fetch_result(job_id, watch=False) is None
     assert [f.rule for f in await world.findings()] == ["result"]
-    await world.jobs.delete(job_id)
+    await world.steering.delete(job_id)

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
+from jqmaster.store.acceptance import Accepted
 from jqmaster.store.client import StoreClient
 from jqmaster.store.events import EventListener
-from jqmaster.store.jobs import Accepted
 from jqmaster.store.keys import Keys
 from jqmaster.store.sentinel import SentinelLocator
 from jqmaster.store.shard import Shard
@@ -54,7 +54,7 @@ async def push_until_accepted(world: StoreWorld, timeout_s: float = 15) -> str:
 
     async def accepted() -> bool:
         try:
-            return bool(await world.jobs.enqueue([spec]))
+            return bool(await world.acceptance.enqueue([spec]))
         except (StoreUnavailableError, OutcomeUnknownError):
             return False
 
@@ -111,9 +111,9 @@ async def test_it_leaves_a_primary_that_hangs_as_soon_as_there_is_another(sentin
             spec = world.spec()
             with pytest.raises(OutcomeUnknownError):
                 async with asyncio.timeout(30):
-                    await world.jobs.enqueue([spec])
+                    await world.acceptance.enqueue([spec])
             assert sentinels.primary is not before
-            assert await world.jobs.enqueue([spec]) in ([Accepted.NEW], [Accepted.KNOWN])
+            assert await world.acceptance.enqueue([spec]) in ([Accepted.NEW], [Accepted.KNOWN])
         finally:
             before.signal(signal.SIGCONT)
         await world.enqueue()
@@ -136,7 +136,7 @@ async def test_a_replica_is_never_spoken_to(sentinels: Sentinels) -> None:
             with pytest.raises(StoreUnavailableError):
                 await world.records.get(job_id)
             with pytest.raises(StoreUnavailableError):
-                await world.jobs.enqueue([world.spec()])
+                await world.acceptance.enqueue([world.spec()])
         await world.get(job_id)
 
 

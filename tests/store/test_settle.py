@@ -60,20 +60,20 @@ async def test_a_repeat_is_accepted_and_changes_nothing(world: StoreWorld, decis
         # Meanwhile the job is counted one failure further, so the same report may be decided otherwise.
         if decision.state is not JobState.CANCELED:
             assert await world.fail(worker, job, FAILED)
-        assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"")]) == [False]
+        assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [False]
 
 
 async def test_a_repeat_is_accepted_until_the_next_claim(world: StoreWorld) -> None:
     worker, job = await world.running()
     await world.fail(worker, job, RETRYING)
     world.pass_ms(1_500)
-    await world.jobs.promote(world.epoch, JobState.RETRYING)
+    await world.due.promote(world.epoch, JobState.RETRYING)
     async with world.unchanged():
         assert await world.fail(worker, job, RETRYING)
     (again,) = await world.claim(worker)
     async with world.unchanged():
         assert await world.fail(worker, job, RETRYING) is False
-        assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"")]) == [False]
+        assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [False]
     assert again.token != job.token
 
 
@@ -85,19 +85,23 @@ async def test_a_stale_token_or_another_worker_changes_nothing(world: StoreWorld
     async with world.unchanged():
         assert await world.fail(other, job) is False
         for stale in ("0" * 32, "f" * 32):
-            assert await world.jobs.settle(worker, [world.settlement(settled, stale, FAILED)]) == [False]
+            assert await world.settlements.settle(worker, [world.settlement(settled, stale, FAILED)]) == [
+                False
+            ]
         unknown = replace(settled, id=world.spec().id)
-        assert await world.jobs.settle(worker, [world.settlement(unknown, job.token, FAILED)]) == [False]
+        assert await world.settlements.settle(worker, [world.settlement(unknown, job.token, FAILED)]) == [
+            False
+        ]
 
 
 @pytest.mark.req("M9")
 async def test_a_canceled_job_takes_no_other_end(world: StoreWorld) -> None:
     worker, job = await world.running(keep_result=True)
-    await world.jobs.cancel(job.job_id)
+    await world.steering.cancel(job.job_id)
     async with world.unchanged():
         for decision in (FAILED, RETRYING, DEFERRED, HANDED_BACK):
             assert await world.fail(worker, job, decision) is False
-        assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"r")]) == [False]
+        assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"r")]) == [False]
         assert await world.fail(worker, job, CANCELED)
 
 
@@ -117,15 +121,15 @@ async def test_many_at_once_with_damaged_and_doubled_ones_among_them(world: Stor
         await damage(world, job_id, how)
     await redis.set(k.history(jobs[13].job_id), "not a list")
     expected = [s.job_id not in bad for s in settlements]
-    assert await world.jobs.settle(worker, settlements) == expected
+    assert await world.settlements.settle(worker, settlements) == expected
     counts = await world.inspector.counts()
     assert counts[JobState.RUNNING] == 3
     assert sum(counts.values()) == 600
-    assert await world.jobs.set_aside(world.epoch, list(bad)) == 3
+    assert await world.leases.set_aside(world.epoch, list(bad)) == 3
     # Of two nothing tells the lane any more.
     world.never_counted_out["work"] = 2
     for job_id in bad:
-        await world.jobs.delete(job_id)
+        await world.steering.delete(job_id)
 
 
 @pytest.mark.req("M4")
@@ -165,6 +169,6 @@ async def test_the_attempts_of_a_retried_job_count_on(world: StoreWorld) -> None
         assert (state.attempt, state.failures, state.losses) == (n, n, 0)
         if n < 3:
             world.pass_ms(1_500)
-            await world.jobs.promote(world.epoch, JobState.RETRYING)
+            await world.due.promote(world.epoch, JobState.RETRYING)
             (job,) = await world.claim(worker)
     assert [a.outcome for a in await world.records.history(job.job_id)] == ["failure"] * 3

@@ -13,7 +13,7 @@ async def test_a_success_ends_the_job(world: StoreWorld, keep_result: bool) -> N
     worker, job = await world.running(keep_result=keep_result)
     before = await world.get(job.job_id)
     world.pass_ms(123)
-    assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"result")]) == [True]
+    assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"result")]) == [True]
     assert await world.get(job.job_id) == replace(
         before, state=JobState.SUCCEEDED, finished_at_ms=world.now_ms
     )
@@ -27,10 +27,10 @@ async def test_a_success_ends_the_job(world: StoreWorld, keep_result: bool) -> N
 
 async def test_a_repeat_is_accepted_and_changes_nothing(world: StoreWorld) -> None:
     worker, job = await world.running(keep_result=True)
-    await world.jobs.settle_success(worker, [(job.job_id, job.token, b"first")])
+    await world.settlements.settle_success(worker, [(job.job_id, job.token, b"first")])
     world.pass_ms(1)
     async with world.unchanged():
-        assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"second")]) == [True]
+        assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"second")]) == [True]
         # Another end of the same attempt is not a repeat.
         assert await world.fail(worker, job) is False
 
@@ -42,15 +42,15 @@ async def test_a_stale_token_or_another_worker_changes_nothing(world: StoreWorld
     await world.enqueue("waiting")
     async with world.unchanged():
         ended = [(job.job_id, "0" * 32, b"r"), (world.spec().id, job.token, b"r")]
-        assert await world.jobs.settle_success(worker, ended) == [False, False]
-        assert await world.jobs.settle_success(other, [(job.job_id, job.token, b"r")]) == [False]
+        assert await world.settlements.settle_success(worker, ended) == [False, False]
+        assert await world.settlements.settle_success(other, [(job.job_id, job.token, b"r")]) == [False]
 
 
 async def test_no_token_settles_a_job_that_has_none(world: StoreWorld) -> None:
     job_id = await world.enqueue()
     nobody = "00000000-0000-0000-0000-000000000000"
     async with world.unchanged():
-        assert await world.jobs.settle_success(nobody, [(job_id, "0" * 32, b"")]) == [False]
+        assert await world.settlements.settle_success(nobody, [(job_id, "0" * 32, b"")]) == [False]
 
 
 async def test_many_at_once_with_damaged_stale_and_doubled_ones_among_them(world: StoreWorld) -> None:
@@ -64,14 +64,14 @@ async def test_many_at_once_with_damaged_stale_and_doubled_ones_among_them(world
     ended[9] = (ended[9][0], "f" * 32, b"")
     ended.insert(3, ended[2])
     expected = [e[0] not in bad and e[1] != "f" * 32 for e in ended]
-    assert await world.jobs.settle_success(worker, ended) == expected
+    assert await world.settlements.settle_success(worker, ended) == expected
     counts = await world.inspector.counts()
     assert (counts[JobState.SUCCEEDED], counts[JobState.RUNNING]) == (697, 3)
-    assert await world.jobs.set_aside(world.epoch, list(bad)) == 2
+    assert await world.leases.set_aside(world.epoch, list(bad)) == 2
     # Nothing tells their lane any more.
     world.never_counted_out["work"] = 2
     for job_id in bad:
-        await world.jobs.delete(job_id)
+        await world.steering.delete(job_id)
     worker_now = await world.workers.get(worker)
     assert worker_now
     assert worker_now.busy == 1
@@ -89,10 +89,10 @@ async def test_those_who_wait_are_told(world: StoreWorld) -> None:
         world.published(world.shard.keys.finished_channel, told),
         world.published(world.shard.keys.wake_channel, f"freed:{worker}:3"),
     ):
-        await world.jobs.settle_success(worker, ended)
+        await world.settlements.settle_success(worker, ended)
     with world.leading_here() as words:
         async with world.published(world.shard.keys.wake_channel):
             await world.enqueue()
             (job,) = await world.claim(worker)
-            await world.jobs.settle_success(worker, [(job.job_id, job.token, b"")])
+            await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
     assert words == ["ready", f"freed:{worker}:1"]

@@ -18,10 +18,12 @@ from hypothesis.stateful import (
 
 from jqmaster.domain.job import FINISHED, TRANSITIONS, WAITING, Cause, Job, JobSpec, JobState
 from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, decide, decide_expired
+from jqmaster.store.acceptance import Accepted
+from jqmaster.store.claims import Claim, NotClaimed
 from jqmaster.store.client import StoreClient
-from jqmaster.store.jobs import Accepted, Changes, Claim, NotClaimed, StateConflict
 from jqmaster.store.keys import Keys
 from jqmaster.store.shard import Shard
+from jqmaster.store.steering import Changes, StateConflict
 from tests.support.histories import NIGHTLY, history_settings
 from tests.support.server import StoreServer
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
@@ -132,14 +134,14 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def an_old_leader_is_refused(self, data: st.DataObject) -> None:
         old = data.draw(st.sampled_from(self.epochs[:-1]))
-        jobs, worker = self.world.jobs, next(iter(self.workers))
+        worker = next(iter(self.workers))
         running = self.pick(data, JobState.RUNNING)
 
         async def attempts() -> None:
             async with self.world.unchanged():
-                assert await jobs.claim(old, worker, NAMES, 1) is NotClaimed.STALE_EPOCH
-                assert await jobs.promote(old, JobState.SCHEDULED) is None
-                assert await jobs.expire(old) is None
+                assert await self.world.claims.claim(old, worker, NAMES, 1) is NotClaimed.STALE_EPOCH
+                assert await self.world.due.promote(old, JobState.SCHEDULED) is None
+                assert await self.world.due.expire(old) is None
                 assert (
                     await self.world.retention.sweep(old, JobState.FAILED, retention_ms=0, max_jobs=0) is None
                 )
@@ -147,8 +149,13 @@ class QueueMachine(RuleBasedStateMachine):
                 if running:
                     job = await self.world.get(running)
                     lost = Decision(JobState.READY, "lost", is_loss=True)
-                    assert await jobs.reclaim(old, [self.world.settlement(job, job.token, lost)]) is None
-                    assert not await jobs.return_offers(old, job.worker_id, [(running, job.token)])
+                    assert (
+                        await self.world.leases.reclaim(old, [self.world.settlement(job, job.token, lost)])
+                        is None
+                    )
+                    assert not await self.world.leases.return_offers(
+                        old, job.worker_id, [(running, job.token)]
+                    )
 
         self.run(attempts())
 
@@ -173,11 +180,11 @@ class QueueMachine(RuleBasedStateMachine):
             name, len(self.jobs), priority=priority, max_retry=max_retry, keep_result=keep, delay_ms=delay_ms,
             expires_at_ms=expires, timeout_ms=timeout_ms, rerun_lost=rerun_lost,
         )  # fmt: skip
-        assert self.run(self.world.jobs.enqueue([spec])) == [Accepted.NEW]
+        assert self.run(self.world.acceptance.enqueue([spec])) == [Accepted.NEW]
         due = self.world.now_ms + delay_ms if delay_ms else 0
         state = JobState.SCHEDULED if delay_ms else JobState.READY
         self.jobs[spec.id] = ModelJob(spec, state, due, expires or 0, priority, max_retry)
-        self.replay = lambda: self.expect(self.world.jobs.enqueue([spec]), [Accepted.KNOWN])
+        self.replay = lambda: self.expect(self.world.acceptance.enqueue([spec]), [Accepted.KNOWN])
 
     @rule(data=st.data(), same=st.booleans())
     def enqueue_a_known_id(self, data: st.DataObject, same: bool) -> None:
@@ -186,7 +193,7 @@ class QueueMachine(RuleBasedStateMachine):
             spec = self.jobs[job_id].spec
             other = spec if same else self.world.spec(spec.name, "other", id=job_id)
             expected = Accepted.KNOWN if same else Accepted.TAKEN
-            self.run(self.unchanged(self.world.jobs.enqueue([other]), [expected]))
+            self.run(self.unchanged(self.world.acceptance.enqueue([other]), [expected]))
 
     async def unchanged(self, call: Any, expected: Any) -> None:
         async with self.world.unchanged():
@@ -202,7 +209,7 @@ class QueueMachine(RuleBasedStateMachine):
         worker = data.draw(st.sampled_from(list(self.workers)))
         now = self.world.now_ms
         held = sum(j.state is JobState.RUNNING and j.worker == worker for j in self.jobs.values())
-        claim = self.run(self.world.jobs.claim(self.world.epoch, worker, names, limit))
+        claim = self.run(self.world.claims.claim(self.world.epoch, worker, names, limit))
         if held >= 3:
             assert claim is NotClaimed.FULL
             return
@@ -249,7 +256,7 @@ class QueueMachine(RuleBasedStateMachine):
             token = job.token
 
             def call() -> Any:
-                return self.world.jobs.return_offers(self.world.epoch, job.worker, [(job_id, token)])
+                return self.world.leases.return_offers(self.world.epoch, job.worker, [(job_id, token)])
 
             assert self.run(call())
             if not is_confirmed:
@@ -260,7 +267,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(state=st.sampled_from([JobState.SCHEDULED, JobState.RETRYING]))
     def promote(self, state: JobState) -> None:
         due = [j for j in self.jobs.values() if j.state is state and j.due_at_ms <= self.world.now_ms]
-        assert self.run(self.world.jobs.promote(self.world.epoch, state))[0] == len(due)
+        assert self.run(self.world.due.promote(self.world.epoch, state))[0] == len(due)
         for job in due:
             job.state = JobState.READY
 
@@ -272,7 +279,7 @@ class QueueMachine(RuleBasedStateMachine):
             for job_id, job in self.jobs.items()
             if job.state in WAITING and 0 < job.expires_at_ms <= now and self.is_looked_at(job_id)
         ]
-        assert self.run(self.world.jobs.expire(self.world.epoch))[0] == len(over)
+        assert self.run(self.world.due.expire(self.world.epoch))[0] == len(over)
         for job in over:
             self.finish(job, JobState.SKIPPED)
 
@@ -285,7 +292,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(jitter=st.floats(0, 0.99))
     def reclaim(self, jitter: float) -> None:
-        now, leases, _ = self.run(self.world.jobs.expired_leases())
+        now, leases, _ = self.run(self.world.leases.expired_leases())
         over = {i for i, j in self.jobs.items() if j.state is JobState.RUNNING and j.lease_ms <= now}
         assert {lease.job_id for lease in leases} == over
         decisions = []
@@ -298,7 +305,7 @@ class QueueMachine(RuleBasedStateMachine):
                 worker_as_of_ms=lease.worker_as_of_ms, rules=RULES, jitter=jitter,
             )  # fmt: skip
             decisions.append(self.world.settlement(lease.job, lease.job.token, decision, b"lost"))
-        assert self.run(self.world.jobs.reclaim(self.world.epoch, decisions)) == [True] * len(decisions)
+        assert self.run(self.world.leases.reclaim(self.world.epoch, decisions)) == [True] * len(decisions)
         for settlement in decisions:
             job = self.jobs[settlement.job_id]
             job.end()
@@ -308,7 +315,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert job.losses < 3 or job.state is JobState.FAILED  # I13
         epoch = self.world.epoch
         self.replay = lambda: self.unchanged(
-            self.world.jobs.reclaim(epoch, decisions), [False] * len(decisions)
+            self.world.leases.reclaim(epoch, decisions), [False] * len(decisions)
         ) if epoch == self.world.epoch else None  # fmt: skip
 
     # --- workers
@@ -333,12 +340,12 @@ class QueueMachine(RuleBasedStateMachine):
         if job_id:
             job = self.jobs[job_id]
             ended = [(job_id, job.token, b"success")]
-            assert self.run(self.world.jobs.settle_success(job.worker, ended)) == [True]
+            assert self.run(self.world.settlements.settle_success(job.worker, ended)) == [True]
             job.settled_by, job.token = job.token, ""
             job.result = b"success" if job.spec.keep_result else None
             self.finish(job, JobState.SUCCEEDED)
             self.replay = lambda: self.unchanged(
-                self.world.jobs.settle_success(job.worker, ended), [True]
+                self.world.settlements.settle_success(job.worker, ended), [True]
             ) if job.settled_by == ended[0][1] else None  # fmt: skip
 
     @rule(
@@ -354,14 +361,14 @@ class QueueMachine(RuleBasedStateMachine):
             settlement = self.world.settlement(
                 stored, job.token, decide(stored, outcome, jitter=jitter), b"failure"
             )
-            assert self.run(self.world.jobs.settle(job.worker, [settlement])) == [True]
+            assert self.run(self.world.settlements.settle(job.worker, [settlement])) == [True]
             job.settled_by, job.token = job.token, ""
             self.became_ready_or_waits(job, settlement.decision)
             if job.state is JobState.FAILED and job.spec.keep_result:
                 job.result = b"failure"
             assert job.failures <= job.max_retry or job.state in FINISHED  # I12
             self.replay = lambda: self.unchanged(
-                self.world.jobs.settle(job.worker, [settlement]), [True]
+                self.world.settlements.settle(job.worker, [settlement]), [True]
             ) if job.settled_by == settlement.token else None  # fmt: skip
 
     @rule(data=st.data())
@@ -374,10 +381,13 @@ class QueueMachine(RuleBasedStateMachine):
             async def attempts() -> None:
                 stored = await self.world.get(job_id)
                 async with self.world.unchanged():
-                    jobs = self.world.jobs
-                    assert await jobs.settle_success(worker, [(job_id, token, b"")]) == [False]
-                    assert await jobs.settle(worker, [self.world.settlement(stored, token, lost)]) == [False]
-                    assert await jobs.confirm_start(worker, [(job_id, token)]) == [False]
+                    assert await self.world.settlements.settle_success(worker, [(job_id, token, b"")]) == [
+                        False
+                    ]
+                    assert await self.world.settlements.settle(
+                        worker, [self.world.settlement(stored, token, lost)]
+                    ) == [False]
+                    assert await self.world.settlements.confirm_start(worker, [(job_id, token)]) == [False]
 
             self.run(attempts())
 
@@ -404,12 +414,12 @@ class QueueMachine(RuleBasedStateMachine):
         job_id = self.pick(data)
         if job_id:
             job = self.jobs[job_id]
-            if self.steer(self.world.jobs.cancel(job_id), job.state, "cancel"):
+            if self.steer(self.world.steering.cancel(job_id), job.state, "cancel"):
                 if job.token or job.settled_by:
                     job.ended.add(job.token or job.settled_by)
                 job.token = job.settled_by = ""
                 self.finish(job, JobState.CANCELED)
-                self.replay = lambda: self.unchanged(self.world.jobs.cancel(job_id), None) if (
+                self.replay = lambda: self.unchanged(self.world.steering.cancel(job_id), None) if (
                     job.state is JobState.CANCELED
                 ) else None  # fmt: skip
 
@@ -418,7 +428,7 @@ class QueueMachine(RuleBasedStateMachine):
         job_id = self.pick(data)
         if job_id:
             job = self.jobs[job_id]
-            if self.steer(self.world.jobs.retry(self.run(self.world.get(job_id))), job.state, "retry"):
+            if self.steer(self.world.steering.retry(self.run(self.world.get(job_id))), job.state, "retry"):
                 if job.settled_by:
                     job.ended.add(job.settled_by)
                 job.settled_by, job.result = "", None
@@ -429,7 +439,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def run_now(self, data: st.DataObject) -> None:
         job_id = self.pick(data)
-        if job_id and self.steer(self.world.jobs.run_now(job_id), self.jobs[job_id].state, "run_now"):
+        if job_id and self.steer(self.world.steering.run_now(job_id), self.jobs[job_id].state, "run_now"):
             self.jobs[job_id].state, self.jobs[job_id].due_at_ms = JobState.READY, 0
 
     @rule(
@@ -444,7 +454,7 @@ class QueueMachine(RuleBasedStateMachine):
             job = self.jobs[job_id]
             run_at = None if in_ms is None else self.world.now_ms + in_ms
             stored: Job = self.run(self.world.get(job_id))
-            call = self.world.jobs.patch(stored, Changes(priority, run_at, max_retry))
+            call = self.world.steering.patch(stored, Changes(priority, run_at, max_retry))
             if self.steer(call, job.state, "patch"):
                 job.priority = job.priority if priority is None else priority
                 job.max_retry = job.max_retry if max_retry is None else max_retry
@@ -461,9 +471,9 @@ class QueueMachine(RuleBasedStateMachine):
         if job_id:
             if self.jobs[job_id].state is JobState.RUNNING:
                 with pytest.raises(StateConflict):
-                    self.run(self.world.jobs.delete(job_id))
+                    self.run(self.world.steering.delete(job_id))
             else:
-                self.run(self.world.jobs.delete(job_id))
+                self.run(self.world.steering.delete(job_id))
                 del self.jobs[job_id]
                 self.deleted.add(job_id)
                 self.replay = None

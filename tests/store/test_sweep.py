@@ -50,7 +50,7 @@ async def test_many_go_in_steps(world: StoreWorld, by: str) -> None:
     await world.enqueue_many(1_100, delay_ms=1, expires_at_ms=world.now_ms + 1)
     world.pass_ms(1)
     for _ in range(3):
-        await world.jobs.expire(world.epoch)
+        await world.due.expire(world.epoch)
     limits = (
         {"retention_ms": 0, "max_jobs": 10**6} if by == "time" else {"retention_ms": 10**9, "max_jobs": 50}
     )

@@ -15,7 +15,7 @@ from jqmaster.domain.verdict import Ahead, Bound, GateCheck, Kind, Snapshot, Sta
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.service.why import WhyService
 from jqmaster.store import why as why_module
-from jqmaster.store.jobs import Hold
+from jqmaster.store.settlements import Hold
 from jqmaster.store.why import WhyStore
 from tests.support.constraints import ConstrainedWorld, constraint, override
 from tests.support.store import StoreWorld
@@ -166,7 +166,7 @@ async def test_a_pause_a_hold_and_an_override_are_told_apart(
         world.settlement(await world.get(plain), claimed[plain].token, Decision(JobState.READY, "deferred")),
         hold=Hold(held, 30_000),
     )
-    assert await world.jobs.settle(worker, [settlement]) == [True]
+    assert await world.settlements.settle(worker, [settlement]) == [True]
     gate = await only_gate(world, plain)
     assert (gate.kinds, gate.is_override) == ((Kind.HOLD,), False)
     assert gate.held_until_ms == gate.opens_at_ms == world.now_ms + 30_000
@@ -303,7 +303,7 @@ async def test_a_running_job_shows_its_lease(world: StoreWorld) -> None:
 async def test_a_job_that_waits_for_a_time_or_is_over_stands_nowhere(world: StoreWorld) -> None:
     later = await world.enqueue(delay_ms=5000)
     assert (await look(world, later)).standing is None
-    await world.jobs.cancel(later)
+    await world.steering.cancel(later)
     snapshot = await look(world, later)
     assert (snapshot.job.state, snapshot.gates, snapshot.standing) == (JobState.CANCELED, (), None)
 

@@ -11,7 +11,7 @@ from jqmaster.domain.job import CONTINUED, JobState
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.store import codec
 from jqmaster.store.audit import AuditStore, encode_entry
-from jqmaster.store.jobs import NotClaimed
+from jqmaster.store.claims import NotClaimed
 from jqmaster.store.workers import Commanded
 from tests.support.store import LEASE_MS, StoreWorld
 
@@ -35,7 +35,7 @@ async def test_a_drained_worker_gets_nothing_until_it_is_resumed(world: StoreWor
     worker = await world.worker()
     async with world.published(world.shard.keys.wake_channel, "workers"):
         assert await world.workers.drain(worker, ENTRY) is Commanded.NEW
-    assert await world.jobs.claim(world.epoch, worker, ["work"], 1) is NotClaimed.GONE
+    assert await world.claims.claim(world.epoch, worker, ["work"], 1) is NotClaimed.GONE
     heartbeat = await world.workers.renew(worker, [], 0)
     assert heartbeat
     assert (heartbeat.is_draining, heartbeat.detached_by) == (True, None)
@@ -81,10 +81,10 @@ async def test_a_worker_that_people_detach_gets_no_jobs_and_no_leases(world: Sto
     assert answer
     assert (answer.detached_by, answer.is_renewed, answer.lost) == ("operator", False, frozenset())
     assert await world.score(world.shard.keys.running, job.job_id) == ends_ms
-    assert await world.jobs.claim(world.epoch, worker, ["work"], 1) is NotClaimed.GONE
+    assert await world.claims.claim(world.epoch, worker, ["work"], 1) is NotClaimed.GONE
     assert await world.workers.go_on(worker, []) is False
     # Until its lease is over the job is still its own.
-    assert await world.jobs.settle_success(worker, [(job.job_id, job.token, b"\xc0")]) == [True]
+    assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"\xc0")]) == [True]
 
 
 # --- silence, and the way back
@@ -128,7 +128,7 @@ async def test_while_a_detached_worker_asks_nobody_takes_its_jobs(world: StoreWo
     assert answer
     assert (answer.detached_by, answer.is_renewed, answer.lost) == ("silence", True, frozenset())
     world.pass_ms(LEASE_MS - 1)
-    _, expired, _ = await world.jobs.expired_leases()
+    _, expired, _ = await world.leases.expired_leases()
     assert expired == []
 
 
@@ -137,7 +137,7 @@ async def test_who_is_let_go_on_belongs_to_the_fleet_again_and_its_jobs_tell_of_
     worker, claim = await silent(world)
     other_worker, other = await world.running("other")
     ended_worker, ended = await world.running("ended")
-    await world.jobs.settle_success(ended_worker, [(ended.job_id, ended.token, b"\xc0")])
+    await world.settlements.settle_success(ended_worker, [(ended.job_id, ended.token, b"\xc0")])
     entries = [
         (job_id, token, codec.encode_attempt(await world.get(job_id), CONTINUED, "it was away", None))
         for job_id, token in (claim, (other.job_id, other.token), (ended.job_id, ended.token), (claim[0], "0" * 32))
@@ -215,7 +215,7 @@ async def test_a_restart_on_the_same_address_frees_the_jobs_of_the_former_one_at
     elsewhere, untouched = await world.running("elsewhere")
     world.pass_ms(100)
     assert await world.workers.register(second, spec)
-    _, expired, _ = await world.jobs.expired_leases()
+    _, expired, _ = await world.leases.expired_leases()
     assert {lease.job_id for lease in expired} <= {job.job_id for job in jobs}
     assert (len(expired), {lease.detached_by for lease in expired}) == (500, {"successor"})
     redis, k = world.redis, world.shard.keys

@@ -85,7 +85,7 @@ async def test_a_worker_that_leaves_is_forgotten_and_its_claims_end_with_their_l
     async with world.unchanged():
         assert await world.workers.forget(worker_id) is False
     world.pass_ms(LEASE_MS)
-    _, (lease,), _ = await world.jobs.expired_leases()
+    _, (lease,), _ = await world.leases.expired_leases()
     assert lease.worker_seen_ms == 0
 
 
@@ -127,7 +127,7 @@ async def test_a_worker_that_fell_silent_is_forgotten_unless_it_holds_something(
     async with world.unchanged():
         assert await forget(world.epoch, worker, silent_ms=10_000) is False
         assert await forget(old, worker, silent_ms=10_000) is None
-    await world.jobs.settle_success(worker, [(job.job_id, job.token, b"")])
+    await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
     assert await forget(world.epoch, worker, silent_ms=10_000) is True
     assert await world.workers.get(worker) is None
     redis, k = world.redis, world.shard.keys

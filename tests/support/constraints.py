@@ -12,7 +12,8 @@ from jqmaster.domain.job import JobSpec
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.runtime.relocation import Relocation
 from jqmaster.service.rules import RuleCache
-from jqmaster.store.jobs import Accepted, BacklogFull, Claim, ClaimedJob
+from jqmaster.store.acceptance import Accepted, BacklogFull
+from jqmaster.store.claims import Claim, ClaimedJob
 from jqmaster.store.placement import StoredLane
 from jqmaster.store.rules import Change, RuleStore, StoredConstraint
 from tests.support.store import StoreWorld
@@ -150,12 +151,14 @@ class ConstrainedWorld:
         return [spec.id for spec in specs]
 
     async def push(self, specs: list[JobSpec], *, is_whole: bool = False) -> list[Accepted | BacklogFull]:
-        return await self.rules.under(lambda rules: self.world.jobs.enqueue(specs, rules, is_whole=is_whole))
+        return await self.rules.under(
+            lambda rules: self.world.acceptance.enqueue(specs, rules, is_whole=is_whole)
+        )
 
     async def claim_once(self, worker_id: str, *names: str, limit: int = 100) -> Claim:
         await self.rules.reload()
         edition = self.rules.current.ruleset.edition
-        claim = await self.world.jobs.claim(self.world.epoch, worker_id, names or ("work",), limit, edition)
+        claim = await self.world.claims.claim(self.world.epoch, worker_id, names or ("work",), limit, edition)
         assert isinstance(claim, Claim), claim
         return claim
 
@@ -175,7 +178,7 @@ class ConstrainedWorld:
 
     async def succeed(self, worker_id: str, *jobs: ClaimedJob) -> None:
         ended = [(job.job_id, job.token, b"") for job in jobs]
-        assert await self.world.jobs.settle_success(worker_id, ended) == [True] * len(jobs)
+        assert await self.world.settlements.settle_success(worker_id, ended) == [True] * len(jobs)
 
     # --- reading the shard itself
 

@@ -20,7 +20,7 @@ import msgpack
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.worker import WorkerSpec
-from jqmaster.store.jobs import JobStore
+from jqmaster.store.settlements import SettlementStore
 from jqmaster.store.workers import WorkerStore
 
 
@@ -329,17 +329,19 @@ class FakeWorker:
         await workers.register(self.id, spec)
         return self.id
 
-    async def succeed(self, jobs: JobStore, *claims: tuple[str, str], result: bytes = b"\xc0") -> list[bool]:
+    async def succeed(
+        self, settlements: SettlementStore, *claims: tuple[str, str], result: bytes = b"\xc0"
+    ) -> list[bool]:
         """Reports success for (job ID, token) pairs; for all that it started if none is named."""
         ended = [(job_id, token, result) for job_id, token in claims or self.started]
-        return await jobs.settle_success(self.id, ended)
+        return await settlements.settle_success(self.id, ended)
 
-    def works(self, jobs: JobStore, *, run_s: float = 0.0) -> None:
+    def works(self, settlements: SettlementStore, *, run_s: float = 0.0) -> None:
         """From now on it reports success for whatever it starts, `run_s` after the start."""
 
         async def run(claims: list[tuple[str, str]]) -> None:
             await asyncio.sleep(run_s)
-            await self.succeed(jobs, *claims)
+            await self.succeed(settlements, *claims)
 
         def start(started: list[dict[str, Any]]) -> None:
             if started:

@@ -17,10 +17,13 @@ from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import DamagedError
 from jqmaster.service.rules import RuleCache
 from jqmaster.store import codec, fsck
+from jqmaster.store.acceptance import AcceptanceStore, Accepted
+from jqmaster.store.claims import Claim, ClaimedJob, ClaimStore
+from jqmaster.store.due import DueStore
 from jqmaster.store.inspect import Inspector
-from jqmaster.store.jobs import Accepted, Claim, ClaimedJob, JobStore, Settlement
 from jqmaster.store.keys import KEYS
 from jqmaster.store.leadership import Leadership, LeadershipStore
+from jqmaster.store.leases import LeaseStore
 from jqmaster.store.placement import StoredLane
 from jqmaster.store.polls import PollStore
 from jqmaster.store.records import RecordStore
@@ -28,7 +31,9 @@ from jqmaster.store.repair import Repair
 from jqmaster.store.results import ResultStore
 from jqmaster.store.retention import RetentionStore
 from jqmaster.store.rules import RuleStore
+from jqmaster.store.settlements import Settlement, SettlementStore
 from jqmaster.store.shard import Shard
+from jqmaster.store.steering import SteeringStore
 from jqmaster.store.workers import WorkerStore
 from tests.support.admin import admin_of
 
@@ -48,15 +53,14 @@ class StoreWorld:
         shard.now = lambda: self.now_ms
         self.tally = Tally()
         self.records = RecordStore(shard)
-        self.jobs = JobStore(
-            shard,
-            self.records,
-            lease_ms=LEASE_MS,
-            offer_ms=OFFER_MS,
-            grace_ms=GRACE_MS,
-            result_ttl_ms=RESULT_TTL_MS,
-            tally=self.tally,
+        self.acceptance = AcceptanceStore(shard, self.tally)
+        self.due = DueStore(shard, self.tally)
+        self.claims = ClaimStore(shard, self.tally, lease_ms=LEASE_MS, offer_ms=OFFER_MS, grace_ms=GRACE_MS)
+        self.leases = LeaseStore(
+            shard, self.records, self.tally, lease_ms=LEASE_MS, result_ttl_ms=RESULT_TTL_MS
         )
+        self.settlements = SettlementStore(shard, self.tally, result_ttl_ms=RESULT_TTL_MS)
+        self.steering = SteeringStore(shard, self.tally)
         self.results = ResultStore(shard, result_grace_ms=RESULT_GRACE_MS)
         self.retention = RetentionStore(shard)
         self.workers = WorkerStore(shard, lease_ms=LEASE_MS, offer_ms=OFFER_MS, grace_ms=GRACE_MS)
@@ -94,13 +98,13 @@ class StoreWorld:
 
     async def enqueue(self, name: str = "work", argument: Any = None, **fields: Any) -> str:
         spec = self.spec(name, argument, **fields)
-        assert await self.jobs.enqueue([spec]) == [Accepted.NEW]
+        assert await self.acceptance.enqueue([spec]) == [Accepted.NEW]
         return spec.id
 
     async def enqueue_many(self, count: int, name: str = "work", **fields: Any) -> list[str]:
         """IDs in order of age."""
         specs = [self.spec(name, n, **fields) for n in range(count)]
-        assert set(await self.jobs.enqueue(specs)) == {Accepted.NEW}
+        assert set(await self.acceptance.enqueue(specs)) == {Accepted.NEW}
         return [spec.id for spec in specs]
 
     async def worker(self, *names: str, max_jobs: int = 10, url: str | None = "") -> str:
@@ -112,7 +116,7 @@ class StoreWorld:
         return worker_id
 
     async def claim(self, worker_id: str, *names: str, limit: int = 100) -> list[ClaimedJob]:
-        claim = await self.jobs.claim(self.epoch, worker_id, names or ("work",), limit)
+        claim = await self.claims.claim(self.epoch, worker_id, names or ("work",), limit)
         assert isinstance(claim, Claim), claim
         return claim.jobs
 
@@ -142,7 +146,7 @@ class StoreWorld:
         """Settles a failure; finally, if nothing else is decided."""
         decision = decision or Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
         settlement = self.settlement(await self.get(job.job_id), job.token, decision, b"failed result")
-        (accepted,) = await self.jobs.settle(worker_id, [settlement])
+        (accepted,) = await self.settlements.settle(worker_id, [settlement])
         return accepted
 
     def ready(self, name: str = "work") -> str:

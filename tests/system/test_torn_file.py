@@ -66,7 +66,7 @@ async def test_a_file_cut_at_any_byte_has_all_that_was_acknowledged_before_and_n
             job_id = await world.enqueue(argument="x" * 200, keep_result=n % 2 == 0)
             note(job_id, is_success=False)
             (job,) = await world.claim(worker_id)
-            assert await world.jobs.settle_success(worker_id, [(job_id, job.token, b"\xc0")]) == [True]
+            assert await world.settlements.settle_success(worker_id, [(job_id, job.token, b"\xc0")]) == [True]
             note(job_id, is_success=True)
 
     whole = file_of(directory / "data").read_bytes()
