@@ -1,12 +1,12 @@
-"""Constraints: a limit on the jobs that a matcher selects, and which gates a job has to pass."""
+"""Constraints: a limit on the jobs that a matcher selects, and its gates."""
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from jqmaster.domain.key_value import KeyValue, canonical, key_value
 from jqmaster.domain.matcher import (
@@ -15,14 +15,10 @@ from jqmaster.domain.matcher import (
     Loc,
     Matcher,
     MatcherError,
-    Matches,
     Path,
     Reader,
     check_scalar,
 )
-
-if TYPE_CHECKING:
-    from jqmaster.domain.lane import Lane
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
 MAX_CONCURRENCY: Final = 1_000_000
@@ -31,11 +27,6 @@ MAX_PERIOD_MS: Final = 31 * 86_400_000
 MAX_BACKLOG: Final = 100_000_000
 MAX_OVERRIDES: Final = 1000
 _NO_KEY: Final = "0" * 16
-
-# Names arrive from outside, so what is known of each is bounded. A full table is emptied, not frozen: the names of
-# today must not pay for those of yesterday.
-MAX_KNOWN_NAMES: Final = 10_000
-MAX_KNOWN_LANES: Final = 10_000
 
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 CID_LENGTH: Final = 8
@@ -260,109 +251,3 @@ def key_of(constraint: Constraint, fields: JobFields) -> KeyValue | None:
 def gate_id(cid: str, key: KeyValue | None) -> str:
     """`cid`, then 16 hexadecimal digits: scripts read from it whose gate it is."""
     return cid + (_NO_KEY if key is None else blake2b(key.canonical, digest_size=8).hexdigest())
-
-
-class _Step(NamedTuple):
-    """One enabled constraint, as the jobs of one name meet it."""
-
-    constraint: Constraint
-    # None: all jobs of the name match.
-    matches: Matches | None
-    # None: each value of the key has a gate of its own.
-    gate: Gate | None
-    # Of the set of shared gates.
-    bit: int
-
-
-class NamePlan:
-    """What is known of the jobs of one name before any of them is looked at."""
-
-    __slots__ = ("is_decided", "sole_lane", "steps")
-
-    def __init__(self, steps: tuple[_Step, ...]) -> None:
-        self.steps = steps
-        self.is_decided = all(step.matches is None and step.gate is not None for step in steps)
-        # Filled by lane_of.
-        self.sole_lane: Lane | None = None
-
-
-class Ruleset:
-    """All constraints at one instant. `edition` tells one set from the next, and so the lanes made under each."""
-
-    __slots__ = ("_enabled", "_plans", "constraints", "edition", "lanes", "reads")
-
-    def __init__(self, edition: int, constraints: Sequence[Constraint]) -> None:
-        self.edition = edition
-        self.constraints = tuple(constraints)
-        enabled = [constraint for constraint in self.constraints if constraint.enabled]
-        # The fields of a job that decide about its gates.
-        self.reads = frozenset[str]().union(*(constraint.reads for constraint in enabled))
-        gates = [
-            None if constraint.key else Gate(gate_id(constraint.cid, None), constraint.cid, "", False)
-            for constraint in enabled
-        ]
-        # In the order of the gates, so that those which a job passes need not be sorted.
-        pairs = sorted(zip(enabled, gates, strict=True), key=lambda pair: pair[1].id if pair[1] else "")
-        self._enabled = [
-            _Step(constraint, constraint.matcher.matches, gate, 1 << i)
-            for i, (constraint, gate) in enumerate(pairs)
-        ]
-        self._plans: dict[str, NamePlan] = {}
-        # Lanes without keyed gates by name and set of shared gates; kept by lane_of.
-        self.lanes: dict[tuple[str, int], Lane] = {}
-
-    def plan(self, name: str) -> NamePlan:
-        """What the name alone decides."""
-        plan = self._plans.get(name)
-        if plan is None:
-            if len(self._plans) >= MAX_KNOWN_NAMES:
-                self._plans.clear()
-            plan = self._plans[name] = NamePlan(tuple(self._steps(name)))
-        return plan
-
-    def _steps(self, name: str) -> Iterator[_Step]:
-        for step in self._enabled:
-            verdict = step.constraint.matcher.for_name(name)
-            if verdict is not False:
-                yield step._replace(matches=None if verdict is True else verdict)
-
-    def reads_only_name(self, name: str) -> bool:
-        """Whether all jobs of that name pass the same gates."""
-        return self.plan(name).is_decided
-
-    def scan(self, fields: JobFields) -> tuple[int, list[Gate]]:
-        """The set of shared gates that the job passes, and its keyed gates sorted by ID."""
-        shared, keyed = 0, list[Gate]()
-        for constraint, matches, gate, bit in self.plan(fields.name).steps:
-            if matches is not None and not matches(fields):
-                continue
-            if gate is not None:
-                shared |= bit
-            elif (value := key_of(constraint, fields)) is not None:
-                keyed.append(Gate(gate_id(constraint.cid, value), constraint.cid, value.text, True))
-        if len(keyed) > 1:
-            keyed.sort()
-        return shared, keyed
-
-    def shared_gates(self, shared: int) -> tuple[Gate, ...]:
-        """Those of a set that `scan` gave, sorted by ID."""
-        return tuple(step.gate for step in self._enabled if step.gate is not None and step.bit & shared)
-
-    def gates(self, fields: JobFields) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:
-        """The gates that the job passes, those of shadow constraints too: without a key, with one; sorted by ID."""
-        shared, keyed = self.scan(fields)
-        return self.shared_gates(shared), tuple(keyed)
-
-    def matching(self, fields: JobFields) -> list[Constraint]:
-        """The enabled constraints that apply to the job, in the order given."""
-        applying = {
-            step.constraint.cid
-            for step in self.plan(fields.name).steps
-            if (step.matches is None or step.matches(fields))
-            and (step.gate is not None or key_of(step.constraint, fields) is not None)
-        }
-        return [constraint for constraint in self.constraints if constraint.cid in applying]
-
-
-# Before anybody made a constraint.
-NO_RULES: Final = Ruleset(0, ())

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from hashlib import blake2b, sha1
 from typing import NamedTuple
 
-from jqmaster.domain.constraint import MAX_KNOWN_LANES, Gate, Ruleset
-from jqmaster.domain.matcher import JobFields
+from jqmaster.domain.constraint import Gate
 
 
 class Lane(NamedTuple):
@@ -28,38 +27,12 @@ class Lane(NamedTuple):
         return _lane_id(self.group, self.keyed) if self.keyed else self.base_id
 
 
-def lane_of_name(ruleset: Ruleset, name: str) -> Lane | None:
-    """The lane of all jobs of that name; None where other fields of a job decide."""
-    plan = ruleset.plan(name)
-    if plan.sole_lane is None and plan.is_decided:
-        shared = sum(step.bit for step in plan.steps)
-        plan.sole_lane = _unkeyed_lane(ruleset, name, shared)
-    return plan.sole_lane
-
-
-def lane_of(ruleset: Ruleset, fields: JobFields) -> Lane:
-    """The lane that the job waits in. The caller who has no fields yet asks `lane_of_name` first."""
-    name = fields.name
-    lane = lane_of_name(ruleset, name)
-    if lane is not None:
-        return lane
-    shared, keyed = ruleset.scan(fields)
-    lane = ruleset.lanes.get((name, shared))
-    if lane is None:
-        if len(ruleset.lanes) >= MAX_KNOWN_LANES:
-            ruleset.lanes.clear()
-        lane = ruleset.lanes[name, shared] = _unkeyed_lane(ruleset, name, shared)
-    if not keyed:
-        return lane
-    return Lane(name, lane.edition, lane.group, lane.shared, tuple(keyed), lane.base_id)
-
-
-def _unkeyed_lane(ruleset: Ruleset, name: str, shared: int) -> Lane:
-    gates = ruleset.shared_gates(shared)
+def unkeyed_lane(name: str, edition: int, shared: tuple[Gate, ...]) -> Lane:
+    """The lane of a group whose jobs pass no keyed gates; `shared` is sorted by ID."""
     # No part has a NUL, so that no two lists of parts are joined alike.
-    parts = (str(ruleset.edition), name, *[gate.id for gate in gates])
+    parts = (str(edition), name, *[gate.id for gate in shared])
     group = blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
-    return Lane(name, ruleset.edition, group, gates, (), _lane_id(group, ()))
+    return Lane(name, edition, group, shared, (), _lane_id(group, ()))
 
 
 def _lane_id(group: str, keyed: Sequence[Gate]) -> bytes:

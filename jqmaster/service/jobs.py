@@ -9,10 +9,10 @@ from typing import Final, NoReturn
 
 from jqmaster.clock import Clock
 from jqmaster.config import Durability
-from jqmaster.domain.constraint import Ruleset
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import CONTINUED, FINISHED, Attempt, Job, JobSpec, JobState
 from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.ruleset import Ruleset
 from jqmaster.errors import (
     ConflictError,
     FieldError,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from jqmaster.domain.constraint import NO_RULES, Ruleset
+from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.placement import StaleRules
 from jqmaster.store.rules import Rules, RuleStore

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from jqmaster.domain.constraint import NO_RULES, Ruleset
 from jqmaster.domain.job import JobSpec
+from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store import codec

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import msgpack
 import msgspec
 
-from jqmaster.domain.constraint import Gate, Ruleset
+from jqmaster.domain.constraint import Gate
 from jqmaster.domain.job import Job, JobSpec
-from jqmaster.domain.lane import Lane, lane_of, lane_of_name
+from jqmaster.domain.lane import Lane
 from jqmaster.domain.matcher import JobFields
+from jqmaster.domain.ruleset import Ruleset
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 
@@ -43,7 +44,7 @@ def fields_of(job: JobSpec | Job | codec.MatchedRecord) -> JobFields:
 
 def lane_of_job(rules: Ruleset, job: Job | codec.MatchedRecord) -> Lane:
     """The lane of a job that exists; it must have been read with its argument."""
-    return lane_of_name(rules, job.name) or lane_of(rules, fields_of(job))
+    return rules.lane_of_name(job.name) or rules.lane_of(fields_of(job))
 
 
 class StoredLane(NamedTuple):
@@ -108,8 +109,8 @@ class LaneTable:
         """The number of a new job's lane, and its keyed gates as its record has them; `rules` are the same in each call."""
         placed = self._placed.get(spec.name)
         if placed is None:
-            sole_lane = lane_of_name(rules, spec.name)
-            number = self.number(sole_lane or lane_of(rules, fields_of(spec)))
+            sole_lane = rules.lane_of_name(spec.name)
+            number = self.number(sole_lane or rules.lane_of(fields_of(spec)))
             placed = number, self._parts[number - 1][1]
             if sole_lane:
                 self._placed[spec.name] = placed

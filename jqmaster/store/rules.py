@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, Rate, Ruleset, gate_id
+from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, Rate, gate_id
 from jqmaster.domain.key_value import key_value
-from jqmaster.domain.lane import lane_of_name
 from jqmaster.domain.matcher import parse_matcher, parse_path
+from jqmaster.domain.ruleset import Ruleset
 from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store import codec
 from jqmaster.store.audit import MAX_ENTRIES
@@ -219,7 +219,7 @@ class RuleStore:
         unread = []
         for job_id in job_ids:
             old = lanes.get(job_id)
-            lane = lane_of_name(ruleset, old.name) if old else None
+            lane = ruleset.lane_of_name(old.name) if old else None
             if old and lane:
                 args += (job_id, bytes.fromhex(old.id), table.number(lane))
             else:

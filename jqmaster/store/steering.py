@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
-from jqmaster.domain.constraint import NO_RULES, Ruleset
 from jqmaster.domain.job import Job, JobState
+from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
 from jqmaster.store import codec
 from jqmaster.store.client import Call

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,23 @@ def modules() -> list[tuple[str, Path]]:
 @pytest.mark.parametrize(("module", "file"), [pytest.param(m, f, id=m) for m, f in modules()])
 def test_imports_flow_down(module: str, file: Path) -> None:
     assert faults_of(file.read_text("utf-8"), module) == []
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    files = dict(modules())
+
+    def module_of(name: str) -> str:
+        """Empty where it is none of ours."""
+        while name and name not in files and f"{name}.__init__" not in files:
+            name = name.rpartition(".")[0]
+        return name if name in files or not name else f"{name}.__init__"
+
+    TopologicalSorter(
+        {
+            module: {module_of(name) for name in imported(ast.parse(file.read_text("utf-8")), module)} - {""}
+            for module, file in files.items()
+        }
+    ).prepare()  # raises CycleError, which names them
 
 
 def test_every_package_has_its_place() -> None:

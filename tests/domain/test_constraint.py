@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jqmaster.domain import constraint as constraint_module
 from jqmaster.domain.constraint import (
     Constraint,
     ConstraintError,
@@ -17,7 +16,6 @@ from jqmaster.domain.constraint import (
     Mode,
     Override,
     Rate,
-    Ruleset,
     gate_id,
     keeps_counts,
     key_of,
@@ -26,7 +24,7 @@ from jqmaster.domain.constraint import (
 )
 from jqmaster.domain.key_value import MAX_KEY_TEXT, KeyValue, canonical, key_value
 from jqmaster.domain.matcher import parse_matcher, parse_path
-from tests.domain.test_matcher import JOBS, MATCHERS, job
+from tests.domain.test_matcher import job
 
 pytestmark = pytest.mark.req("J13")
 
@@ -380,100 +378,3 @@ def test_a_gate_is_that_of_its_incarnation_and_value() -> None:
     assert len(ids) == 6
     assert all(len(one) == 24 and int(one, 16) >= 0 for one in ids)
     assert gate_id("0" * 8, key_value(1)) == gate_id("0" * 8, key_value(1.0))
-
-
-# --- rulesets
-
-CONSTRAINTS = st.lists(
-    st.builds(
-        lambda document, key, enabled, mode: constraint(
-            cid=new_cid(),
-            matcher=parse_matcher(document),
-            key=key and parse_path(key),
-            enabled=enabled,
-            mode=mode,
-        ),
-        MATCHERS,
-        st.sampled_from([None, None, "name", "argument.a", "headers.a"]),
-        st.sampled_from([True, True, True, False]),
-        st.sampled_from(Mode),
-    ),
-    max_size=5,
-)
-
-
-@given(constraints=CONSTRAINTS, jobs=st.lists(JOBS, min_size=1, max_size=4))
-def test_a_job_passes_the_gate_of_each_constraint_that_applies(constraints: Any, jobs: Any) -> None:
-    ruleset = Ruleset(1, constraints)
-    for fields in jobs:
-        applying = [
-            one
-            for one in constraints
-            if one.enabled
-            and one.matcher.matches(fields)
-            and (one.key is None or key_of(one, fields) is not None)
-        ]
-        assert ruleset.matching(fields) == applying
-        shared, keyed = ruleset.gates(fields)
-        assert list(shared) == sorted(shared)
-        assert list(keyed) == sorted(keyed)
-        assert {gate.cid for gate in shared} == {one.cid for one in applying if one.key is None}
-        assert {(gate.cid, gate.id, gate.text) for gate in keyed} == {
-            (one.cid, gate_id(one.cid, key), key.text)
-            for one in applying
-            if one.key is not None and (key := key_of(one, fields))
-        }
-        assert all(gate.is_keyed for gate in keyed)
-        assert all(
-            not gate.is_keyed and gate.text == "" and gate.id == gate_id(gate.cid, None) for gate in shared
-        )
-
-
-@given(constraints=CONSTRAINTS, one=JOBS, other=JOBS)
-def test_a_name_that_decides_decides_for_every_job(constraints: Any, one: Any, other: Any) -> None:
-    ruleset = Ruleset(1, constraints)
-    other.name = one.name
-    if ruleset.reads_only_name(one.name):
-        assert ruleset.gates(one) == ruleset.gates(other)
-        assert ruleset.gates(one)[1] == ()
-
-
-def test_only_what_the_name_leaves_open_is_evaluated() -> None:
-    by_name = constraint(cid="1" * 8)
-    by_field = constraint(
-        cid="2" * 8,
-        matcher=parse_matcher(
-            {
-                "all": [
-                    {"field": "name", "op": "eq", "value": "mail.send"},
-                    {"field": "argument.a", "op": "eq", "value": 1},
-                ]
-            }
-        ),
-    )
-    keyed = constraint(
-        cid="3" * 8, matcher=parse_matcher({"field": "name", "op": "eq", "value": "web"}), key=HOST
-    )
-    off = constraint(
-        cid="4" * 8, enabled=False, matcher=parse_matcher({"field": "priority", "op": "lt", "value": 0})
-    )
-    ruleset = Ruleset(1, [by_name, by_field, keyed, off])
-    assert ruleset.reads == {"name", "argument"}
-    assert ruleset.reads_only_name("other")
-    assert ruleset.reads_only_name("mail.read")
-    assert not ruleset.reads_only_name("mail.send")
-    assert not ruleset.reads_only_name("web")
-    assert Ruleset(2, []).reads_only_name("any")
-    reads: list[bytes] = []
-    ruleset.gates(job(name="mail.read", decode=reads.append))
-    assert reads == []
-    ruleset.gates(job(name="mail.send", decode=reads.append))
-    assert reads == [b""]
-
-
-def test_what_is_known_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constraint_module, "MAX_KNOWN_NAMES", 3)
-    ruleset = Ruleset(1, [constraint()])
-    for i in range(10):
-        assert len(ruleset.gates(job(name=f"mail.{i}"))[0]) == 1
-        assert len(ruleset._plans) <= 3

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from jqmaster.domain.constraint import NO_RULES
 from jqmaster.domain.failure_group import failure_group_id
 from jqmaster.domain.job import JobState
+from jqmaster.domain.ruleset import NO_RULES
 from jqmaster.domain.tally import COUNTED, OTHER, TOTAL, NameCounts
 from jqmaster.store.history import KEEP_GROUPS_MS, KEEP_MS, MAX_GROUPS, STEP_MS, GroupCount, HistoryStore
 from tests.support.store import StoreWorld

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgpack
 
-from jqmaster.domain.constraint import NO_RULES
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import FINISHED, Cause, Job, JobSpec, JobState
-from jqmaster.domain.lane import Lane, lane_of_name
+from jqmaster.domain.lane import Lane
 from jqmaster.domain.outcome import Decision
+from jqmaster.domain.ruleset import NO_RULES
 from jqmaster.domain.tally import Tally
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import DamagedError
@@ -352,6 +352,6 @@ def own_gates(record: bytes) -> list[str]:
 
 def unconstrained(name: str) -> Lane:
     """The lane of a name under no constraint."""
-    lane = lane_of_name(NO_RULES, name)
+    lane = NO_RULES.lane_of_name(name)
     assert lane
     return lane

@@ -1,0 +1,145 @@
+"""All constraints together: which gates a job has to pass, and so in which lane it waits."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from jqmaster.domain.constraint import Constraint, Gate, gate_id, key_of
+from jqmaster.domain.lane import Lane, unkeyed_lane
+from jqmaster.domain.matcher import JobFields, Matches
+
+# Names arrive from outside, so what is known of each is bounded. A full table is emptied, not frozen: the names of
+# today must not pay for those of yesterday.
+MAX_KNOWN_NAMES: Final = 10_000
+MAX_KNOWN_LANES: Final = 10_000
+
+
+class _Step(NamedTuple):
+    """One enabled constraint, as the jobs of one name meet it."""
+
+    constraint: Constraint
+    # None: all jobs of the name match.
+    matches: Matches | None
+    # None: each value of the key has a gate of its own.
+    gate: Gate | None
+    # Of the set of shared gates.
+    bit: int
+
+
+class NamePlan:
+    """What is known of the jobs of one name before any of them is looked at."""
+
+    __slots__ = ("is_decided", "sole_lane", "steps")
+
+    def __init__(self, steps: tuple[_Step, ...]) -> None:
+        self.steps = steps
+        self.is_decided = all(step.matches is None and step.gate is not None for step in steps)
+        # Filled when it is first asked for.
+        self.sole_lane: Lane | None = None
+
+
+class Ruleset:
+    """All constraints at one instant. `edition` tells one set from the next, and so the lanes made under each."""
+
+    __slots__ = ("_enabled", "_lanes", "_plans", "constraints", "edition", "reads")
+
+    def __init__(self, edition: int, constraints: Sequence[Constraint]) -> None:
+        self.edition = edition
+        self.constraints = tuple(constraints)
+        enabled = [constraint for constraint in self.constraints if constraint.enabled]
+        # The fields of a job that decide about its gates.
+        self.reads = frozenset[str]().union(*(constraint.reads for constraint in enabled))
+        gates = [
+            None if constraint.key else Gate(gate_id(constraint.cid, None), constraint.cid, "", False)
+            for constraint in enabled
+        ]
+        # In the order of the gates, so that those which a job passes need not be sorted.
+        pairs = sorted(zip(enabled, gates, strict=True), key=lambda pair: pair[1].id if pair[1] else "")
+        self._enabled = [
+            _Step(constraint, constraint.matcher.matches, gate, 1 << i)
+            for i, (constraint, gate) in enumerate(pairs)
+        ]
+        self._plans: dict[str, NamePlan] = {}
+        # Those without keyed gates by name and set of shared gates.
+        self._lanes: dict[tuple[str, int], Lane] = {}
+
+    def plan(self, name: str) -> NamePlan:
+        """What the name alone decides."""
+        plan = self._plans.get(name)
+        if plan is None:
+            if len(self._plans) >= MAX_KNOWN_NAMES:
+                self._plans.clear()
+            plan = self._plans[name] = NamePlan(tuple(self._steps(name)))
+        return plan
+
+    def _steps(self, name: str) -> Iterator[_Step]:
+        for step in self._enabled:
+            verdict = step.constraint.matcher.for_name(name)
+            if verdict is not False:
+                yield step._replace(matches=None if verdict is True else verdict)
+
+    def reads_only_name(self, name: str) -> bool:
+        """Whether all jobs of that name pass the same gates."""
+        return self.plan(name).is_decided
+
+    def scan(self, fields: JobFields) -> tuple[int, list[Gate]]:
+        """The set of shared gates that the job passes, and its keyed gates sorted by ID."""
+        shared, keyed = 0, list[Gate]()
+        for constraint, matches, gate, bit in self.plan(fields.name).steps:
+            if matches is not None and not matches(fields):
+                continue
+            if gate is not None:
+                shared |= bit
+            elif (value := key_of(constraint, fields)) is not None:
+                keyed.append(Gate(gate_id(constraint.cid, value), constraint.cid, value.text, True))
+        if len(keyed) > 1:
+            keyed.sort()
+        return shared, keyed
+
+    def shared_gates(self, shared: int) -> tuple[Gate, ...]:
+        """Those of a set that `scan` gave, sorted by ID."""
+        return tuple(step.gate for step in self._enabled if step.gate is not None and step.bit & shared)
+
+    def gates(self, fields: JobFields) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:
+        """The gates that the job passes, those of shadow constraints too: without a key, with one; sorted by ID."""
+        shared, keyed = self.scan(fields)
+        return self.shared_gates(shared), tuple(keyed)
+
+    def matching(self, fields: JobFields) -> list[Constraint]:
+        """The enabled constraints that apply to the job, in the order given."""
+        applying = {
+            step.constraint.cid
+            for step in self.plan(fields.name).steps
+            if (step.matches is None or step.matches(fields))
+            and (step.gate is not None or key_of(step.constraint, fields) is not None)
+        }
+        return [constraint for constraint in self.constraints if constraint.cid in applying]
+
+    def lane_of_name(self, name: str) -> Lane | None:
+        """The lane of all jobs of that name; None where other fields of a job decide."""
+        plan = self.plan(name)
+        if plan.sole_lane is None and plan.is_decided:
+            plan.sole_lane = self._unkeyed_lane(name, sum(step.bit for step in plan.steps))
+        return plan.sole_lane
+
+    def lane_of(self, fields: JobFields) -> Lane:
+        """The lane that the job waits in. The caller who has no fields yet asks `lane_of_name` first."""
+        name = fields.name
+        lane = self.lane_of_name(name)
+        if lane is not None:
+            return lane
+        shared, keyed = self.scan(fields)
+        lane = self._lanes.get((name, shared))
+        if lane is None:
+            if len(self._lanes) >= MAX_KNOWN_LANES:
+                self._lanes.clear()
+            lane = self._lanes[name, shared] = self._unkeyed_lane(name, shared)
+        if not keyed:
+            return lane
+        return Lane(name, lane.edition, lane.group, lane.shared, tuple(keyed), lane.base_id)
+
+    def _unkeyed_lane(self, name: str, shared: int) -> Lane:
+        return unkeyed_lane(name, self.edition, self.shared_gates(shared))
+
+
+# Before anybody made a constraint.
+NO_RULES: Final = Ruleset(0, ())
