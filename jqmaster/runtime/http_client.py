@@ -272,10 +272,11 @@ class _Connection(asyncio.Protocol):
         self._body.append(piece)
 
     def on_message_complete(self) -> None:
-        if self._parser.get_status_code() >= 200:
-            self.may_be_used = bool(self._parser.should_keep_alive())
-            self.idle_since_s = self._loop.time()
-            self._answer()
+        if self._parser.get_status_code() < 200 or self._waiter is None or self._waiter.done():
+            return
+        self.may_be_used = bool(self._parser.should_keep_alive())
+        self.idle_since_s = self._loop.time()
+        self._answer()
 
     def _answer(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -117,6 +117,15 @@ async def test_an_answer_may_come_byte_by_byte(client: HttpClient, server: Serve
     assert (await call(client, server)).body == b"hi"
 
 
+async def test_a_connection_on_which_more_came_than_was_asked_for_is_not_used_again(
+    client: HttpClient, server: Server
+) -> None:
+    server.scripts = [server.says(OK + OK), server.says(OK)]
+    for _ in range(2):
+        assert (await call(client, server)).body == b"hi"
+    assert server.connections == 2
+
+
 async def test_calls_at_a_time_have_a_connection_each(client: HttpClient, server: Server) -> None:
     server.scripts = [server.says(OK, OK)]
     await asyncio.gather(*(call(client, server) for _ in range(5)))
