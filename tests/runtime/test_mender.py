@@ -35,12 +35,28 @@ class EagerClock:
         await asyncio.sleep(0)
 
 
+class BusyClock(EagerClock):
+    """Each look at it finds that 0.1 s of work have passed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rests_s: list[float] = []
+
+    def monotonic_s(self) -> float:
+        self.now_s += 0.1
+        return self.now_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.rests_s.append(seconds)
+        await super().sleep(seconds)
+
+
 class Run:
     """A mender that need not wait."""
 
-    def __init__(self, world: StoreWorld) -> None:
+    def __init__(self, world: StoreWorld, clock: EagerClock | None = None) -> None:
         self.stale = 0
-        self.mender = Mender(repair_of(world), EagerClock(), on_stale=self._on_stale)
+        self.mender = Mender(repair_of(world), clock or EagerClock(), on_stale=self._on_stale)
 
     def _on_stale(self) -> None:
         self.stale += 1
@@ -54,6 +70,15 @@ class Run:
 
     async def until_done(self) -> None:
         await wait_until(lambda: self.mender.is_done or self.stale, timeout_s=20)
+
+
+async def test_nine_tenths_of_the_stores_time_are_left_to_jobs(world: StoreWorld) -> None:
+    clock = BusyClock()
+    async with Run(world, clock) as run:
+        await run.until_done()
+    _before_it_begins, *rests_s = clock.rests_s
+    assert rests_s
+    assert min(rests_s) >= 0.9 - 1e-9
 
 
 async def test_it_goes_through_once_and_tells_what_it_did(
