@@ -56,15 +56,23 @@ class AttemptView(TypedDict):
 
 
 class AuditEntryView(TypedDict):
-    """One change. `before` null: there was nothing; `after` null: nothing is left."""
+    """One event. `before` null: there was nothing; `after` null: nothing is left."""
 
     id: str
+    # access: logins, sessions, tokens, users and the settings of access, which are kept apart from all other
+    # changes.
+    log: Literal["changes", "access"]
     at: str
+    # How often it happened. Repeated logins, logouts and refused logins share an entry for an hour.
+    times: int
+    # The first of these times; `at` is the last.
+    since: str
     # `user:NAME`; `token:ID`, or for a token of the settings the first 8 digits of its SHA-256; `local` where
-    # neither users nor tokens exist; `master` and an ID where a master acted by itself.
+    # neither users nor tokens exist; `master` and an ID where a master acted by itself; `unknown` for a
+    # refused login that named no user.
     who: str
-    # constraint.put, constraint.delete, constraint.value, master.demote, master.take_over, settings.change;
-    # more may come.
+    # constraint.put, constraint.delete, constraint.value, master.demote, master.take_over, settings.change,
+    # session.login, session.refused, session.logout; more may come.
     action: str
     # What was changed, such as the name of a constraint or the ID of a master.
     target: str
@@ -73,11 +81,14 @@ class AuditEntryView(TypedDict):
 
 
 class AuditPage(TypedDict):
-    """Newest first. A page may be short, even empty, while `next_cursor` says that there is more."""
+    """Newest first. A page may be short, even empty, while `next_cursor` says that there is more.  With
+    `after`: the oldest first, and `next_cursor` is where the next call goes on, now or later."""
 
     entries: list[AuditEntryView]
     # Null: that was all.
     next_cursor: str | None
+    # On the first page: the value of `after` that gives what is written from now on.
+    follow_from: str | None
 
 
 class Bucket(TypedDict):

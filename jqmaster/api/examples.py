@@ -427,7 +427,10 @@ EXAMPLES: Final[dict[str, Any]] = {
         "entries": [
             {
                 "id": "1795238645000-0",
+                "log": "changes",
                 "at": "2026-11-21T04:30:00.000Z",
+                "times": 1,
+                "since": "2026-11-21T04:30:00.000Z",
                 "who": "5d41402a",
                 "action": "constraint.value",
                 "target": "api.example.org",
@@ -436,6 +439,7 @@ EXAMPLES: Final[dict[str, Any]] = {
             }
         ],
         "next_cursor": None,
+        "follow_from": "1795238645000-0_1795238641000-0",
     },
     "MasterList": {
         "masters": [

@@ -39,17 +39,27 @@ class DemoteAnswer(Answer):
 
 
 class AuditEntryView(Answer):
-    """One change. `before` null: there was nothing; `after` null: nothing is left."""
+    """One event. `before` null: there was nothing; `after` null: nothing is left."""
 
     id: str
+    log: Literal["changes", "access"] = Field(
+        description="access: logins, sessions, tokens, users and the settings of access, which are kept apart from all other "
+        "changes."
+    )
     at: Timestamp
+    times: int = Field(
+        ge=1,
+        description="How often it happened. Repeated logins, logouts and refused logins share an entry for an hour.",
+    )
+    since: Timestamp = Field(description="The first of these times; `at` is the last.")
     who: str = Field(
         description="`user:NAME`; `token:ID`, or for a token of the settings the first 8 digits of its SHA-256; `local` where "
-        "neither users nor tokens exist; `master` and an ID where a master acted by itself."
+        "neither users nor tokens exist; `master` and an ID where a master acted by itself; `unknown` for a refused login that "
+        "named no user."
     )
     action: str = Field(
-        description="constraint.put, constraint.delete, constraint.value, master.demote, master.take_over, settings.change; more "
-        "may come."
+        description="constraint.put, constraint.delete, constraint.value, master.demote, master.take_over, settings.change, "
+        "session.login, session.refused, session.logout; more may come."
     )
     target: str = Field(
         description="What was changed, such as the name of a constraint or the ID of a master."
@@ -59,10 +69,16 @@ class AuditEntryView(Answer):
 
 
 class AuditPage(Answer):
-    """Newest first. A page may be short, even empty, while `next_cursor` says that there is more."""
+    """Newest first. A page may be short, even empty, while `next_cursor` says that there is more.
+
+    With `after`: the oldest first, and `next_cursor` is where the next call goes on, now or later.
+    """
 
     entries: list[AuditEntryView]
     next_cursor: str | None = Field(description="Null: that was all.")
+    follow_from: str | None = Field(
+        description="On the first page: the value of `after` that gives what is written from now on."
+    )
 
 
 class Health(Answer):

@@ -273,7 +273,10 @@ def audit_view(entry: AuditEntry) -> dict[str, Any]:
     """`AuditEntryView`."""
     return {
         "id": entry.id,
+        "log": entry.log,
         "at": iso_ms(entry.at_ms),
+        "times": entry.times,
+        "since": iso_ms(entry.since_ms or entry.at_ms),
         "who": entry.who,
         "action": entry.action,
         "target": entry.target,

@@ -12,6 +12,9 @@ from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, 
 def audit(
     *,
     target: Annotated[str | None, typer.Option(help="Changes of this only, such as a constraint.")] = None,
+    log: Annotated[
+        str | None, typer.Option(help="This log only: access (logins, tokens, users) or changes (the rest).")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most changes to print.")] = 50,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
@@ -20,7 +23,7 @@ def audit(
     """Show who changed what, the newest first."""
     with Master(master, token) as http:
         output.show_list(
-            http.listed("/api/audit", "entries", query={"target": target}, limit=limit),
+            http.listed("/api/audit", "entries", query={"target": target, "log": log}, limit=limit),
             ("AT", "WHO", "ACTION", "TARGET", "CHANGE"),
             lambda e: (e["at"], e["who"], e["action"], e["target"], _change_text(e["before"], e["after"])),
             as_json=as_json,

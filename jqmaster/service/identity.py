@@ -149,6 +149,7 @@ class IdentityService:
             await asyncio.sleep(NOTE_USES_S)
             with contextlib.suppress(JqmasterError):  # best effort, with the next minute's
                 await self._flush_uses()
+                await self._store.close_access_folds()
 
     async def _flush_uses(self) -> None:
         used_ms = dict(self._used_ms)
@@ -207,11 +208,13 @@ class IdentityService:
         is_right = await self._passwords.check(user.password if user else None, password)
         if user is None or not is_right or user.is_disabled:
             logger.warning("a login was refused (user %.64r, from %s)", name, address)
+            # A name that is nobody's is not written down: people type passwords there.
+            await self._log_refused(f"user:{user.name}" if user else "unknown", "password", address)
             raise UnauthorizedError("the user or the password is wrong", code="login_failed")
         return await self._open(
             f"user:{user.name}",
             user.stored,
-            {"role": str(user.role)},
+            {"role": str(user.role), "address": address},
             counted=(counted_address, counted_user),
             replaces=replaces,
         )
@@ -228,6 +231,7 @@ class IdentityService:
             principal = self.find(encoded)
         if principal is None:
             logger.warning("a login by token was refused (from %s)", address)
+            await self._log_refused("unknown", "token", address)
             raise UnauthorizedError("the token is not valid", code="login_failed")
         token_id = token_id_of(token)
         stored = self._directory.tokens.get(token_id) if token_id else None
@@ -238,7 +242,7 @@ class IdentityService:
         return await self._open(
             subject,
             proved,
-            {"scopes": sorted(principal.scopes)},
+            {"scopes": sorted(principal.scopes), "address": address},
             who=principal.name,
             counted=(counted, ""),
             replaces=replaces,
@@ -271,7 +275,11 @@ class IdentityService:
     async def logout(self, secret: str, who: str) -> None:
         """Whoever shows it from now on is not known."""
         entry = _entry(who, "session.logout", who, None, None)
-        await self._store.end_session(_session_digest(secret), audit_entry=entry)
+        await self._store.end_session(_session_digest(secret), access_entry=entry)
+
+    async def _log_refused(self, who: str, by: str, address: str) -> None:
+        after = {"by": by, "address": address}
+        await self._store.log_refused_login(f"{by} {who}", _entry(who, "session.refused", who, None, after))
 
     async def _count(self, address: str, user: str) -> None:
         most = self._login_attempts
@@ -304,7 +312,8 @@ class IdentityService:
             old_digest=_session_digest(replaces) if replaces else "",
             address=counted[0],
             counted_user=counted[1],
-            audit_entry=_entry(name, "session.login", name, None, after),
+            place=_counted(after["address"]),
+            access_entry=_entry(name, "session.login", name, None, after),
         )
         if until_ms is None:
             raise UnauthorizedError("the user or the password is wrong", code="login_failed")
@@ -410,7 +419,7 @@ class IdentityService:
     async def _put_tokens(
         self, changes: Sequence[tuple[str, StoredToken | None, StoredToken | None]], entry: bytes
     ) -> None:
-        word = await self._store.put_tokens(changes, audit_entry=entry)
+        word = await self._store.put_tokens(changes, access_entry=entry)
         if word == "full":
             raise ConflictError("there are too many tokens; revoke some", code="too_many_tokens")
         if word == "changed":
@@ -430,7 +439,7 @@ class IdentityService:
         hashed = await self._passwords.hash(password)
         user = StoredUser(name, role, hashed, self._directory.now_ms)
         entry = _entry(who, "user.add", name, None, _audited_user(user))
-        match await self._store.put_user(name, None, user, audit_entry=entry):
+        match await self._store.put_user(name, None, user, access_entry=entry):
             case "full":
                 raise ConflictError("there are too many users; remove some", code="too_many_users")
             case "changed":
@@ -478,7 +487,7 @@ class IdentityService:
         return user
 
     async def _put_user(self, name: str, before: StoredUser, after: StoredUser | None, entry: bytes) -> None:
-        if await self._store.put_user(name, before, after, audit_entry=entry) != "ok":
+        if await self._store.put_user(name, before, after, access_entry=entry) != "ok":
             raise ConflictError("it was changed at the same time; look again", code="changed_meanwhile")
         await self._reload_after()
 

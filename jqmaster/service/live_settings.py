@@ -14,7 +14,7 @@ from jqmaster.clock import until_tick_s
 from jqmaster.config import RULES, Settings
 from jqmaster.errors import ConflictError, FieldError, InvalidError, JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
-from jqmaster.service.settings_catalog import CATALOG, SettingInfo, plain
+from jqmaster.service.settings_catalog import ACCESS_GROUP, CATALOG, SettingInfo, plain
 from jqmaster.store.audit import encode_entry
 from jqmaster.store.settings import SettingsStore, StoredSettings
 
@@ -105,7 +105,8 @@ class LiveSettings:
             entry = encode_entry(
                 who=who, action="settings.change", target=AUDIT_TARGET, before=before, after=after
             )
-            if put := await self._store.put(stored.version, values, entry):
+            is_access = any(CATALOG[key].group == ACCESS_GROUP for key in changes)
+            if put := await self._store.put(stored.version, values, entry, is_access=is_access):
                 self._take(put)
                 return
         raise ConflictError("the settings are being changed by others all the time", code="settings_changing")

@@ -58,6 +58,8 @@ RUNTIME: Final = frozenset({"leader_ttl_s", *(key for group in RUNTIME_GROUPS fo
     "log_format"
 }
 OTHER_GROUP: Final = "Other"
+# Changes of these settings go into the access log.
+ACCESS_GROUP: Final = "Access"
 
 _UNITS: Final = {"_ms": "ms", "_s": "s", "_bytes": "bytes"}
 

@@ -9,7 +9,6 @@ import msgpack
 
 from jqmaster.domain.access import Role, Scope
 from jqmaster.store import codec
-from jqmaster.store.audit import MAX_ENTRIES
 from jqmaster.store.scripts import Arg
 from jqmaster.store.shard import Shard
 
@@ -149,7 +148,7 @@ class IdentityStore:
         return await self._times(self._keys.token_uses)
 
     async def put_tokens(
-        self, changes: Sequence[tuple[str, StoredToken | None, StoredToken | None]], *, audit_entry: bytes
+        self, changes: Sequence[tuple[str, StoredToken | None, StoredToken | None]], *, access_entry: bytes
     ) -> str:
         """Each (ID, as it was read, as it shall be), all or none. `ok`, `changed` (nothing was done), `full`."""
         k = self._keys
@@ -158,11 +157,10 @@ class IdentityStore:
             groups += [token_id, before.encode() if before else "", after.encode() if after else ""]
         word, _ = await self._client.run(
             "put_tokens",
-            (k.tokens, k.token_uses, k.identity, k.audit),
+            (k.tokens, k.token_uses, k.identity, k.access),
             (
                 self._shard.now_arg,
-                audit_entry,
-                MAX_ENTRIES,
+                access_entry,
                 MAX_TOKENS,
                 k.wake_channel,
                 k.session_prefix,
@@ -196,20 +194,19 @@ class IdentityStore:
         return [(u, logins.get(u.name)) for u in sorted((u for u in found if u), key=lambda u: u.name)]
 
     async def put_user(
-        self, name: str, before: StoredUser | None, after: StoredUser | None, *, audit_entry: bytes
+        self, name: str, before: StoredUser | None, after: StoredUser | None, *, access_entry: bytes
     ) -> str:
         """Makes (`before` None), changes or removes (`after` None) a user. `ok`, `changed` (nothing was done), `full`."""
         k = self._keys
         word, _ = await self._client.run(
             "put_user",
-            (k.users, k.logins, k.sessions(f"user:{name}"), k.identity, k.audit),
+            (k.users, k.logins, k.sessions(f"user:{name}"), k.identity, k.access),
             (
                 self._shard.now_arg,
                 name,
                 before.stored if before else "",
                 after.encode() if after else "",
-                audit_entry,
-                MAX_ENTRIES,
+                access_entry,
                 MAX_USERS,
                 k.wake_channel,
                 k.session_prefix,
@@ -245,7 +242,8 @@ class IdentityStore:
         old_digest: str,
         address: str,
         counted_user: str,
-        audit_entry: bytes,
+        place: str,
+        access_entry: bytes,
     ) -> int | None:
         """When it ends at the latest; None where the user or token changed since it was `proved` (the entry as it was read;
         empty for one that is not kept here)."""
@@ -259,7 +257,8 @@ class IdentityStore:
                 k.users if kind == "user" else k.tokens,
                 k.logins,
                 k.login_attempts,
-                k.audit,
+                k.access,
+                k.access_folds,
             ),
             (
                 self._shard.now_arg,
@@ -273,8 +272,8 @@ class IdentityStore:
                 old_digest,
                 address,
                 counted_user,
-                audit_entry,
-                MAX_ENTRIES,
+                place,
+                access_entry,
                 k.session_prefix,
             ),
         )
@@ -288,15 +287,27 @@ class IdentityStore:
         )
         return FoundSession(data[0].decode(), int(data[1]), data[2]) if word == "ok" else None
 
-    async def end_session(self, digest: str, *, audit_entry: bytes) -> bool:
+    async def end_session(self, digest: str, *, access_entry: bytes) -> bool:
         """Whether there was one."""
         k = self._keys
         word, _ = await self._client.run(
             "end_session",
-            (k.session(digest), k.audit),
-            (self._shard.now_arg, digest, k.sessions_prefix, audit_entry, MAX_ENTRIES),
+            (k.session(digest), k.access, k.access_folds),
+            (self._shard.now_arg, digest, k.sessions_prefix, access_entry),
         )
         return word == "ok"
+
+    async def log_refused_login(self, kind: str, access_entry: bytes) -> None:
+        """Writes a login that failed into the access log. `kind`: whose; repeats of one kind are counted for an hour."""
+        k = self._keys
+        await self._client.run(
+            "log_refused_login", (k.access, k.access_folds), (self._shard.now_arg, kind, access_entry)
+        )
+
+    async def close_access_folds(self) -> None:
+        """Writes the repeats of access events whose hour is over."""
+        k = self._keys
+        await self._client.run("close_access_folds", (k.access, k.access_folds), (self._shard.now_arg,))
 
     async def _times(self, key: str) -> dict[str, int]:
         flat = await self._client.command("HGETALL", key)

@@ -50,6 +50,8 @@ class Keys:
         self.holds = f"{t}holds"
         self.shadowed = f"{t}shadowed"
         self.audit = f"{t}audit"
+        self.access = f"{t}access"
+        self.access_folds = f"{t}access_folds"
         self.actions = f"{t}actions"
         self.running_actions = f"{t}running_actions"
         self.action_prefix = f"{t}action:"
@@ -300,7 +302,19 @@ KEYS: tuple[KeyInfo, ...] = (
         "expires",
         "what was asked for (`spec`, `ids`), how far it came (`progress`), and `canceled_by` once somebody wishes its end",
     ),
-    KeyInfo("audit", "stream", "the newest", "who changed what"),
+    KeyInfo("audit", "stream", "the newest", "who changed what, but for the access log"),
+    KeyInfo(
+        "access",
+        "stream",
+        "the newest",
+        "the access log: logins, refused ones, sessions, tokens, users, settings of access",
+    ),
+    KeyInfo(
+        "access_folds",
+        "hash",
+        "while not empty",
+        "repeats of access events within an hour, by group and kind: since, last, count and the newest entry",
+    ),
     KeyInfo("scheduled", "sorted set", "while not empty", "jobs that wait for their time; score: due, ms"),
     KeyInfo(
         "retrying", "sorted set", "while not empty", "failed jobs that wait for their retry; score: due, ms"

@@ -8,7 +8,7 @@ from jqmaster.domain.job import FINISHED
 from jqmaster.store.audit import changes_of
 from jqmaster.store.shard import Shard
 
-# Of the changes that were written down since the last look.
+# Of the changes that were written down since the last look, in each log.
 _MAX_ENTRIES: Final = 50
 
 
@@ -37,7 +37,8 @@ class LiveStore:
         self._keys = shard.keys
         self._silence_ms = silence_ms
         self._at_ms = 0
-        self._audited = ""
+        # The newest entry that was seen of each log.
+        self._audited = {shard.keys.audit: "", shard.keys.access: ""}
 
     async def look(self) -> Look:
         k = self._keys
@@ -54,7 +55,10 @@ class LiveStore:
                 ("ZCARD", k.masters),
                 ("GET", k.leader),
                 ("HMGET", k.rules, "version", "edition", "settled"),
-                ("XREVRANGE", k.audit, "+", f"({self._audited}" if self._audited else "-", "COUNT", _MAX_ENTRIES),
+                *(
+                    ("XREVRANGE", log, "+", f"({seen}" if seen else "-", "COUNT", _MAX_ENTRIES)
+                    for log, seen in self._audited.items()
+                ),
                 ("SMEMBERS", k.running_actions),
                 ("GET", k.fence),
                 ("HVALS", k.ready_counts),
@@ -63,21 +67,23 @@ class LiveStore:
             ]
         )  # fmt: skip
         time, *workers_and_masters = replies[:6]
-        rules, entries, actions = replies[6:9]
-        changes = changes_of(entries) if self._audited else set()
-        if entries:
-            self._audited = entries[0][0].decode()
-        elif not self._audited:
-            self._audited = "0-0"
+        rules, *logs, actions = replies[6:10]
+        changes = {
+            change
+            for seen, entries in zip(self._audited.values(), logs, strict=True)
+            for change in (changes_of(entries) if seen else ())
+        }
+        for (log, seen), entries in zip(self._audited.items(), logs, strict=True):
+            self._audited[log] = entries[0][0].decode() if entries else seen or "0-0"
         self._at_ms = int(time[0]) * 1000 + int(time[1]) // 1000
-        ready = sum(map(int, replies[10]))
+        ready = sum(map(int, replies[11]))
         return Look(
             at_ms=self._at_ms,
             jobs=(
-                replies[9],
+                replies[10],
                 ready,
-                *replies[11 : 11 + len(indexes)],
-                *map(tuple, replies[11 + len(indexes) :]),
+                *replies[12 : 12 + len(indexes)],
+                *map(tuple, replies[12 + len(indexes) :]),
             ),
             workers=tuple(workers_and_masters[:2]),
             masters=tuple(workers_and_masters[2:]),

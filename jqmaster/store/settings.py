@@ -44,13 +44,16 @@ class SettingsStore:
         return StoredSettings(int(version or 0), values)
 
     async def put(
-        self, expected_version: int, values: Mapping[str, Any], audit_entry: bytes
+        self, expected_version: int, values: Mapping[str, Any], audit_entry: bytes, *, is_access: bool
     ) -> StoredSettings | None:
-        """What is stored now; None: somebody changed them since `expected_version`."""
+        """Return what is stored now; None if somebody changed the settings since `expected_version`.
+
+        `is_access`: the change belongs into the access log.
+        """
         k = self._shard.keys
         word, data = await self._shard.client.run(
             "put_settings",
-            (self._key, k.audit),
+            (self._key, k.access if is_access else k.audit),
             (self._shard.now_arg, expected_version, codec.pack(dict(values)), audit_entry, MAX_ENTRIES, k.wake_channel),
         )  # fmt: skip
         return StoredSettings(int(data[0]), values) if word == "ok" else None

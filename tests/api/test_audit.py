@@ -14,6 +14,7 @@ from tests.support.server import StoreServer
 
 pytestmark = pytest.mark.req("D16")
 
+PASSWORD = "correct horse battery"
 WORK = {"field": "name", "op": "eq", "value": "work"}
 
 
@@ -96,11 +97,26 @@ async def test_it_is_read_in_pages_and_by_target(api: Api, monkeypatch: pytest.M
     monkeypatch.setattr(store, "ENTRIES_PER_READ", 2)
     _, page = await api.call("GET", "/api/audit?target=nothing")
     assert page["entries"] == []
-    assert page["next_cursor"] == found[1]["id"]
+    _, page = await api.call("GET", f"/api/audit?target=odd&cursor={page['next_cursor']}")
+    assert [e["after"]["concurrency"] for e in page["entries"]] == [5]
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=501", "limit=x", "cursor=x", "cursor=1", "cursor=-", "cursor=%2B", "who=me"]
+    "query",
+    [
+        "limit=0",
+        "limit=501",
+        "limit=x",
+        "cursor=x",
+        "cursor=1",
+        "cursor=-",
+        "cursor=%2B",
+        "cursor=1-1_x",
+        "who=me",
+        "log=x",
+        "after=x",
+        "after=1-1_1-1&log=access",
+    ],
 )
 async def test_a_query_that_is_not_valid_is_refused(api: Api, query: str) -> None:
     assert (await api.call("GET", f"/api/audit?{query}"))[0] == 422
@@ -124,3 +140,77 @@ async def test_an_entry_that_cannot_be_read_is_shown_as_such_and_hides_no_other(
     await redis.xadd(key, {"else": "1"})
     assert [entry["action"] for entry in await entries(api)] == [*["damaged"] * 3, "constraint.put"]
     assert len(await entries(api, "?target=c1")) == 1
+
+
+@pytest.mark.rule("E6.4")
+async def test_a_flood_of_changes_ages_no_access_event_out(api: Api, master: Master) -> None:
+    status, _ = await api.call("POST", "/api/users", {"name": "ada", "password": PASSWORD, "role": "admin"})
+    assert status == 201
+    _, session = await api.call("POST", "/api/session", {"user": "ada", "password": PASSWORD})
+    ada = Api(master.server.url)
+    ada.http.cookies.update(api.http.cookies)
+    shard = master._shard
+    redis = admin_of(shard.client)
+    filler = store.encode_entry(who="x", action="job.cancel", target="x", before=None, after=None)
+    for _ in range(11):
+        pipeline = redis.pipeline(transaction=False)
+        for _ in range(10_000):
+            pipeline.xadd(shard.keys.audit, {"at_ms": 1, "entry": filler})
+        await pipeline.execute()
+    csrf = {"X-CSRF-Token": session["csrf_token"]}
+    try:
+        assert (await ada.call("PUT", "/api/constraints/c1", {"matcher": WORK, "concurrency": 1}, **csrf))[
+            0
+        ] == 201
+        assert 100_000 <= await redis.xlen(shard.keys.audit) < 100_200
+        of_access = await entries(ada, "?log=access&limit=500")
+        assert [e["action"] for e in of_access] == ["session.login", "user.add"]
+        assert {e["log"] for e in of_access} == {"access"}
+        # Both logs are read as one, by time.
+        assert [e["action"] for e in await entries(ada, "?limit=2")] == ["constraint.put", "job.cancel"]
+    finally:
+        await ada.http.aclose()
+
+
+@pytest.mark.rule("E6.4")
+async def test_what_is_written_from_now_on_is_read_in_order_from_both_logs(api: Api) -> None:
+    await put(api, "before", concurrency=1)
+    _, page = await api.call("GET", "/api/audit")
+    after = page["follow_from"]
+    assert (await api.call("GET", f"/api/audit?after={after}"))[1]["entries"] == []
+    for n in range(1, 4):
+        await put(api, "c1", concurrency=n)
+        await api.call("PATCH", "/api/settings", {"login_attempts_per_minute": 10 + n})
+    seen = []
+    while True:
+        _, page = await api.call("GET", f"/api/audit?limit=4&after={after}")
+        after = page["next_cursor"]
+        if not page["entries"]:
+            break
+        seen += [(e["log"], e["action"]) for e in page["entries"]]
+    assert seen == [("changes", "constraint.put"), ("access", "settings.change")] * 3
+
+
+@pytest.mark.rule("E6.4")
+@pytest.mark.req("D18")
+async def test_a_refused_login_is_in_the_access_log_without_what_was_typed(
+    store_server: StoreServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with master_on(store_server.url, tokens=["admin:a-configured-admin-token"]) as (master, _):
+        admin = Api(master.server.url, "a-configured-admin-token")
+        try:
+            await admin.call("POST", "/api/users", {"name": "ada", "password": PASSWORD, "role": "viewer"})
+            for user in ("ada", "ada", "my-pass-word-typed-here"):
+                login = {"user": user, "password": "wrong"}
+                assert (await admin.call("POST", "/api/session", login))[0] == 401
+            assert (await admin.call("POST", "/api/session", {"token": "wrong"}))[0] == 401
+            refused = [e for e in await entries(admin, "?log=access") if e["action"] == "session.refused"]
+            assert [(e["who"], e["after"]["by"]) for e in refused] == [
+                ("unknown", "token"),
+                ("unknown", "password"),
+                ("user:ada", "password"),
+            ]
+            assert {e["after"]["address"] for e in refused} == {"127.0.0.1"}
+            assert "typed-here" not in str(refused)
+        finally:
+            await admin.http.aclose()

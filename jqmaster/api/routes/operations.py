@@ -18,6 +18,15 @@ _AUDIT: Final[dict[str, Any]] = {
         "description": "`next_cursor` of the page before; other filters as there.",
     },
     "target": {"schema": {"type": "string"}, "description": "Changes of this only."},
+    "log": {
+        "schema": {"type": "string", "enum": ["changes", "access"]},
+        "description": "This log only; both otherwise.",
+    },
+    "after": {
+        "schema": {"type": "string"},
+        "description": "`follow_from` or `next_cursor` of an earlier call: what was written after it, the oldest first. Goes "
+        "together with limit only.",
+    },
 }
 _AUDIT_TEXT: Final = "Who changed what, and when: for those who may change it as well."
 _METRICS_TEXT: Final = (

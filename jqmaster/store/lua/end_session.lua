@@ -1,16 +1,17 @@
 #!lua flags=allow-oom
 -- Ends a session for good, and writes down whose it was.
--- KEYS session:hash audit:stream
--- ARGV now_ms digest sessions_prefix audit_entry audit_max
+-- KEYS session:hash access:stream access_folds:hash
+-- ARGV now_ms digest sessions_prefix access_entry
 -- REPLY ok | none
 -- CHECKS FIRST that there is one
 -- include lib/time.lua
-local session_key, audit_key = KEYS[1], KEYS[2]
-local now_ms, digest, sessions_prefix, audit_entry, audit_max = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local session_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, digest, sessions_prefix, access_entry = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+-- include lib/access_log.lua
 
 local subject = redis.call('HGET', session_key, 'subject')
 if not subject then return {'none'} end
 redis.call('UNLINK', session_key)
 redis.call('ZREM', sessions_prefix .. subject, digest)
-redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+log_folded(access_key, folds_key, now_ms, 'logout ' .. subject, '', access_entry)
 return {'ok'}

@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
 -- Makes, changes or removes tokens, all or none, and writes down who did it. Sessions that were opened with one that goes end with it.
--- KEYS tokens:hash token_uses:hash identity:hash audit:stream
--- ARGV now_ms audit_entry audit_max max_tokens wake_channel session_prefix sessions_prefix [+ id expected(as it was read; empty: there must be none) document(empty: remove it)]
+-- KEYS tokens:hash token_uses:hash identity:hash access:stream
+-- ARGV now_ms access_entry max_tokens wake_channel session_prefix sessions_prefix [+ id expected(as it was read; empty: there must be none) document(empty: remove it)]
 -- REPLY ok:version | changed | full
 -- CHECKS FIRST that each is as it was read; that there is room for the new ones
 -- include lib/time.lua
-local tokens_key, uses_key, identity_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now_ms, audit_entry, audit_max, max_tokens, wake_channel = time_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
-local session_prefix, sessions_prefix = ARGV[6], ARGV[7]
-local FIRST, WIDTH = 8, 3
+local tokens_key, uses_key, identity_key, access_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local now_ms, access_entry, max_tokens, wake_channel = time_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local session_prefix, sessions_prefix = ARGV[5], ARGV[6]
+local FIRST, WIDTH = 7, 3
+-- include lib/access_log.lua
 -- include lib/identity.lua
 
 local more = 0
@@ -28,5 +29,5 @@ for at = FIRST, #ARGV, WIDTH do
     redis.call('HSET', tokens_key, id, document)
   end
 end
-redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+log_access(access_key, now_ms, access_entry, 1, now_ms)
 return {'ok', raise_version(identity_key, now_ms, wake_channel)}

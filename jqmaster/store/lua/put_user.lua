@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
 -- Makes, changes or removes a user, and writes down who did it. Whatever changed, the user's sessions end.
--- KEYS users:hash logins:hash sessions:zset identity:hash audit:stream
--- ARGV now_ms name expected(as it was read; empty: there must be none) document(empty: remove it) audit_entry audit_max max_users wake_channel session_prefix
+-- KEYS users:hash logins:hash sessions:zset identity:hash access:stream
+-- ARGV now_ms name expected(as it was read; empty: there must be none) document(empty: remove it) access_entry max_users wake_channel session_prefix
 -- REPLY ok:version | changed | full
 -- CHECKS FIRST that it is as it was read; that there is room for one more
 -- include lib/time.lua
-local users_key, logins_key, sessions_key, identity_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local users_key, logins_key, sessions_key, identity_key, access_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, name, expected, document = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
-local audit_entry, audit_max, max_users, wake_channel, session_prefix = ARGV[5], ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9]
+local access_entry, max_users, wake_channel, session_prefix = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
+-- include lib/access_log.lua
 -- include lib/identity.lua
 
 if (redis.call('HGET', users_key, name) or '') ~= expected then return {'changed'} end
@@ -19,5 +20,5 @@ else
   redis.call('HSET', users_key, name, document)
 end
 end_sessions(sessions_key, session_prefix)
-redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+log_access(access_key, now_ms, access_entry, 1, now_ms)
 return {'ok', raise_version(identity_key, now_ms, wake_channel)}
