@@ -9,7 +9,7 @@ from jqmaster.api.endpoint import Call, Reply, check
 from jqmaster.api.job_schemas import JobRequest, PatchRequest
 from jqmaster.api.schemas import instant_ms
 from jqmaster.api.usual import usual_job, usual_jobs
-from jqmaster.api.wire import RawMsgpack, read_list, read_map
+from jqmaster.api.wire import read_list, read_map
 from jqmaster.config import Durability
 from jqmaster.domain.access import Scope
 from jqmaster.domain.ids import new_id
@@ -113,7 +113,7 @@ async def result(call: Call) -> Reply:
     found = await call.services.jobs.result(call.path["job_id"], wait_s=min(float(wait), MAX_WAIT_S))
     if isinstance(found, JobState):
         return Reply(202, {"state": str(found)})
-    return Reply(200, None if found is None else RawMsgpack(found))
+    return Reply(200, None if found is None else views.result_view(found))
 
 
 async def patch(call: Call) -> Reply:

@@ -40,6 +40,7 @@ MASTER_TEXT: Final = (
     "The master takes jobs, keeps them safe and pushes them to workers.\n\n"
     "Bodies are MessagePack (`application/msgpack`; `application/vnd.msgpack` and `application/x-msgpack` mean the same), "
     'or JSON where the client says so; in JSON binary is `{"$bin": base64}` and extension types are `{"$ext": [code, base64]}`. '
+    "Extension codes are 0 to 127, and -1 for a timestamp; the other negative codes are reserved by MessagePack and refused. "
     "Errors are problems (RFC 9457). A 503 with code `outcome_unknown` may have happened: repeat it with the same ID. "
     "`X-Request-ID` names a request in answers and logs: the one that is sent, or one that each problem gets."
 )

@@ -41,6 +41,8 @@ _EXT_WIDTH: Final = {0xC7: 1, 0xC8: 2, 0xC9: 4}
 _FIXEXT_SIZE: Final = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 
 _TIMESTAMP_EXT: Final = 0xFF
+# MessagePack reserves the negative codes. Of these it defines only the timestamp, and decoders refuse the others.
+_FIRST_RESERVED_EXT: Final = 0x80
 _NS_PER_S: Final = 1_000_000_000
 _YEAR_1_S: Final = -62_135_596_800
 _YEAR_10000_S: Final = 253_402_300_800
@@ -59,8 +61,9 @@ def scan(  # noqa: PLR0912, PLR0915  one loop without a call for the common valu
     """Check the one value that begins at `start`; its end offset.
 
     Raises UnparsableError (truncated, reserved byte, bad UTF-8, a key twice in one map), InvalidError
-    (`too_deep`, `bad_timestamp`, and `key_not_str`, which inside the envelope is unparsable instead) and
-    TooLargeError (`too_many_nodes`). NaN and unknown extension types pass.
+    (`too_deep`, `bad_timestamp`, `bad_ext`, and `key_not_str`, which inside the envelope is unparsable instead) and
+    TooLargeError (`too_many_nodes`). NaN and the extension types of applications pass. Every value that passes can be
+    decoded by whoever reads it later.
     """
     fixed, short_str = FIXED_SIZE, SHORT_STR_SIZE
     max_nodes, max_nesting = limits.max_nodes, limits.max_nesting
@@ -209,8 +212,14 @@ def _extension(data: bytes, pos: int) -> int:
     end = begin + length
     if end > len(data):
         raise truncated()
-    if data[begin - 1] == _TIMESTAMP_EXT:
+    code = data[begin - 1]
+    if code == _TIMESTAMP_EXT:
         _check_timestamp(data[begin:end])
+    elif code >= _FIRST_RESERVED_EXT:
+        raise InvalidError(
+            f"an extension has the reserved code {code - 256}; the codes are 0 to 127, and -1 for a timestamp",
+            code="bad_ext",
+        )
     return end
 
 

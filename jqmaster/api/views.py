@@ -8,6 +8,7 @@ from jqmaster.api.wire import RawMsgpack
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Attempt, Cause, Job
 from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.readable import readable, readable_members
 from jqmaster.domain.redact import Redactor
 from jqmaster.domain.worker import Worker
 from jqmaster.service.constraint_documents import describe, describe_limits
@@ -83,14 +84,19 @@ def job_view(
 
 
 def _shown(value: bytes, redactor: Redactor, root: str) -> RawMsgpack | None:
-    return RawMsgpack(redactor.encoded(root, value)) if len(value) <= MAX_SHOWN_BYTES else None
+    return RawMsgpack(readable(redactor.encoded(root, value))) if len(value) <= MAX_SHOWN_BYTES else None
 
 
 def _shown_result(result: bytes, redactor: Redactor) -> RawMsgpack | None:
     """A success has a member `result`, a failure `error`: the paths go from there."""
     if len(result) > MAX_SHOWN_BYTES:
         return None
-    return RawMsgpack(redactor.within("error", redactor.within("result", result)))
+    return result_view(redactor.within("error", redactor.within("result", result)))
+
+
+def result_view(result: bytes) -> RawMsgpack:
+    """`Result`, as its pusher gets it."""
+    return RawMsgpack(readable_members(result))
 
 
 def _attempt_view(attempt: Attempt, redactor: Redactor | None) -> dict[str, Any]:
@@ -102,7 +108,7 @@ def _attempt_view(attempt: Attempt, redactor: Redactor | None) -> dict[str, Any]
         "finished_at": _time(attempt.finished_at_ms),
         "outcome": attempt.outcome,
         "message": attempt.message,
-        "error": None if error is None else RawMsgpack(error),
+        "error": None if error is None else RawMsgpack(readable(error)),
     }
 
 

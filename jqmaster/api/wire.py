@@ -350,7 +350,7 @@ def _read_usual_map(data: bytes, raw_fields: frozenset[str], limits: ScanLimits)
     return fields
 
 
-def _read_map_at(  # noqa: PLR0912  hot path
+def _read_map_at(
     data: bytes, pos: int, raw_keys: frozenset[bytes], limits: ScanLimits, loc: tuple[str | int, ...]
 ) -> tuple[dict[str, Any], int]:
     header = map_header(data, pos)
@@ -376,14 +376,14 @@ def _read_map_at(  # noqa: PLR0912  hot path
             keys.add(key)
             pos = end
             if key in raw_keys:
-                end = scan(data, pos, limits=limits)
+                end = _scan_field(data, pos, limits, loc, key)
                 raw[key.decode()] = data[pos:end]
                 left_over += (data[mark:pos], _NIL)
                 mark = pos = end
             else:
                 tag = data[pos]
                 step = FIXED_SIZE[tag] or SHORT_STR_SIZE[tag]
-                pos = pos + step if step else scan(data, pos, limits=limits, in_envelope=True)
+                pos = pos + step if step else _scan_field(data, pos, limits, loc, key, in_envelope=True)
         if len(keys) != header.members:
             raise UnparsableError("a map has a key twice", code="duplicate_key")
         left_over.append(data[mark:pos])
@@ -394,14 +394,27 @@ def _read_map_at(  # noqa: PLR0912  hot path
         fields: dict[str, Any] = msgpack.unpackb(rest, timestamp=3)
     except IndexError:
         raise truncated() from None
-    except (InvalidError, TooLargeError) as error:
-        if not error.errors:
-            error.errors = (FieldError((*loc, key.decode(errors="replace")), error.detail),)
-        raise
     except ValueError:  # of the decoder: a string is not UTF-8, or the last value is cut off
         raise UnparsableError("the message is broken") from None
     fields.update(raw)
     return fields, pos
+
+
+def _scan_field(
+    data: bytes,
+    pos: int,
+    limits: ScanLimits,
+    loc: tuple[str | int, ...],
+    key: bytes,
+    *,
+    in_envelope: bool = False,
+) -> int:
+    """`scan` of the field `key` of the map at `loc`, which the errors name."""
+    try:
+        return scan(data, pos, limits=limits, in_envelope=in_envelope)
+    except (UnparsableError, InvalidError, TooLargeError) as error:
+        error.errors = (FieldError((*loc, key.decode(errors="replace")), error.detail),)
+        raise
 
 
 @functools.lru_cache(maxsize=64)

@@ -6,7 +6,10 @@ from typing import Any, Final
 
 import msgpack
 
+from jqmaster.domain.readable import with_members
+
 REDACTED: Final = "[redacted]"
+_HIDDEN: Final = bytes(msgpack.packb(REDACTED))
 ROOTS: Final = ("argument", "result", "error", "headers")
 MAX_SEGMENTS: Final = 16
 _ANY, _ANY_DEPTH = "*", "**"
@@ -28,25 +31,25 @@ class Redactor:
             self._paths[root].append(tuple(rest))
 
     def encoded(self, root: str, value: bytes) -> bytes:
-        """One encoded MessagePack value; the very same bytes where nothing of it is redacted."""
-        return self._encoded(self._paths[root], value)
+        """Redact one encoded MessagePack value. It is the very same bytes where nothing of it is redacted, and hidden
+        whole where it cannot be decoded: what its paths name may be in it."""
+        paths = self._paths[root]
+        if not paths:
+            return value
+        try:
+            return _encoded(paths, value)
+        except Exception:  # a store may hold what earlier releases accepted, and no view may fail over it
+            return _HIDDEN
 
     def within(self, root: str, value: bytes) -> bytes:
         """As `encoded`, for a map that has it as its member of that name."""
-        return self._encoded([(root, *path) for path in self._paths[root]], value)
-
-    @staticmethod
-    def _encoded(paths: list[tuple[str, ...]], value: bytes) -> bytes:
+        paths = [(root, *path) for path in self._paths[root]]
         if not paths:
             return value
-        # Whatever was sent goes through unchanged: text that is none, extension types, and instants of any precision.
-        decoded = msgpack.unpackb(value, strict_map_key=False, unicode_errors="surrogateescape", timestamp=0)
-        changed = decoded
-        for path in paths:
-            changed = _redacted(changed, path)
-        if changed is decoded:
-            return value
-        return bytes(msgpack.packb(changed, unicode_errors="surrogateescape"))
+        try:
+            return _encoded(paths, value)
+        except Exception:  # as above
+            return _without(root, value)
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """The headers of a job, without regard to case; their names may hold points."""
@@ -59,6 +62,24 @@ class Redactor:
 def redactor_of(paths: tuple[str, ...]) -> Redactor:
     """As `Redactor`; the same for the same."""
     return Redactor(paths)
+
+
+def _encoded(paths: Iterable[tuple[str, ...]], value: bytes) -> bytes:
+    # Whatever was sent goes through unchanged: text that is none, extension types, and instants of any precision.
+    decoded = msgpack.unpackb(value, strict_map_key=False, unicode_errors="surrogateescape", timestamp=0)
+    changed = decoded
+    for path in paths:
+        changed = _redacted(changed, path)
+    if changed is decoded:
+        return value
+    return bytes(msgpack.packb(changed, unicode_errors="surrogateescape"))
+
+
+def _without(root: str, value: bytes) -> bytes:
+    try:
+        return with_members(value, lambda name, member: _HIDDEN if name == root else member)
+    except ValueError:
+        return _HIDDEN
 
 
 def _redacted(value: Any, path: tuple[str, ...]) -> Any:

@@ -392,7 +392,6 @@ async def test_odd_values_inside_an_argument_are_kept_bit_for_bit(open_api: Api)
         b"\xd4\x05a",
         b"\xc7\x03\x7fabc",
         b"\xc7\x00\x10",
-        b"\xd4\x80a",
     ):
         status, answer = await send(open_api, with_argument(b"\x92\x01" + value))
         assert status == 201
@@ -401,6 +400,21 @@ async def test_odd_values_inside_an_argument_are_kept_bit_for_bit(open_api: Api)
         shown = await open_api.http.get(f"/api/jobs/{answer['id']}", headers={"Accept": "application/json"})
         assert shown.status_code == 200
         json.loads(shown.content, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+@pytest.mark.row(44)
+@pytest.mark.parametrize("code", [-128, -100, -2])
+async def test_a_reserved_extension_code_is_refused_and_the_field_named(api: Api, code: int) -> None:
+    value = b"\xc7\x03" + struct.pack("b", code) + b"abc"
+    for argument in (value, b"\x91" + value, b"\x81\xa1a" + value):
+        await refuses(api, with_argument(argument), 422, "bad_ext")
+        status, problem = await send(api, with_argument(argument))
+        assert [e["loc"] for e in problem["errors"]] == [["argument"]]
+    await refuses(api, envelope(NAME, msgpack.packb("headers") + value), 422, "bad_ext")
+    for given in (code, [code, "YWJj"]):
+        body = json.dumps({"name": "work", "argument": [{"$ext": given}]}).encode()
+        status, problem = await send(api, body, "application/json")
+        assert (status, problem["code"]) == (422, "bad_ext")
 
 
 @pytest.mark.row(44)

@@ -190,10 +190,18 @@ def test_other_timestamps_are_refused(raw: bytes) -> None:
 
 @pytest.mark.req("J3")
 @pytest.mark.parametrize(
-    "raw", [b"\xcb\x7f\xf8\x00\x00\x00\x00\x00\x01", msgpack.packb(-math.inf), b"\xd4\x80x", b"\xc7\x00\x05", b"\xc9\x00\x00\x00\x02\x07ab"]
+    "raw", [b"\xcb\x7f\xf8\x00\x00\x00\x00\x00\x01", msgpack.packb(-math.inf), b"\xd4\x7fx", b"\xc7\x00\x05", b"\xc9\x00\x00\x00\x02\x07ab"]
 )  # fmt: skip
 def test_nan_infinity_and_unknown_extensions_pass(raw: bytes) -> None:
     assert scan(raw, limits=LIMITS) == len(raw)
+
+
+@pytest.mark.parametrize("code", [-128, -127, -2])
+@pytest.mark.parametrize("head", [b"\xd4", b"\xc7\x01", b"\xc8\x00\x01", b"\xc9\x00\x00\x00\x01"])
+def test_reserved_extension_codes_are_refused(head: bytes, code: int) -> None:
+    with pytest.raises(InvalidError) as error:
+        scan(b"\x91" + head + struct.pack("b", code) + b"x", limits=LIMITS)
+    assert error.value.code == "bad_ext"
 
 
 def test_headers_of_containers() -> None:

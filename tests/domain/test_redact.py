@@ -45,6 +45,27 @@ def test_what_no_path_names_goes_through_unchanged() -> None:
         assert Redactor(["argument.**.a"]).encoded("argument", msgpack.packb(scalar)) == msgpack.packb(scalar)
 
 
+@pytest.mark.rule("E6.1")
+@pytest.mark.parametrize(
+    "broken", [b"\xc7\x00\x80", b"\x81\xa1a\xd4\xfe\x00", b"\xc1", b"", b"\x92\x01", b"\xdd\xff\xff\xff\xff"]
+)
+def test_what_cannot_be_decoded_is_hidden_whole(broken: bytes) -> None:
+    hidden = msgpack.packb(REDACTED)
+    redactor = Redactor(["argument.a", "result.**.a"])
+    assert redactor.encoded("argument", broken) == hidden
+    assert redactor.encoded("error", broken) is broken, "no path looks into it"
+    assert redactor.within("result", b"\xc1") == hidden
+
+
+@pytest.mark.rule("E6.1")
+def test_of_a_map_only_the_member_that_cannot_be_decoded_is_hidden() -> None:
+    result = b"\x82\xa4type\xa7success\xa6result\x81\xa1a\xd4\xfe\x00"
+    assert msgpack.unpackb(Redactor(["result.a"]).within("result", result)) == {
+        "type": "success", "result": REDACTED,
+    }  # fmt: skip
+    assert Redactor(["error.a"]).within("error", result) == result
+
+
 def test_headers_are_named_whatever_their_case() -> None:
     redactor = Redactor(["headers.x-api.key"])
     assert redactor.headers({"X-Api.Key": "s", "trace": "t"}) == {"X-Api.Key": REDACTED, "trace": "t"}

@@ -1,0 +1,50 @@
+"""Stored values in a form that every client can decode.
+
+The API refuses values that a decoder may refuse (`api/scan.py`). A store may hold some all the same: earlier releases
+accepted extension types with reserved codes.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgpack
+import msgspec
+
+_MEMBERS: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+
+
+def is_readable(value: bytes) -> bool:
+    """Return whether a client can decode this encoded value."""
+    try:
+        msgpack.unpackb(value, timestamp=3)
+    except Exception:  # decoders raise what they like for broken bytes
+        return False
+    return True
+
+
+def readable(value: bytes) -> bytes:
+    """Return the value itself, or, where a client could not decode it, its bytes as a binary value."""
+    return value if is_readable(value) else bytes(msgpack.packb(value))
+
+
+def readable_members(value: bytes) -> bytes:
+    """Like `readable`, but of a map replace only the members that cannot be decoded."""
+    if is_readable(value):
+        return value
+    try:
+        return with_members(value, lambda name, member: readable(member))
+    except ValueError:
+        return readable(value)
+
+
+def with_members(value: bytes, change: Callable[[str, bytes], bytes]) -> bytes:
+    """Return the encoded map with each member as `change(name, member)` gives it. Raises ValueError where it is no map."""
+    try:
+        members: Mapping[str, msgspec.Raw] = _MEMBERS.decode(value)
+    except Exception as exc:  # as above
+        raise ValueError("not an encoded map") from exc
+    packer = msgpack.Packer(autoreset=True)
+    parts = [packer.pack_map_header(len(members))]
+    for name, member in members.items():
+        parts += (packer.pack(name), change(name, bytes(member)))
+    return b"".join(parts)
