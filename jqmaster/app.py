@@ -24,7 +24,7 @@ from jqmaster.domain.tally import Tally
 from jqmaster.egress import EgressGuard
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.errors import JqmasterError, StoreUnavailableError, StoreUnfitError
-from jqmaster.lifecycle import Component, running
+from jqmaster.lifecycle import Component, LoopFailures, running
 from jqmaster.runtime import tuning
 from jqmaster.runtime.alone import AloneRuns
 from jqmaster.runtime.attendance import Attendance
@@ -177,7 +177,21 @@ class Master:
         self._progress = Progress(
             stores.inspector, stores.workers, self._fleet, clock, dispatcher=self._present_dispatcher
         )
-        self._watchdog = Watchdog(shard, clock, mark=mark, stall=self._progress.stall, fail=self._fail)
+        self.loop_failures = LoopFailures(clock)
+
+        async def rebuild() -> None:
+            for one in (client, reserve):
+                await one.reset()
+
+        self._watchdog = Watchdog(
+            shard,
+            clock,
+            mark=mark,
+            stall=self._progress.stall,
+            failures=self.loop_failures,
+            rebuild=rebuild,
+            fail=self._fail,
+        )
 
         # What only requests use, and the server that takes them.
         configured = configured_tokens(settings, own_tokens)
@@ -741,7 +755,7 @@ async def running_master(
             embedded=embedded,
             own_tokens=own_tokens,
         )
-        await stack.enter_async_context(running(master.components()))
+        await stack.enter_async_context(running(master.components(), failures=master.loop_failures))
         # Known only now: the system may have chosen the port.
         master.guard.forbid(settings.host, master.server.port)
         master.guard.forbid(settings.host, master.server.own_port)

@@ -4,11 +4,17 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from contextvars import ContextVar
+from typing import Final, NamedTuple, Protocol
+
+from jqmaster.clock import Clock
+from jqmaster.errors import JqmasterError
 
 logger = logging.getLogger(__name__)
 
 CANCEL_AGAIN_S = 1.0
+# Failures of one loop that are this far apart are no row.
+_ROW_GAP_S: Final = 5.0
 
 
 class Component(Protocol):
@@ -19,17 +25,65 @@ class Component(Protocol):
     async def stop(self) -> None: ...
 
 
+class FailingLoop(NamedTuple):
+    """`seconds`: from the first failure of the row to the last. `error` is the last one."""
+
+    seconds: float
+    name: str
+    error: str
+
+
+class LoopFailures:
+    """Background loops that fail again and again for a reason that nobody expected."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        # By loop: first and last failure of the present row, and the last error.
+        self._rows: dict[str, tuple[float, float, str]] = {}
+
+    def add(self, name: str, error: Exception) -> None:
+        # Those have a name, and are told to people: no new process and no new connection mends them.
+        if isinstance(error, JqmasterError):
+            return
+        now_s = self._clock.monotonic_s()
+        first_s, last_s, _ = self._rows.get(name, (now_s, now_s, ""))
+        if now_s - last_s > _ROW_GAP_S:
+            first_s = now_s
+        self._rows[name] = (first_s, now_s, f"{type(error).__name__}: {error}"[:200])
+
+    def longest(self) -> FailingLoop | None:
+        """The loop that has failed for the longest time and still does."""
+        now_s = self._clock.monotonic_s()
+        failing = [
+            FailingLoop(last_s - first_s, name, error)
+            for name, (first_s, last_s, error) in self._rows.items()
+            if now_s - last_s <= _ROW_GAP_S
+        ]
+        return max(failing, default=None)
+
+
+# Where loops report to: set while components start, and so inherited by their tasks and by what those start.
+_failures: ContextVar[LoopFailures | None] = ContextVar("loop_failures", default=None)
+
+
 @contextlib.asynccontextmanager
-async def running(components: Sequence[Component]) -> AsyncIterator[None]:
+async def running(
+    components: Sequence[Component], *, failures: LoopFailures | None = None
+) -> AsyncIterator[None]:
     """Start in order, stop in reverse, each stop attempted even when another fails.
 
     The order is the order of need: what others use starts first and stops last (the store outlives everything).
+    `failures` hears of the loops of these components, and of those that they start.
     """
     started: list[Component] = []
     try:
-        for component in components:
-            started.append(component)
-            await component.start()
+        token = _failures.set(failures or _failures.get())
+        try:
+            for component in components:
+                started.append(component)
+                await component.start()
+        finally:
+            _failures.reset(token)
         yield
     finally:
         for component in reversed(started):
@@ -59,10 +113,12 @@ class BackgroundLoops:
                 return
             except asyncio.CancelledError:
                 raise
-            except Exception:
+            except Exception as exc:
                 logger.exception(
                     "%s.%s failed; it starts again in %s s", self._name, role, self._restart_after_s
                 )
+                if failures := _failures.get():
+                    failures.add(f"{self._name}.{role}", exc)
             await asyncio.sleep(self._restart_after_s)
 
     async def ended(self, timeout_s: float) -> None:

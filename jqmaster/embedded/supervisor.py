@@ -180,6 +180,7 @@ class EmbeddedValkey:
             if ending is None:
                 served_since = time.monotonic()
                 await process.ended.wait()
+                await self._disconnect()
                 ending = diagnose(self._directory.log, process.log_start_byte, was_serving=True)
                 if time.monotonic() - served_since > STEADY_AFTER_S:
                     backoff_s = FIRST_BACKOFF_S
@@ -243,6 +244,12 @@ class EmbeddedValkey:
 
     def _set(self, state: State, pid: int | None = None, detail: str = "") -> None:
         self._status = replace(self._status, state=state, pid=pid, detail=detail)
+
+    async def _disconnect(self) -> None:
+        """Drops the connections to a server that has ended: an idle one may have ended with an error, which its next
+        user would take for a fault of the new server."""
+        with contextlib.suppress(RedisError, OSError):
+            await self._redis().connection_pool.disconnect()
 
     def _redis(self) -> Redis:
         if self._client is None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import hiredis
 import redis.asyncio as redis_asyncio
-from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool
+from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
@@ -38,6 +38,7 @@ from jqmaster.config import Settings
 from jqmaster.domain.latency import Latencies
 from jqmaster.errors import DamagedError, JqmasterError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.cluster import ClusterLocator
+from jqmaster.store.connection import TcpConnection, TlsConnection, is_lost, options_of
 from jqmaster.store.locator import ASK_S, LocatedConnection, LocatedTlsConnection, Locator
 from jqmaster.store.scripts import Arg, Script, load
 from jqmaster.store.sentinel import SentinelLocator
@@ -55,6 +56,8 @@ _REFUSALS = (
 # Answers of a server that is perhaps the primary no more.
 _DOUBTS = (ReadOnlyError, ClusterDownError, AskError)
 _MOST_MOVES: Final = 3
+# What a lost connection raises; the RuntimeError is uvloop's, where it has closed its transport.
+_LOST: Final = (RedisError, OSError, TimeoutError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ class StoreClient:
         self._locator = _locator(parsed, access)
         if self._locator is None:
             options = {**_tls_options(parsed, access), **_connection_options(timeout_s, timeout_s)}
-            self._pool = BlockingConnectionPool.from_url(url, **options, **pool_options)
+            self._pool = BlockingConnectionPool(**{**options, **pool_options, **options_of(url)})
         else:
             options = {
                 **_credentials(parsed.username, parsed.password),
@@ -170,7 +173,7 @@ class StoreClient:
         for transport in self._busy:
             transport.abort()
         # Best effort: a peer that is slow to hang up is no error of the caller.
-        with contextlib.suppress(RedisError, OSError):
+        with contextlib.suppress(*_LOST):
             await self._pool.disconnect(inuse_connections=True)
 
     @property
@@ -339,7 +342,7 @@ class StoreClient:
             self._asking_the_pool += 1
             try:
                 connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
-            except (RedisError, OSError, TimeoutError) as exc:
+            except _LOST as exc:
                 kind = (
                     "no connection to the store is free"
                     if isinstance(exc, MaxConnectionsError)
@@ -369,9 +372,8 @@ class StoreClient:
         """One that is open and silent, as the pool would give it, for a tenth of what the pool costs."""
         while self._at_hand:
             connection: Any = self._at_hand.pop()
-            reader = connection._reader
             if connection.is_connected and not (
-                connection.should_reconnect() or reader.at_eof() or reader._buffer
+                connection.should_reconnect() or is_lost(connection) or connection._reader._buffer
             ):
                 return connection  # type: ignore[no-any-return]
             # What was said in between was for nobody; the pool connects it anew.
@@ -393,16 +395,16 @@ class StoreClient:
         try:
             # Around redis-py's own sending and reading, which begin a timeout, or a task, for each command.
             return await self._converse(connection, packed, len(commands))
-        except asyncio.CancelledError:
-            # Answers are still on their way: this connection must not be used by anyone else.
+        except BaseException as exc:
+            # Answers may still be on their way: nobody else may use this connection.
             await self._abandon(connection, transport)
-            raise
-        except (BusyLoadingError, AuthenticationError) as exc:
-            # Answers, which redis-py takes for broken connections.
-            await self._abandon(connection, transport)
-            raise StoreUnavailableError(f"the store says: {exc}", retry_after_s=RETRY_AFTER_S) from exc
-        except (RedisError, OSError, TimeoutError) as exc:
-            await self._abandon(connection, transport)
+            if isinstance(exc, (BusyLoadingError, AuthenticationError)):
+                # Answers, which redis-py takes for broken connections.
+                raise StoreUnavailableError(f"the store says: {exc}", retry_after_s=RETRY_AFTER_S) from exc
+            if not isinstance(exc, _LOST):
+                raise
+            if isinstance(exc, TimeoutError):
+                self._distrust_idle()
             if writes:
                 raise OutcomeUnknownError(
                     "the store did not answer; it may have happened, repeat with the same ID",
@@ -457,6 +459,12 @@ class StoreClient:
             transport.abort()
         await connection.disconnect(nowait=True)
 
+    def _distrust_idle(self) -> None:
+        """Has the connections that lie idle made anew before their next use. Where one gives no answer in time, the
+        others may be as dead without a sign: what lies between has forgotten them, or drops all that is sent."""
+        for connection in (*self._at_hand, *self._pool._get_free_connections()):
+            connection.mark_for_reconnect()  # type: ignore[no-untyped-call]
+
     def _read_or_error(self, call: Call, reply: Any) -> tuple[str, list[Any]] | Exception:
         try:
             return self._read(call, reply)
@@ -470,20 +478,33 @@ class StoreClient:
 
 
 def _locator(url: StoreUrl, access: StoreAccess) -> Locator | None:
-    options = {**_tls_options(url, access), **_connection_options(ASK_S, ASK_S)}
     match url.topology:
         case "sentinel":
-            asked_as = _credentials(access.sentinel_username, access.sentinel_password)
-            return SentinelLocator(url, {**options, **asked_as, **_use_tls(url)})
+            return SentinelLocator(
+                url, _connecting(url, access, access.sentinel_username, access.sentinel_password)
+            )
         case "cluster":
-            options |= {**_credentials(url.username, url.password), **_use_tls(url)}
-
-            def connect(endpoint: Endpoint) -> redis_asyncio.Redis:
-                return redis_asyncio.Redis(host=endpoint[0], port=endpoint[1], **options)
-
-            return ClusterLocator(url, connect)
+            return ClusterLocator(url, _connecting(url, access, url.username, url.password))
         case _:
             return None
+
+
+def _connecting(
+    url: StoreUrl, access: StoreAccess, username: str | None, password: str | None
+) -> Callable[[Endpoint], redis_asyncio.Redis]:
+    """Return what makes a client of one server that tells where the primary is."""
+    options = {
+        "connection_class": TlsConnection if url.is_tls else TcpConnection,
+        **_credentials(username, password),
+        **_tls_options(url, access),
+        **_connection_options(ASK_S, ASK_S),
+    }
+
+    def connect(endpoint: Endpoint) -> redis_asyncio.Redis:
+        host, port = endpoint
+        return redis_asyncio.Redis.from_pool(ConnectionPool(host=host, port=port, **options))
+
+    return connect
 
 
 def _connection_options(timeout_s: float, connect_timeout_s: float) -> dict[str, Any]:
@@ -497,10 +518,6 @@ def _connection_options(timeout_s: float, connect_timeout_s: float) -> dict[str,
 
 def _credentials(username: str | None, password: str | None) -> dict[str, Any]:
     return {name: text for name, text in (("username", username), ("password", password)) if text}
-
-
-def _use_tls(url: StoreUrl) -> dict[str, Any]:
-    return {"ssl": True} if url.is_tls else {}
 
 
 def _tls_options(url: StoreUrl, access: StoreAccess) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from redis.exceptions import RedisError
 
@@ -11,7 +12,9 @@ from jqmaster.store.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-RECONNECT_S = 0.5
+RECONNECT_S: Final = 0.5
+# A channel on which nothing was said for so long is asked whether it is still there, and has as long to answer.
+QUIET_S: Final = 15.0
 
 
 class EventListener:
@@ -25,11 +28,13 @@ class EventListener:
         on_wake: Callable[[str], None],
         on_finished: Callable[[str], None],
         on_gap: Callable[[], None],
+        quiet_s: float = QUIET_S,
     ) -> None:
         self._shard = shard
         self._on_wake = on_wake
         self._on_finished = on_finished
         self._on_gap = on_gap
+        self._quiet_s = quiet_s
         self._loops = BackgroundLoops("events")
 
     async def start(self) -> None:
@@ -41,15 +46,23 @@ class EventListener:
     async def _listen(self) -> None:
         keys = self._shard.keys
         while True:
-            pubsub = self._shard.client.redis.pubsub(ignore_subscribe_messages=True)
+            pubsub = self._shard.client.redis.pubsub()
+            is_asked = False
             try:
                 await pubsub.subscribe(keys.wake_channel, keys.finished_channel)
-                self._on_gap()
                 while True:
-                    message = await pubsub.get_message(timeout=30)
+                    message = await pubsub.get_message(timeout=self._quiet_s)
                     if message is None:
-                        await pubsub.ping()  # a connection that died in silence shows itself here
+                        if is_asked:
+                            raise TimeoutError
+                        # A connection that died in silence shows itself by this: nothing else is ever sent on it.
+                        await pubsub.ping()
+                        is_asked = True
                         continue
+                    is_asked = False
+                    if message["type"] == "subscribe" and message["data"] == len(pubsub.channels):
+                        # Also when the client library has connected and subscribed again by itself.
+                        self._on_gap()
                     if message["type"] != "message":
                         continue
                     text = message["data"].decode()

@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 from redis.asyncio import Redis
-from redis.asyncio.connection import Connection, SSLConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
+from jqmaster.store.connection import TcpConnection, TlsConnection
 from jqmaster.store_url import Endpoint
 
 logger = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class Locator(ABC):
                 await self._located()
 
 
-class LocatedConnection(Connection):
+class LocatedConnection(TcpConnection):
     """A connection to whatever server is the primary when it is made or taken from the pool; never to a replica."""
 
     def __init__(self, *, locator: Locator, **options: Any) -> None:
@@ -122,7 +122,7 @@ class LocatedConnection(Connection):
             await self.disconnect(nowait=True)
             self.host, self.port = host, port
         try:
-            await super().connect()  # type: ignore[no-untyped-call]
+            await super().connect()
         except (RedisError, OSError):
             self._locator.doubt()
             raise
@@ -141,7 +141,7 @@ class LocatedConnection(Connection):
             writer.transport.abort()
 
 
-class LocatedTlsConnection(LocatedConnection, SSLConnection):
+class LocatedTlsConnection(LocatedConnection, TlsConnection):
     pass
 
 

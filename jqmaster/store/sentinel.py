@@ -1,9 +1,10 @@
 """The primary that Sentinels name."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from redis.asyncio import Redis
-from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
+from redis.asyncio.sentinel import MasterNotFoundError
 
 from jqmaster.store.locator import Locator, ask_all
 from jqmaster.store_url import Endpoint, StoreUrl
@@ -15,14 +16,13 @@ class SentinelLocator(Locator):
     """Asks all Sentinels and believes the one with the newest configuration: one that was cut off still names the
     primary of before."""
 
-    def __init__(self, url: StoreUrl, options: dict[str, Any]) -> None:
-        """`options`: of the connections to the Sentinels."""
+    def __init__(self, url: StoreUrl, connect: Callable[[Endpoint], Redis]) -> None:
         super().__init__()
         self._service = url.service
-        self._sentinel = Sentinel(url.endpoints, sentinel_kwargs=options)  # type: ignore[no-untyped-call]
+        self._sentinels = [connect(endpoint) for endpoint in url.endpoints]
 
     async def _find(self) -> Endpoint:
-        known = await ask_all(self._sentinel.sentinels, self._ask)
+        known = await ask_all(self._sentinels, self._ask)
         if not known:
             raise MasterNotFoundError(f"no Sentinel that answers knows the service {self._service!r}")
         _, host, port = max(known)
@@ -33,5 +33,5 @@ class SentinelLocator(Locator):
         return int(state[_EPOCH]), str(state["ip"]), int(state["port"])
 
     async def _disconnect(self) -> None:
-        for sentinel in self._sentinel.sentinels:
+        for sentinel in self._sentinels:
             await sentinel.aclose()

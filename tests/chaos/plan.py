@@ -88,7 +88,8 @@ def _processes(scale: Scale) -> list[tuple[float, str, str, float, float]]:
 
 
 _LINKS: list[tuple[float, str, Weather, tuple[str, ...], float, float]] = [
-    (3, "reset", Weather(), ("worker>masters", "masters>worker", "pushers>masters", "leader>store"), 0.0, 0.0),
+    (3, "reset", Weather(), ("worker>masters", "masters>worker", "pushers>masters", "leader>store", "master>store"), 0.0, 0.0),
+    (3, "reset idle", Weather(), ("worker>masters", "masters>worker", "pushers>masters", "leader>store", "master>store"), 0.0, 0.0),
     (2, "drop answers", Weather(drop_answers=0.3), ("worker>masters", "masters>worker", "pushers>masters"), 2, 6),
     (1, "drop answers", Weather(drop_answers=0.02), ("leader>store", "master>store"), 2, 5),
     (1, "drop requests", Weather(drop_requests=0.3), ("worker>masters", "masters>worker", "pushers>masters"), 2, 5),
@@ -103,6 +104,8 @@ _LINKS: list[tuple[float, str, Weather, tuple[str, ...], float, float]] = [
     (2, "hold requests", Weather(holds_requests=True), ("worker>masters", "masters>worker"), 1, 6),
     (2, "cut off", Weather(holds_requests=True, holds_answers=True), ("worker>masters", "leader>store", "master>store"), 1, 6),
 ]  # fmt: skip
+# Nothing passes and nobody is told; afterwards the connections of before are dead for ever. For six leases.
+_SILENT_CUT = (1, "silent cut", Weather(holds_requests=True, holds_answers=True), ("worker>masters", "leader>store", "master>store"))  # fmt: skip
 
 
 # How far the store's clock is stepped: forward, and backward for a while only, or nothing that has its time would end. What
@@ -131,6 +134,7 @@ def opening(scale: Scale, duration_s: float) -> list[Planned]:
         ("kill", "store", 0.3),
         ("stop", "leader", 1.5 * scale.leader_ttl_s),
         ("reset", "pushers>masters", 0.0),
+        ("reset idle", "master-1>store", 0.0),
     ]
     step_s = (duration_s - 1.5 - 1.5 * scale.lease_s) / len(wanted)
     return [
@@ -147,6 +151,7 @@ def drill(kind: str, targets: Sequence[str], *, times: int, every_s: float, for_
 
 def _draw(rng: random.Random, scale: Scale, duration_s: float) -> Iterator[Planned]:
     processes, at_s = _processes(scale), 1.0
+    links = [*_LINKS, (*_SILENT_CUT, 6 * scale.lease_s, 6 * scale.lease_s)]
     busy: dict[str, float] = {}
     while True:
         at_s += rng.expovariate(1 / scale.every_s)
@@ -159,7 +164,7 @@ def _draw(rng: random.Random, scale: Scale, duration_s: float) -> Iterator[Plann
             _, kind, hit, least, most = rng.choices(processes, [row[0] for row in processes])[0]
             weather = None
         else:
-            _, kind, given, hits, least, most = rng.choices(_LINKS, [row[0] for row in _LINKS])[0]
+            _, kind, given, hits, least, most = rng.choices(links, [row[0] for row in links])[0]
             weather, hit = replace(given), rng.choice(hits)
         target = _target(rng, hit, scale)
         for_s = rng.uniform(least, most)

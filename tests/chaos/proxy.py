@@ -12,7 +12,7 @@ import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from weakref import WeakSet
 
 MAX_HEAD_BYTES = 64 * 1024
 CHUNK_BYTES = 256 * 1024
@@ -76,30 +76,28 @@ class Bites:
 
 
 class Link:
-    """Listens on a free port of 127.0.0.1, or on a unix socket at `path`; passes on to `upstream` (host and port, or
-    the path of a unix socket)."""
+    """Listens on a free port of 127.0.0.1 (a unix socket knows no reset), and passes on to `upstream`: host and port, or
+    the path of a unix socket."""
 
-    def __init__(
-        self, name: str, upstream: tuple[str, int] | str, *, seed: int, path: Path | None = None
-    ) -> None:
+    def __init__(self, name: str, upstream: tuple[str, int] | str, *, seed: int) -> None:
         self.name = name
         self.upstream = upstream
         self.weather = Weather()
         self.bites = Bites()
         self._rng = random.Random(f"{seed}:{name}")
-        self._path = path
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
+        # Of these the ones of whoever called; on the busy ones a request was not answered yet.
+        self._accepted: set[asyncio.StreamWriter] = set()
+        self._busy: WeakSet[asyncio.StreamWriter] = WeakSet()
+        self._forgotten: WeakSet[asyncio.StreamWriter] = WeakSet()
         self._tasks: set[asyncio.Task[None]] = set()
         self._cleared = asyncio.Event()
         self.port = 0
 
     async def start(self) -> None:
-        if self._path is not None:
-            self._server = await asyncio.start_unix_server(self._accept, str(self._path))
-        else:
-            self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-            self.port = int(self._server.sockets[0].getsockname()[1])
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
         if self._server is not None:
@@ -131,6 +129,25 @@ class Link:
         self.bites.counts["reset"] += len(writers)
         return len(writers)
 
+    def reset_idle(self) -> int:
+        """Resets the connections on which nothing is under way, as a firewall that has forgotten them does; how many."""
+        idle = [
+            writer
+            for writer in self._accepted
+            if writer not in self._busy and not writer.transport.is_closing()
+        ]
+        for writer in idle:
+            _reset(writer)
+        self.bites.counts["idle reset"] += len(idle)
+        return len(idle)
+
+    def forget_all(self) -> int:
+        """Passes nothing more on the connections that are open, and tells neither side; new ones pass. How many there
+        were."""
+        self._forgotten.update(self._accepted)
+        self.bites.counts["forgotten"] += len(self._accepted)
+        return len(self._accepted)
+
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._serve(reader, writer), name=f"link {self.name}")
         self._tasks.add(task)
@@ -138,6 +155,7 @@ class Link:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
+        self._accepted.add(writer)
         is_broken = False
         try:
             await self._pass(reader, writer)
@@ -147,6 +165,7 @@ class Link:
             is_broken = True
         finally:
             self._writers.discard(writer)
+            self._accepted.discard(writer)
             _reset(writer) if is_broken else writer.close()
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -198,8 +217,8 @@ class RawLink(Link):
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with self._connected() as (up_reader, up_writer):
             ways = [
-                asyncio.create_task(self._way(reader, up_writer, self._request)),
-                asyncio.create_task(self._way(up_reader, writer, self._answer)),
+                asyncio.create_task(self._way(reader, up_writer, self._request, writer)),
+                asyncio.create_task(self._way(up_reader, writer, self._answer, writer)),
             ]
             try:
                 done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -215,10 +234,17 @@ class RawLink(Link):
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         judge: Callable[[bytes], Awaitable[bytes]],
+        caller: asyncio.StreamWriter,
     ) -> None:
         while data := await reader.read(CHUNK_BYTES):
-            writer.write(await judge(data))
-            await writer.drain()
+            if writer is not caller:
+                self._busy.add(caller)
+            judged = await judge(data)
+            if caller not in self._forgotten:
+                writer.write(judged)
+                await writer.drain()
+            if writer is caller:
+                self._busy.discard(caller)
 
     async def _request(self, data: bytes) -> bytes:
         await self._requests_pass()
@@ -255,7 +281,9 @@ class HttpLink(Link):
             up_reader.on_end = lambda: None if is_busy else writer.close()
             while request := await _read_message(reader, is_answer=False):
                 is_busy = True
+                self._busy.add(writer)
                 await self._requests_pass()
+                await self._pass_unless_forgotten(writer)
                 weather = self.weather
                 if self._hits(weather.drop_requests, "request dropped"):
                     raise Broken
@@ -273,6 +301,7 @@ class HttpLink(Link):
                 if not is_spared and self._hits(weather.copy_later, "request copied later"):
                     self._copy(request, weather.delay_s)
                 await self._answers_pass()
+                await self._pass_unless_forgotten(writer)
                 weather = self.weather
                 if self._hits(weather.drop_answers, "answer dropped"):
                     raise Broken
@@ -283,8 +312,13 @@ class HttpLink(Link):
                 writer.write(answer.data)
                 await writer.drain()
                 is_busy = False
+                self._busy.discard(writer)
                 if request.ends_connection or answer.ends_connection or up_reader.at_eof():
                     return
+
+    async def _pass_unless_forgotten(self, caller: asyncio.StreamWriter) -> None:
+        if caller in self._forgotten:
+            await asyncio.Event().wait()
 
     def _copy(self, request: Message, after_s: float) -> None:
         """Another delivery, whose answer nobody sees."""

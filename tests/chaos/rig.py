@@ -120,13 +120,11 @@ class Rig:
         scale = self.scale
         directory = self.directory / name
         directory.mkdir()
-        store = RawLink(
-            f"{name}>store", str(self.store.socket), seed=self._seed, path=self.store.directory / name
-        )
+        store = RawLink(f"{name}>store", str(self.store.socket), seed=self._seed)
         await self._open(store)
         self.masters[name] = MasterProcess(
             directory,
-            redis_url=f"unix://{self.store.directory / name}",
+            redis_url=f"redis://127.0.0.1:{store.port}",
             port=free_port(),
             lease_ms=round(scale.lease_s * 1000),
             offer_ms=round(scale.lease_s * 1000 / 3),
@@ -330,10 +328,14 @@ class Rig:
         assert planned.weather is not None
         if planned.kind == "reset":
             return sum(link.reset() for link in links)
+        if planned.kind == "reset idle":
+            return sum(link.reset_idle() for link in links)
         for link in links:
             link.change(planned.weather)
         await asyncio.sleep(planned.for_s)
         for link in links:
+            if planned.kind == "silent cut":
+                link.forget_all()
             link.clear()
         return sum(link.bites.total for link in links)
 

@@ -10,7 +10,7 @@ from tests.chaos.run import Order, run, table
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
-LOAD_S = 15.0
+LOAD_S = 17.0
 SCALE = Scale(masters=2, workers=3, lease_s=2.0, leader_ttl_s=1.5, heartbeat_s=0.33, stale_s=1.33)
 MIX = Mix(rate_per_s=25.0, clients=3, long_s=(2.5, 5.0), poison=0.0)
 

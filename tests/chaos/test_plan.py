@@ -32,7 +32,7 @@ def test_every_kind_of_fault_comes_up() -> None:
     kinds = {p.kind for p in plan}
     assert kinds == {
         "kill", "stop", "term", "demote", "drain", "detach", "memory full", "disk full", "clock step", "reset", "drop answers", "drop requests", "cut requests", "cut answers", "delay answers",
-        "delay requests", "double", "copy later", "hold answers", "hold requests", "cut off",
+        "delay requests", "double", "copy later", "hold answers", "hold requests", "cut off", "reset idle", "silent cut",
     }  # fmt: skip
     assert {"leader", "store", "leader>store", "pushers>masters"} <= {p.target for p in plan}
 
@@ -52,5 +52,11 @@ def test_a_clock_is_stepped_forward_for_good_and_backward_for_a_while_only() -> 
 
 def test_the_short_form_has_one_of_each_main_kind() -> None:
     plan = opening(SCALE, 20)
-    assert {p.kind for p in plan} == {"kill", "stop", "double", "drop answers", "reset"}
+    assert {p.kind for p in plan} == {"kill", "stop", "double", "drop answers", "reset", "reset idle"}
     assert all(p.at_s + p.for_s <= 20 for p in plan)
+
+
+def test_a_silent_cut_lasts_for_six_leases() -> None:
+    cuts = [p for p in make_plan(1, SCALE, 36_000) if p.kind == "silent cut"]
+    assert {p.for_s for p in cuts} == {6 * SCALE.lease_s}
+    assert any(p.target == "leader>store" for p in cuts)

@@ -220,3 +220,36 @@ async def test_the_same_seed_draws_the_same_fates(echo: Echo, session: aiohttp.C
         await link.stop()
     assert fates[0] == fates[1]
     assert 0 < fates[0][-1] < 20
+
+
+async def test_connections_that_lie_idle_are_reset_and_those_in_use_are_not(echo: Echo) -> None:
+    link = RawLink("a>b", ("127.0.0.1", echo.port), seed=1)
+    await link.start()
+    idle_reader, idle_writer = await asyncio.open_connection("127.0.0.1", link.port)
+    busy_reader, busy_writer = await asyncio.open_connection("127.0.0.1", link.port)
+    try:
+        for reader, writer in ((idle_reader, idle_writer), (busy_reader, busy_writer)):
+            writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
+            await reader.readuntil(b"\r\n\r\nx")
+        busy_writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nx")
+        await wait_until(lambda: len(link._busy) == 1)
+        assert link.reset_idle() == 1
+        with pytest.raises(ConnectionResetError):
+            await idle_reader.read()
+        busy_writer.write(b"y")
+        assert await busy_reader.readuntil(b"\r\n\r\nxy")
+    finally:
+        for writer in (idle_writer, busy_writer):
+            writer.close()
+        await link.stop()
+
+
+async def test_a_forgotten_connection_passes_nothing_and_says_nothing_and_a_new_one_works(
+    echo: Echo, link: HttpLink, session: aiohttp.ClientSession
+) -> None:
+    await post(session, link)
+    assert link.forget_all() == 1
+    with pytest.raises(TimeoutError):
+        await post(session, link)
+    assert await post(session, link, b"y") == b"y"
+    assert echo.bodies == [b"x", b"y"]

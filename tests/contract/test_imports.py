@@ -29,7 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"store_url"},
     "store_url": set(),
     "tracing": {"config", "errors"},
-    "lifecycle": set(),
+    "lifecycle": {"clock", "errors"},
     "tls": set(),
     "egress": LEAVES,
     "domain": {"errors"},

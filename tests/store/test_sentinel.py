@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from redis.asyncio import Redis
 
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.acceptance import Accepted
@@ -171,7 +172,9 @@ async def test_nobody_who_knows_the_service_is_not_done() -> None:
 
 
 async def test_an_old_configuration_loses_against_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    locator = SentinelLocator(StoreUrl.parse(f"redis+sentinel://a,b,c/{SERVICE}"), {})
+    locator = SentinelLocator(
+        StoreUrl.parse(f"redis+sentinel://a,b,c/{SERVICE}"), lambda at: Redis(host=at[0], port=at[1])
+    )
     said = iter([(3, "old", 1), (5, "new", 2), (4, "older", 3)])
 
     async def ask(_: object) -> tuple[int, str, int]:

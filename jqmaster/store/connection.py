@@ -1,0 +1,66 @@
+"""Connections to servers of the store that are replaced, not handed out, once they have ended.
+
+redis-py takes a connection for sound until its stream has ended. One that ended with an error while it lay idle (a
+reset, a timeout of the kernel, a closed handle) has an exception instead of an end, and would be used again for ever.
+"""
+
+from typing import Any, Final
+
+from redis.asyncio.connection import (
+    AbstractConnection,
+    Connection,
+    SSLConnection,
+    UnixDomainSocketConnection,
+    parse_url,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+
+def is_lost(connection: Any) -> bool:
+    """Whether it was open and has ended, in whatever way."""
+    reader, writer = connection._reader, connection._writer
+    return writer is not None and (
+        writer.transport.is_closing() or reader.exception() is not None or reader.at_eof()
+    )
+
+
+class SoundConnection(AbstractConnection):
+    """Mixin. Every pool calls `connect` before it hands out a connection."""
+
+    async def connect(self) -> None:
+        if is_lost(self) or self.should_reconnect():  # type: ignore[no-untyped-call]
+            await self.disconnect(nowait=True)
+        await super().connect()  # type: ignore[no-untyped-call]
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        if is_lost(self):
+            # uvloop's answer to a write would be a RuntimeError, which nobody takes for a lost connection.
+            await self.disconnect(nowait=True)
+            raise RedisConnectionError("the connection was lost")
+        await super().send_packed_command(command, check_health)
+
+
+class TcpConnection(SoundConnection, Connection):
+    pass
+
+
+class TlsConnection(SoundConnection, SSLConnection):
+    pass
+
+
+class UnixConnection(SoundConnection, UnixDomainSocketConnection):
+    pass
+
+
+_SOUND: Final[dict[type[AbstractConnection], type[SoundConnection]]] = {
+    Connection: TcpConnection,
+    SSLConnection: TlsConnection,
+    UnixDomainSocketConnection: UnixConnection,
+}
+
+
+def options_of(url: str) -> dict[str, Any]:
+    """What a pool of connections to the one server at `url` is built with."""
+    options: dict[str, Any] = {**parse_url(url)}
+    options["connection_class"] = _SOUND[options.get("connection_class", Connection)]
+    return options
