@@ -1,7 +1,7 @@
 """Which offers are taken."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from worker_sdk.executor import Executor
@@ -26,13 +26,23 @@ class MalformedError(ValueError):
 
 
 class Admission:
-    """Decides at once, for each offer by itself. `is_leaving`: this process ends; masters may order a drain besides."""
+    """Decides at once, for each offer by itself. `is_leaving`: this process ends; masters may order a drain besides.
+    `beat_now` makes the heartbeat ask the masters at once what has become of the claims."""
 
-    def __init__(self, registry: Registry, executor: Executor, identity: Identity, clock: StoreClock) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        executor: Executor,
+        identity: Identity,
+        clock: StoreClock,
+        *,
+        beat_now: Callable[[], object] = lambda: None,
+    ) -> None:
         self._registry = registry
         self._executor = executor
         self._identity = identity
         self._clock = clock
+        self._beat_now = beat_now
         self._seen: RecentMap[Verdict] = RecentMap(_SKEW_S)
         self._room = 0
         self.is_leaving = False
@@ -100,8 +110,13 @@ class Admission:
             return "too_late"
         executor = self._executor
         if offer["job_id"] in executor.occupying:
-            # An earlier attempt that was lost or timed out still runs here: never both at once.
-            return "duplicate"
+            # Never both at once, so the newer claim waits for the end of the earlier run, in that run's slot.
+            if not executor.may_follow(offer["job_id"], offer["fence"]):
+                return "duplicate"
+            if not executor.follow(JobRun(offer, handler, now + left_ms / 1000), now):
+                # The offer has overtaken the word that the earlier claim is over.
+                self._beat_now()
+            return "accepted"
         if self._room <= 0:
             return "busy"
         self._room -= 1

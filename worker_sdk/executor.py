@@ -19,6 +19,10 @@ logger = logging.getLogger(__name__)
 # A stopped handler may clean up for so long before its end is reported without it; less than the master's own grace.
 STOP_GRACE_S: Final = 2.0
 MAX_OWED: Final = 1_000  # tokens that one heartbeat may name
+# A newer claim of a job waits at most this long for the earlier run to end, and at most this share of its own timeout;
+# then it is handed back, because another worker could run it at once.
+FOLLOW_S: Final = 10.0
+FOLLOW_SHARE: Final = 0.5
 
 _NEVER: Final = float("inf")
 
@@ -43,6 +47,7 @@ class Executor:
 
     `occupying`, by job ID, holds a slot each, also after its end was reported: a thread cannot be killed.
     `owed`, by token, is what a master has not answered for yet, also after the job has ended.
+    A run in `_followers`, by job ID, is a newer claim of a job whose earlier run has not ended: it takes over that slot.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Executor:
         self.taking_up = threading.Lock()
         self.occupying: dict[str, JobRun] = {}
         self.owed: dict[str, JobRun] = {}
+        self._followers: dict[str, JobRun] = {}
         self._watch: asyncio.TimerHandle | None = None
         self._watch_due_s = _NEVER
         self._idle: asyncio.Future[None] | None = None
@@ -96,12 +102,36 @@ class Executor:
         self.owed[run.token] = run
         # From now on also when a confirmation is asked for first: the master's own clock for the attempt runs already.
         run.deadline_s = now + run.timeout_s
+        self._begin(run)
+        if run.deadline_s < self._watch_due_s or run.lease_end_s < self._watch_due_s:
+            self._watch_at(run.due_s)
+
+    def may_follow(self, job_id: str, fence: int) -> bool:
+        """Whether a claim with this fence may wait for the run that occupies its job's slot: it is newer, and that run can
+        be expected to end."""
+        earlier = self._followers.get(job_id) or self.occupying[job_id]
+        occupant = self.occupying[job_id]
+        does_not_stop = occupant.is_settled and occupant.stopping is not Stop.LOST
+        return fence > earlier.fence and not (does_not_stop or occupant.is_given_up)
+
+    def follow(self, run: JobRun, now: float) -> bool:
+        """Take up a newer claim of a job that still runs here; it starts when the earlier run has ended. Return whether
+        that run has been told to stop."""
+        if (waiting := self._followers.get(run.job_id)) is not None:
+            self.stop(waiting, Stop.LOST)
+        self.owed[run.token] = run
+        self._followers[run.job_id] = run
+        run.deadline_s = now + run.timeout_s
+        run.begin_by_s = now + min(FOLLOW_S, run.timeout_s * FOLLOW_SHARE)
+        if run.due_s < self._watch_due_s:
+            self._watch_at(run.due_s)
+        return self.occupying[run.job_id].stopping is not None
+
+    def _begin(self, run: JobRun) -> None:
         if run.handler.confirm_start:
             run.task = self._loop.create_task(self._confirm_and_launch(run))
         else:
             self._launch(run)
-        if run.deadline_s < self._watch_due_s or run.lease_end_s < self._watch_due_s:
-            self._watch_at(run.due_s)
 
     async def _confirm_and_launch(self, run: JobRun) -> None:
         may_start = await self._starts.may_start(run.job_id, run.token)
@@ -262,7 +292,13 @@ class Executor:
             return outcomes.failure(f"{type(exc).__name__}, and its retry policy failed", should_retry=True)
 
     def _release(self, run: JobRun) -> None:
-        self.occupying.pop(run.job_id, None)
+        follower = self._followers.pop(run.job_id, None) if self._followers else None
+        if follower is not run:  # else it never had the slot
+            self.occupying.pop(run.job_id, None)
+            if follower is not None:
+                follower.begin_by_s = _NEVER
+                self.occupying[follower.job_id] = follower
+                self._begin(follower)
         if self.on_room is not None:
             self.on_room()
         run.argument = run.task = None
@@ -337,7 +373,7 @@ class Executor:
         return max(end_s, run.deadline_s) if run.handler.kind is Kind.SYNC else end_s
 
     def stop_all(self, why: Stop) -> None:
-        for run in list(self.occupying.values()):
+        for run in self._taken_up():
             self.stop(run, why)
 
     def cancel(self, job_id: str, token: str) -> bool:
@@ -362,6 +398,10 @@ class Executor:
         if self.on_room is not None:
             self.on_room()
 
+    def _taken_up(self) -> list[JobRun]:
+        """Followers come first: one must not begin because the run before it was stopped a moment earlier."""
+        return [*self._followers.values(), *self.occupying.values()]
+
     def _report_without_end(self, run: JobRun) -> None:
         self._settle_stopped(run)
         logger.error(
@@ -380,12 +420,12 @@ class Executor:
         self._watch = None
         self._watch_due_s = _NEVER
         now = now_s()
-        for run in list(self.occupying.values()):
+        for run in self._taken_up():
             if run.due_s > now:
                 continue
             self._stop_overdue(run, now)
         # A lease that was renewed since moved on; hence the next instant is found anew.
-        next_due_s = min((run.due_s for run in self.occupying.values()), default=_NEVER)
+        next_due_s = min((run.due_s for run in self._taken_up()), default=_NEVER)
         if next_due_s < self._watch_due_s:
             self._watch_at(next_due_s)
 
@@ -394,6 +434,9 @@ class Executor:
             self.stop(run, Stop.LOST)
         elif run.stopping is not None:
             self._report_without_end(run)
+        elif self._followers.get(run.job_id) is run:
+            self.occupying[run.job_id].is_given_up = True
+            self.stop(run, Stop.HANDED_BACK)
         else:
             # What never began has not failed.
             self.stop(run, Stop.TIMEOUT if run.has_begun else Stop.HANDED_BACK)

@@ -76,7 +76,9 @@ class Node:
             pushers=self._pushers,
             child_access=(config.masters, config.token),
         )
-        self._admission = Admission(registry, self.executor, self.identity, self._clock)
+        self._admission = Admission(
+            registry, self.executor, self.identity, self._clock, beat_now=self._beat_now
+        )
         self._heartbeat: Heartbeat | None = None
         self._server: WorkerServer | None = None
         self.endpoint: Endpoint | None = None

@@ -191,7 +191,7 @@ class Puller:
             logger.error("a master gave jobs that are none: %s", exc)
             return pause_s(1, None)
         tokens = {job["job_id"]: job["token"] for job in body["jobs"]}
-        # `duplicate`: an earlier attempt still runs here. It is left to its lease, as a pause for that job.
+        # `duplicate`: an earlier run of the job does not end here. The lease is the pause before the job is offered again.
         refused = [one for one in verdicts["rejected"] if one["reason"] != "duplicate"]
         if not refused:
             return 0.0

@@ -29,12 +29,14 @@ class JobRun:
     __slots__ = (
         "argument",
         "attempt",
+        "begin_by_s",
         "ctx",
         "deadline_s",
         "fence",
         "handler",
         "has_begun",
         "headers",
+        "is_given_up",
         "is_named",
         "is_settled",
         "job_id",
@@ -60,6 +62,8 @@ class JobRun:
         self.handler = handler
         self.lease_end_s = lease_end_s
         self.deadline_s = float("inf")  # until it is taken up
+        self.begin_by_s = float("inf")  # set while an earlier run of the job keeps it waiting
+        self.is_given_up = False  # it kept a newer claim of its job waiting for too long
         self.stop_due_s = float("inf")
         self.stopping: Stop | None = None
         self.is_named = False
@@ -71,9 +75,10 @@ class JobRun:
 
     @property
     def due_s(self) -> float:
-        """When somebody must look at it: timeout, end of the lease, or end of the patience with one that is stopping."""
+        """When somebody must look at it: timeout, end of the lease, end of the patience with one that is stopping, or of the
+        wait for an earlier run."""
         if self.is_settled:
             return float("inf")
         if self.stopping is not None:
             return min(self.stop_due_s, self.lease_end_s)
-        return self.deadline_s if self.deadline_s < self.lease_end_s else self.lease_end_s
+        return min(self.deadline_s, self.lease_end_s, self.begin_by_s)

@@ -439,8 +439,8 @@ class Dispatcher:
         match result:
             case Delivered(rejections=rejections):
                 member.breaker.succeeded()
-                # `duplicate`: an earlier, lost attempt of the job still runs there. The claim is left to its lease, as a
-                # pause for this job: returned now, it would come back to the same worker at once.
+                # `duplicate`: an earlier run of the job does not end there. The claim is left to its lease, as a pause for
+                # this job: returned now, it would come back to the same worker at once.
                 refused = {r.job_id: r for r in rejections if r.reason != "duplicate"}
                 for rejection in refused.values():
                     self._heed(member, rejection.reason, rejection.retry_after_s, claim, rejection.job_id)

@@ -107,7 +107,7 @@ async def test_offers_are_judged_one_by_one(
             master.dispatch("note", not_after_ms=int(time.time() * 1000)),
             master.dispatch("note", lease_until_ms=now_ms),
         ],
-        "duplicate": [master.dispatch("hold", job_id=running["job_id"])],
+        "duplicate": [master.dispatch("hold", job_id=running["job_id"], fence=running["fence"])],
     }
     good = master.dispatch("note", "good")
     answer = await master.push(*[job for jobs in cases.values() for job in jobs], good)
