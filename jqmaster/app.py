@@ -64,6 +64,7 @@ from jqmaster.service.stats import StatsService, StoreState
 from jqmaster.service.store_facts import StoreFactsReader
 from jqmaster.service.waiters import FinishWaiters
 from jqmaster.service.why import WhyService
+from jqmaster.service.worker_owners import WorkerOwners
 from jqmaster.service.workers import WorkerService
 from jqmaster.store import generation
 from jqmaster.store.acceptance import AcceptanceStore
@@ -385,6 +386,7 @@ class Master:
                 records=stores.records,
                 tell=WorkerOrders(stores.workers, stores.polls, stores.leadership, self._worker_client),
             ),
+            owners=WorkerOwners(stores.workers),
             polls=self._desk,
             constraints=constraints,
             audit=AuditStore(self._shard),

@@ -519,6 +519,10 @@ class HeartbeatRequest(TypedDict):
     as_of_ms: NotRequired[int]
     # The answer before said `detached`: may the worker go on with what it runs? Yes is an answer without it.
     asks_to_continue: NotRequired[bool]
+    # Only after a 403 `foreign_worker`, by a worker whose token was changed while it runs: hex HMAC-
+    # SHA256(secret, text) of `adopt`, the worker ID and the hex SHA-256 of the bearer token, joined by line
+    # feeds. The worker then belongs to that token.
+    proof: NotRequired[str | None]
 
 
 class HeldJob(TypedDict):
@@ -949,7 +953,7 @@ class NewTokenView(TypedDict):
     id: str
     label: str
     scopes: list[Literal["push", "work", "read", "operate", "admin"]]
-    # Patterns of the names that it may push; empty: all.
+    # Patterns of the names that it may push and work; empty: all.
     names: list[str]
     created_at: str
     created_by: str
@@ -1528,8 +1532,8 @@ class TokenRequest(TypedDict):
     # For people: what uses it.
     label: str
     scopes: list[Literal["push", "work", "read", "operate", "admin"]]
-    # Only with scope push alone: patterns (*, ?, [abc]) of the names of jobs that it may push, cancel and
-    # have the results of.
+    # Only with no other scopes than push and work: patterns (*, ?, [abc]) of the names of jobs that it may
+    # push, cancel and have the results of, and that workers may register for with it.
     names: NotRequired[list[str]]
     expires_at: NotRequired[str | None]
     # Instead of expires_at.
@@ -1542,7 +1546,7 @@ class TokenView(TypedDict):
     id: str
     label: str
     scopes: list[Literal["push", "work", "read", "operate", "admin"]]
-    # Patterns of the names that it may push; empty: all.
+    # Patterns of the names that it may push and work; empty: all.
     names: list[str]
     created_at: str
     created_by: str

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 from jqmaster.api.cookies import SessionCookie
 from jqmaster.api.wire import Fields
 from jqmaster.config import Settings
-from jqmaster.domain.access import ConfiguredTokens, Principal, Scope, digest_of, make_token
+from jqmaster.domain.access import LOCAL, ConfiguredTokens, Principal, Scope, digest_of, make_token
 from jqmaster.errors import ForbiddenError, JqmasterError, UnauthorizedError, UnparsableError
 from jqmaster.service.identity import Session
 
 __all__ = ["AccessPolicy", "Principal", "Scope"]
 
-_LOCAL: Final = Principal("local", frozenset(Scope))
+_LOCAL: Final = Principal(LOCAL, frozenset(Scope))
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 

@@ -87,6 +87,17 @@ class Call:
         """The caller, as the audit log names it."""
         return self.principal.name if self.principal else ""
 
+    @property
+    def known(self) -> Principal:
+        """The caller of a route that asks for a scope."""
+        assert self.principal is not None
+        return self.principal
+
+    @property
+    def bearer(self) -> bytes:
+        """The token that came with the request; empty where there is none."""
+        return self.fields.get(b"authorization", b"").partition(b" ")[2].strip()
+
     def may_push(self, name: str) -> bool:
         """Whether the caller may push, and see the results of, jobs of this name."""
         test = self.principal.allows_name if self.principal else None

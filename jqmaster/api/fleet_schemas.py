@@ -80,6 +80,12 @@ class HeartbeatRequest(Request):
         False,
         description="The answer before said `detached`: may the worker go on with what it runs? Yes is an answer without it.",
     )
+    proof: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
+        None,
+        description="Only after a 403 `foreign_worker`, by a worker whose token was changed while it runs: hex "
+        "HMAC-SHA256(secret, text) of `adopt`, the worker ID and the hex SHA-256 of the bearer token, joined by line feeds. "
+        "The worker then belongs to that token.",
+    )
 
 
 class ClaimView(Answer):

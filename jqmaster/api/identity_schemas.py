@@ -57,8 +57,8 @@ class TokenRequest(Request):
     names: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
         default_factory=list,
         max_length=20,
-        description="Only with scope push alone: patterns (*, ?, [abc]) of the names of jobs that it may push, cancel and "
-        "have the results of.",
+        description="Only with no other scopes than push and work: patterns (*, ?, [abc]) of the names of jobs that it may push, "
+        "cancel and have the results of, and that workers may register for with it.",
     )
     expires_at: Instant | None = None
     ttl_s: Annotated[Seconds, Field(ge=1, le=MAX_TTL_S)] | None = Field(
@@ -88,7 +88,7 @@ class TokenView(Answer):
     id: str
     label: str
     scopes: list[ScopeName]
-    names: list[str] = Field(description="Patterns of the names that it may push; empty: all.")
+    names: list[str] = Field(description="Patterns of the names that it may push and work; empty: all.")
     created_at: Timestamp
     created_by: str
     expires_at: Timestamp | None

@@ -112,7 +112,7 @@ _ANSWER_HEADERS: Final[Mapping[type[BaseModel] | None, dict[str, Any]]] = {
 _PROBLEM_TEXTS: Final = {
     400: "The request cannot be parsed.",
     401: "No valid bearer token, and no session.",
-    403: "The caller lacks the scope, or is not on this machine, or it is a page of another site, or the X-CSRF-Token is missing.",
+    403: "The caller lacks the scope, or its token is not meant for that name or worker, or it is not on this machine, or it is a page of another site, or the X-CSRF-Token is missing.",
     404: "Unknown, or not visible.",
     406: "None of the accepted types can be answered.",
     408: "The request did not arrive in time.",

@@ -18,6 +18,7 @@ from jqmaster.service.metrics import Metrics
 from jqmaster.service.polls import PollDesk
 from jqmaster.service.stats import StatsService
 from jqmaster.service.why import WhyService
+from jqmaster.service.worker_owners import WorkerOwners
 from jqmaster.service.workers import WorkerService
 from jqmaster.store.audit import AuditStore
 
@@ -47,6 +48,7 @@ class Services:
     actions: BulkActionService
     why: WhyService
     workers: WorkerService
+    owners: WorkerOwners
     polls: PollDesk
     constraints: ConstraintService
     audit: AuditStore

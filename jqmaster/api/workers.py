@@ -18,8 +18,9 @@ MAX_RESULTS: Final = 500
 
 async def register(call: Call) -> Reply:
     request = await call.read(RegisterRequest)
+    call.services.owners.check_names(request.names, call.known)
     url = None if request.url is None else await call.services.admit_url(request.url)
-    registered = await call.services.workers.register(request.to_spec(url))
+    registered = await call.services.workers.register(request.to_spec(url), call.who)
     settings = call.services.settings
     return Reply(
         201,
@@ -35,6 +36,9 @@ async def register(call: Call) -> Reply:
 
 async def heartbeat(call: Call) -> Reply:
     request = await call.read(HeartbeatRequest)
+    await call.services.owners.check_heartbeat(
+        call.path["worker_id"], call.known, token=call.bearer, proof=request.proof
+    )
     # The store is told one life of a lease and the worker none that is longer, also where the setting changes meanwhile.
     lease_ms = call.services.settings.lease_ms
     # A worker may owe results for two claims of one job: an earlier, lost one and the present.
@@ -67,6 +71,7 @@ async def heartbeat(call: Call) -> Reply:
 
 async def start(call: Call) -> Reply:
     request = await call.read(StartRequest)
+    await _check_owner(call)
     claims = [(claim.job_id, claim.token) for claim in request.starts]
     confirmed, stale = await call.services.workers.confirm_start(call.path["worker_id"], claims)
     return Reply(200, {"confirmed": confirmed, "stale": stale})
@@ -74,12 +79,14 @@ async def start(call: Call) -> Reply:
 
 async def results(call: Call) -> Reply:
     outcomes = _outcomes(call, await call.body())
+    await _check_owner(call)
     accepted, stale = await call.services.workers.results(call.path["worker_id"], outcomes)
     return Reply(200, {"accepted": accepted, "stale": stale})
 
 
 async def claim(call: Call) -> Reply:
     request = await call.read(ClaimRequest)
+    await _check_owner(call)
     reply = await call.services.polls.poll(call.path["worker_id"], request.to_ask(), call.gone)
     return Reply(
         200,
@@ -144,8 +151,13 @@ async def _detail(call: Call, worker: Worker) -> dict[str, Any]:
 
 
 async def leave(call: Call) -> Reply:
+    await _check_owner(call)
     await call.services.workers.leave(call.path["worker_id"])
     return Reply(204)
+
+
+async def _check_owner(call: Call) -> None:
+    await call.services.owners.check(call.path["worker_id"], call.known)
 
 
 def _outcomes(call: Call, body: bytes) -> list[Outcome]:

@@ -30,7 +30,8 @@ def create(
     name: Annotated[
         list[str] | None,
         typer.Option(
-            "--name", help="With scope push alone: pattern of the names it may push; may be repeated."
+            "--name",
+            help="With scopes push and work only: pattern of the names it may push and run; may be repeated.",
         ),
     ] = None,
     ttl_days: Annotated[

@@ -46,10 +46,14 @@ _SECRET_BYTES: Final = 24
 _OWN_TOKEN: Final = re.compile(r"jqm_[a-z-]{4,40}_([0-9a-f]{12})_[0-9a-f]{48}([0-9a-f]{8})")
 
 
+# The caller where neither users nor tokens exist: whoever is on this machine.
+LOCAL: Final = "local"
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """The caller. `name` is for the audit log: `local`, `user:NAME`, `token:ID`, or for a configured token the first 8
-    digits of its digest. `allows_name` tells which jobs' names it may push; None: all."""
+    digits of its digest. `allows_name` tells which jobs' names it may push and run; None: all."""
 
     name: str
     scopes: frozenset[Scope]

@@ -341,10 +341,10 @@ class IdentityService:
         """The token, shown this once, and its entry. Raises InvalidError, ConflictError (`too_many_tokens`,
         `first_must_be_admin`)."""
         await self.reload()
-        if names and set(scopes) != {Scope.PUSH}:
+        if names and not set(scopes) <= {Scope.PUSH, Scope.WORK}:
             raise InvalidError(
-                "names restrict what is pushed: only for tokens with scope push alone",
-                errors=[FieldError(("names",), "only with scope push alone")],
+                "names restrict what is pushed and worked: only for tokens with no other scopes than push and work",
+                errors=[FieldError(("names",), "only with the scopes push and work")],
             )
         for index, pattern in enumerate(names):
             try:

@@ -77,8 +77,8 @@ class WorkerService:
         self._tell = tell
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
 
-    async def register(self, spec: WorkerSpec) -> Registration:
-        """A new worker ID. Raises AddressRefusedError when whoever serves the URL does not know the secret."""
+    async def register(self, spec: WorkerSpec, owner: str = "") -> Registration:
+        """A new worker ID, which belongs to the caller named `owner`. Raises AddressRefusedError when whoever serves the URL does not know the secret."""
         if spec.url is not None:
             nonce = secrets.token_urlsafe(32)
             proof = await self._prover.prove(spec.url, nonce)
@@ -88,7 +88,7 @@ class WorkerService:
                     "the worker at this URL does not know the secret", code="address_unverified"
                 )
         worker_id = new_id()
-        now_ms, epoch = await self._workers.register(worker_id, spec)
+        now_ms, epoch = await self._workers.register(worker_id, spec, owner)
         logger.info(
             "worker %s registered: %s at %s", worker_id, ", ".join(spec.names[:5]), spec.url or "(pulls)"
         )

@@ -25,7 +25,7 @@ LOGIN_WINDOW_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """`names`: globs of the jobs' names that it may push; none: all. `digest`: SHA-256 of the token."""
+    """`names`: globs of the jobs' names that it may push and run; none: all. `digest`: SHA-256 of the token."""
 
     id: str
     label: str

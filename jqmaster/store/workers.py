@@ -42,6 +42,15 @@ class Heartbeat:
         return self.detached_by in (None, "silence")
 
 
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whom a worker belongs to, and what a change of hands is judged by. `name` empty: it has no owner."""
+
+    name: str
+    secret: str
+    names: tuple[str, ...]
+
+
 class Commanded(Enum):
     """What became of an order of people."""
 
@@ -67,7 +76,7 @@ class WorkerStore:
         self._offer_ms = offer_ms
         self._grace_ms = grace_ms
 
-    async def register(self, worker_id: str, spec: WorkerSpec) -> tuple[int, int]:
+    async def register(self, worker_id: str, spec: WorkerSpec, owner: str = "") -> tuple[int, int]:
         """Makes the worker known; another one at its URL is detached, and its claims are over. Store time and epoch (0:
         nobody led yet). Raises StoreUnavailableError, too, where it came to the store so late that nobody waits for it."""
         k = self._keys
@@ -83,6 +92,7 @@ class WorkerStore:
             "labels": codec.pack(dict(spec.labels)),
             "version": spec.version,
             "secret": spec.secret,
+            "owner": owner,
         }
         fields = [part for field in described.items() for part in field]
         word, data = await self._client.run(
@@ -104,6 +114,21 @@ class WorkerStore:
         now_ms, epoch, _replaced = data
         self._shard.woke("workers")
         return now_ms, codec.epoch_number(epoch)
+
+    async def owner(self, worker_id: str) -> Owner | None:
+        """Return the owner of a worker; None if the worker is not known or its record cannot be read."""
+        owner, secret, names = await self._client.command(
+            "HMGET", self._keys.worker(worker_id), "owner", "secret", "names"
+        )
+        try:
+            return Owner((owner or b"").decode(), secret.decode(), tuple(msgpack.unpackb(names)))
+        except (AttributeError, ValueError, TypeError, msgpack.UnpackException):
+            return None
+
+    async def adopt(self, worker_id: str, *, expected: str, owner: str) -> bool:
+        """Give a worker to another owner; False if it is gone or no longer has the expected one."""
+        word, _ = await self._client.run("adopt_worker", (self._keys.worker(worker_id),), (expected, owner))
+        return word == "ok"
 
     async def _now_ms(self) -> int:
         if self._shard.now:

@@ -93,7 +93,7 @@ export default {
   "access.scope.operate.text": "act, and look",
   "access.scope.admin.text": "everything, tokens and users too",
   "access.names": "Names",
-  "access.names.hint": "Only with push alone: patterns of job names, such as mail.*; empty: all.",
+  "access.names.hint": "Only with push and work: patterns of job names, such as mail.*; empty: all.",
   "access.life": "Valid",
   "access.days": "1 day||{count} days",
   "access.no_end": "until it is revoked",

@@ -93,7 +93,7 @@ export default {
   "access.scope.operate.text": "操作と閲覧",
   "access.scope.admin.text": "トークンとユーザーを含むすべて",
   "access.names": "名前",
-  "access.names.hint": "push だけの場合: mail.* のようなジョブ名のパターン。空なら全部。",
+  "access.names.hint": "push と work だけの場合: mail.* のようなジョブ名のパターン。空なら全部。",
   "access.life": "有効期間",
   "access.days": "{count} 日",
   "access.no_end": "失効させるまで",
