@@ -170,6 +170,14 @@ class Master:
         self._waiters = FinishWaiters()
         self.intake = Intake(PushPace(stores.inspector.load, clock), **tuning.intake(settings))
         self._job_service = self._make_job_service()
+        self._worker_service = WorkerService(
+            stores.workers,
+            self._rules,
+            self._worker_client,
+            settlements=stores.settlements,
+            records=stores.records,
+            tell=WorkerOrders(stores.workers, stores.polls, stores.leadership, self._worker_client),
+        )
         self._events = EventListener(
             shard, on_wake=self._wake, on_finished=self._waiters.finished, on_gap=self._on_gap
         )
@@ -378,14 +386,7 @@ class Master:
                 stores.actions, stores.records, stores.inspector, clock, self._store_time_ms
             ),
             why=self._why,
-            workers=WorkerService(
-                stores.workers,
-                self._rules,
-                self._worker_client,
-                settlements=stores.settlements,
-                records=stores.records,
-                tell=WorkerOrders(stores.workers, stores.polls, stores.leadership, self._worker_client),
-            ),
+            workers=self._worker_service,
             owners=WorkerOwners(stores.workers),
             polls=self._desk,
             constraints=constraints,
@@ -417,6 +418,7 @@ class Master:
             fleet=self._fleet,
             desk=self._desk,
             client=self._worker_client,
+            report=self._worker_service.results,
             clock=clock,
             **tuning.dispatcher(s),
             on_stale=stale,

@@ -4,17 +4,27 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from jqmaster.clock import Clock
 from jqmaster.domain.assignment import MOST_DOUBLINGS, next_assignments
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.outcome import Outcome
 from jqmaster.errors import DamagedError, JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.fleet import Fleet, Member
+from jqmaster.runtime.offers import OfferResult, Offers, PutOff, Withheld
 from jqmaster.runtime.relocation import StaleLeadership
-from jqmaster.runtime.worker_client import Delivered, MaybeDelivered, NotDelivered, PushResult, WorkerClient
+from jqmaster.runtime.worker_client import (
+    Delivered,
+    MaybeDelivered,
+    NotDelivered,
+    PushResult,
+    Refused,
+    WorkerClient,
+)
 from jqmaster.service.polls import PollDesk
 from jqmaster.service.rules import RuleCache
 from jqmaster.store.claims import Claim, ClaimOrder, ClaimStore, NotClaimed
@@ -30,14 +40,10 @@ logger = logging.getLogger(__name__)
 
 # Wake-ups make it quick, this makes it sure.
 POLL_S: Final = 1.0
-REPEAT_PUSH_S: Final = 0.2
+# A job that a worker does not take for a reason of its own, while it takes others, is offered again after so long.
+PUT_OFF_S: Final = 15.0
 # Pushes under way may end before the lead is given up; the next leader is not kept waiting for longer.
 FINISH_WITHIN_S: Final = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class _Withheld:
-    """Not pushed, and so nobody's fault: by then the lead may have been over."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +62,7 @@ class _StaleRules(Exception):  # noqa: N818 - an everyday outcome
 class Dispatcher:
     """Component of one leadership. `is_trusted`: whether that still holds, asked before each push. `on_stale` is
     called when the store knows a newer leader, `on_gates` with "rules" when it has other constraints than those known
-    here, and with "gates" when one closed that opens by time."""
+    here, and with "gates" when one closed that opens by time. `report` takes what a worker says of attempts, as its results do."""
 
     def __init__(
         self,
@@ -69,6 +75,7 @@ class Dispatcher:
         fleet: Fleet,
         desk: PollDesk,
         client: WorkerClient,
+        report: Callable[[str, Sequence[Outcome]], Awaitable[object]],
         clock: Clock,
         max_push_jobs: int,
         on_stale: Callable[[], None],
@@ -84,6 +91,7 @@ class Dispatcher:
         self._fleet = fleet
         self._desk = desk
         self._client = client
+        self._report = report
         self._clock = clock
         self.tune(max_push_jobs=max_push_jobs)
         self._rules = rules
@@ -383,10 +391,9 @@ class Dispatcher:
     async def _push(self, member: Member, claim: Claim, claimed_at_s: float) -> None:
         try:
             if self._tracing is None:
-                result = await self._offer(member, claim, claimed_at_s)
+                await self._offer(member, claim, claimed_at_s)
             else:
-                result = await self._traced_offer(self._tracing, member, claim, claimed_at_s)
-            await self._conclude(member, claim, result)
+                await self._traced_offer(self._tracing, member, claim, claimed_at_s)
         except JqmasterError as exc:
             # The leases end by themselves, and the reaper finds them.
             logger.warning("offers to worker %s could not be returned: %s", member.worker.id, exc.detail)
@@ -398,44 +405,41 @@ class Dispatcher:
 
     async def _traced_offer(
         self, tracing: Tracing, member: Member, claim: Claim, claimed_at_s: float
-    ) -> PushResult | _Withheld:
+    ) -> None:
         jobs = ((job.job_id, job.record.name, job.record.headers) for job in claim.jobs)
         spans = tracing.begin("offer", jobs, {"jqmaster.worker.id": member.worker.id})
-        result: PushResult | _Withheld = _Withheld()
+        result: OfferResult = Withheld()
         try:
             result = await self._offer(member, claim, claimed_at_s)
         finally:
-            tracing.end(spans, type(result).__name__.strip("_").lower())
+            tracing.end(spans, type(result).__name__.lower())
+
+    async def _offer(self, member: Member, claim: Claim, claimed_at_s: float) -> OfferResult:
+        """Offers until there is an answer or the offer is over: a lost answer may hide a started job, and only the
+        same token to the same worker is harmless then. Returns what came of the last part."""
+
+        async def push(part: Claim) -> PushResult:
+            return await self._client.push(member.worker, self._leadership.number, part)
+
+        offers = Offers(
+            claim,
+            push,
+            member.breaker,
+            self._clock,
+            over_at_s=claimed_at_s + self._claims.offer_s,
+            may_push=self._is_trusted,
+            is_stopping=lambda: self._is_stopping,
+        )
+        result: OfferResult = Withheld()
+        async with contextlib.aclosing(offers.results()) as results:
+            async for part, result in results:
+                elapsed_ms = round((self._clock.monotonic_s() - claimed_at_s) * 1000)
+                await self._conclude(member, part, result, claim.now_ms + elapsed_ms)
         return result
 
-    async def _offer(self, member: Member, claim: Claim, claimed_at_s: float) -> PushResult | _Withheld:
-        """Offers until there is an answer or the offer is over: a lost answer may hide a started job, and only the
-        same token to the same worker is harmless then."""
-        over_at_s = claimed_at_s + self._claims.offer_s
-        was_maybe_delivered = False
-        while True:
-            # A process that stood still may wake just here. What slips through between this look and the socket is
-            # an offer that the store made: the worker judges it by its age and epoch.
-            if not self._is_trusted():
-                return MaybeDelivered("the lead is over") if was_maybe_delivered else _Withheld()
-            result = await self._client.push(member.worker, self._leadership.number, claim)
-            if isinstance(result, NotDelivered) and was_maybe_delivered:
-                # An earlier push of these tokens may have started them, or even have killed the worker.
-                result = MaybeDelivered(result.why)
-            if not isinstance(result, MaybeDelivered):
-                return result
-            was_maybe_delivered = True
-            member.breaker.failed(self._clock.monotonic_s())
-            logger.warning("push to worker %s: no answer (%s)", member.worker.id, result.why)
-            if self._is_stopping:
-                return result
-            await self._clock.sleep(REPEAT_PUSH_S)
-            if self._is_stopping or self._clock.monotonic_s() >= over_at_s:
-                return result
-
-    async def _conclude(self, member: Member, claim: Claim, result: PushResult | _Withheld) -> None:
+    async def _conclude(self, member: Member, claim: Claim, result: OfferResult, now_ms: int) -> None:
         now_s = self._clock.monotonic_s()
-        member.is_prompt = isinstance(result, Delivered)
+        member.is_prompt = isinstance(result, Delivered | Refused | PutOff)
         match result:
             case Delivered(rejections=rejections):
                 member.breaker.succeeded()
@@ -454,7 +458,15 @@ class Dispatcher:
                     member.breaker.failed(now_s)
                 logger.warning("push to worker %s: not delivered (%s)", member.worker.id, why)
                 returned = [(j.job_id, j.token) for j in claim.jobs]
-            case _Withheld():
+            case Refused(why=why):
+                # It lives, and reads what it is sent.
+                member.breaker.succeeded()
+                await self._settle_alone(member, claim, "failure", why, now_ms)
+                return
+            case PutOff(why=why):
+                await self._settle_alone(member, claim, "deferred", why, now_ms)
+                return
+            case Withheld():
                 returned = [(j.job_id, j.token) for j in claim.jobs]
             case MaybeDelivered():
                 return
@@ -463,6 +475,23 @@ class Dispatcher:
                 self._on_stale()
             self._fleet.freed(member.worker.id, len(returned))
             self._became_ready()
+
+    async def _settle_alone(
+        self, member: Member, claim: Claim, ending: Literal["failure", "deferred"], why: str, now_ms: int
+    ) -> None:
+        """The worker's answer to the push of one job is its word on that attempt."""
+        (job,) = claim.jobs
+        worker_id = member.worker.id
+        logger.warning("worker %s did not take job %s, pushed alone: %s", worker_id, job.job_id, why)
+        outcome = Outcome(
+            job.job_id,
+            job.token,
+            ending,
+            message=f"the worker did not take the job when it was pushed alone: {why}",
+            retry_after_s=PUT_OFF_S if ending == "deferred" else None,
+            finished_at=iso_ms(now_ms),
+        )
+        await self._report(worker_id, [outcome])
 
     def _heed(
         self, member: Member, reason: str, retry_after_s: float | None, claim: Claim, job_id: str

@@ -53,21 +53,38 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class NotDelivered:
-    """Nothing of the push was started: it never got there, or was refused whole."""
+    """Nothing of the push was started: it never got there, or was refused whole. `is_answer`: with a status that says
+    nothing of the worker as a whole; another push may fare better."""
 
     why: str
     retry_after_s: float | None = None
+    is_answer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The worker cannot read the push, or makes no sense of it, and has started nothing: 400, 413, or 422."""
+
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
 class MaybeDelivered:
-    """Bytes went out and no answer that makes sense came back."""
+    """Bytes went out and no answer that makes sense came back. `is_answer`: there was one, without sense."""
 
     why: str
+    is_answer: bool = False
 
 
-PushResult = Delivered | NotDelivered | MaybeDelivered
+PushResult = Delivered | NotDelivered | Refused | MaybeDelivered
 
+
+# Refusals by what the push holds, and those by how the worker is.
+_ABOUT_THE_PUSH: Final = frozenset({400, 413, 422})
+_ABOUT_THE_WORKER: Final = frozenset({429, 503})
+# The worker itself did not answer.
+_OF_A_GATEWAY: Final = frozenset({502, 504})
+_MAX_SAID: Final = 300
 
 _NO_CALL: Final = (AddressRefusedError, NotSentError, NoAnswerError, TimeoutError)
 # Answers are not unpacked (a small one could become a huge one), so none may come packed.
@@ -112,12 +129,15 @@ class WorkerClient:
             return MaybeDelivered(str(exc))
         status = answer.status
         if status == 200:
-            return _read_push_answer(answer.body)
+            return _read_push_answer(answer.body, [job.job_id for job in claim.jobs])
         if 200 <= status < 300 or (status >= 500 and status != 503):
-            return MaybeDelivered(f"status {status}")
+            return MaybeDelivered(f"status {status}", is_answer=status not in _OF_A_GATEWAY)
         if status == HTTPStatus.UNAUTHORIZED:
             return NotDelivered("status 401: the signature; do the clocks of both agree within five minutes?")
-        return NotDelivered(f"status {status}", _retry_after(answer.retry_after))
+        if status in _ABOUT_THE_PUSH:
+            return Refused(f"status {status}{_said(answer.body)}")
+        is_answer = status not in _ABOUT_THE_WORKER
+        return NotDelivered(f"status {status}", _retry_after(answer.retry_after), is_answer)
 
     async def cancel(self, worker: Worker, epoch: int, job_id: str, token: str) -> bool:
         """Orders a worker to stop a job; False when it could not be told."""
@@ -194,19 +214,35 @@ def _system_context() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _read_push_answer(answer: bytes) -> PushResult:
+def _read_push_answer(answer: bytes, job_ids: list[str]) -> PushResult:
     try:
         fields = msgpack.unpackb(answer)
         rejections = [
             Rejection(str(item["job_id"]), str(item["reason"]), _retry_after(item.get("retry_after")))
             for item in fields["rejected"]
         ]
-        if not isinstance(fields["accepted"], list):
+        accepted = fields["accepted"]
+        if not isinstance(accepted, list):
             raise TypeError("accepted is a list of job IDs")
+        # Mostly all are taken, in their order.
+        if accepted != job_ids and not {*accepted, *(r.job_id for r in rejections)}.issuperset(job_ids):
+            raise ValueError("the answer does not name every job")
         return Delivered(rejections)
     except Exception:
         # Whatever a worker can send; what it did with the jobs cannot be known from this.
-        return MaybeDelivered("its answer makes no sense")
+        return MaybeDelivered("its answer makes no sense", is_answer=True)
+
+
+def _said(body: bytes) -> str:
+    """The detail of a problem, for people; it is the worker's word, and may be anything."""
+    try:
+        detail = msgpack.unpackb(body)["detail"]
+    except Exception:  # as above
+        return ""
+    if not isinstance(detail, str) or not detail:
+        return ""
+    shown = "".join(char if char.isprintable() else " " for char in detail[:_MAX_SAID])
+    return f" ({shown})"
 
 
 def _retry_after(value: object) -> float | None:

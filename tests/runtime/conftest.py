@@ -8,11 +8,16 @@ from jqmaster.runtime.dispatcher import Dispatcher
 from jqmaster.runtime.fleet import Fleet, Member
 from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.service.polls import PollDesk
+from jqmaster.service.workers import WorkerOrder, WorkerService
 from jqmaster.store.claims import ClaimStore
 from jqmaster.store.leadership import Leadership
 from tests.support.egress import loopback_guard
 from tests.support.fake_worker import Behaviour, FakeWorker
 from tests.support.store import GRACE_MS, LEASE_MS, StoreWorld
+
+
+async def tell_nobody(worker_id: str, order: WorkerOrder) -> None:
+    pytest.fail(f"{order} for worker {worker_id}")
 
 
 class Dispatching:
@@ -27,6 +32,14 @@ class Dispatching:
         self._dispatchers: list[Dispatcher] = []
         self.claims = self.claim_store(offer_ms=1500)
         self.desk = PollDesk(world.polls, world.leases)
+        self.workers = WorkerService(
+            world.workers,
+            world.rules,
+            client,
+            settlements=world.settlements,
+            records=world.records,
+            tell=tell_nobody,
+        )
         self.fleet = Fleet(SystemClock(), stale_ms=5000)
 
     def claim_store(self, *, offer_ms: int) -> ClaimStore:
@@ -54,6 +67,7 @@ class Dispatching:
             fleet=self.fleet,
             desk=self.desk,
             client=self.client,
+            report=self.workers.results,
             clock=SystemClock(),
             max_push_jobs=200,
             on_stale=on_stale,

@@ -1,11 +1,13 @@
 """A push without an answer stays in doubt, whatever the next one meets."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from jqmaster.clock import SystemClock
 from jqmaster.domain.breaker import Breaker
+from jqmaster.domain.outcome import Outcome
 from jqmaster.runtime.dispatcher import Dispatcher
 from jqmaster.runtime.fleet import Fleet, Member
 from jqmaster.runtime.worker_client import MaybeDelivered, NotDelivered, PushResult
@@ -28,6 +30,10 @@ class LostThenRefused:
         )
 
 
+async def nobody_reports(worker_id: str, outcomes: Sequence[Outcome]) -> None:
+    pytest.fail(f"{outcomes} of worker {worker_id}")
+
+
 @pytest.mark.req("M3", "J10")
 async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(world: StoreWorld) -> None:
     worker_id = await world.worker(url="http://127.0.0.1:9")
@@ -47,6 +53,7 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
         fleet=Fleet(clock, stale_ms=5_000),
         desk=PollDesk(world.polls, world.leases),
         client=client,  # type: ignore[arg-type]
+        report=nobody_reports,
         clock=clock,
         max_push_jobs=10,
         on_stale=lambda: None,

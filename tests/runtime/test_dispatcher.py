@@ -290,7 +290,7 @@ async def test_a_worker_that_knows_none_of_its_names_is_asked_no_more(dispatchin
     assert await dispatching.world.state(job_id) == JobState.READY
 
 
-@pytest.mark.parametrize("code", [401, 404, 413, 302])
+@pytest.mark.parametrize("code", [401, 404, 302])
 async def test_a_push_that_was_refused_whole_comes_back_at_once(dispatching: Dispatching, code: int) -> None:
     world = dispatching.world
     odd = await dispatching.worker(default=fake.status(code, Location="http://127.0.0.1:9/"))

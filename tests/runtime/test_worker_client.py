@@ -16,6 +16,7 @@ from jqmaster.runtime.worker_client import (
     Delivered,
     MaybeDelivered,
     NotDelivered,
+    Refused,
     Rejection,
     WorkerClient,
 )
@@ -85,7 +86,7 @@ async def test_a_retry_after_is_held_within_bounds(
 @pytest.mark.parametrize(
     ("behaviour", "retry_after_s"),
     [
-        (fake.status(400), None), (fake.status(401), None), (fake.status(404), None), (fake.status(503), None),
+        (fake.status(401), None), (fake.status(404), None), (fake.status(503), None),
         (fake.status(503, Retry_After="7"), 7.0), (fake.status(429, Retry_After="9999"), 60.0),
         (fake.status(503, Retry_After="Fri, 31 Dec 2027 23:59:59 GMT"), None),
     ],
@@ -96,6 +97,22 @@ async def test_a_refusal_is_no_delivery(
     result = await push(worker_client, await serve(behaviour))
     assert isinstance(result, NotDelivered)
     assert result.retry_after_s == retry_after_s
+
+
+@pytest.mark.parametrize("code", [400, 413, 422])
+async def test_a_push_that_the_worker_cannot_read_is_told_apart_with_what_it_said(
+    worker_client: WorkerClient, serve: Callable, code: int
+) -> None:
+    said = {"detail": "code must be 0~127\x1b[31m", "code": "unparsable"}
+    endpoint = await serve(
+        fake.status(code), fake.status(code, msgpack.packb(said)), fake.status(code, b"\xc1"),
+        fake.status(code, msgpack.packb({"detail": 5})), fake.status(code, msgpack.packb({"detail": "x" * 9_000})),
+    )  # fmt: skip
+    assert await push(worker_client, endpoint) == Refused(f"status {code}")
+    assert await push(worker_client, endpoint) == Refused(f"status {code} (code must be 0~127 [31m)")
+    assert await push(worker_client, endpoint) == Refused(f"status {code}")
+    assert await push(worker_client, endpoint) == Refused(f"status {code}")
+    assert len((await push(worker_client, endpoint)).why) < 400
 
 
 @pytest.mark.parametrize(
