@@ -279,7 +279,7 @@ KEYS: tuple[KeyInfo, ...] = (
         "slot_lists", "set", "while not empty", "lists of gates without a key under which slots are kept"
     ),
     KeyInfo(
-        "starts:{gate}", "sorted set", "expires", "tokens of the claims within the period; score: when, ms"
+        "starts:{gate}", "sorted set", "expires", "tokens of the claims that the gate remembers; score: when, ms"
     ),
     KeyInfo("closed", "set", "while not empty", "gates at which something lies"),
     KeyInfo("counted", "set", "while not empty", "constraints of which gates may be known"),

@@ -14,6 +14,7 @@ from jqmaster.store.acceptance import Accepted, BacklogFull
 from jqmaster.store.claims import ClaimedJob, NotClaimed
 from jqmaster.store.settlements import Hold
 from jqmaster.store.steering import Changes
+from jqmaster.store.usage import UsageStore
 from tests.support.constraints import ConstrainedWorld, constraint, override
 from tests.support.store import LEASE_MS, StoreWorld
 
@@ -672,6 +673,68 @@ async def test_a_shorter_window_opens_the_gate_sooner(rules: ConstrainedWorld) -
     assert await rules.take(worker) == []
     await rules.edit(one, rate=Rate(1, MINUTE_MS))
     assert await rules.take(worker) == jobs[1:]
+
+
+@pytest.mark.req("J13")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [((3, 1_000), (20, 2_000)), ((10, 1_000), (20, 2_000)), ((5, 1_000), (5, 20_000)), ((1, 400), (9, 60_000))],
+)
+@pytest.mark.parametrize("key", [None, "argument"])
+async def test_a_longer_window_counts_what_started_before_it_was_made_longer(
+    rules: ConstrainedWorld, before: tuple[int, int], after: tuple[int, int], key: str | None
+) -> None:
+    one = await rules.limit(key=key, rate=before)
+    await rules.enqueue_many(["x"] * 200)
+    worker = await rules.world.worker(max_jobs=1000)
+    starts: list[int] = []
+
+    async def run_for(duration_ms: int, step_ms: int) -> None:
+        for _ in range(duration_ms // step_ms):
+            await rules.open_gates()
+            starts.extend([rules.world.now_ms] * len(await rules.take(worker)))
+            rules.world.pass_ms(step_ms)
+
+    await run_for(4_000, 50)
+    changed_ms = rules.world.now_ms
+    await rules.edit(one, rate=Rate(*after))
+    limit, period_ms = after
+    known = sum(at_ms >= changed_ms - period_ms for at_ms in starts)
+    usage = UsageStore(rules.world.shard, rules.world.records)
+    (gate,) = await usage.gates([gate_id(one.cid, key_value("x") if key else None)])
+    assert gate.starts == known
+    await run_for(5_000, 50)
+    for at_ms in starts:
+        if at_ms >= changed_ms:
+            assert sum(at_ms - period_ms <= other_ms <= at_ms for other_ms in starts) <= limit
+
+
+@pytest.mark.req("J13")
+async def test_a_value_that_gets_a_rate_of_its_own_counts_what_started_before(rules: ConstrainedWorld) -> None:
+    one = await rules.limit(key="argument", overrides=[override("y", rate=(1, MINUTE_MS))])
+    jobs = await rules.enqueue_many(["x"] * 3)
+    worker = await rules.world.worker()
+    assert await rules.take(worker, limit=2) == jobs[:2]
+    rules.world.pass_ms(1000)
+    await rules.edit(one, rate=Rate(2, MINUTE_MS))
+    assert await rules.take(worker) == []
+    rules.world.pass_ms(MINUTE_MS - 999)
+    await rules.open_gates()
+    assert await rules.take(worker) == jobs[2:]
+
+
+@pytest.mark.req("J13")
+async def test_a_gate_remembers_no_more_starts_than_its_period_or_a_thousand(rules: ConstrainedWorld) -> None:
+    one = await rules.limit(rate=(400, 1_000))
+    await rules.enqueue_many(["x"] * 2_000)
+    worker = await rules.world.worker(max_jobs=10_000)
+    for _ in range(5):
+        for _ in range(4):
+            await rules.take(worker, limit=100)
+        rules.world.pass_ms(1_001)
+        await rules.open_gates()
+    starts_key = rules.world.shard.keys.starts(gate_id(one.cid, None))
+    assert await rules.world.redis.zcard(starts_key) == 800
 
 
 async def test_with_the_last_job_goes_all_that_was_kept_of_its_lane_and_gates(

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from jqmaster.domain.constraint import Constraint, Limits, Mode, gate_id, needs_rematch
+from jqmaster.domain.constraint import Constraint, Limits, Mode, Rate, gate_id, needs_rematch
 from jqmaster.domain.job import WAITING, Job, JobState
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision
@@ -59,8 +59,9 @@ JOBS = st.lists(
 # How far the leader gets with a change before the next step.
 THEN = st.sampled_from(["", "settle", "all", "all", "all", "all"])
 MAX_JOBS = 4
-# One for all: what is older than the period is forgotten, also when the period is then made longer.
+# The longest stays within the time for which a gate remembers its starts whatever its period is.
 PERIOD_MS = 60_000
+RATES = st.sampled_from([None, None, (1, PERIOD_MS), (3, PERIOD_MS), (2, 20_000), (1, 400)])
 MATCHERS: tuple[Mapping[str, Any], ...] = (
     {"field": "name", "op": "exists"},
     {"field": "name", "op": "eq", "value": "a"},
@@ -213,8 +214,8 @@ class GatesMachine(RuleBasedStateMachine):
                     editions[job.lane_id] = StoredLane.read(lane).edition if lane else -2
         return Snapshot(seen, list(self.constraints.values()), ruleset.edition, editions)
 
-    def starts_at(self, gate: str) -> int:
-        since = self.world.now_ms - PERIOD_MS
+    def starts_at(self, gate: str, period_ms: int) -> int:
+        since = self.world.now_ms - period_ms
         return sum(at_ms >= since for at_ms in self.model.starts[gate].values())
 
     def is_closed(self, one: Constraint, gate: str, running: int) -> bool:
@@ -223,7 +224,7 @@ class GatesMachine(RuleBasedStateMachine):
         return (
             limits.paused
             or (limits.concurrency is not None and running >= limits.concurrency)
-            or (limits.rate is not None and self.starts_at(gate) >= limits.rate.limit)
+            or (limits.rate is not None and self.starts_at(gate, limits.rate.period_ms) >= limits.rate.limit)
             or self.model.holds.get(gate, 0) > self.world.now_ms
         )
 
@@ -312,7 +313,7 @@ class GatesMachine(RuleBasedStateMachine):
         old = self.constraints.get(name)
         kinds: dict[str, Any] = {
             "concurrency": draw(st.sampled_from([None, 1, 1, 2, 3])),
-            "rate": draw(st.sampled_from([None, None, (1, PERIOD_MS), (3, PERIOD_MS)])),
+            "rate": draw(RATES),
             "paused": draw(st.sampled_from([None, None, None, False, True])),
             "max_backlog": draw(st.sampled_from([None, None, 0, 2, 5])),
             "fair": key is not None and draw(st.booleans()),
@@ -323,7 +324,7 @@ class GatesMachine(RuleBasedStateMachine):
                 override(
                     value,
                     concurrency=draw(st.sampled_from([None, 1, 3])),
-                    rate=draw(st.sampled_from([None, None, (2, PERIOD_MS)])),
+                    rate=draw(RATES),
                     paused=draw(st.sampled_from([False, False, True])),
                 )
                 for value in draw(st.sets(st.sampled_from([0, 1, "a"]), max_size=2))
@@ -350,6 +351,14 @@ class GatesMachine(RuleBasedStateMachine):
         concurrency = data.draw(st.sampled_from([1, 2, 3]))
         paused = data.draw(st.booleans())
         self.change(old.name, replace(old, concurrency=concurrency, paused=paused), then)
+
+    @precondition(lambda self: any(c.rate for c in self.constraints.values()))
+    @rule(data=st.data(), then=THEN)
+    def change_rate(self, data: st.DataObject, then: str) -> None:
+        old = data.draw(st.sampled_from([c for c in self.constraints.values() if c.rate]))
+        limit = data.draw(st.integers(1, 4))
+        period_ms = data.draw(st.sampled_from([400, 20_000, PERIOD_MS]))
+        self.change(old.name, replace(old, rate=Rate(limit, period_ms)), then)
 
     @precondition(lambda self: bool(self.constraints))
     @rule(data=st.data(), then=THEN)
@@ -575,7 +584,7 @@ class GatesMachine(RuleBasedStateMachine):
                 lines.append(f"{one.job.name} {one.argument} {one.job.priority} {one.job.lane_id.hex()}")
                 for c, gate in self.gates_of(one, shot):
                     lines.append(
-                        f"  {c.name} {gate}: running {sorted(shot.running_at(gate, c))} starts {self.starts_at(gate)} "
+                        f"  {c.name} {gate}: running {sorted(shot.running_at(gate, c))} starts {self.starts_at(gate, PERIOD_MS)} "
                         f"hold {self.model.holds.get(gate)} served {self.model.served.get(gate)} {limits_at(c, gate)}"
                     )
         return "\n".join(lines)

@@ -13,6 +13,7 @@ local has_opened = false  -- whether anything came back: the leader must hear of
 local next_opening_ms = nil
 local waiting_more, freed_own, text_of = {}, {}, {}
 local NO_ROOM_LIMIT = 2 ^ 53
+local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- starts of a gate beyond its period
 local LANE_AT, CID_LENGTH, ID_LENGTH = 129, 8, 16
 local NO_KEY = '0000000000000000'
 
@@ -677,12 +678,21 @@ local function write_lanes(unstarted_tokens)
   if #dropped > 0 then drop_lanes(dropped) end
 end
 
+-- How long a gate remembers its starts: for one period at least. Beyond it for as many whole periods as hold at most
+-- `MAX_REMEMBERED` starts, up to `REMEMBERED_MS`, so that a period that is made longer finds what started before.
+local function remembered_ms(gate)
+  if not gate.rate_limit then return REMEMBERED_MS end
+  return math.max(gate.period_ms, math.min(REMEMBERED_MS, gate.period_ms * math.floor(MAX_REMEMBERED / gate.rate_limit)))
+end
+
 local function note_starts(gate, begun, now_ms)
-  local key, period_ms = tag .. 'starts:' .. gate.id, gate.period_ms or 0
-  redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - period_ms))
+  local key, kept_ms = tag .. 'starts:' .. gate.id, remembered_ms(gate)
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - kept_ms))
   redis.call('ZADD', key, unpack(begun))
-  -- What is older than the period says nothing more, whoever's clock moved.
-  redis.call('PEXPIRE', key, period_ms + 1000)
+  -- One value without a rate, where others have one: nothing else bounds its starts.
+  if not gate.rate_limit then redis.call('ZREMRANGEBYRANK', key, 0, -MAX_REMEMBERED - 1) end
+  -- Older starts say nothing more, whoever's clock moved.
+  redis.call('PEXPIRE', key, kept_ms + 1000)
 end
 
 -- Claims pass these gates, all shared or all keyed: `holders` alternates job IDs and tokens, `begun` instants and tokens,
