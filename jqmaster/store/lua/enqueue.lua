@@ -114,7 +114,7 @@ for i = 1, count do
   if status[i] == 1 then
     local id, kind = ARGV[at], kinds[ARGV[at + 1]]
     if not kind.lane then
-      kind.lane, kind.own = home_defined(definitions[kind.number], tonumber(edition))
+      kind.lane, kind.own = home_defined(definitions, kind.number, tonumber(edition))
       kind.lane_bytes = lane_bytes(kind.lane)
     end
     kind.accepted = kind.accepted + 1

@@ -28,7 +28,7 @@ end
 redis.call('SETRANGE', job_key, 1, string.char(target))
 redis.call('SETRANGE', job_key, 16, struct.pack('>i8', due_at_ms))
 local old_lane, old_own = home_of(head)
-local lane, own = home_defined(definitions[1], tonumber(edition))
+local lane, own = home_defined(definitions, 1, tonumber(edition))
 if state == STATE.ready and (target ~= state or lane.id ~= old_lane.id) then lane_remove(old_lane, id)
 elseif target ~= state then redis.call('ZREM', state == STATE.scheduled and scheduled_key or retrying_key, id) end
 write_home(job_key, head, lane, definitions[1].bytes)

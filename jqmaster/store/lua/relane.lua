@@ -22,8 +22,7 @@ for i = FIRST, #ARGV, WIDTH do
   local head = head_of(key)
   local state = string.byte(head, 2)
   local is_there = head ~= '' and string.sub(head, LANE_AT, LANE_AT + 7) == old_bytes and state <= STATE.running
-  local is_ready = redis.call('ZSCORE', tag .. 'ready:' .. hex(old_bytes), id)
-  if is_ready and (number == 0 or not is_there or state ~= STATE.ready) then
+  if (number == 0 or not is_there or state ~= STATE.ready) and redis.call('ZSCORE', tag .. 'ready:' .. hex(old_bytes), id) then
     local old = lane_by_id(hex(old_bytes))
     lane_remove(old, id)
     if not old.is_lost then lane_counts(old, is_there and #old.keyed == 0 and own_gates(head) or nil, -1, -1) end
@@ -31,9 +30,9 @@ for i = FIRST, #ARGV, WIDTH do
     moved = moved + 1
   elseif number > 0 and is_there then
     local old, old_own = home_of(head)
-    local lane, own = home_defined(definitions[number], tonumber(edition))
+    local lane, own = home_defined(definitions, number, tonumber(edition))
     if old.id ~= lane.id then
-      write_home(key, head, lane, definitions[number].bytes)
+      write_home(key, head, lane, definitions[number].bytes, #head < MAX_BEGINNING and head or nil)
       local waiting = state == STATE.running and 0 or 1
       lane_counts(old, old_own, -1, -waiting)
       lane_counts(lane, own, 1, waiting)

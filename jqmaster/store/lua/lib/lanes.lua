@@ -190,8 +190,27 @@ local function lanes_defined(packed)
   return definitions
 end
 
--- Where a new job waits: lane and own gates, as `home_of`.
-local function home_defined(definition, edition)
+-- Looks up in one command which of these definitions have a lane of their own already.
+local function find_lanes(definitions)
+  local found, keys = {}, {}
+  for _, definition in ipairs(definitions) do
+    definition.is_looked_up = true
+    if #definition.keyed > 0 and may_have_lanes(definition.base.name) then
+      definition.lane_id = lane_id(definition.base.group, definition.keyed)
+      found[#found + 1] = definition
+      keys[#keys + 1] = tag .. 'lane:' .. definition.lane_id
+    end
+  end
+  for from = 1, #keys, 1000 do
+    for n, lane in ipairs(redis.call('MGET', unpack(keys, from, math.min(from + 999, #keys)))) do
+      found[from + n - 1].has_lane = lane and true
+    end
+  end
+end
+
+-- Where a new job waits, by definition `n` of these: lane and own gates, as `home_of`.
+local function home_defined(definitions, n, edition)
+  local definition = definitions[n]
   if definition.home then return definition.home, definition.own end
   local base, keyed = definition.base, definition.keyed
   local waits_in_lane = definition.is_in_lane
@@ -203,9 +222,10 @@ local function home_defined(definition, edition)
     -- Whose turn it is shows only between lanes.
     waits_in_lane = waits_in_lane or (limits and limits.is_fair)
   end
-  if #keyed > 0 and (waits_in_lane or may_have_lanes(base.name)) then
-    local id = lane_id(base.group, keyed)
-    if waits_in_lane or not lane_by_id(id).is_lost then
+  if #keyed > 0 then
+    if not waits_in_lane and not definition.is_looked_up then find_lanes(definitions) end
+    if waits_in_lane or definition.has_lane then
+      local id = definition.lane_id or lane_id(base.group, keyed)
       definition.home = lane_made(id, base.name, edition, base.group, base.shared, keyed)
       return definition.home
     end
@@ -220,13 +240,13 @@ local function lane_bytes(lane)
   return lane.bytes
 end
 
--- Writes into a record where its job waits now.
-local function write_home(key, head, lane, gates_bytes)
+-- Writes into a record where its job waits now. `whole`: the record as it is, where the caller has it.
+local function write_home(key, head, lane, gates_bytes, whole)
   local at, behind = gates_span(head)
   if string.sub(head, at, behind - 1) == gates_bytes then
     redis.call('SETRANGE', key, LANE_AT - 1, lane_bytes(lane))
   else
-    local record = redis.call('GET', key)
+    local record = whole or redis.call('GET', key)
     redis.call('SET', key, string.sub(record, 1, LANE_AT - 1) .. lane_bytes(lane) .. string.sub(record, LANE_AT + 8, at - 1) .. gates_bytes .. string.sub(record, behind))
   end
 end

@@ -31,9 +31,11 @@ local function beginning(key, last)
   return type(s) == 'string' and s or ''
 end
 
--- A record's beginning: its head, name and keyed gates. Empty where it is missing or cut short.
+-- A record's beginning: its head, name and keyed gates. Empty where it is missing or cut short. One shorter than
+-- `MAX_BEGINNING` is the whole record.
+local MAX_BEGINNING = HEAD_LENGTH + 202 + MAX_GATES * GATE_LENGTH
 local function head_of(key)
-  local s = beginning(key, HEAD_LENGTH + 201 + MAX_GATES * GATE_LENGTH)
+  local s = beginning(key, MAX_BEGINNING - 1)
   if #s < NAME_AT then return '' end
   local gates_at = NAME_AT + string.byte(s, NAME_LENGTH_AT)
   if #s < gates_at then return '' end
