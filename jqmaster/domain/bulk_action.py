@@ -119,13 +119,15 @@ class Progress:
         self.cursor = None
         self.watched = []
 
-    def note_ended(self, job_id: str, job: Job | None) -> None:
-        """A watched job, as it is now; None: it is gone, as only those that ended are."""
+    def note_ended(self, job_id: str, job: Job | None) -> bool:
+        """Count a watched job, as it is now, if it has ended, and say so; None: it is gone, as only those that ended are."""
         is_failed = job is not None and (job.state is JobState.FAILED or job.failures > 0)
-        if job is None or job.state in FINISHED or is_failed:
-            self.watched.remove(job_id)
-            self.ended += 1
-            self.failed_again += is_failed
+        if job is not None and job.state not in FINISHED and not is_failed:
+            return False
+        self.watched.remove(job_id)
+        self.ended += 1
+        self.failed_again += is_failed
+        return True
 
     def fails_too_often(self, share: float | None) -> bool:
         """Whether enough of the retried jobs ended to say that more than `share` of them failed again."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from jqmaster.clock import TICK_S, Clock, sleep_to_tick
@@ -21,7 +21,7 @@ from jqmaster.store.history import HistoryStore
 from jqmaster.store.inspect import Inspector
 from jqmaster.store.leadership import Leadership
 from jqmaster.store.records import RecordStore
-from jqmaster.store.steering import Changes
+from jqmaster.store.steering import Changes, CountedBy
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +46,8 @@ class _Work:
     progress: Progress
     due_s: float
     saved_s: float | None = None
+    # Watched jobs whose end the progress counts, since it was last written down.
+    ended: list[str] = field(default_factory=list)
 
 
 class BulkActions:
@@ -54,7 +56,7 @@ class BulkActions:
 
     What is written down after each page is where another leader goes on. Should a page have been done and not written
     down, it is gone through again: its jobs are in another state by then, or ended after the action began, and are not
-    touched twice; only the counts may miss them.
+    touched twice. Each is counted in the step that changes it, so `done` is exact whatever dies.
     """
 
     def __init__(
@@ -180,10 +182,13 @@ class BulkActions:
         share = action.stop_at_failure_share
         if share is None or action.kind is not ActionKind.RETRY:
             return limit
-        watched = list(progress.watched)
+        # Also those of a page that was done and not written down.
+        in_store = await self._actions.watched(action.id) - set(work.ended)
+        watched = progress.watched = sorted(in_store.union(progress.watched))
         jobs = await self._records.get_without_argument(watched)
-        for job_id in watched:
-            progress.note_ended(job_id, jobs.get(job_id))
+        for job_id in list(watched):
+            if progress.note_ended(job_id, jobs.get(job_id)):
+                work.ended.append(job_id)
         if progress.fails_too_often(share):
             message = f"{progress.failed_again} of {progress.ended} retried jobs that ended failed again"
             progress.end(ActionState.STOPPED, await self._store_time_ms(), message)
@@ -198,7 +203,7 @@ class BulkActions:
             )
             jobs = [job for job in found.jobs if action.touches(job)]
             progress.looked_at += found.looked_at
-            next_cursor, missing = found.cursor, 0
+            next_cursor = found.cursor
         else:
             if action.ids is None:
                 progress.end(ActionState.FAILED, await self._store_time_ms(), "its list of IDs is lost")
@@ -208,12 +213,15 @@ class BulkActions:
             known = await self._records.get_without_argument(ids)
             jobs = [job for job in known.values() if action.touches(job)]
             progress.looked_at += len(ids)
-            missing = len(ids) - len(jobs)
             next_cursor = str(at + limit) if at + limit < len(action.ids) else None
         done = await self._act(action, jobs)
-        progress.done += len(done)
+        progress.done = await self._actions.done(action.id)
         progress.done_in_pass += len(done)
-        progress.refused += len(jobs) - len(done) + missing
+        if action.filter is not None:
+            progress.refused += len(jobs) - len(done)
+        else:
+            # Those that a former leader changed on a page that it did not write down are none of them.
+            progress.refused = progress.looked_at - progress.done
         if action.stop_at_failure_share is not None:
             progress.watched += done
         progress.cursor = next_cursor
@@ -233,31 +241,35 @@ class BulkActions:
         if not jobs:
             return []
         ids = [job.id for job in jobs]
+        counted_by = CountedBy(action.id, is_watched=action.stop_at_failure_share is not None)
         match action.kind:
             case ActionKind.CANCEL:
-                ends = await self._service.cancel_all(ids)
+                ends = await self._service.cancel_all(ids, counted_by)
             case ActionKind.DELETE:
-                ends = await self._service.delete_all(ids)
+                ends = await self._service.delete_all(ids, counted_by)
                 if failed := {job.id for job in jobs if job.state is JobState.FAILED or job.failures}:
                     await self._history.forget_failures(failed)
             case ActionKind.RUN:
-                ends = await self._service.run_all_now(ids)
+                ends = await self._service.run_all_now(ids, counted_by)
             case ActionKind.RETRY | ActionKind.SET_PRIORITY:
                 # Constraints may look at the arguments.
                 whole = await self._records.get_all(ids)
                 jobs = [job for job in whole.values() if action.touches(job)]
                 ids = [job.id for job in jobs]
                 if action.kind is ActionKind.RETRY:
-                    ends = await self._service.retry_all(jobs)
+                    ends = await self._service.retry_all(jobs, counted_by)
                 else:
-                    ends = await self._service.patch_all(jobs, Changes(priority=action.priority))
+                    ends = await self._service.patch_all(jobs, Changes(priority=action.priority), counted_by)
         return [job_id for job_id, is_done in zip(ids, ends, strict=True) if is_done]
 
     async def _save(self, work: _Work) -> None:
         """Writes the progress down, and hears whether somebody wishes the end. Raises StaleLeadership."""
         action, progress = work.action, work.progress
         entry = self._end_entry(work, None) if progress.is_over else b""
-        word, canceled_by = await self._actions.advance(self._leadership.epoch, action, progress, entry)
+        word, canceled_by = await self._actions.advance(
+            self._leadership.epoch, action, progress, entry, work.ended
+        )
+        work.ended.clear()
         if word == "ok" and canceled_by and not progress.is_over:
             progress.end(ActionState.CANCELED, await self._store_time_ms(), f"canceled by {canceled_by}")
             entry = self._end_entry(work, canceled_by)

@@ -30,7 +30,15 @@ from jqmaster.store.pages import MAX_PER_CALL
 from jqmaster.store.placement import StaleRules
 from jqmaster.store.records import RecordStore
 from jqmaster.store.results import ResultStore
-from jqmaster.store.steering import STALE_RULES, Changes, Refusal, StateConflict, SteeringStore
+from jqmaster.store.steering import (
+    NOBODY,
+    STALE_RULES,
+    Changes,
+    CountedBy,
+    Refusal,
+    StateConflict,
+    SteeringStore,
+)
 from jqmaster.tracing import Tracing
 
 IDEMPOTENCY_LIFE_MS: Final = 24 * 3600 * 1000
@@ -266,32 +274,38 @@ class JobService:
         self._orders.add(order)
         order.add_done_callback(self._orders.discard)
 
-    async def cancel_all(self, job_ids: Sequence[str]) -> list[bool]:
+    async def cancel_all(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
         """Cancels each by itself; whether it was done. Known IDs only."""
-        ends = await self._steering.cancel_all(job_ids)
+        ends = await self._steering.cancel_all(job_ids, counted_by)
         for job_id, end in zip(job_ids, ends, strict=True):
             # Of many at once the rest hear of it by their heartbeats.
             if isinstance(end, tuple) and len(self._orders) < MAX_ORDERS:
                 self._order_stop(end, job_id)
         return [not isinstance(end, Refusal) for end in ends]
 
-    async def delete_all(self, job_ids: Sequence[str]) -> list[bool]:
+    async def delete_all(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
         """Deletes each by itself; whether it was done. Known IDs only."""
-        return [end is None for end in await self._steering.delete_all(job_ids)]
+        return [end is None for end in await self._steering.delete_all(job_ids, counted_by)]
 
-    async def run_all_now(self, job_ids: Sequence[str]) -> list[bool]:
+    async def run_all_now(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
         """Runs each now, by itself; whether it was done. Known IDs only."""
-        return [end is None for end in await self._steering.run_all_now(job_ids)]
+        return [end is None for end in await self._steering.run_all_now(job_ids, counted_by)]
 
-    async def retry_all(self, jobs: Sequence[Job]) -> list[bool]:
+    async def retry_all(self, jobs: Sequence[Job], counted_by: CountedBy = NOBODY) -> list[bool]:
         """Retries each by itself, if it is as it was when read; whether it was done. The jobs are whole."""
-        return await self._under_rules(jobs, self._steering.retry_all)
 
-    async def patch_all(self, jobs: Sequence[Job], changes: Changes) -> list[bool]:
+        def retry(some: Sequence[Job], rules: Ruleset) -> Awaitable[list[Refusal | None]]:
+            return self._steering.retry_all(some, rules, counted_by)
+
+        return await self._under_rules(jobs, retry)
+
+    async def patch_all(
+        self, jobs: Sequence[Job], changes: Changes, counted_by: CountedBy = NOBODY
+    ) -> list[bool]:
         """Changes each by itself; whether it was done. The jobs are whole."""
 
         def change(some: Sequence[Job], rules: Ruleset) -> Awaitable[list[Refusal | None]]:
-            return self._steering.patch_all(some, changes, rules)
+            return self._steering.patch_all(some, changes, rules, counted_by)
 
         return await self._under_rules(jobs, change)
 

@@ -67,17 +67,31 @@ class ActionStore:
         return word == "ok"
 
     async def advance(
-        self, epoch: str, action: BulkAction, progress: Progress, audit_entry: bytes = b""
+        self,
+        epoch: str,
+        action: BulkAction,
+        progress: Progress,
+        audit_entry: bytes = b"",
+        ended: Sequence[str] = (),
     ) -> tuple[str, str | None]:
         """`ok`, `stale_epoch` or `over` (somebody else ended it), and who wishes the action to end. `audit_entry`: it is
-        over."""
+        over. `ended`: watched jobs whose end this progress counts."""
         k = self._keys
         word, data = await self._client.run(
             "advance_action",
-            (k.epoch, k.running_actions, k.action(action.id), k.audit),
-            (self._shard.now_arg, epoch, action.id, _packed(progress), audit_entry, MAX_ENTRIES, KEPT_MS),
-        )
+            (k.epoch, k.running_actions, k.action(action.id), k.audit, k.watched(action.id)),
+            (self._shard.now_arg, epoch, action.id, _packed(progress), progress.done, audit_entry, MAX_ENTRIES, KEPT_MS,
+             *ended),
+        )  # fmt: skip
         return word, (data[0].decode() or None) if word == "ok" else None
+
+    async def done(self, action_id: str) -> int:
+        """How many jobs it has changed."""
+        return int(await self._client.command("HGET", self._keys.action(action_id), "done") or 0)
+
+    async def watched(self, action_id: str) -> set[str]:
+        """Retried jobs whose end is waited for."""
+        return {raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.watched(action_id))}
 
     async def cancel(self, action_id: str, who: str) -> bool:
         """False: it is over, or unknown."""
@@ -111,12 +125,12 @@ class ActionStore:
     async def get_all(
         self, action_ids: Sequence[str], *, with_ids: bool = False
     ) -> list[StoredAction | None]:
-        fields = ("spec", "progress", "canceled_by", *(("ids",) if with_ids else ()))
+        fields = ("spec", "progress", "canceled_by", "done", *(("ids",) if with_ids else ()))
         replies = await self._client.pipeline(
             [("HMGET", self._keys.action(action_id), *fields) for action_id in action_ids]
         )
         return [
-            _readable(action_id, *reply) if reply[0] is not None else None
+            _readable(action_id, reply) if reply[0] is not None else None
             for action_id, reply in zip(action_ids, replies, strict=True)
         ]
 
@@ -125,18 +139,17 @@ def _packed(progress: Progress) -> bytes:
     return codec.pack({**asdict(progress), "state": str(progress.state)})
 
 
-def _readable(action_id: str, spec: bytes, progress: bytes, *rest: bytes | None) -> StoredAction | None:
+def _readable(action_id: str, fields: Sequence[Any]) -> StoredAction | None:
     try:
-        return _read(action_id, spec, progress, *rest)
+        return _read(action_id, fields)
     except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
         # One that cannot be read, or that a later version wrote, must not hide the others.
         logger.warning("action %s: its record cannot be read", action_id)
         return None
 
 
-def _read(
-    action_id: str, spec: bytes, progress: bytes, canceled_by: bytes | None, ids: bytes | None = None
-) -> StoredAction:
+def _read(action_id: str, stored: Sequence[Any]) -> StoredAction:
+    spec, progress, canceled_by, done, *ids = stored
     fields: dict[str, Any] = msgpack.unpackb(spec)
     ids_count = fields.pop("ids_count")
     fields["kind"] = ActionKind(fields["kind"])
@@ -144,8 +157,9 @@ def _read(
         fields["filter"] = JobFilter.of_document(fields["filter"])
     state: dict[str, Any] = msgpack.unpackb(progress)
     state["state"] = ActionState(state["state"])
+    state["done"] = max(state["done"], int(done or 0))
     return StoredAction(
-        BulkAction(id=action_id, ids=tuple(msgpack.unpackb(ids)) if ids else None, **fields),
+        BulkAction(id=action_id, ids=tuple(msgpack.unpackb(ids[0])) if ids and ids[0] else None, **fields),
         ids_count,
         Progress(**state),
         canceled_by.decode() if canceled_by else None,

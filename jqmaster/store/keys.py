@@ -55,6 +55,7 @@ class Keys:
         self.actions = f"{t}actions"
         self.running_actions = f"{t}running_actions"
         self.action_prefix = f"{t}action:"
+        self.watched_prefix = f"{t}watched:"
         self.scheduled = f"{t}scheduled"
         self.retrying = f"{t}retrying"
         self.expiring = f"{t}expiring"
@@ -152,6 +153,9 @@ class Keys:
 
     def action(self, action_id: str) -> str:
         return self.action_prefix + action_id
+
+    def watched(self, action_id: str) -> str:
+        return self.watched_prefix + action_id
 
     def session(self, digest: str) -> str:
         return self.session_prefix + digest
@@ -279,7 +283,10 @@ KEYS: tuple[KeyInfo, ...] = (
         "slot_lists", "set", "while not empty", "lists of gates without a key under which slots are kept"
     ),
     KeyInfo(
-        "starts:{gate}", "sorted set", "expires", "tokens of the claims that the gate remembers; score: when, ms"
+        "starts:{gate}",
+        "sorted set",
+        "expires",
+        "tokens of the claims that the gate remembers; score: when, ms",
     ),
     KeyInfo("closed", "set", "while not empty", "gates at which something lies"),
     KeyInfo("counted", "set", "while not empty", "constraints of which gates may be known"),
@@ -300,7 +307,13 @@ KEYS: tuple[KeyInfo, ...] = (
         "action:{action_id}",
         "hash",
         "expires",
-        "what was asked for (`spec`, `ids`), how far it came (`progress`), and `canceled_by` once somebody wishes its end",
+        "what was asked for (`spec`, `ids`), how far it came (`progress`; `done`, counted with each job), and `canceled_by` once somebody wishes its end",
+    ),
+    KeyInfo(
+        "watched:{action_id}",
+        "set",
+        "with its action",
+        "retried jobs whose end is waited for, where too many failures stop the action",
     ),
     KeyInfo("audit", "stream", "the newest", "who changed what, but for the access log"),
     KeyInfo(

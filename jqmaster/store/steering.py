@@ -44,6 +44,18 @@ class StateConflict(Exception):  # noqa: N818 - a value for the service, not an 
 
 
 @dataclass(frozen=True, slots=True)
+class CountedBy:
+    """The action on many jobs that counts what it changes, in the step that changes it. `is_watched`: it waits for the
+    end of the jobs that it retries."""
+
+    action_id: str = ""
+    is_watched: bool = False
+
+
+NOBODY: Final = CountedBy()
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """Why one of many was left as it is: `unknown`, `state` (which one), or `stale_rules` (match again and repeat)."""
 
@@ -75,9 +87,11 @@ class SteeringStore:
             end.throw()
         return end
 
-    async def cancel_all(self, job_ids: Sequence[str]) -> list[tuple[str, str] | Refusal | None]:
+    async def cancel_all(
+        self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY
+    ) -> list[tuple[str, str] | Refusal | None]:
         """What `cancel` does, to each by itself, in one round trip."""
-        replies = await self._client.run_all([self._cancel_call(job_id) for job_id in job_ids])
+        replies = await self._client.run_all([self._cancel_call(job_id, counted_by) for job_id in job_ids])
         ends: list[tuple[str, str] | Refusal | None] = []
         for word, data in replies:
             if word != "ok":
@@ -96,7 +110,7 @@ class SteeringStore:
                 ends.append(None)
         return ends
 
-    def _cancel_call(self, job_id: str) -> Call:
+    def _cancel_call(self, job_id: str, counted_by: CountedBy) -> Call:
         k = self._keys
         return Call(
             load("cancel"),
@@ -108,18 +122,27 @@ class SteeringStore:
                 k.finished(JobState.CANCELED),
                 k.history(job_id),
             ),
-            (self._shard.now_arg, k.tag, job_id, self._shard.wake_channel, k.finished_channel),
+            (
+                self._shard.now_arg,
+                k.tag,
+                job_id,
+                self._shard.wake_channel,
+                k.finished_channel,
+                counted_by.action_id,
+            ),
         )
 
     async def retry(self, job: Job, rules: Ruleset = NO_RULES) -> None:
         """Makes a finished job ready again, `job` as it was when read. Raises StateConflict, KeyError, StaleRules."""
         _throw_any(await self.retry_all([job], rules))
 
-    async def retry_all(self, jobs: Sequence[Job], rules: Ruleset = NO_RULES) -> list[Refusal | None]:
+    async def retry_all(
+        self, jobs: Sequence[Job], rules: Ruleset = NO_RULES, counted_by: CountedBy = NOBODY
+    ) -> list[Refusal | None]:
         """What `retry` does, to each by itself, in one round trip. None: done."""
-        return await self._steer([self._retry_call(job, rules) for job in jobs])
+        return await self._steer([self._retry_call(job, rules, counted_by) for job in jobs])
 
-    def _retry_call(self, job: Job, rules: Ruleset) -> Call:
+    def _retry_call(self, job: Job, rules: Ruleset, counted_by: CountedBy) -> Call:
         k = self._keys
         lane = lane_of_job(rules, job)
         entry = codec.encode_attempt(job, "success", "", None) if job.state is JobState.SUCCEEDED else b""
@@ -142,6 +165,8 @@ class SteeringStore:
                 LaneTable(lane).packed(),
                 entry,
                 job.finished_at_ms,
+                counted_by.action_id,
+                int(counted_by.is_watched),
             ),
         )
 
@@ -149,7 +174,9 @@ class SteeringStore:
         """Makes a job ready that waits for a time. Raises StateConflict, KeyError."""
         _throw_any(await self.run_all_now([job_id]))
 
-    async def run_all_now(self, job_ids: Sequence[str]) -> list[Refusal | None]:
+    async def run_all_now(
+        self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY
+    ) -> list[Refusal | None]:
         """What `run_now` does, to each by itself, in one round trip. None: done."""
         k = self._keys
         return await self._steer(
@@ -157,7 +184,7 @@ class SteeringStore:
                 Call(
                     load("run_now"),
                     (k.job(job_id), k.scheduled, k.retrying),
-                    (k.tag, job_id, self._shard.wake_channel),
+                    (k.tag, job_id, self._shard.wake_channel, counted_by.action_id),
                 )
                 for job_id in job_ids
             ]
@@ -168,30 +195,37 @@ class SteeringStore:
         _throw_any(await self.patch_all([job], changes, rules))
 
     async def patch_all(
-        self, jobs: Sequence[Job], changes: Changes, rules: Ruleset = NO_RULES
+        self,
+        jobs: Sequence[Job],
+        changes: Changes,
+        rules: Ruleset = NO_RULES,
+        counted_by: CountedBy = NOBODY,
     ) -> list[Refusal | None]:
         """What `patch` does, to each by itself, in one round trip. None: done."""
-        return await self._steer([self._patch_call(job, changes, rules) for job in jobs])
+        return await self._steer([self._patch_call(job, changes, rules, counted_by) for job in jobs])
 
-    def _patch_call(self, job: Job, changes: Changes, rules: Ruleset) -> Call:
+    def _patch_call(self, job: Job, changes: Changes, rules: Ruleset, counted_by: CountedBy) -> Call:
         k = self._keys
         lane = lane_of_job(rules, changes.applied_to(job))
         given = (changes.priority, changes.run_at_ms, changes.max_retry, changes.timeout_ms)
         return Call(
             load("patch"),
             (k.job(job.id), k.scheduled, k.retrying, k.rules),
-            (self._shard.now_arg, k.tag, job.id, self._shard.wake_channel, rules.edition, LaneTable(lane).packed(), *("" if value is None else value for value in given)),
+            (self._shard.now_arg, k.tag, job.id, self._shard.wake_channel, rules.edition, LaneTable(lane).packed(), *("" if value is None else value for value in given),
+             counted_by.action_id),
         )  # fmt: skip
 
     async def delete(self, job_id: str) -> None:
         """Removes a job that does not run, or that was set aside. Raises StateConflict, KeyError."""
         _throw_any(await self.delete_all([job_id]))
 
-    async def delete_all(self, job_ids: Sequence[str]) -> list[Refusal | None]:
+    async def delete_all(
+        self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY
+    ) -> list[Refusal | None]:
         """What `delete` does, to each by itself, in one round trip. None: done."""
-        return await self._steer([self._delete_call(job_id) for job_id in job_ids])
+        return await self._steer([self._delete_call(job_id, counted_by) for job_id in job_ids])
 
-    def _delete_call(self, job_id: str) -> Call:
+    def _delete_call(self, job_id: str, counted_by: CountedBy) -> Call:
         k = self._keys
         return Call(
             load("delete"),
@@ -206,7 +240,7 @@ class SteeringStore:
                 k.expiring,
                 *self._finished(),
             ),
-            (k.tag, job_id, self._shard.wake_channel),
+            (k.tag, job_id, self._shard.wake_channel, counted_by.action_id),
         )
 
     def _finished(self) -> list[str]:

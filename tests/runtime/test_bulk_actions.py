@@ -18,6 +18,7 @@ from jqmaster.service.waiters import FinishWaiters
 from jqmaster.store.actions import ActionStore, StoredAction
 from jqmaster.store.history import HistoryStore
 from jqmaster.store.leadership import Leadership
+from jqmaster.store.steering import Changes, CountedBy
 from tests.support.clock import ManualClock
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
@@ -145,6 +146,77 @@ async def test_another_leader_goes_on_where_the_old_one_was_and_repeats_nothing(
         stored = await acting.until_over(action_id)
     assert (stored.progress.done, stored.progress.refused) == (60, 0)
     assert {i for i in ids if await world.state(i) == JobState.FAILED} == again
+
+
+@pytest.mark.req("M9", "D16")
+@pytest.mark.parametrize("by_ids", [False, True])
+@pytest.mark.parametrize("kind", list(ActionKind))
+async def test_what_a_killed_leader_did_and_did_not_write_down_is_counted(
+    world: StoreWorld, kind: ActionKind, by_ids: bool
+) -> None:
+    acting = Acting(world)
+    ids = (
+        await failed(world, 30) if kind is ActionKind.RETRY else await world.enqueue_many(30, delay_ms=60_000)
+    )
+    wanted = None if by_ids else JobFilter()
+    priority = 7 if kind is ActionKind.SET_PRIORITY else None
+    wish = Wish(kind, wanted, ids if by_ids else None, priority=priority)
+    action = (await acting.service.begin(wish, "me")).action
+    world.pass_ms(1)
+    # What the killed leader got through of its page.
+    counted_by = CountedBy(action.id)
+    jobs = list((await world.records.get_all(ids[:12])).values())
+    match kind:
+        case ActionKind.CANCEL:
+            await world.steering.cancel_all(ids[:12], counted_by)
+        case ActionKind.DELETE:
+            await world.steering.delete_all(ids[:12], counted_by)
+        case ActionKind.RUN:
+            await world.steering.run_all_now(ids[:12], counted_by)
+        case ActionKind.RETRY:
+            await world.steering.retry_all(jobs, counted_by=counted_by)
+        case ActionKind.SET_PRIORITY:
+            await world.steering.patch_all(jobs, Changes(priority=7), counted_by=counted_by)
+    assert (await acting.service.get(action.id)).progress.done == 12
+    async with acting.leading():
+        stored = await acting.until_over(action.id)
+    assert (stored.progress.done, stored.progress.refused) == (30, 0)
+
+
+@pytest.mark.req("M9")
+async def test_a_job_that_is_as_it_should_be_already_is_not_counted(world: StoreWorld) -> None:
+    acting = Acting(world)
+    (job_id,) = await world.enqueue_many(1)
+    action_id = await acting.begin(ActionKind.CANCEL)
+    for _ in range(2):
+        await world.steering.cancel_all([job_id], CountedBy(action_id))
+        await world.steering.run_all_now([job_id], CountedBy(action_id))
+    assert await acting.store.done(action_id) == 1
+    # Nothing is kept for an action that is not known.
+    await world.steering.retry_all(
+        [job for job in [await world.get(job_id)] if job], counted_by=CountedBy("gone", is_watched=True)
+    )
+    assert not [key for key in await world.dump() if "gone" in key]
+
+
+@pytest.mark.req("M9")
+async def test_the_jobs_of_a_page_that_was_not_written_down_are_waited_for(world: StoreWorld) -> None:
+    acting = Acting(world)
+    ids = await failed(world, 300)
+    action_id = await acting.begin(ActionKind.RETRY, stop_at_failure_share=0.25)
+    # A whole wave, by a leader that was killed before it wrote anything down.
+    jobs = list((await world.records.get_all(ids[:MAX_WATCHED])).values())
+    await world.steering.retry_all(jobs, counted_by=CountedBy(action_id, is_watched=True))
+    async with acting.leading():
+        await acting.clock.pass_s(2)
+        assert (await acting.service.get(action_id)).progress.done == MAX_WATCHED
+        worker = await world.worker(max_jobs=500)
+        for job in await world.claim(worker, limit=STOP_LEAST):
+            await world.fail(worker, job)
+        stored = await acting.until_over(action_id)
+    assert (stored.progress.state, stored.progress.done) == ("stopped", MAX_WATCHED)
+    assert (stored.progress.ended, stored.progress.failed_again) == (STOP_LEAST, STOP_LEAST)
+    assert await acting.store.watched(action_id) == set()
 
 
 def _final() -> Decision:

@@ -678,7 +678,12 @@ async def test_a_shorter_window_opens_the_gate_sooner(rules: ConstrainedWorld) -
 @pytest.mark.req("J13")
 @pytest.mark.parametrize(
     ("before", "after"),
-    [((3, 1_000), (20, 2_000)), ((10, 1_000), (20, 2_000)), ((5, 1_000), (5, 20_000)), ((1, 400), (9, 60_000))],
+    [
+        ((3, 1_000), (20, 2_000)),
+        ((10, 1_000), (20, 2_000)),
+        ((5, 1_000), (5, 20_000)),
+        ((1, 400), (9, 60_000)),
+    ],
 )
 @pytest.mark.parametrize("key", [None, "argument"])
 async def test_a_longer_window_counts_what_started_before_it_was_made_longer(
@@ -710,7 +715,9 @@ async def test_a_longer_window_counts_what_started_before_it_was_made_longer(
 
 
 @pytest.mark.req("J13")
-async def test_a_value_that_gets_a_rate_of_its_own_counts_what_started_before(rules: ConstrainedWorld) -> None:
+async def test_a_value_that_gets_a_rate_of_its_own_counts_what_started_before(
+    rules: ConstrainedWorld,
+) -> None:
     one = await rules.limit(key="argument", overrides=[override("y", rate=(1, MINUTE_MS))])
     jobs = await rules.enqueue_many(["x"] * 3)
     worker = await rules.world.worker()

@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
 -- Ends a job that waits or runs as canceled. The running attempt's token is void at once; its worker is told afterwards.
 -- KEYS job:string scheduled:zset retrying:zset running:zset canceled:zset history:list
--- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) finished_channel
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) finished_channel action_id(that counts it; empty: none)
 -- REPLY ok:worker_id_bytes(empty: it did not run),token_bytes,1 if jobs may start that could not before,name(empty: it was canceled before) | unknown | state:state
 -- CHECKS FIRST the state
 -- include lib/time.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
+-- include lib/touched.lua
 local job_key, scheduled_key, retrying_key, running_key, canceled_key, history_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local now_ms, id, wake_channel, finished_channel = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local now_ms, id, wake_channel, finished_channel, action_id = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 tag = ARGV[2]
 
 local head = head_of(job_key)
@@ -39,6 +40,7 @@ redis.call('SETRANGE', job_key, 1, string.char(STATE.canceled, flags, 5))
 redis.call('SETRANGE', job_key, 32, struct.pack('>i8', now_ms))
 redis.call('ZADD', canceled_key, now_ms, id)
 write_lanes(nil)
+count_touched(action_id, id, false)
 if has_flag(flags, FLAG_WATCHED) then redis.call('PUBLISH', finished_channel, id) end
 if wake_channel ~= '' then
   if was_running then redis.call('PUBLISH', wake_channel, 'freed:' .. uuid_text(string.sub(head, 73, 88)) .. ':1') end

@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
 -- Removes a job that does not run, with everything that belongs to it; also one that was set aside as damaged.
 -- KEYS job:string history:list result:string damaged:set results:zset scheduled:zset retrying:zset expiring:zset succeeded:zset failed:zset canceled:zset skipped:zset
--- ARGV tag job_id wake_channel(empty: nobody to wake)
+-- ARGV tag job_id wake_channel(empty: nobody to wake) action_id(that counts it; empty: none)
 -- REPLY ok | unknown | state:state
 -- CHECKS FIRST the state, unless it was set aside
 -- include lib/record.lua
 -- include lib/lanes.lua
+-- include lib/touched.lua
 local job_key, history_key, result_key, damaged_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local FIRST_INDEX = 5
-local id, wake_channel = ARGV[2], ARGV[3]
+local id, wake_channel, action_id = ARGV[2], ARGV[3], ARGV[4]
 tag = ARGV[1]
 
 local head = head_of(job_key)
@@ -31,5 +32,6 @@ for i = FIRST_INDEX, #KEYS do redis.call('ZREM', KEYS[i], id) end
 redis.call('SREM', damaged_key, id)
 redis.call('UNLINK', job_key, history_key, result_key)
 write_lanes(nil)
+count_touched(action_id, id, false)
 if has_opened and wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 return {'ok'}

@@ -1,15 +1,16 @@
 #!lua
 -- Changes priority, time, retries or timeout of a job that waits; its lane may be another one after that.
 -- KEYS job:string scheduled:zset retrying:zset rules:hash
--- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lanes_defined takes them) priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty)
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lanes_defined takes them) priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty) action_id(that counts it; empty: none)
 -- REPLY ok | stale_rules | unknown | state:state
 -- CHECKS FIRST the edition of the rules, the state
 -- include lib/time.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
+-- include lib/touched.lua
 local job_key, scheduled_key, retrying_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, id, wake_channel, edition, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], lanes_defined(ARGV[6])
-local priority, run_at_ms, max_retry, timeout_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+local priority, run_at_ms, max_retry, timeout_ms, action_id = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11]
 tag = ARGV[2]
 
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
@@ -42,6 +43,7 @@ else
   redis.call('ZADD', target == STATE.scheduled and scheduled_key or retrying_key, due_at_ms, id)
 end
 write_lanes(nil)
+count_touched(action_id, id, false)
 if wake_channel ~= '' then
   if target == STATE.ready or has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
   if target ~= STATE.ready then redis.call('PUBLISH', wake_channel, 'due') end

@@ -1,13 +1,15 @@
 #!lua
 -- Makes a finished job ready again by hand, with all its retries; its history stays.
 -- KEYS job:string succeeded:zset failed:zset canceled:zset skipped:zset result:string results:zset expiring:zset rules:hash history:list
--- ARGV tag job_id wake_channel(empty: nobody to wake) edition lanes(as lanes_defined takes them) history_entry(of an attempt that succeeded; empty: none) finished_at_ms(when it ended, as the caller read it)
+-- ARGV tag job_id wake_channel(empty: nobody to wake) edition lanes(as lanes_defined takes them) history_entry(of an attempt that succeeded; empty: none) finished_at_ms(when it ended, as the caller read it) action_id(that counts it; empty: none) is_watched(1: the action waits for its end)
 -- REPLY ok | stale_rules | unknown | state:state
 -- CHECKS FIRST the edition of the rules, the state, that it has not run again since it was read
 -- include lib/record.lua
 -- include lib/lanes.lua
+-- include lib/touched.lua
 local job_key, result_key, results_key, expiring_key, rules_key, history_key = KEYS[1], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local id, wake_channel, edition, definitions, entry, finished_at_ms = ARGV[2], ARGV[3], ARGV[4], lanes_defined(ARGV[5]), ARGV[6], tonumber(ARGV[7])
+local action_id, is_watched = ARGV[8], ARGV[9] == '1'
 tag = ARGV[1]
 local index_of_state = {[STATE.succeeded] = KEYS[2], [STATE.failed] = KEYS[3], [STATE.canceled] = KEYS[4], [STATE.skipped] = KEYS[5]}
 
@@ -36,5 +38,6 @@ write_home(job_key, head, lane, definitions[1].bytes)
 lane_counts(lane, own, 1, 1)
 lane_add(lane, struct.unpack('>i4', head, 89), id)
 write_lanes(nil)
+count_touched(action_id, id, is_watched)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 return {'ok'}
