@@ -10,13 +10,13 @@
 local epoch_key, running_key, action_key, audit_key, watched_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, epoch, id, progress, done = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local audit_entry, audit_max, keep_ms = ARGV[6], ARGV[7], ARGV[8]
-local FIRST_ENDED = 9
+local FIRST = 9
 
 if not leads(epoch_key, epoch) then return {'stale_epoch'} end
 if redis.call('SISMEMBER', running_key, id) == 0 then return {'over'} end
 redis.call('HSET', action_key, 'progress', progress)
 if tonumber(done) > tonumber(redis.call('HGET', action_key, 'done') or 0) then redis.call('HSET', action_key, 'done', done) end
-for i = FIRST_ENDED, #ARGV do redis.call('SREM', watched_key, ARGV[i]) end
+for i = FIRST, #ARGV do redis.call('SREM', watched_key, ARGV[i]) end
 if audit_entry ~= '' then
   redis.call('SREM', running_key, id)
   redis.call('HDEL', action_key, 'ids')
