@@ -9,8 +9,28 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 ActionKind = Literal["cancel", "retry", "delete", "run", "set_priority"]
 ActionState = Literal["running", "done", "canceled", "stopped", "failed"]
+HistorySpan = Literal["1h", "3h", "6h", "24h", "7d", "30d"]
 JobState = Literal["scheduled", "ready", "retrying", "running", "succeeded", "failed", "canceled", "skipped"]
 Mode = Literal["enforce", "shadow"]
+ProblemCode = Literal[
+    "action_over", "address_refused", "address_unresolved", "address_unverified", "argument_too_large",
+    "backlog_full", "bad_base64", "bad_ext", "bad_host", "bad_timestamp", "body_too_large",
+    "changed_meanwhile", "conflict", "constraint_exists", "cross_site", "csrf", "damaged", "duplicate_key",
+    "durability_unavailable", "empty_body", "error_too_large", "first_must_be_admin", "forbidden",
+    "head_too_large", "http_version_not_supported", "id_taken", "idempotency_key_reused",
+    "integer_out_of_range", "internal", "invalid", "invalid_cursor", "job_canceled", "job_failed",
+    "job_ready", "job_retrying", "job_running", "job_scheduled", "job_skipped", "job_succeeded",
+    "key_not_str", "last_admin", "local_only", "login_failed", "method_not_allowed", "name_forbidden",
+    "no_other_master", "no_such_poll", "not_a_map", "not_acceptable", "not_found", "not_leader",
+    "not_pulling", "number_out_of_range", "outcome_unknown", "overloaded", "poll_replaced",
+    "precondition_failed", "rate_limited", "receipt_deadline", "result_too_large", "settings_changing",
+    "store_full", "store_unavailable", "store_unfit", "target_too_long", "token_expired", "too_deep",
+    "too_large", "too_many_actions", "too_many_constraints", "too_many_headers", "too_many_items",
+    "too_many_logins", "too_many_nodes", "too_many_streams", "too_many_tokens", "too_many_users",
+    "trailing_bytes", "truncated", "unauthorized", "unknown_action", "unknown_constraint", "unknown_job",
+    "unknown_method", "unknown_name", "unknown_token", "unknown_user", "unknown_worker", "unparsable",
+    "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "worker_detached"
+]
 
 
 class AheadVerdict(TypedDict):
@@ -167,8 +187,10 @@ class ClaimRequest(TypedDict):
     """A worker without an address asks for jobs. One call at a time: a later one ends the one before
     it."""
 
-    # Most jobs that it takes now.
-    max: int
+    # It takes the call of this `poll_id` back and wants none: what that was given goes back.
+    withdraw: NotRequired[bool]
+    # Most jobs that it takes now; needed unless it withdraws a call.
+    max: NotRequired[int | None]
     # Seconds to wait for the first of them; 60 at most, a quarter of one at least.
     wait: NotRequired[float]
     # Chosen anew for each call. When its answer was not heard, the same call again, at any master, is given
@@ -176,8 +198,6 @@ class ClaimRequest(TypedDict):
     poll_id: NotRequired[str | None]
     # Jobs of earlier answers that it has not begun and does not take. They go back as if never given.
     refused: NotRequired[list[ClaimRef]]
-    # It takes the call of this `poll_id` back and wants none: what that was given goes back.
-    withdraw: NotRequired[bool]
 
 
 class ClaimView(TypedDict):
@@ -486,18 +506,18 @@ class HeartbeatAnswer(TypedDict):
     epoch: int
     store_time_ms: int
     # The newest fence that a claim had got at `store_time_ms`. Where that is less than it may be, the store's
-    # clock was set back: refuse what is offered with this fence or an older one as `too_late`. May be missing
-    # as `heartbeat_interval_s`.
-    fence: int
+    # clock was set back: refuse what is offered with this fence or an older one as `too_late`. Without it: 0.
+    fence: NotRequired[int]
     # Equal to `store_time_ms` where nothing was renewed: the leases end when they were to end before.
     lease_until_ms: int
-    # From now on. Masters older than this field do not send it: it stays what it was.
-    heartbeat_interval_s: float
-    # Life of a lease from now on; may be missing as `heartbeat_interval_s`.
-    lease_s: float
-    # Somebody canceled the job: stop it; its result will be stale.
+    # From now on; without it, as it was.
+    heartbeat_interval_s: NotRequired[float]
+    # Life of a lease from now on; without it, as it was.
+    lease_s: NotRequired[float]
+    # Somebody canceled the job: stop it and report `canceled`, which frees its slot at once. Another result
+    # is answered `stale` and changes nothing.
     cancel: list[ClaimView]
-    # The claim is over: stop the job; its result will be stale.
+    # The claim is over: stop the job and report nothing.
     lost: list[ClaimView]
     # Finish what runs; no more will come.
     drain: bool
@@ -910,7 +930,7 @@ class NameDetail(TypedDict):
     last_seen_at: str | None
     wait_histogram: list[Bucket]
     run_histogram: list[Bucket]
-    span: Literal["1h", "3h", "6h", "24h", "7d", "30d"]
+    span: HistorySpan
 
 
 class NameList(TypedDict):
@@ -919,7 +939,7 @@ class NameList(TypedDict):
     names: list[NameStats]
     # For the next page of the same query; null: this is the last.
     next_cursor: str | None
-    span: Literal["1h", "3h", "6h", "24h", "7d", "30d"]
+    span: HistorySpan
 
 
 class NameStats(TypedDict):
@@ -1055,8 +1075,9 @@ class Problem(TypedDict):
     title: str
     status: int
     detail: str
-    # Stable; for programs.
-    code: str
+    # Stable; for programs. docs/errors.md says what each means. New ones may come: treat an unknown code as
+    # its status says.
+    code: ProblemCode | str
     errors: list[ProblemField]
 
 
@@ -1133,8 +1154,9 @@ class RegisterAnswer(TypedDict):
 
 
 class RegisterRequest(TypedDict):
-    """A worker says what it is. `url` null: it pulls."""
+    """A worker says what it is."""
 
+    # Where masters reach the worker; null: it pulls. Always sent, so that no address is forgotten.
     url: str | None
     names: list[str]
     max_jobs: int
@@ -1142,8 +1164,8 @@ class RegisterRequest(TypedDict):
     pid: NotRequired[int]
     labels: NotRequired[dict[str, str]]
     version: NotRequired[str]
-    # Chosen by the worker; its UTF-8 bytes are the key.
-    secret: str
+    # Needed with an address: it signs what masters send there.
+    secret: NotRequired[str | None]
 
 
 class Rejected(TypedDict):
@@ -1410,7 +1432,7 @@ class StatsHistory(TypedDict):
 
     # Null: of all jobs.
     name: str | None
-    span: Literal["1h", "3h", "6h", "24h", "7d", "30d"]
+    span: HistorySpan
     # 60 up to 24h, 3600 beyond.
     step_s: int
     points: list[StatsPoint]

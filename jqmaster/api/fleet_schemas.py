@@ -1,18 +1,31 @@
 """What workers tell and ask the master, how it answers them, and how it shows them. What it sends to them: `worker_schemas`."""
 
+import secrets
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from jqmaster.api.schemas import NAME_PATTERN, Answer, JobId, Request, Seconds, ShortText, Timestamp, Token
+from jqmaster.api.schemas import (
+    NAME_PATTERN,
+    SINCE,
+    Answer,
+    JobId,
+    Request,
+    Seconds,
+    ShortText,
+    Timestamp,
+    Token,
+)
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.service.polls import Ask
 
 
 class RegisterRequest(Request):
-    """A worker says what it is. `url` null: it pulls."""
+    """A worker says what it is."""
 
-    url: Annotated[str, Field(min_length=1, max_length=2048)] | None
+    url: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
+        description="Where masters reach the worker; null: it pulls. Always sent, so that no address is forgotten."
+    )
     names: list[Annotated[str, Field(pattern=NAME_PATTERN)]] = Field(min_length=1, max_length=1000)
     max_jobs: int = Field(ge=1, le=1000)
     node_id: Annotated[str, Field(max_length=200)] = ""
@@ -21,12 +34,26 @@ class RegisterRequest(Request):
         default_factory=dict, max_length=32
     )
     version: Annotated[str, Field(max_length=64)] = ""
-    secret: Annotated[
-        str,
-        Field(
-            min_length=32, max_length=128, description="Chosen by the worker; its UTF-8 bytes are the key."
-        ),
-    ]
+    secret: (
+        Annotated[
+            str,
+            Field(
+                min_length=32,
+                max_length=128,
+                description="Chosen by the worker; its UTF-8 bytes are the key.",
+            ),
+        ]
+        | None
+    ) = Field(
+        None, validate_default=True, description="Needed with an address: it signs what masters send there."
+    )
+
+    @field_validator("secret")
+    @classmethod
+    def _signs_what_is_sent(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None and info.data.get("url") is not None:
+            raise ValueError("needed with a url")
+        return value
 
     def to_spec(self, url: str | None) -> WorkerSpec:
         return WorkerSpec(
@@ -37,7 +64,8 @@ class RegisterRequest(Request):
             self.pid,
             self.labels,
             self.version,
-            self.secret,
+            # Nothing is ever signed for a worker that pulls; a record holds one all the same.
+            self.secret or secrets.token_urlsafe(32),
         )
 
 
@@ -102,22 +130,23 @@ class HeartbeatAnswer(Answer):
     store_time_ms: int
     fence: int = Field(
         description="The newest fence that a claim had got at `store_time_ms`. Where that is less than it may be, the store's "
-        "clock was set back: refuse what is offered with this fence or an older one as `too_late`. May be missing as "
-        "`heartbeat_interval_s`."
+        "clock was set back: refuse what is offered with this fence or an older one as `too_late`. Without it: 0.",
+        json_schema_extra=SINCE,
     )
     lease_until_ms: int = Field(
         description="Equal to `store_time_ms` where nothing was renewed: the leases end when they were to end before."
     )
     heartbeat_interval_s: float = Field(
-        description="From now on. Masters older than this field do not send it: it stays what it was."
+        description="From now on; without it, as it was.", json_schema_extra=SINCE
     )
     lease_s: float = Field(
-        description="Life of a lease from now on; may be missing as `heartbeat_interval_s`."
+        description="Life of a lease from now on; without it, as it was.", json_schema_extra=SINCE
     )
     cancel: list[ClaimView] = Field(
-        description="Somebody canceled the job: stop it; its result will be stale."
+        description="Somebody canceled the job: stop it and report `canceled`, which frees its slot at once. Another "
+        "result is answered `stale` and changes nothing."
     )
-    lost: list[ClaimView] = Field(description="The claim is over: stop the job; its result will be stale.")
+    lost: list[ClaimView] = Field(description="The claim is over: stop the job and report nothing.")
     drain: bool = Field(description="Finish what runs; no more will come.")
     detached: bool = Field(
         description="The worker was cut off: ask with `asks_to_continue`, three times, 0.3 s apart; if nobody confirms, "
@@ -141,7 +170,18 @@ class StartAnswer(Answer):
 class ClaimRequest(Request):
     """A worker without an address asks for jobs. One call at a time: a later one ends the one before it."""
 
-    max: int = Field(ge=1, le=1000, description="Most jobs that it takes now.")
+    withdraw: bool = Field(
+        False,
+        description="It takes the call of this `poll_id` back and wants none: what that was given goes back.",
+    )
+    # After `withdraw`, which decides whether it is needed.
+    max: int | None = Field(
+        None,
+        ge=1,
+        le=1000,
+        validate_default=True,
+        description="Most jobs that it takes now; needed unless it withdraws a call.",
+    )
     wait: Seconds = Field(
         0, ge=0, description="Seconds to wait for the first of them; 60 at most, a quarter of one at least."
     )
@@ -156,10 +196,13 @@ class ClaimRequest(Request):
         max_length=1000,
         description="Jobs of earlier answers that it has not begun and does not take. They go back as if never given.",
     )
-    withdraw: bool = Field(
-        False,
-        description="It takes the call of this `poll_id` back and wants none: what that was given goes back.",
-    )
+
+    @field_validator("max")
+    @classmethod
+    def _says_how_many(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value is None and not info.data.get("withdraw"):
+            raise ValueError("needed, unless withdraw is true")
+        return value
 
     @model_validator(mode="after")
     def _names_what_it_withdraws(self) -> "ClaimRequest":
@@ -169,7 +212,7 @@ class ClaimRequest(Request):
 
     def to_ask(self) -> Ask:
         return Ask(
-            self.max,
+            self.max or 0,
             self.wait,
             self.poll_id or "",
             [(claim.job_id, claim.token) for claim in self.refused],

@@ -17,19 +17,30 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
 from jqmaster import __version__
-from jqmaster.api import constraint_schemas, job_schemas, protocol_generator, schemas
+from jqmaster.api import constraint_schemas, job_schemas, protocol_generator, schemas, stats_schemas
 from jqmaster.api import worker_schemas as w
 from jqmaster.api.endpoint import Operation
 from jqmaster.api.examples import ACTION_ID, EXAMPLES, JOB_ID, MASTER_ID, TOKEN_ID, WORKER_ID
+from jqmaster.api.problem_codes import CODES
 from jqmaster.api.routes import OPERATIONS
 
 MSGPACK: Final = "application/msgpack"
-MEDIA_TYPES: Final = (MSGPACK, "application/json")
+# JSON first: generated clients take the first type that they are offered, and most can write only that one.
+MEDIA_TYPES: Final = ("application/json", MSGPACK)
 EVENT_STREAM: Final = "text/event-stream"
-PROBLEM_MEDIA_TYPES: Final = (MSGPACK, "application/problem+json")
+PROBLEM_MEDIA_TYPES: Final = ("application/problem+json", MSGPACK)
 TEXT: Final = "text/plain"
 _REF: Final = "#/components/schemas/{model}"
 _INFO: Final = {"license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}}
+
+_SERVERS: Final = [{"url": "/", "description": "The master that serves this document."}]
+_WORKER_SERVERS: Final = [
+    {
+        "url": "{url}",
+        "description": "The address that the worker registered.",
+        "variables": {"url": {"default": "http://127.0.0.1:9000"}},
+    }
+]
 
 # What any request may meet before its handler runs, and what only those meet that need a credential or have a body.
 _ANY_PROBLEMS: Final = (400, 406, 408, 414, 422, 431, 503)
@@ -38,11 +49,13 @@ _BODY_PROBLEMS: Final = (413, 415)
 
 MASTER_TEXT: Final = (
     "The master takes jobs, keeps them safe and pushes them to workers.\n\n"
-    "Bodies are MessagePack (`application/msgpack`; `application/vnd.msgpack` and `application/x-msgpack` mean the same), "
-    'or JSON where the client says so; in JSON binary is `{"$bin": base64}` and extension types are `{"$ext": [code, base64]}`. '
+    "Bodies are JSON or MessagePack (`application/msgpack`; `application/vnd.msgpack` and `application/x-msgpack` mean the "
+    "same), as `Content-Type` says. Answers are what `Accept` names; where it names neither, they are what the request's body "
+    'was, and JSON where there was none. In JSON, binary is `{"$bin": base64}` and extension types are `{"$ext": [code, base64]}`. '
     "Extension codes are 0 to 127, and -1 for a timestamp; the other negative codes are reserved by MessagePack and refused. "
-    "Errors are problems (RFC 9457). A 503 with code `outcome_unknown` may have happened: repeat it with the same ID. "
-    "`X-Request-ID` names a request in answers and logs: the one that is sent, or one that each problem gets."
+    "Errors are problems (RFC 9457); docs/errors.md lists their codes. A 503 with code `outcome_unknown` may have happened: "
+    "repeat it with the same ID. `X-Request-ID` names a request in answers and logs: the one that is sent, or one that each "
+    "problem gets."
 )
 WORKER_TEXT: Final = (
     "What a worker serves. It registers with `POST /api/workers` of a master, reports with heartbeats and results, "
@@ -120,7 +133,7 @@ _PROBLEM_TEXTS: Final = {
     412: "It is not, or no longer, as the precondition says.",
     413: "A body, an argument or a structure is over its limit.",
     414: "The path is too long.",
-    415: "The body is neither MessagePack nor JSON, or it is encoded.",
+    415: "The body is neither JSON nor MessagePack, or it is compressed.",
     422: "Understood and refused; `errors` names each field and rule.",
     429: "A constraint lets no more of these jobs wait, or there were too many failed logins; come again after Retry-After.",
     431: "The head is too large.",
@@ -143,10 +156,21 @@ _RESULT_TEXTS: Final = {
 @cache
 def master_document() -> dict[str, Any]:
     """`openapi/jqmaster.yaml` as data."""
-    spec = APISpec("jqmaster", __version__, "3.1.0", info={"description": MASTER_TEXT, **_INFO})
+    spec = APISpec(
+        "jqmaster", __version__, "3.1.0", info={"description": MASTER_TEXT, **_INFO}, servers=_SERVERS
+    )
     models = [m for op in OPERATIONS for m in (op.request, *op.responses.values()) if m is not None]
     _add_schemas(spec, [*models, schemas.Problem])
     spec.components.schema("Matcher", constraint_schemas.MATCHER_SCHEMA)
+    spec.components.schema("HistorySpan", stats_schemas.SPAN_SCHEMA)
+    spec.components.schema(
+        "ProblemCode",
+        {
+            "type": "string",
+            "enum": sorted(entry.code for entry in CODES),
+            "description": "The codes of problems; docs/errors.md says what each means.",
+        },
+    )
     spec.components.security_scheme(
         "bearer",
         {
@@ -169,7 +193,13 @@ def master_document() -> dict[str, Any]:
 @cache
 def worker_document() -> dict[str, Any]:
     """`openapi/worker.yaml` as data."""
-    spec = APISpec("jqmaster worker", __version__, "3.1.0", info={"description": WORKER_TEXT, **_INFO})
+    spec = APISpec(
+        "jqmaster worker",
+        __version__,
+        "3.1.0",
+        info={"description": WORKER_TEXT, **_INFO},
+        servers=_WORKER_SERVERS,
+    )
     _add_schemas(
         spec,
         [
@@ -459,6 +489,9 @@ def _add_schemas(spec: APISpec, models: Sequence[type[BaseModel]]) -> None:
     ]
     _, definitions = models_json_schema(modes, ref_template=_REF, schema_generator=_Untitled)
     for name, schema in sorted(definitions["$defs"].items()):
+        later = [field for field, of in schema.get("properties", {}).items() if of.pop(schemas.LATER, False)]
+        if later:
+            schema["required"] = [field for field in schema["required"] if field not in later]
         spec.components.schema(name, schema)
 
 

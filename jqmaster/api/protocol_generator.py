@@ -39,13 +39,23 @@ def python_source(documents: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(
         [
             HEADER,
-            *(f"{name} = {_type_of(schema)}" for name, schema in sorted(literals.items())),
+            *(_literal(name, schema) for name, schema in sorted(literals.items())),
             "",
             *(_typed_dict(name, schema) for name, schema in sorted(objects.items())),
             *(f"\n{_comment(s, '')}{name} = {_type_of(s)}" for name, s in sorted(unions.items())),
             "",
         ]
     )
+
+
+def _literal(name: str, schema: Mapping[str, Any]) -> str:
+    line = f"{name} = {_type_of(schema)}"
+    if len(line) <= _WIDTH:
+        return line
+    values = textwrap.wrap(
+        ", ".join(map(_quoted, schema["enum"])), _WIDTH, initial_indent="    ", subsequent_indent="    "
+    )
+    return "\n".join([f"{name} = Literal[", *values, "]"])
 
 
 def _typed_dict(name: str, schema: Mapping[str, Any]) -> str:

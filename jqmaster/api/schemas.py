@@ -5,7 +5,7 @@ Requests are closed (an unknown field is refused) and strict (no bool for int, n
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -63,6 +63,11 @@ ShortText = Annotated[str, Field(min_length=1, max_length=64)]
 StoredText = Annotated[str, Field(max_length=1024)]
 
 
+# Marks a field that older masters do not answer: the documents do not require it.
+LATER: Final = "x-later"
+SINCE: Final[dict[str, Any]] = {LATER: True}
+
+
 class Request(BaseModel):
     """Base of what clients send."""
 
@@ -82,6 +87,13 @@ class ProblemField(Answer):
     msg: str
 
 
+# An open enum: a newer master may send codes that an older document does not list.
+_CODE_SCHEMA: Final = {
+    "anyOf": [{"$ref": "#/components/schemas/ProblemCode"}, {"type": "string"}],
+    "description": "Stable; for programs. docs/errors.md says what each means. New ones may come: treat an unknown code as its status says.",
+}
+
+
 class Problem(Answer):
     """RFC 9457; at most 4 KiB."""
 
@@ -89,5 +101,5 @@ class Problem(Answer):
     title: str
     status: int
     detail: str
-    code: str = Field(description="Stable; for programs.")
+    code: Annotated[str, WithJsonSchema(_CODE_SCHEMA)]
     errors: list[ProblemField]

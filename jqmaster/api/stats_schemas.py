@@ -1,8 +1,8 @@
 """Statistics as they travel over HTTP."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, get_args
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from jqmaster.api.schemas import Answer, JobId, Timestamp
 from jqmaster.config import Durability
@@ -12,6 +12,10 @@ from jqmaster.service.stats import Span
 Count = Annotated[int, Field(ge=0)]
 Rate = Annotated[float, Field(ge=0, description="Per second, over the last minute, of all masters.")]
 Milliseconds = Annotated[int, Field(ge=0)]
+# A component of its own: generators would name the enum of the query and that of the answer alike.
+SPAN_SCHEMA: Final[dict[str, Any]] = {"type": "string", "enum": list(get_args(Span))}
+SPAN_REF: Final = "#/components/schemas/HistorySpan"
+SpanField = Annotated[Span, WithJsonSchema({"x-schema": "HistorySpan"})]
 _SHARE: Final = "Of the jobs that succeeded or failed for good; null where none did."
 
 
@@ -111,7 +115,7 @@ class StatsHistory(Answer):
     """What was counted, step by step, the oldest first. The last step is not over yet."""
 
     name: str | None = Field(description="Null: of all jobs.")
-    span: Span
+    span: SpanField
     step_s: int = Field(description="60 up to 24h, 3600 beyond.")
     points: list[StatsPoint]
 
@@ -134,7 +138,7 @@ class NameList(Answer):
     next_cursor: str | None = Field(
         description="For the next page of the same query; null: this is the last."
     )
-    span: Span
+    span: SpanField
 
 
 class Bucket(Answer):
@@ -149,7 +153,7 @@ class NameDetail(NameStats):
 
     wait_histogram: list[Bucket]
     run_histogram: list[Bucket]
-    span: Span
+    span: SpanField
 
 
 class FailureGroup(Answer):

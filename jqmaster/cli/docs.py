@@ -1,4 +1,6 @@
-"""docs/config.md, from the settings and the exit codes: `python -m jqmaster.cli.docs --write`."""
+"""docs/config.md, from the settings and the exit codes, and docs/errors.md, from the codes of problems:
+`python -m jqmaster.cli.docs --write`.
+"""
 
 import sys
 import types
@@ -7,11 +9,13 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from jqmaster.api.problem_codes import CODES
 from jqmaster.cli.exits import TABLE
 from jqmaster.config import Settings
 from jqmaster.service.settings_catalog import CATALOG
 
 TARGET = Path("docs/config.md")
+ERRORS = Path("docs/errors.md")
 
 _HEAD = """\
 # Settings
@@ -27,6 +31,33 @@ Those with *yes* at run time can be changed while masters run, for all of them a
 
 | Setting | Variable | Type | Default | Run time | Meaning |
 |---|---|---|---|---|---|
+"""
+
+_ERRORS_HEAD = """\
+# Errors
+
+Written by `make docs` from `jqmaster/api/problem_codes.py`; do not edit.
+
+A master answers an error as a problem ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)) of at most 4 KiB:
+
+```json
+{"type": "about:blank", "title": "Not valid", "status": 422, "code": "invalid",
+ "detail": "priority: Input should be a valid integer",
+ "errors": [{"loc": ["priority"], "msg": "Input should be a valid integer"}]}
+```
+
+* Programs read `code` and the status. A new version may send codes that this page does not list: treat an unknown code
+  as its status says.
+* `detail` is for people and may change. `errors` names each field (`loc`, the path from the outside in) and the rule
+  that it breaks (`msg`); `detail` repeats the first.
+* A **429** or **503** has `Retry-After`, in seconds. A 503 means that nothing happened, except with the code
+  `outcome_unknown`: then it may have happened, and repeating the request with the same ID is safe.
+* A **500** is an error of the master. A 502 or 504 comes from a proxy; treat it like `outcome_unknown`.
+* A connection that breaks before the answer, and a request that the caller gives up, may have been carried out: repeat
+  with the same ID.
+
+| Code | Status | When | What to do |
+|---|---|---|---|
 """
 
 _CLIENTS = """
@@ -54,6 +85,14 @@ def config_document() -> str:
     rows = [_row(name, field) for name, field in Settings.model_fields.items()]
     codes = [f"| {code} | {meaning} |\n" for code, meaning in TABLE]
     return _HEAD + "".join(rows) + _CLIENTS + "".join(codes)
+
+
+def errors_document() -> str:
+    rows = [
+        f"| `{entry.code}` | {', '.join(map(str, entry.statuses))} | {entry.when} | {entry.remedy} |\n"
+        for entry in sorted(CODES, key=lambda entry: (entry.statuses[0], entry.code))
+    ]
+    return _ERRORS_HEAD + "".join(rows)
 
 
 def _row(name: str, field: FieldInfo) -> str:
@@ -109,5 +148,7 @@ def _default_text(field: FieldInfo) -> str:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--write"]:
         TARGET.write_text(config_document(), "utf-8")
+        ERRORS.write_text(errors_document(), "utf-8")
     else:
         sys.stdout.write(config_document())
+        sys.stdout.write(errors_document())

@@ -133,3 +133,64 @@ def test_every_secured_operation_names_its_scope() -> None:
     for operation in OPERATIONS:
         described = document("jqmaster")["paths"][operation.path][operation.method.lower()]
         assert described["security"] == ([{"bearer": [operation.access]}, {}] if operation.access else [{}])
+
+
+def test_json_is_offered_first_because_generated_clients_take_the_first() -> None:
+    for method, path, operation in operations("jqmaster"):
+        for body in [operation.get("requestBody", {}), *operation["responses"].values()]:
+            if len(content := body.get("content", {})) > 1:
+                assert next(iter(content)) == "application/json", (method, path)
+    for name, response in document("jqmaster")["components"]["responses"].items():
+        assert next(iter(response["content"])) == "application/problem+json", name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_documents_name_their_server(name: str) -> None:
+    assert document(name)["servers"][0]["url"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_field_is_required_that_may_be_missing(name: str) -> None:
+    for owner, schema in document(name)["components"]["schemas"].items():
+        for field in schema.get("required", []):
+            described = schema["properties"][field]
+            assert "missing" not in described.get("description", ""), f"{owner}.{field}"
+            assert "default" not in described, f"{owner}.{field}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_two_enums_get_one_name_from_generators(name: str) -> None:
+    """They name an enum that stands inline after its owner: a model, or an operation, and its field."""
+    names = []
+    for owner, schema in document(name)["components"]["schemas"].items():
+        names += [
+            (owner.lower(), field) for field, of in schema.get("properties", {}).items() if "enum" in of
+        ]
+    for _, _, operation in operations(name):
+        owner = operation["operationId"].replace("_", "")
+        names += [(owner, p["name"]) for p in operation["parameters"] if "enum" in p["schema"]]
+    assert len(set(names)) == len(names)
+
+
+def test_paths_that_two_templates_match_are_the_known_ones() -> None:
+    """The fixed one goes first, as OpenAPI says; IDs of jobs are UUIDs, so `actions` and `preview` are never one."""
+    paths = list(document("jqmaster")["paths"])
+
+    def may_be_one(path: str, other: str) -> bool:
+        pairs = zip(path.split("/"), other.split("/"), strict=True)
+        return all(a == b or "{" in a + b for a, b in pairs)
+
+    ambiguous = {
+        frozenset((path, other))
+        for n, path in enumerate(paths)
+        for other in paths[:n]
+        if path.count("/") == other.count("/")
+        and may_be_one(path, other)
+        # Of a fixed and a templated one every router and generator takes the fixed one.
+        and "{" in path
+        and "{" in other
+    }
+    assert ambiguous == {
+        frozenset(("/api/jobs/actions/{action_id}", f"/api/jobs/{{job_id}}/{what}"))
+        for what in ("result", "why", "cancel", "retry", "run")
+    }

@@ -9,7 +9,7 @@ from jqmaster.domain.access import Scope
 
 _STORE: Final = (503,)
 _SPAN: Final[dict[str, Any]] = {
-    "schema": {"type": "string", "enum": list(stats.SPANS), "default": stats.DEFAULT_SPAN},
+    "schema": {"$ref": schemas.SPAN_REF, "default": stats.DEFAULT_SPAN},
     "description": "How far back; whole steps, the present one included.",
 }
 _LIMIT: Final[dict[str, Any]] = {

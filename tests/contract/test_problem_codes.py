@@ -1,0 +1,114 @@
+"""Every code that a problem can have stands in the table from which the OpenAPI enum and docs/errors.md are made."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+
+from jqmaster import errors
+from jqmaster.api.problem_codes import CODES, ProblemCode
+from jqmaster.api.problems import STATUS
+from jqmaster.api.wire import NotAcceptableError
+from jqmaster.cli.docs import ERRORS, errors_document
+from jqmaster.domain.job import JobState
+from jqmaster.errors import JqmasterError
+from tests.support.contract import document
+
+ROOT = Path(__file__).parents[2]
+CLASSES = {
+    cls.__name__: cls
+    for cls in [*vars(errors).values(), NotAcceptableError]
+    if isinstance(cls, type) and issubclass(cls, JqmasterError)
+}
+# Those that end a start and never answer a request.
+NOT_OVER_HTTP = {errors.DataDirInUseError}
+# Codes that are put together where they are raised.
+COMPOSED = {
+    "job_{conflict.state}": [f"job_{state}" for state in JobState],
+    "{name}_too_large": ["result_too_large", "error_too_large"],
+}
+# Where a variable holds the code.
+NAMED_ELSEWHERE = {"store_unfit": 503, "store_full": 503}
+
+
+def status_of(cls: type[JqmasterError]) -> int:
+    return next(STATUS[base][0] for base in cls.__mro__ if base in STATUS)
+
+
+def raised() -> Iterator[tuple[str, int]]:
+    """(code, status) of every error that is built anywhere."""
+    for cls in set(CLASSES.values()) - NOT_OVER_HTTP:
+        yield cls.code, status_of(cls)
+    for file in sorted((ROOT / "jqmaster").rglob("*.py")):
+        if "cli" in file.parts:  # what the command says of itself never answers a request
+            continue
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            if name in CLASSES:
+                for keyword in node.keywords:
+                    if keyword.arg == "code":
+                        yield from ((code, status_of(CLASSES[name])) for code in codes_in(keyword.value))
+            # What the HTTP server refuses before it is a request.
+            for first, second in zip(node.args, node.args[1:], strict=False):
+                yield from edge(first, second)
+            for argument in node.args:
+                for pair in ast.walk(argument):
+                    if isinstance(pair, ast.Tuple) and len(pair.elts) == 2:
+                        yield from edge(*pair.elts)
+    yield from NAMED_ELSEWHERE.items()
+    yield from (("not_found", 404), ("method_not_allowed", 405))
+
+
+def edge(status: ast.expr, code: ast.expr) -> Iterator[tuple[str, int]]:
+    if (
+        isinstance(status, ast.Attribute)
+        and getattr(status.value, "id", "") == "HTTPStatus"
+        and isinstance(code, ast.Constant)
+        and isinstance(code.value, str)
+    ):
+        yield code.value, HTTPStatus[status.attr].value
+
+
+def codes_in(value: ast.expr) -> list[str]:
+    match value:
+        case ast.Constant(str(code)):
+            return [code]
+        case ast.JoinedStr():
+            return COMPOSED[ast.unparse(value).removeprefix("f").strip("'\"")]
+    return []
+
+
+def test_the_table_holds_every_code_with_its_statuses() -> None:
+    found: defaultdict[str, set[int]] = defaultdict(set)
+    for code, status in raised():
+        found[code].add(status)
+    listed = {entry.code: set(entry.statuses) for entry in CODES}
+    assert listed == dict(found), (
+        "add or correct the row in jqmaster/api/problem_codes.py, then `make spec docs`"
+    )
+    assert len(listed) == len(CODES)
+
+
+@pytest.mark.parametrize("entry", CODES, ids=lambda entry: entry.code)
+def test_every_code_says_when_and_what_to_do(entry: ProblemCode) -> None:
+    assert re.fullmatch(r"[^|]+[.]", entry.when)
+    assert re.fullmatch(r"[^|]+[.]", entry.remedy)
+
+
+def test_the_document_lists_the_codes_and_lets_new_ones_come() -> None:
+    schemas = document("jqmaster")["components"]["schemas"]
+    assert schemas["ProblemCode"]["enum"] == sorted(entry.code for entry in CODES)
+    assert schemas["Problem"]["properties"]["code"]["anyOf"] == [
+        {"$ref": "#/components/schemas/ProblemCode"},
+        {"type": "string"},
+    ]
+
+
+def test_the_table_in_the_docs_is_the_one_that_make_docs_writes() -> None:
+    assert (ROOT / ERRORS).read_text("utf-8") == errors_document(), "run `make docs`"
