@@ -50,6 +50,14 @@ class InvalidError(JqmasterError):
     code = "invalid"
 
 
+def invalid(errors: Sequence[FieldError]) -> InvalidError:
+    """Return the refusal of a request for its fields; `detail` says the first, for those who look no further."""
+    first = errors[0]
+    path = ".".join(str(part)[:64] for part in first.loc)
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return InvalidError(f"{path}: {first.msg}{more}" if path else f"{first.msg}{more}", errors=errors)
+
+
 class NotFoundError(JqmasterError):
     """Unknown, or not visible to the caller."""
 

@@ -60,7 +60,9 @@ class RefusedError(WorkerSdkError):
         self.detail = str(problem.get("detail") or problem.get("title") or "")
         errors = problem.get("errors")
         self.errors: Sequence[Mapping[str, Any]] = errors if isinstance(errors, list) else []
-        rules = "; ".join(f"{'.'.join(map(str, e.get('loc', [])))}: {e.get('msg')}" for e in self.errors[:3])
+        # `detail` says the first itself.
+        others = [e for e in self.errors if str(e.get("msg")) not in self.detail]
+        rules = "; ".join(f"{'.'.join(map(str, e.get('loc', [])))}: {e.get('msg')}" for e in others[:3])
         super().__init__(f"{status} {self.code}: {self.detail}" + (f" ({rules})" if rules else ""))
 
 

@@ -17,7 +17,7 @@ ProblemCode = Literal[
     "backlog_full", "bad_base64", "bad_ext", "bad_host", "bad_timestamp", "body_too_large",
     "changed_meanwhile", "conflict", "constraint_exists", "cross_site", "csrf", "damaged", "duplicate_key",
     "durability_unavailable", "empty_body", "error_too_large", "first_must_be_admin", "forbidden",
-    "head_too_large", "http_version_not_supported", "id_taken", "idempotency_key_reused",
+    "foreign_worker", "head_too_large", "http_version_not_supported", "id_taken", "idempotency_key_reused",
     "integer_out_of_range", "internal", "invalid", "invalid_cursor", "job_canceled", "job_failed",
     "job_ready", "job_retrying", "job_running", "job_scheduled", "job_skipped", "job_succeeded",
     "key_not_str", "last_admin", "local_only", "login_failed", "method_not_allowed", "name_forbidden",
@@ -1164,8 +1164,9 @@ class RegisterRequest(TypedDict):
     pid: NotRequired[int]
     labels: NotRequired[dict[str, str]]
     version: NotRequired[str]
-    # Needed with an address: it signs what masters send there.
-    secret: NotRequired[str | None]
+    # Chosen by the worker; its UTF-8 bytes are the key of all signatures. Also sent by one that pulls, for
+    # which nothing is signed.
+    secret: str
 
 
 class Rejected(TypedDict):

@@ -561,7 +561,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "type": "about:blank",
         "title": "Not valid",
         "status": 422,
-        "detail": "the request is not valid",
+        "detail": "priority: Input should be less than or equal to 2147483647",
         "code": "invalid",
         "errors": [{"loc": ["priority"], "msg": "Input should be less than or equal to 2147483647"}],
     },

@@ -1,6 +1,5 @@
 """What workers tell and ask the master, how it answers them, and how it shows them. What it sends to them: `worker_schemas`."""
 
-import secrets
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -34,26 +33,15 @@ class RegisterRequest(Request):
         default_factory=dict, max_length=32
     )
     version: Annotated[str, Field(max_length=64)] = ""
-    secret: (
-        Annotated[
-            str,
-            Field(
-                min_length=32,
-                max_length=128,
-                description="Chosen by the worker; its UTF-8 bytes are the key.",
-            ),
-        ]
-        | None
-    ) = Field(
-        None, validate_default=True, description="Needed with an address: it signs what masters send there."
-    )
-
-    @field_validator("secret")
-    @classmethod
-    def _signs_what_is_sent(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value is None and info.data.get("url") is not None:
-            raise ValueError("needed with a url")
-        return value
+    secret: Annotated[
+        str,
+        Field(
+            min_length=32,
+            max_length=128,
+            description="Chosen by the worker; its UTF-8 bytes are the key of all signatures. Also sent by one that pulls, for "
+            "which nothing is signed.",
+        ),
+    ]
 
     def to_spec(self, url: str | None) -> WorkerSpec:
         return WorkerSpec(
@@ -64,8 +52,7 @@ class RegisterRequest(Request):
             self.pid,
             self.labels,
             self.version,
-            # Nothing is ever signed for a worker that pulls; a record holds one all the same.
-            self.secret or secrets.token_urlsafe(32),
+            self.secret,
         )
 
 

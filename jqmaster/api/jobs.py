@@ -23,6 +23,7 @@ from jqmaster.errors import (
     NotFoundError,
     TooLargeError,
     after_it_was_done,
+    invalid,
 )
 from jqmaster.store.audit import encode_entry
 from jqmaster.store.steering import Changes
@@ -207,7 +208,7 @@ def _bulk_specs(call: Call, body: bytes) -> Iterator[JobSpec]:
         if not errors:
             yield spec
     if errors:
-        raise InvalidError("no job was accepted; these are not valid", errors=errors)
+        raise InvalidError(f"no job was accepted; {invalid(errors).detail}", errors=errors)
 
 
 def _check_name(call: Call, spec: JobSpec) -> None:

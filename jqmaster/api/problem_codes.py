@@ -40,7 +40,7 @@ CODES: Final = (
     ProblemCode("unauthorized", (401,), "No credential, or one that is not valid.", "Send `Authorization: Bearer TOKEN`, or log in."),
     ProblemCode("login_failed", (401,), "Wrong user name or password.", "Try again with the right ones."),
     ProblemCode("forbidden", (403,), "The credential lacks the scope.", "Use a token with the scope that the route names."),
-    ProblemCode("name_forbidden", (403,), "The token may not push jobs of this name.", "Use a token that is not restricted, or another name."),
+    ProblemCode("name_forbidden", (403,), "The token may not push, or run, jobs of this name.", "Use a token that is not restricted, or another name."),
     ProblemCode("local_only", (403,), "Without tokens and users the master serves its own machine only.", "Create a token."),
     ProblemCode("cross_site", (403,), "A page of another site sent the request.", "Call from the master's own origin."),
     ProblemCode("csrf", (403,), "`X-CSRF-Token` is not that of the session.", "Read the token from `GET /api/session`."),
@@ -87,6 +87,7 @@ CODES: Final = (
     ProblemCode("too_many_actions", (429,), "Too many bulk actions are running.", "Wait for one to end, or cancel one."),
     # Workers
     ProblemCode("unknown_worker", (404,), "The worker is not registered, or no longer.", "Stop the jobs without reports and register again."),
+    ProblemCode("foreign_worker", (403,), "The worker was registered with another token.", "Use that token; a worker whose token was replaced sends a heartbeat with `proof`."),
     ProblemCode("address_refused", (422,), "The worker's URL is malformed, or masters must not call it.", "Register an address that masters may reach."),
     ProblemCode("address_unresolved", (422,), "The host name in the worker's URL cannot be resolved.", "Check the name; try again after a random wait."),
     ProblemCode("address_unverified", (422,), "The address did not prove that it is the worker.", "Serve `POST /challenge` at this URL; try again after a random wait."),

@@ -31,6 +31,7 @@ from jqmaster.errors import (
     UnauthorizedError,
     UnparsableError,
     UnsupportedMediaTypeError,
+    invalid,
 )
 
 logger = logging.getLogger(__name__)
@@ -57,6 +58,9 @@ STATUS: Final[Mapping[type[JqmasterError], tuple[int, str]]] = {
 }
 
 MAX_PROBLEM_BYTES: Final = 4096
+# Errors of fields that hold text.
+_TEXT_ERRORS: Final = frozenset({"string_type", "literal_error", "enum", "value_error"})
+BINARY_RULE: Final = "must be text, and is binary: encode it as MessagePack str, not bin"
 _MAX_ECHO: Final = 64
 _MAX_DETAIL: Final = 300
 _MAX_RULE: Final = 200
@@ -86,18 +90,22 @@ def problem_response(exc: Exception, encoding: Encoding) -> Response:
 def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> InvalidError:
     """A pydantic error as each field and the rule it breaks; the input itself is not repeated."""
     errors = []
-    for error in exc.errors(include_url=False, include_input=False):
+    for error in exc.errors(include_url=False):
         rule = error["msg"].removeprefix("Value error, ")
+        if error["type"] in _TEXT_ERRORS and isinstance(error.get("input"), bytes):
+            # What writes every string as `bin`, as some libraries do, would look in vain for what is wrong with the text.
+            rule = BINARY_RULE
         if error["type"] == "union_tag_invalid":  # the one message that quotes the input in full
             rule = f"must be one of {error['ctx']['expected_tags']}"
         elif error["type"] == "model_type":  # and the one that names the class
             rule = "must be a map (in JSON: an object)"
         errors.append(FieldError((*prefix, *error["loc"]), rule))
-    return InvalidError("the request is not valid", errors=errors)
+    return invalid(errors)
 
 
 def edge_problem(status: HTTPStatus, code: str) -> bytes:
-    """The MessagePack problem for bytes that never became a request, and so could not say how they want it."""
+    """Return the MessagePack problem for bytes that never became a request, and so could not say how they want it: pushers
+    and workers read nothing else."""
     return encode(_problem(status, status.phrase, "", code), Encoding.MSGPACK)
 
 

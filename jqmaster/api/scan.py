@@ -164,9 +164,10 @@ def long_key(data: bytes, pos: int, *, in_envelope: bool) -> tuple[int, int]:
     tag = data[pos]
     if tag in _STR_WIDTH:
         return _counted(data, pos, _STR_WIDTH[tag])
+    what = "a map has a key that is not text (MessagePack str; bin is not text)"
     if in_envelope or tag == 0xC1:
-        raise UnparsableError("a map has a key that is not a string", code="key_not_str")
-    raise InvalidError("a map has a key that is not a string", code="key_not_str")
+        raise UnparsableError(what, code="key_not_str")
+    raise InvalidError(what, code="key_not_str")
 
 
 def truncated() -> UnparsableError:

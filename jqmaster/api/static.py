@@ -80,6 +80,9 @@ class Site:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = self._plain.get(scope["path"]) if scope["type"] == "http" else None
         if body is None:
+            if scope["type"] == "http" and (page := self._page(scope)) is not None:
+                await _answer(send, HTTPStatus.FOUND, [(b"location", page), *HEADERS], b"")
+                return
             await self._otherwise(scope, receive, send)
             return
         fields = join_fields(scope["headers"])
@@ -96,6 +99,16 @@ class Site:
             await _answer(send, HTTPStatus.NOT_MODIFIED, [(b"etag", body.etag), *HEADERS], b"")
             return
         await _answer(send, HTTPStatus.OK, body.headers, body.data if method == "GET" else b"")
+
+    def _page(self, scope: Scope) -> bytes | None:
+        """Return the UI's address of a page that a browser asks for by path: `/jobs?state=failed` is `/#/jobs?state=failed`."""
+        path: str = scope["path"]
+        if scope["method"] not in ("GET", "HEAD") or f"/pages{path}.js" not in self._plain:
+            return None
+        if b"text/html" not in join_fields(scope["headers"]).get(b"accept", b"").lower():
+            return None
+        query: bytes = scope.get("query_string", b"")
+        return b"/#" + path.encode() + (b"?" + query if query else b"")
 
 
 def _read(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:

@@ -37,6 +37,7 @@ from jqmaster.errors import (
     TooLargeError,
     UnparsableError,
     UnsupportedMediaTypeError,
+    invalid,
 )
 
 UsualT = TypeVar("UsualT")
@@ -108,7 +109,8 @@ def request_encoding(fields: Fields) -> Encoding:
 
 
 def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
-    """The encoding of the answer: what Accept ranks first; without a preference that of the request; else MessagePack.
+    """Return the encoding of the answer: what Accept names and ranks first, or what the request's body is. JSON where
+    neither says: browsers, curl and their like can show nothing else.
 
     Raises NotAcceptableError when `strict`; otherwise (for problems) an impossible Accept counts as none.
     """
@@ -117,7 +119,7 @@ def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
     if not accepted:
         if strict:
             raise NotAcceptableError("answers are application/msgpack or application/json")
-        return own or Encoding.MSGPACK
+        return own or Encoding.JSON
     return own if own in accepted else accepted[0]
 
 
@@ -146,7 +148,8 @@ def _media_encoding(content_type: bytes) -> Encoding | None:
 
 @functools.lru_cache(maxsize=256)
 def _acceptable(accept: bytes) -> tuple[Encoding, ...]:
-    """The encodings of the highest rank that is above 0, MessagePack first; empty: none."""
+    """The encodings of the highest rank that is above 0: of named ones MessagePack first, of those that a range of types
+    covers JSON. Empty: none."""
     rank: dict[Encoding, tuple[int, float]] = {}
     for item in accept.decode("latin-1").lower().split(","):
         media_range, *parameters = (part.strip() for part in item.split(";"))
@@ -160,7 +163,7 @@ def _acceptable(accept: bytes) -> tuple[Encoding, ...]:
         # A named type outweighs a range of types whatever their order (RFC 9110 §12.5.1).
         matches: tuple[Encoding, ...]
         if (named := _ENCODINGS.get(media_range)) is not None:
-            matches, weight = (named,), 2
+            matches, weight = (named,), _NAMED
         elif media_range in ("*/*", "application/*"):
             matches, weight = tuple(Encoding), int(media_range != "*/*")
         else:
@@ -168,9 +171,12 @@ def _acceptable(accept: bytes) -> tuple[Encoding, ...]:
         for encoding in matches:
             rank[encoding] = max(rank.get(encoding, (-1, 0.0)), (weight, quality))
     best = max((quality for _, quality in rank.values()), default=0.0)
-    return tuple(e for e in Encoding if best > 0 and e in rank and rank[e][1] == best)
+    found = [e for e in Encoding if best > 0 and e in rank and rank[e][1] == best]
+    is_named = any(rank[e][0] == _NAMED for e in found)
+    return tuple(found if is_named else reversed(found))
 
 
+_NAMED: Final = 2
 _ENCODINGS: Final = {
     "application/msgpack": Encoding.MSGPACK,
     "application/vnd.msgpack": Encoding.MSGPACK,
@@ -440,7 +446,7 @@ def _expect_key(data: bytes, pos: int, name: str) -> int:
 
 
 def _field_error(loc: tuple[str | int, ...], rule: str) -> InvalidError:
-    return InvalidError("the request is not valid", errors=[FieldError(loc, rule)])
+    return invalid([FieldError(loc, rule)])
 
 
 def _not_a_map(data: bytes, limits: ScanLimits, loc: tuple[str | int, ...], pos: int = 0) -> JqmasterError:

@@ -10,7 +10,7 @@ from jqmaster.api.usual import usual_success, usual_successes
 from jqmaster.api.wire import read_list
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.worker import Worker
-from jqmaster.errors import FieldError, InvalidError, TooLargeError, after_it_was_done
+from jqmaster.errors import FieldError, TooLargeError, after_it_was_done, invalid
 
 RAW_RESULT: Final = frozenset({"result", "error"})
 MAX_RESULTS: Final = 500
@@ -182,7 +182,7 @@ def _ending(item: dict[str, Any], loc: tuple[str | int, ...]) -> Outcome:
     model = ENDINGS.get(kind) if isinstance(kind, str) else None
     if model is None:
         rule = f"must be one of {', '.join(ENDINGS)}"
-        raise InvalidError("the request is not valid", errors=[FieldError((*loc, "type"), rule)])
+        raise invalid([FieldError((*loc, "type"), rule)])
     return check(model, item, loc).to_outcome()
 
 

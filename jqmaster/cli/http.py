@@ -179,7 +179,8 @@ def _problem_text(response: "httpx.Response", problem: Any) -> str:
         return f"the master answered {response.status_code}"
     text = problem.get("detail") or problem.get("title") or f"the master answered {response.status_code}"
     lines = [f"{text} ({response.status_code} {problem.get('code', '')})"]
-    broken = problem.get("errors") or []
+    # `detail` says the first itself.
+    broken = [rule for rule in problem.get("errors") or [] if str(rule.get("msg")) not in text]
     lines += [rule_line(rule.get("loc", []), rule.get("msg")) for rule in broken]
     if wait_s := response.headers.get("retry-after"):
         lines.append(f"  Try again in {wait_s} s.")

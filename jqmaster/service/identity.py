@@ -33,6 +33,7 @@ from jqmaster.errors import (
     RateLimitedError,
     StoreUnavailableError,
     UnauthorizedError,
+    invalid,
 )
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.service.passwords import Passwords
@@ -350,15 +351,11 @@ class IdentityService:
             try:
                 compile_glob(pattern)
             except ValueError as exc:
-                raise InvalidError(
-                    "the request is not valid", errors=[FieldError(("names", index), str(exc))]
-                ) from None
+                raise invalid([FieldError(("names", index), str(exc))]) from None
         if ttl_ms is not None:
             expires_at_ms = self._directory.now_ms + ttl_ms
         if expires_at_ms is not None and expires_at_ms <= self._directory.now_ms:
-            raise InvalidError(
-                "the request is not valid", errors=[FieldError(("expires_at",), "must lie ahead")]
-            )
+            raise invalid([FieldError(("expires_at",), "must lie ahead")])
         lasts = expires_at_ms is None
         self._check_first(is_admin=Scope.ADMIN in scopes and lasts)
         text, token = self._new_token(label, frozenset(scopes), tuple(names), expires_at_ms, who)

@@ -181,13 +181,19 @@ function copyByHand(text) {
   }
 }
 
+/** @param {Problem} problem The errors that its `detail` does not say itself. */
+function untold(problem) {
+  return problem.errors.filter((error) => !problem.detail.includes(error.msg));
+}
+
 /** @param {{problem: Problem | null | undefined, onRetry?: () => void}} props A problem's title, detail and fields. */
 export function ErrorBox({ problem, onRetry }) {
   if (!problem) return null;
   const isSilent = problem.status === 0;
+  const others = untold(problem);
   return html`<div class="error-box" role="alert">
     <p><strong>${isSilent ? t("error.no_answer") : visible(problem.title)}</strong>${problem.detail && html` <${Text} value=${problem.detail} max=${600} />`}</p>
-    ${problem.errors.length > 0 && html`<ul>${problem.errors.slice(0, 50).map((error) => html`<li><code>${visible(error.loc.join("."))}</code> <${Text} value=${error.msg} /></li>`)}</ul>`}
+    ${others.length > 0 && html`<ul>${others.slice(0, 50).map((error) => html`<li><code>${visible(error.loc.join("."))}</code> <${Text} value=${error.msg} /></li>`)}</ul>`}
     ${problem.code && html`<p class="muted small">${problem.status || ""} <code>${visible(problem.code)}</code></p>`}
     ${onRetry && html`<${Button} onClick=${onRetry}>${t("error.retry")}<//>`}
   </div>`;
@@ -295,7 +301,7 @@ export async function attempt(act, done) {
     return true;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    const fields = error.errors.map((field) => `${field.loc.join(".")}: ${field.msg}`).join("; ");
+    const fields = untold(error).map((field) => `${field.loc.join(".")}: ${field.msg}`).join("; ");
     toast(visible([error.status ? error.title : t("error.no_answer"), error.detail, fields].filter(Boolean).join(" · ")), "bad");
     return false;
   }

@@ -4,7 +4,6 @@ import re
 from typing import Any, cast
 
 import httpx
-import msgpack
 import pytest
 
 from jqmaster.api.endpoint import Operation
@@ -36,7 +35,7 @@ async def ask(
     transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=cast(Any, peer))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as http:
         response = await http.request(operation.method, path_of(operation), headers=headers)
-    value = msgpack.unpackb(response.content) if response.content else None
+    value = response.json() if response.content else None
     if response.status_code != 500:
         check_answer(operation.method, path_of(operation), response.status_code, response.headers, value)
     return response.status_code, value

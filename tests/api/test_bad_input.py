@@ -25,7 +25,7 @@ import pytest_asyncio
 from jqmaster.app import Master
 from jqmaster.domain.ids import new_id
 from tests.support.contract import check_answer
-from tests.support.master import Api, master_on
+from tests.support.master import ACCEPT, Api, master_on
 from tests.support.server import StoreServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -395,7 +395,7 @@ async def test_odd_values_inside_an_argument_are_kept_bit_for_bit(open_api: Api)
     ):
         status, answer = await send(open_api, with_argument(b"\x92\x01" + value))
         assert status == 201
-        view = await open_api.http.get(f"/api/jobs/{answer['id']}")
+        view = await open_api.http.get(f"/api/jobs/{answer['id']}", headers=ACCEPT)
         assert b"\x92\x01" + value in view.content
         shown = await open_api.http.get(f"/api/jobs/{answer['id']}", headers={"Accept": "application/json"})
         assert shown.status_code == 200

@@ -15,7 +15,7 @@ from jqmaster.service import constraint_documents as documents
 from jqmaster.service import constraints as service
 from jqmaster.service import preview as previews
 from jqmaster.store.rules import MAX_CONSTRAINTS
-from tests.support.master import MSGPACK, QUICK, Api, master_on
+from tests.support.master import ACCEPT, MSGPACK, QUICK, Api, master_on
 from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
@@ -36,7 +36,7 @@ async def made(api: Api, name: str, **fields: Any) -> dict[str, Any]:
 
 async def shown(api: Api, name: str, value: str | None = None) -> dict[str, Any]:
     response = await api.http.get(
-        f"/api/constraints/{name}", params={} if value is None else {"value": value}
+        f"/api/constraints/{name}", params={} if value is None else {"value": value}, headers=ACCEPT
     )
     assert response.status_code == 200, response.content
     found: dict[str, Any] = msgpack.unpackb(response.content)
@@ -78,7 +78,7 @@ async def test_a_constraint_is_made_read_changed_and_removed(api: Api) -> None:
 
     response = await api.http.get("/api/constraints/c1")
     assert response.headers["etag"] == f'"{view["etag"]}"'
-    detail = msgpack.unpackb(response.content)
+    detail = response.json()
     assert {field: detail[field] for field in view} == view
     status, listed = await api.call("GET", "/api/constraints")
     assert status == 200

@@ -10,7 +10,7 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobState
-from tests.support.master import MSGPACK, Api
+from tests.support.master import ACCEPT, MSGPACK, Api
 from tests.support.scripted_worker import ending, worker_at
 from tests.support.waiting import wait_until
 
@@ -74,7 +74,7 @@ async def test_the_bytes_of_an_argument_are_not_rewritten(api: Api) -> None:
         assert response.status_code == 201
         job = await worker.next_job()
         assert odd in worker.bodies[0]
-        view = await api.http.get(f"/api/jobs/{job['job_id']}")
+        view = await api.http.get(f"/api/jobs/{job['job_id']}", headers=ACCEPT)
         assert odd in view.content
         claim = msgpack.packb({k: v for k, v in ending(job).items() if k != "result"})
         report = (
@@ -88,7 +88,7 @@ async def test_the_bytes_of_an_argument_are_not_rewritten(api: Api) -> None:
         )
         answer = await api.http.post(f"/api/workers/{worker.id}/results", content=report, headers=MSGPACK)
         assert msgpack.unpackb(answer.content) == {"accepted": [job["job_id"]], "stale": []}
-        result = await api.http.get(f"/api/jobs/{job['job_id']}/result")
+        result = await api.http.get(f"/api/jobs/{job['job_id']}/result", headers=ACCEPT)
         assert odd in result.content
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
+import httpx
 import msgpack
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,6 +17,7 @@ from starlette.responses import Response
 from jqmaster import errors
 from jqmaster.api import constraint_schemas, fleet_schemas, job_schemas, outcome_schemas
 from jqmaster.api.problems import (
+    BINARY_RULE,
     MAX_PROBLEM_BYTES,
     STATUS,
     echo,
@@ -25,6 +27,7 @@ from jqmaster.api.problems import (
 )
 from jqmaster.api.wire import Encoding, NotAcceptableError
 from jqmaster.errors import FieldError, InvalidError, JqmasterError
+from tests.support.master import Api
 
 
 def read(response: Response) -> dict[str, Any]:
@@ -220,3 +223,55 @@ def test_input_is_echoed_escaped_and_short(value: object, shown: str) -> None:
 def test_bytes_that_were_no_request_get_a_problem_too() -> None:
     problem = msgpack.unpackb(edge_problem(HTTPStatus.REQUEST_TIMEOUT, "receipt_deadline"))
     assert (problem["status"], problem["code"]) == (408, "receipt_deadline")
+
+
+async def test_text_that_is_sent_as_binary_is_called_so(api: Api) -> None:
+    """Some libraries write every string as `bin`: the error says it, and not that a good text is a bad one."""
+    registration = {"url": None, "names": ["work"], "max_jobs": 1, "secret": "s" * 32}
+    for field, value in {
+        "node_id": b"host",
+        "secret": b"s" * 32,
+        "names": [b"work"],
+        "labels": {"a": b"b"},
+    }.items():
+        status, problem = await api.call("POST", "/api/workers", {**registration, field: value})
+        assert status == 422
+        [error] = problem["errors"]
+        assert error["loc"][0] == field
+        assert error["msg"] == BINARY_RULE
+        assert problem["detail"] == f"{'.'.join(map(str, error['loc']))}: {BINARY_RULE}"
+    status, problem = await api.call("POST", "/api/jobs", {"name": "work", "run_at": b"2026-11-21T04:30:00Z"})
+    assert (status, problem["detail"]) == (422, f"run_at: {BINARY_RULE}")
+    # What is to be a number is not called a text.
+    status, problem = await api.call("POST", "/api/workers", {**registration, "max_jobs": b"1"})
+    assert (status, problem["detail"]) == (422, "max_jobs: Input should be a valid integer")
+    status, problem = await api.call("POST", "/api/workers", {**registration, b"node_id": "host"})
+    assert (status, problem["code"]) == (400, "key_not_str")
+    assert "bin is not text" in problem["detail"]
+
+
+async def test_the_detail_says_the_first_error_and_how_many_follow(api: Api) -> None:
+    status, problem = await api.call("POST", "/api/jobs", {"name": "work", "priority": "high", "delay": -1})
+    assert status == 422
+    assert problem["detail"] == "priority: Input should be a valid integer (and 1 more)"
+    assert [error["loc"] for error in problem["errors"]] == [["priority"], ["delay"]]
+
+
+async def test_who_names_no_type_reads_json(api: Api) -> None:
+    """curl, a browser and their like, also in errors; a body that was MessagePack is answered so."""
+    async with httpx.AsyncClient(base_url=api.http.base_url, trust_env=False) as http:
+        for accept in ("*/*", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"):
+            answer = await http.get("/api/stats", headers={"Accept": accept})
+            assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+            missing = await http.get("/api/nothing", headers={"Accept": accept})
+            assert missing.headers["content-type"] == "application/problem+json"
+            assert missing.json()["code"] == "not_found"
+        untyped = await http.post("/api/jobs", content=b'{"name": "work"}')
+        assert (untyped.status_code, untyped.headers["content-type"]) == (415, "application/problem+json")
+        assert "application/json" in untyped.json()["detail"]
+        packed = await http.post(
+            "/api/jobs",
+            content=msgpack.packb({"name": "work"}),
+            headers={"Content-Type": "application/msgpack"},
+        )
+        assert (packed.status_code, packed.headers["content-type"]) == (201, "application/msgpack")

@@ -407,12 +407,3 @@ async def test_a_withdrawal_needs_no_number_of_jobs(api: Api, master: Master, pu
     status, problem = await api.call("POST", path, {"wait": 1})
     assert status == 422
     assert problem["errors"] == [{"loc": ["max"], "msg": "needed, unless withdraw is true"}]
-
-
-async def test_a_worker_that_pulls_needs_no_secret(api: Api) -> None:
-    status, answer = await api.call("POST", "/api/workers", {"url": None, "names": ["work"], "max_jobs": 1})
-    assert status == 201, answer
-    status, problem = await api.call(
-        "POST", "/api/workers", {"url": "http://127.0.0.1:9", "names": ["work"], "max_jobs": 1}
-    )
-    assert (status, problem["errors"]) == (422, [{"loc": ["secret"], "msg": "needed with a url"}])

@@ -98,6 +98,29 @@ async def test_no_other_path_is_a_file(site: httpx.AsyncClient, path: str) -> No
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+async def test_a_page_that_is_typed_as_a_path_opens_in_the_ui(site: httpx.AsyncClient) -> None:
+    found = await site.get("/jobs?state=failed", headers=BROWSER)
+    assert (found.status_code, found.headers["location"]) == (302, "/#/jobs?state=failed")
+    assert found.headers["content-security-policy"] == CSP
+    assert (await site.head("/jobs", headers=BROWSER)).headers["location"] == "/#/jobs"
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/../secret", "/jobs/", "/jobs%00", "/api/nothing"])
+async def test_a_browser_reads_why_there_is_no_such_page(site: httpx.AsyncClient, path: str) -> None:
+    answer = await site.get(path, headers=BROWSER)
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert answer.json()["code"] == "not_found"
+
+
+async def test_programs_are_not_led_to_the_ui(site: httpx.AsyncClient) -> None:
+    for accept in ("*/*", "application/json"):
+        assert (await site.get("/jobs", headers={"Accept": accept})).status_code == 404
+    assert (await site.post("/jobs", headers=BROWSER)).status_code == 404
+
+
 async def test_files_are_only_read(site: httpx.AsyncClient) -> None:
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
         refused = await site.request(method, "/pages/jobs.js", headers={"Accept": "application/json"})

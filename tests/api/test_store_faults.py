@@ -237,7 +237,7 @@ async def test_a_store_that_is_loading(store: StoreServer) -> None:
 
         async def is_loading() -> bool:
             response = await api.http.get(f"/api/jobs/{known}")
-            return "loading" in str(msgpack.unpackb(response.content).get("detail"))
+            return "loading" in str(response.json().get("detail"))
 
         await wait_until(is_loading, timeout_s=20)
         assert await refused(api, "POST", "/api/jobs", {"name": "work"}) == "store_unavailable"
@@ -354,7 +354,7 @@ async def test_a_store_that_is_busy_with_a_script_is_waited_for_and_the_script_l
 
         async def says_busy() -> bool:
             response = await api.http.get(f"/api/jobs/{known}")
-            return "BUSY" in str(msgpack.unpackb(response.content).get("detail"))
+            return "BUSY" in str(response.json().get("detail"))
 
         await wait_until(says_busy, timeout_s=20)
         for _ in range(5):

@@ -100,10 +100,15 @@ async def test_types_that_are_not_read(headers: list[tuple[bytes, bytes]]) -> No
 @pytest.mark.parametrize(
     ("accept", "content_type", "encoding"),
     [
-        (None, None, "msgpack"),
+        (None, None, "json"),
+        (None, b"application/msgpack", "msgpack"),
+        (b"*/*", b"application/msgpack", "msgpack"),
         (None, b"application/json", "json"),
         (b"*/*", b"application/json", "json"),
-        (b"*/*", None, "msgpack"),
+        (b"*/*", None, "json"),
+        (b"application/*", None, "json"),
+        (b"application/json, application/msgpack", None, "msgpack"),
+        (b"*/*, application/msgpack", None, "msgpack"),
         (b"application/*", b"application/json", "json"),
         (b"application/json", b"application/msgpack", "json"),
         (b"application/x-msgpack", b"application/json", "msgpack"),
@@ -113,8 +118,9 @@ async def test_types_that_are_not_read(headers: list[tuple[bytes, bytes]]) -> No
         (b"application/json, application/msgpack", b"application/json", "json"),
         (b"application/msgpack;q=0, */*", None, "json"),
         (b"*/*, application/msgpack;q=0", None, "json"),
-        (b"text/html,application/xhtml+xml,*/*;q=0.8", None, "msgpack"),
+        (b"text/html,application/xhtml+xml,*/*;q=0.8", None, "json"),
         (b"application/json;q=x, */*;q=0.1", None, "msgpack"),
+        (b"*/*", b"application/x-www-form-urlencoded", "json"),
     ],
 )
 def test_the_answer_has_the_encoding_that_the_client_ranks_first(
@@ -131,7 +137,11 @@ def test_the_answer_has_the_encoding_that_the_client_ranks_first(
 def test_an_impossible_accept_is_told_but_does_not_hide_a_problem(accept: bytes) -> None:
     with pytest.raises(NotAcceptableError):
         negotiate({b"accept": accept})
-    assert negotiate({b"accept": accept}, strict=False) is Encoding.MSGPACK
+    assert negotiate({b"accept": accept}, strict=False) is Encoding.JSON
+    assert (
+        negotiate({b"accept": accept, b"content-type": b"application/msgpack"}, strict=False)
+        is Encoding.MSGPACK
+    )
     assert negotiate({b"accept": accept, b"content-type": b"application/json"}, strict=False) is Encoding.JSON
 
 

@@ -37,6 +37,7 @@ QUICK: dict[str, Any] = {
 }
 
 MSGPACK = {"Content-Type": "application/msgpack"}
+ACCEPT = {"Accept": "application/msgpack"}
 
 
 class Api:
@@ -49,7 +50,10 @@ class Api:
     async def call(self, method: str, path: str, value: Any = None, **headers: str) -> tuple[int, Any]:
         content = None if value is None else msgpack.packb(value, datetime=True)
         response = await self.http.request(
-            method, path, content=content, headers={**(MSGPACK if content is not None else {}), **headers}
+            method,
+            path,
+            content=content,
+            headers={**ACCEPT, **(MSGPACK if content is not None else {}), **headers},
         )
         answer = msgpack.unpackb(response.content, timestamp=3) if response.content else None
         check_answer(method, path, response.status_code, response.headers, answer)
