@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from worker_sdk.context import CancelSignal, Context
 from worker_sdk.errors import (
+    AnswerMismatchError,
     Defer,
     Discard,
     NotFinishedError,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from worker_sdk.pusher import JobResult, Pusher, SyncPusher, make_job
 
 __all__ = [
+    "AnswerMismatchError",
     "CancelSignal",
     "Context",
     "Defer",

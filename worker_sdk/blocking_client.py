@@ -9,8 +9,9 @@ import time
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from worker_sdk import tls
+from worker_sdk import forked, tls
 from worker_sdk.masters import (
+    JOB_ID_FIELD,
     MAX_ANSWER_BYTES,
     Answer,
     Masters,
@@ -31,6 +32,7 @@ class BlockingClient:
         self._connection: _Connection | None = None
         self._address = ""
         self._tls = tls.to_masters()
+        forked.renew_in_child(self)
 
     @property
     def masters(self) -> Masters:
@@ -41,6 +43,7 @@ class BlockingClient:
 
         Raises MasterUnreachableError; then it is another master's turn, as it is after a 5xx.
         """
+        forked.check()
         end_s = time.monotonic() + timeout_s
         address = self._masters.current
         is_kept = self._connection is not None and self._address == address
@@ -61,6 +64,10 @@ class BlockingClient:
             self.close()
             self._masters.failed(address)
             raise
+        except BaseException:
+            # Interrupted, as by a signal's handler: an answer may be under way that the next call would take for its own.
+            self.close()
+            raise
         if answer.status >= 500:
             self._masters.failed(address)
         return answer
@@ -70,6 +77,11 @@ class BlockingClient:
             with contextlib.suppress(OSError):
                 self._connection.close()
             self._connection = None
+
+    def renew(self) -> None:
+        # Closes this process's copy only. Nothing is sent: not over TCP, for the parent holds it open, nor over TLS, for
+        # sockets of `ssl` say no goodbye here.
+        self.close()
 
     def _exchange(self, address: str, method: str, path: str, body: bytes | None, end_s: float) -> Answer:
         parts = urlsplit(address)
@@ -92,7 +104,11 @@ class BlockingClient:
         if len(data) > MAX_ANSWER_BYTES:
             raise ValueError("the answer is too long")
         return read_answer(
-            response.status, response.getheader("Content-Type", ""), response.getheader("Retry-After"), data
+            response.status,
+            response.getheader("Content-Type", ""),
+            response.getheader("Retry-After"),
+            data,
+            response.getheader(JOB_ID_FIELD),
         )
 
 

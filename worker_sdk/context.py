@@ -7,6 +7,7 @@ from collections.abc import Generator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
+from worker_sdk import forked
 from worker_sdk.lease import now_s
 
 if TYPE_CHECKING:  # slow to import, and each isolated attempt would pay for it
@@ -19,9 +20,6 @@ if TYPE_CHECKING:  # slow to import, and each isolated attempt would pay for it
 
 
 logger = logging.getLogger("worker_sdk.job")
-
-# Held for an assignment only; one for all signals, since most are never waited for.
-_signals = threading.Lock()
 
 
 class CancelSignal:
@@ -40,13 +38,16 @@ class CancelSignal:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Blocks: for sync handlers. Whether it was set within the time."""
-        with _signals:
-            if self._is_set:
-                return True
-            if self._event is None:
-                self._event = threading.Event()
-            event = self._event
-        return event.wait(timeout_s)
+        event = self._event
+        if event is None:
+            event = self.__dict__.setdefault("_event", threading.Event())
+            forked.renew_in_child(self)
+        # Looked at after the event is there, as `set` looks for the event after the mark: one of them sees the other.
+        # A lock would do as well, but another thread may hold it when a handler forks.
+        return self._is_set or event.wait(timeout_s)
+
+    def renew(self) -> None:
+        self.__dict__.pop("_event", None)
 
     def __await__(self) -> Generator[Any, None, None]:
         """Until it is set: for async handlers."""
@@ -59,11 +60,9 @@ class CancelSignal:
 
     def set(self) -> None:
         """From the event loop only."""
-        with _signals:
-            self._is_set = True
-            event = self._event
-        if event is not None:
-            event.set()
+        self._is_set = True
+        if self._event is not None:
+            self._event.set()
         for waiter in self._waiters or ():
             if not waiter.done():
                 waiter.set_result(None)

@@ -78,6 +78,27 @@ class UnavailableError(WorkerSdkError):
         self.job_ids = list(job_ids)
 
 
+class AnswerMismatchError(WorkerSdkError):
+    """The answer names another job than the call did: something between here and the master mixed answers up.
+
+    Nothing of the answer is used, and its connection is closed. `asked` and `answered` are the IDs. The call itself may have
+    been carried out; jobs that were being enqueued are in `unknown_ids`.
+    """
+
+    def __init__(
+        self, asked: Sequence[str], answered: Sequence[str], *, unknown_ids: Sequence[str] = ()
+    ) -> None:
+        wrong = next((pair for pair in zip(asked, answered, strict=False) if pair[0] != pair[1]), None)
+        super().__init__(
+            f"asked about job {wrong[0]}, the answer is about {wrong[1]}"
+            if wrong
+            else f"asked about {len(asked)} jobs, the answer is about {len(answered)}"
+        )
+        self.asked = list(asked)
+        self.answered = list(answered)
+        self.unknown_ids = list(unknown_ids)
+
+
 class NotFinishedError(WorkerSdkError):
     """The job has no result yet; `state` is where it is."""
 

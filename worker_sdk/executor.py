@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from worker_sdk import outcomes, tracing
+from worker_sdk import forked, outcomes, tracing
 from worker_sdk.context import Context, Pushers
 from worker_sdk.isolated import IsolatedProcess, ProcessDiedError
 from worker_sdk.lease import now_s
@@ -78,6 +78,11 @@ class Executor:
         self._idle: asyncio.Future[None] | None = None
         # Called when a slot may have become free.
         self.on_room: Callable[[], object] | None = None
+        self._is_copy = False
+        forked.renew_in_child(self)
+
+    def renew(self) -> None:
+        self._is_copy = True
 
     # --- for the heartbeat thread
 
@@ -260,6 +265,8 @@ class Executor:
 
     def _ended(self, run: JobRun, value: Any, exc: BaseException | None) -> None:
         """The handler runs no more."""
+        if self._is_copy:
+            forked.end_copy()
         self._release(run)
         if exc is None and run.stopping is None and not run.is_settled:
             run.is_settled = True

@@ -7,11 +7,15 @@ cost its worker.
 import asyncio
 import ssl
 from collections import defaultdict
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final, cast
 from urllib.parse import urlsplit
 
 import httptools
+
+from worker_sdk import forked
+from worker_sdk.loops import PerLoop
 
 # A kept connection that is older than this is not used again: what lies between may have forgotten it.
 MAX_IDLE_S: Final = 15.0
@@ -26,18 +30,20 @@ class HttpError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """`retry_after`: the field, or None."""
+    """`retry_after`, `job_id`: the fields of the head, or None."""
 
     status: int
     content_type: str
     retry_after: str | None
     body: bytes
+    job_id: str | None = None
 
 
 class HttpClient:
-    """For the event loop in which it makes its first call. Follows no redirects, reads no proxy settings, keeps no cookies.
-    Any number of calls may be under way: one that waited for another's connection would look like a master that does
-    not answer.
+    """Follows no redirects, reads no proxy settings, keeps no cookies. Any number of calls may be under way: one that waited
+    for another's connection would look like a master that does not answer.
+
+    Each event loop has connections of its own, which end with it. A forked process begins with none.
 
     `headers` go with every call. Raises ValueError for those that are none.
     """
@@ -51,8 +57,7 @@ class HttpClient:
         self._max_answer_bytes = max_answer_bytes
         self._context = context
         self._origins: dict[str, _Origin] = {}
-        self._idle: defaultdict[str, list[_Connection]] = defaultdict(list)
-        self._open: set[_Connection] = set()
+        self._pools = PerLoop(_Pool, let_go=_Pool.let_go)
         self._is_closed = False
 
     async def call(
@@ -72,29 +77,42 @@ class HttpClient:
         """
         if self._is_closed:
             raise RuntimeError("this client is closed")
+        forked.check()
+        pool = self._pools.get()
+        if pool.keeper is None:
+            await pool.open_until_loop_ends()
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
         origin = self._origins.get(address) or self._origin(address)
         head = self._head(method, origin, path, body)
-        connection = self._kept(address, loop.time())
+        connection = pool.kept(address, loop.time())
         if connection is not None:
             try:
-                return await self._exchange(address, connection, head, body, timeout_s)
+                return await pool.exchange(address, connection, head, body, timeout_s)
             except ConnectionError:
                 # That the master closed a kept connection meanwhile says nothing about the master.
                 if connection.has_heard or self._is_closed:
                     raise
         async with asyncio.timeout(min(connect_timeout_s, end_s - loop.time())):
-            connection = await self._connect(loop, origin)
-        return await self._exchange(address, connection, head, body, end_s - loop.time())
+            connection = await self._connect(loop, origin, pool)
+        return await pool.exchange(address, connection, head, body, end_s - loop.time())
 
     async def close(self) -> None:
         """Calls that are under way end with an OSError."""
         self._is_closed = True
-        for connection in list(self._open):
-            connection.abort()
-        self._idle.clear()
-        await asyncio.sleep(0)  # or a loop that ends now would leave the transports open
+        for loop, pool in self._pools.all():
+            if loop is asyncio.get_running_loop():
+                await pool.close()
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(pool.abort)
+
+    def disown(self) -> None:
+        """Refuse all calls, as after `close`; in a forked process, which has no connections."""
+        self._is_closed = True
+
+    def drop_idle(self) -> None:
+        """Make the next calls of this event loop open connections of their own."""
+        self._pools.get().drop_idle()
 
     def _origin(self, address: str) -> "_Origin":
         parts = urlsplit(address)
@@ -117,7 +135,38 @@ class HttpClient:
             f"{method} {target} HTTP/1.1\r\nHost: {origin.host_field}\r\n{self._headers}{length}\r\n".encode()
         )
 
-    def _kept(self, address: str, now_s: float) -> "_Connection | None":
+    async def _connect(
+        self, loop: asyncio.AbstractEventLoop, origin: "_Origin", pool: "_Pool"
+    ) -> "_Connection":
+        context: ssl.SSLContext | None = None
+        if origin.is_tls:
+            if self._context is None:
+                self._context = ssl.create_default_context()
+            context = self._context
+        _, connection = await loop.create_connection(
+            lambda: _Connection(loop, pool.connections, self._max_answer_bytes + _MAX_HEAD_BYTES),
+            origin.host,
+            origin.port,
+            ssl=context,
+        )
+        return connection
+
+
+class _Pool:
+    """The connections of one event loop."""
+
+    def __init__(self) -> None:
+        self.connections: set[_Connection] = set()
+        self.keeper: AsyncGenerator[None, None] | None = None
+        self._idle: defaultdict[str, list[_Connection]] = defaultdict(list)
+
+    async def open_until_loop_ends(self) -> None:
+        # asyncio.run and servers close a loop's async generators before they close the loop. It is the only notice that
+        # a loop ends, and the last moment to close connections in order.
+        self.keeper = _abort_at_end(self.connections)
+        await anext(self.keeper)
+
+    def kept(self, address: str, now_s: float) -> "_Connection | None":
         idle = self._idle[address]
         while idle:
             connection = idle.pop()
@@ -126,21 +175,7 @@ class HttpClient:
             connection.abort()
         return None
 
-    async def _connect(self, loop: asyncio.AbstractEventLoop, origin: "_Origin") -> "_Connection":
-        context: ssl.SSLContext | None = None
-        if origin.is_tls:
-            if self._context is None:
-                self._context = ssl.create_default_context()
-            context = self._context
-        _, connection = await loop.create_connection(
-            lambda: _Connection(loop, self._open, self._max_answer_bytes + _MAX_HEAD_BYTES),
-            origin.host,
-            origin.port,
-            ssl=context,
-        )
-        return connection
-
-    async def _exchange(
+    async def exchange(
         self, address: str, connection: "_Connection", head: bytes, body: bytes | None, timeout_s: float
     ) -> HttpAnswer:
         try:
@@ -150,6 +185,36 @@ class HttpClient:
                 self._idle[address].append(connection)
             else:
                 connection.abort()
+
+    def drop_idle(self) -> None:
+        for connections in self._idle.values():
+            for connection in connections:
+                connection.abort()
+        self._idle.clear()
+
+    def abort(self) -> None:
+        for connection in list(self.connections):
+            connection.abort()
+        self._idle.clear()
+
+    async def close(self) -> None:
+        self.abort()
+        if self.keeper is not None:
+            await self.keeper.aclose()
+
+    def let_go(self) -> None:
+        """In a forked process: these are the parent's."""
+        for connection in self.connections:
+            connection.let_go()
+
+
+async def _abort_at_end(connections: "set[_Connection]") -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        for connection in list(connections):
+            connection.abort()
+        await asyncio.sleep(0)  # or a loop that ends now would leave the transports open
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +242,7 @@ class _Connection(asyncio.Protocol):
         self._received = 0
         self._content_type = ""
         self._retry_after: str | None = None
+        self._job_id: str | None = None
         self._body: list[bytes] = []
         self.may_be_used = False
         self.idle_since_s = 0.0
@@ -223,6 +289,12 @@ class _Connection(asyncio.Protocol):
         self.may_be_used = False
         self._transport.abort()
 
+    def let_go(self) -> None:
+        """Without a call to the transport, whose event loop is another process's."""
+        self.may_be_used = False
+        if not self._transport.is_closing() and (sock := self._transport.get_extra_info("socket")):
+            forked.let_go(sock.fileno())
+
     def _fail(self, exc: BaseException) -> None:
         self.may_be_used = False
         if self._waiter is not None and not self._waiter.done():
@@ -262,7 +334,7 @@ class _Connection(asyncio.Protocol):
     # --- what the parser calls
 
     def on_message_begin(self) -> None:
-        self._content_type, self._retry_after, self._body = "", None, []
+        self._content_type, self._retry_after, self._job_id, self._body = "", None, None, []
         self.may_be_used = False  # until this one is complete, too
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -271,6 +343,8 @@ class _Connection(asyncio.Protocol):
             self._content_type = value.decode("latin-1")
         elif field == b"retry-after":
             self._retry_after = value.decode("latin-1")
+        elif field == b"jq-job-id":
+            self._job_id = value.decode("latin-1")
 
     def on_body(self, piece: bytes) -> None:
         self._body.append(piece)
@@ -282,5 +356,5 @@ class _Connection(asyncio.Protocol):
         self.may_be_used = bool(self._parser.should_keep_alive())
         self.idle_since_s = self._loop.time()
         self._waiter.set_result(
-            HttpAnswer(status, self._content_type, self._retry_after, b"".join(self._body))
+            HttpAnswer(status, self._content_type, self._retry_after, b"".join(self._body), self._job_id)
         )

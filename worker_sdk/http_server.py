@@ -16,7 +16,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from worker_sdk import tls
+from worker_sdk import forked, tls
 from worker_sdk.asgi import App
 
 # Between the last byte of an answer and the end of a connection with unread input: closing at once would make the
@@ -74,6 +74,17 @@ class WorkerServer:
             self._socket.close()
             raise
         self.bound_port: int = self._socket.getsockname()[1]
+        forked.renew_in_child(self)
+
+    def renew(self) -> None:
+        # Otherwise a process that a handler forked would hold the port, and the masters' connections, when the worker dies:
+        # masters would wait for answers instead of being refused.
+        forked.let_go(self._socket.fileno())
+        for connection in self._state.connections:
+            if not connection.transport.is_closing() and (
+                sock := connection.transport.get_extra_info("socket")
+            ):
+                forked.let_go(sock.fileno())
 
     @property
     def scheme(self) -> str:

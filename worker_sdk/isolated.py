@@ -10,6 +10,7 @@ import sys
 import threading
 from typing import Any, Final
 
+from worker_sdk import forked
 from worker_sdk.registry import Origin
 from worker_sdk.wire import DecodeError, decode, encode
 
@@ -51,6 +52,11 @@ class IsolatedProcess:
             }
         )
         self._is_sent = False
+        forked.renew_in_child(self)
+
+    def renew(self) -> None:
+        # A copy of it, in a process that another handler forked, would keep the child alive when the worker dies.
+        self._socket.close()
 
     @property
     def pid(self) -> int:

@@ -32,8 +32,16 @@ class MasterClient:
         )
 
     async def stop(self) -> None:
-        """In the event loop that made the calls; there are no more."""
+        """There are no more calls."""
         await self._http.close()
+
+    def disown(self) -> None:
+        """Make no more calls, in a forked process."""
+        self._http.disown()
+
+    def drop_idle(self) -> None:
+        """Use none of the open connections any more."""
+        self._http.drop_idle()
 
     async def call(
         self, method: str, path: str, body: bytes | None = None, *, timeout_s: float | None = None
@@ -52,7 +60,13 @@ class MasterClient:
                 timeout_s=self._timeout_s if timeout_s is None else timeout_s,
                 connect_timeout_s=_CONNECT_TIMEOUT_S,
             )
-            answer = read_answer(received.status, received.content_type, received.retry_after, received.body)
+            answer = read_answer(
+                received.status,
+                received.content_type,
+                received.retry_after,
+                received.body,
+                received.job_id,
+            )
         except (HttpError, OSError, ValueError) as exc:
             self._masters.failed(address)
             raise MasterUnreachableError(f"{address}: {type(exc).__name__}") from None

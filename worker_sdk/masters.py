@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from worker_sdk import forked
 from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode
 
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
@@ -15,8 +16,8 @@ MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 MAX_RETRY_AFTER_S: Final = 60.0
 # One that was silent costs a whole timeout to ask: for so long the others are asked before it.
 _AVOIDED_S: Final = 5.0
-
-_jitter = random.Random()  # noqa: S311 - spreads repeats, guards nothing
+# The job that an answer is about, where its body does not say.
+JOB_ID_FIELD: Final = "JQ-Job-Id"
 
 
 class MasterUnreachableError(Exception):
@@ -25,11 +26,12 @@ class MasterUnreachableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`body` is the decoded map of the answer, {} when it is none."""
+    """`body` is the decoded map of the answer, {} when it is none. `job_id`: the job that the head names."""
 
     status: int
     body: Mapping[str, Any]
     retry_after_s: float | None = None
+    job_id: str | None = None
 
     @property
     def is_ok(self) -> bool:
@@ -62,6 +64,10 @@ class Masters:
         self._avoided_until_s = [0.0] * len(self._addresses)
         self._now_s = now_s
         self._lock = threading.Lock()
+        forked.renew_in_child(self)
+
+    def renew(self) -> None:
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._addresses)
@@ -93,7 +99,9 @@ def headers_for(token: str | None, durability: str | None = None) -> dict[str, s
     return headers
 
 
-def read_answer(status: int, content_type: str, retry_after: str | None, data: bytes) -> Answer:
+def read_answer(
+    status: int, content_type: str, retry_after: str | None, data: bytes, job_id: str | None = None
+) -> Answer:
     """A body that is no MessagePack map counts as empty: proxies answer in HTML."""
     body: Any = None
     if content_type.partition(";")[0].strip().lower() == CONTENT_TYPE:
@@ -104,12 +112,13 @@ def read_answer(status: int, content_type: str, retry_after: str | None, data: b
     elif 200 <= status < 300 and status != 204:
         # What answers 200 with something else is no master.
         raise MasterUnreachableError("an answer that is no MessagePack")
-    return Answer(status, body if isinstance(body, dict) else {}, _seconds(retry_after))
+    return Answer(status, body if isinstance(body, dict) else {}, _seconds(retry_after), job_id)
 
 
 def backoff_s(tries: int, *, base_s: float = 0.1, max_s: float = 5.0) -> float:
     """Full jitter: anything up to the doubled step before the next try (`tries` from 1)."""
-    return _jitter.uniform(0, min(max_s, base_s * 2 ** min(tries, 16)))
+    # The module's own generator: Python seeds it anew in a forked process, and siblings do not come back together.
+    return random.uniform(0, min(max_s, base_s * 2 ** min(tries, 16)))  # noqa: S311 - guards nothing
 
 
 def pause_s(tries: int, retry_after_s: float | None, *, max_s: float = 5.0) -> float:

@@ -154,6 +154,14 @@ class Node:
         )
         self._heartbeat.start()
 
+    def disown(self) -> None:
+        """In a forked process: whatever goes on here reaches no master."""
+        self.endpoint = None
+        self._admission.is_leaving = True
+        for client in (self._client, self._pull_client):
+            if client is not None:
+                client.disown()
+
     def drain(self) -> None:
         """No more jobs from now on."""
         self._admission.is_leaving = True

@@ -1,23 +1,34 @@
 """Pushers: enqueue jobs and ask for what became of them."""
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Final, Self, TypedDict, Unpack
+from typing import Any, Final, NoReturn, Self, TypedDict, Unpack
 from urllib.parse import quote
 
 import uuid_utils
 
-from worker_sdk import tracing
+from worker_sdk import forked, tracing
 from worker_sdk.blocking_client import BlockingClient
-from worker_sdk.errors import NotFinishedError, RefusedError, UnavailableError
+from worker_sdk.environment import masters_or_default, token_or_default
+from worker_sdk.errors import (
+    AnswerMismatchError,
+    NotFinishedError,
+    RefusedError,
+    UnavailableError,
+    WorkerSdkError,
+)
+from worker_sdk.loops import PerLoop
 from worker_sdk.master_client import MasterClient
 from worker_sdk.masters import Answer, Masters, MasterUnreachableError, pause_s
 from worker_sdk.wire import encode, iso, packer
+
+logger = logging.getLogger(__name__)
 
 JobMap = dict[str, Any]
 JobLike = Mapping[str, Any] | tuple[str, Any]
@@ -51,6 +62,18 @@ def new_job_id() -> str:
     return str(uuid_utils.uuid7())
 
 
+class _IdSequence:
+    """The state behind `new_job_id`, one for the process."""
+
+    def renew(self) -> None:
+        # uuid_utils does so too, but only where Python's own hooks run at a fork.
+        uuid_utils.reseed_rng()
+
+
+_id_sequence: Final = _IdSequence()
+forked.renew_in_child(_id_sequence)
+
+
 class JobOptions(TypedDict, total=False):
     """What may be said of a job besides its name and argument. Left out: the master's default. Durations in seconds;
     an instant needs a time zone.
@@ -77,6 +100,11 @@ def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> 
     """A job as the master takes it, with an ID. Raises TypeError for an option that there is not, ValueError for an
     instant without a time zone.
     """
+    forked.check()
+    return _make_job(name, argument, **options)
+
+
+def _make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> JobMap:
     job: JobMap = {"name": name, "argument": argument}
     if options:
         if unknown := options.keys() - _OPTIONS:
@@ -95,8 +123,11 @@ def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> 
 class _Attempts:
     """The repeats of one call: `next_pause_s` after each that got no final answer."""
 
-    def __init__(self, masters: Masters, max_wait_s: float, job_ids: Sequence[str]) -> None:
+    def __init__(
+        self, masters: Masters, outage: "_Outage", max_wait_s: float, job_ids: Sequence[str]
+    ) -> None:
         self._masters = masters
+        self._outage = outage
         self._end_s = time.monotonic() + max_wait_s
         self._job_ids = job_ids
         self._unknown_ids: Sequence[str] = ()
@@ -104,6 +135,7 @@ class _Attempts:
 
     def final(self, answer: Answer) -> Answer:
         """Raises RefusedError for a no."""
+        self._outage.ends()
         if not answer.is_ok:
             raise RefusedError(answer.status, answer.body, unknown_ids=self._unknown_ids)
         return answer
@@ -115,17 +147,41 @@ class _Attempts:
             # It may have been carried out all the same.
             self._unknown_ids = self._job_ids
         asked_s = failed.retry_after_s if isinstance(failed, Answer) else None
+        left_s = self._end_s - time.monotonic()
         # The other masters first, at once: one that is down is no reason to wait.
         if asked_s is None and self._tries < len(self._masters):
+            self._outage.goes_on(failed, left_s)
             return 0.0
         wait_s = pause_s(self._tries, asked_s)
-        if time.monotonic() + wait_s > self._end_s:
+        if wait_s > left_s:
             raise UnavailableError(
                 f"no final answer after {self._tries} tries; the last: {failed}",
                 self._job_ids,
                 unknown_ids=self._unknown_ids,
             )
+        self._outage.goes_on(failed, left_s)
         return wait_s
+
+
+class _Outage:
+    """Says once that calls of a pusher are repeated, and once that they are answered again."""
+
+    def __init__(self) -> None:
+        self._is_known = False
+
+    def goes_on(self, failed: Answer | MasterUnreachableError, left_s: float) -> None:
+        if not self._is_known:
+            self._is_known = True
+            logger.warning(
+                "no final answer from a master (%s); the call is repeated for up to %.0f s more",
+                failed,
+                max(0.0, left_s),
+            )
+
+    def ends(self) -> None:
+        if self._is_known:
+            self._is_known = False
+            logger.info("a master answers again")
 
 
 class Pusher:
@@ -139,18 +195,21 @@ class Pusher:
 
     def __init__(
         self,
-        master: str | Sequence[str] = "http://127.0.0.1:8080",
+        master: str | Sequence[str] | None = None,
         *,
         token: str | None = None,
         timeout_s: float = 10.0,
-        max_wait_s: float = 60.0,
+        max_wait_s: float = 10.0,
         durability: str | None = None,
     ) -> None:
-        self._masters = Masters(master)
+        self._masters = Masters(masters_or_default(master))
         self._timeout_s = timeout_s
         self._max_wait_s = max_wait_s
-        self._client = MasterClient(self._masters, token, timeout_s=timeout_s, durability=durability)
-        self._room = asyncio.Semaphore(MAX_CALLS)
+        self._client = MasterClient(
+            self._masters, token_or_default(token), timeout_s=timeout_s, durability=durability
+        )
+        self._outage = _Outage()
+        self._rooms = PerLoop(lambda: asyncio.Semaphore(MAX_CALLS))
 
     async def __aenter__(self) -> Self:
         return self
@@ -160,14 +219,18 @@ class Pusher:
     ) -> None:
         await self.aclose()
 
+    def __reduce__(self) -> NoReturn:
+        raise _cannot_be_sent(self)
+
     async def aclose(self) -> None:
         await self._client.stop()
 
     async def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
         """The ID of the job, once it is safe."""
         job = make_job(name, argument, **options)
-        async with self._room:
-            return _id_of(await self._call("POST", "/api/jobs", encode(job), job_ids=[job["id"]]))
+        async with self._rooms.get():
+            await self._call("POST", "/api/jobs", encode(job), job_ids=[job["id"]])
+        return str(job["id"])
 
     async def enqueue_many(self, jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> list[str]:
         """The IDs, in order. Each job is a map of `make_job`'s arguments or a pair (name, argument).
@@ -178,10 +241,11 @@ class Pusher:
         ids: list[str] = []
         async for chunk in _async_chunks(jobs):
             try:
-                async with self._room:
-                    ids += _ids_of(await self._call("POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids))
-            except (RefusedError, UnavailableError) as exc:
+                async with self._rooms.get():
+                    await self._call("POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids)
+            except WorkerSdkError as exc:
                 raise _after(ids, exc) from None
+            ids += chunk.ids
         return ids
 
     async def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
@@ -192,7 +256,7 @@ class Pusher:
         end_s = time.monotonic() + wait
         while True:
             path = _result_path(job_id, end_s, self._timeout_s)
-            answer = await self._call("GET", path)
+            answer = await self._call("GET", path, of=job_id)
             if answer.status != 202:
                 return _result_of(answer)
             if time.monotonic() >= end_s:
@@ -200,25 +264,30 @@ class Pusher:
 
     async def status(self, job_id: str) -> Mapping[str, Any]:
         """The job as the master shows it (`state`, `attempts`, …)."""
-        return (await self._call("GET", f"/api/jobs/{quote(job_id, safe='')}")).body
+        return (await self._call("GET", _path_of(job_id), of=job_id)).body
 
     async def cancel(self, job_id: str) -> Mapping[str, Any]:
         """Waiting jobs end at once, running ones as soon as their worker has stopped them."""
-        return (await self._call("POST", f"/api/jobs/{quote(job_id, safe='')}/cancel")).body
+        return (await self._call("POST", f"{_path_of(job_id)}/cancel", of=job_id)).body
 
     async def _call(
-        self, method: str, path: str, body: bytes | None = None, job_ids: Sequence[str] = ()
+        self, method: str, path: str, body: bytes | None = None, job_ids: Sequence[str] = (), of: str = ""
     ) -> Answer:
-        attempts = _Attempts(self._masters, self._max_wait_s, job_ids)
+        """`job_ids`: the jobs that are enqueued; `of`: the job that is asked about."""
+        attempts = _Attempts(self._masters, self._outage, self._max_wait_s, job_ids)
         while True:
             address = self._masters.current
             failed: Answer | MasterUnreachableError
             try:
                 failed = answer = await self._client.call(method, path, body)
+                _check_jobs(answer, job_ids, of)
                 if not answer.is_transient:
                     return attempts.final(answer)
             except MasterUnreachableError as exc:
                 failed = exc
+            except AnswerMismatchError:
+                self._client.drop_idle()
+                raise
             self._masters.failed(address)
             await asyncio.sleep(attempts.next_pause_s(failed))
 
@@ -228,19 +297,20 @@ class SyncPusher:
 
     def __init__(
         self,
-        master: str | Sequence[str] = "http://127.0.0.1:8080",
+        master: str | Sequence[str] | None = None,
         *,
         token: str | None = None,
         timeout_s: float = 10.0,
-        max_wait_s: float = 60.0,
+        max_wait_s: float = 10.0,
         durability: str | None = None,
     ) -> None:
-        self._masters = Masters(master)
-        self._token = token
+        self._masters = Masters(masters_or_default(master))
+        self._token = token_or_default(token)
         self._durability = durability
         self._timeout_s = timeout_s
         self._max_wait_s = max_wait_s
         self._idle: deque[BlockingClient] = deque()
+        self._outage = _Outage()
 
     def __enter__(self) -> Self:
         return self
@@ -250,6 +320,9 @@ class SyncPusher:
     ) -> None:
         self.close()
 
+    def __reduce__(self) -> NoReturn:
+        raise _cannot_be_sent(self)
+
     def close(self) -> None:
         """When no call is under way."""
         while self._idle:
@@ -258,23 +331,25 @@ class SyncPusher:
     def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
         """As `Pusher.enqueue`."""
         job = make_job(name, argument, **options)
-        return _id_of(self._call("POST", "/api/jobs", encode(job), job_ids=[job["id"]]))
+        self._call("POST", "/api/jobs", encode(job), job_ids=[job["id"]])
+        return str(job["id"])
 
     def enqueue_many(self, jobs: Iterable[JobLike]) -> list[str]:
         """As `Pusher.enqueue_many`."""
         ids: list[str] = []
         for chunk in _chunks(jobs):
             try:
-                ids += _ids_of(self._call("POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids))
-            except (RefusedError, UnavailableError) as exc:
+                self._call("POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids)
+            except WorkerSdkError as exc:
                 raise _after(ids, exc) from None
+            ids += chunk.ids
         return ids
 
     def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
         """As `Pusher.result`."""
         end_s = time.monotonic() + wait
         while True:
-            answer = self._call("GET", _result_path(job_id, end_s, self._timeout_s))
+            answer = self._call("GET", _result_path(job_id, end_s, self._timeout_s), of=job_id)
             if answer.status != 202:
                 return _result_of(answer)
             if time.monotonic() >= end_s:
@@ -282,23 +357,29 @@ class SyncPusher:
 
     def status(self, job_id: str) -> Mapping[str, Any]:
         """As `Pusher.status`."""
-        return self._call("GET", f"/api/jobs/{quote(job_id, safe='')}").body
+        return self._call("GET", _path_of(job_id), of=job_id).body
 
     def cancel(self, job_id: str) -> Mapping[str, Any]:
         """As `Pusher.cancel`."""
-        return self._call("POST", f"/api/jobs/{quote(job_id, safe='')}/cancel").body
+        return self._call("POST", f"{_path_of(job_id)}/cancel", of=job_id).body
 
-    def _call(self, method: str, path: str, body: bytes | None = None, job_ids: Sequence[str] = ()) -> Answer:
-        attempts = _Attempts(self._masters, self._max_wait_s, job_ids)
+    def _call(
+        self, method: str, path: str, body: bytes | None = None, job_ids: Sequence[str] = (), of: str = ""
+    ) -> Answer:
+        attempts = _Attempts(self._masters, self._outage, self._max_wait_s, job_ids)
         while True:
             address = self._masters.current
             failed: Answer | MasterUnreachableError
             try:
                 failed = answer = self._try(method, path, body)
+                _check_jobs(answer, job_ids, of)
                 if not answer.is_transient:
                     return attempts.final(answer)
             except MasterUnreachableError as exc:
                 failed = exc
+            except AnswerMismatchError:
+                self.close()
+                raise
             self._masters.failed(address)
             time.sleep(attempts.next_pause_s(failed))
 
@@ -326,13 +407,14 @@ class _Chunker:
     """Gathers encoded jobs; `add` gives a full chunk back when the next job does not fit any more."""
 
     def __init__(self) -> None:
+        forked.check()
         self._pack = packer().pack
         self._ids: list[str] = []
         self._parts: list[bytes] = []
         self._size = 0
 
     def add(self, given: JobLike) -> _Chunk | None:
-        job = make_job(*given) if isinstance(given, tuple) else make_job(**given)
+        job = _make_job(*given) if isinstance(given, tuple) else _make_job(**given)
         data = self._pack(job)
         full = self._parts and (
             len(self._parts) == MAX_CHUNK_JOBS or self._size + len(data) > MAX_CHUNK_BYTES
@@ -375,15 +457,29 @@ async def _async_chunks(jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> Asy
         yield rest
 
 
-def _id_of(answer: Answer) -> str:
-    return str(answer.body["id"])
+def _cannot_be_sent(pusher: Pusher | SyncPusher) -> TypeError:
+    return TypeError(
+        f"a {type(pusher).__name__} holds connections and cannot be pickled: make one in the process that uses it"
+    )
 
 
-def _ids_of(answer: Answer) -> list[str]:
-    return [str(job_id) for job_id in answer.body["ids"]]
+def _check_jobs(answer: Answer, enqueued: Sequence[str], of: str) -> None:
+    """Raises AnswerMismatchError when the answer names other jobs than the call."""
+    asked = [of] if of else enqueued
+    if (named := answer.job_id) is not None:
+        answered = [named]
+    elif answer.is_ok and "id" in answer.body:
+        answered = [str(answer.body["id"])]
+    elif answer.is_ok and enqueued:
+        ids = answer.body.get("ids")
+        answered = [str(job_id) for job_id in ids] if isinstance(ids, list) else []
+    else:
+        return  # it names none: a problem, or a result from a master that does not name the job
+    if answered != asked:
+        raise AnswerMismatchError(asked, answered, unknown_ids=enqueued)
 
 
-def _after(accepted_ids: list[str], exc: RefusedError | UnavailableError) -> RefusedError | UnavailableError:
+def _after(accepted_ids: list[str], exc: WorkerSdkError) -> WorkerSdkError:
     """The failure of a chunk as one of the whole; indices count from its start."""
     if isinstance(exc, RefusedError):
         errors = []
@@ -398,10 +494,14 @@ def _after(accepted_ids: list[str], exc: RefusedError | UnavailableError) -> Ref
     return exc
 
 
+def _path_of(job_id: str) -> str:
+    return f"/api/jobs/{quote(job_id, safe='')}"
+
+
 def _result_path(job_id: str, end_s: float, timeout_s: float) -> str:
     # The answer must come within the timeout of a call, or waiting would look like a dead master.
     wait_s = max(0.0, min(end_s - time.monotonic(), MAX_LONG_POLL_S, timeout_s * 0.8))
-    return f"/api/jobs/{quote(job_id, safe='')}/result?wait={wait_s:.3f}"
+    return f"{_path_of(job_id)}/result?wait={wait_s:.3f}"
 
 
 def _result_of(answer: Answer) -> JobResult | None:

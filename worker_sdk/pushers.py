@@ -1,18 +1,19 @@
 """The pushers behind `ctx.enqueue`, made when first asked for: most workers need neither, and they are slow to import."""
 
-import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from worker_sdk.pusher import Pusher, SyncPusher
+
+# A handler waits longer than a web request may: an attempt should not fail because a master is being restarted.
+_MAX_WAIT_S: Final = 60.0
 
 
 class LazyPushers:
     def __init__(self, masters: str | Sequence[str], token: str | None) -> None:
         self._masters = masters
         self._token = token
-        self._lock = threading.Lock()
         self._pusher: Pusher | None = None
         self._sync_pusher: SyncPusher | None = None
 
@@ -21,17 +22,18 @@ class LazyPushers:
         if self._pusher is None:
             from worker_sdk.pusher import Pusher
 
-            self._pusher = Pusher(self._masters, token=self._token)
+            self._pusher = Pusher(self._masters, token=self._token, max_wait_s=_MAX_WAIT_S)
         return self._pusher
 
     def sync_pusher(self) -> "SyncPusher":
         """For threads."""
-        with self._lock:
-            if self._sync_pusher is None:
-                from worker_sdk.pusher import SyncPusher
+        if self._sync_pusher is None:
+            from worker_sdk.pusher import SyncPusher
 
-                self._sync_pusher = SyncPusher(self._masters, token=self._token)
-            return self._sync_pusher
+            # Two threads may both come here, and one pusher is lost: it has no connection yet. A lock could be held by
+            # another thread when a handler forks.
+            self._sync_pusher = SyncPusher(self._masters, token=self._token, max_wait_s=_MAX_WAIT_S)
+        return self._sync_pusher
 
     async def stop(self) -> None:
         if self._pusher is not None:

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from worker_sdk import forked
+
 logger = logging.getLogger(__name__)
 
 
@@ -31,6 +33,11 @@ class HandlerThreads:
             deque()
         )
         self._is_wake_pending = False
+        self._is_copy = False
+        forked.renew_in_child(self)
+
+    def renew(self) -> None:
+        self._is_copy = True
 
     def submit(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
         self._outstanding += 1
@@ -51,6 +58,8 @@ class HandlerThreads:
                 ending = (done, work(), None)
             except BaseException as exc:
                 ending = (done, None, exc)  # type: ignore[assignment]
+            if self._is_copy:
+                forked.end_copy()
             self._ended.append(ending)
             if not self._is_wake_pending:
                 self._is_wake_pending = True

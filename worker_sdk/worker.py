@@ -12,6 +12,8 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from worker_sdk import forked
+from worker_sdk.environment import masters_or_default, token_or_default
 from worker_sdk.policies import ExceptionType, RetryOn
 from worker_sdk.registry import Handler, Registry
 
@@ -36,7 +38,7 @@ class Worker:
 
     def __init__(
         self,
-        master: str | Sequence[str] = "http://127.0.0.1:8080",
+        master: str | Sequence[str] | None = None,
         *,
         max_jobs: int = 10,
         token: str | None = None,
@@ -52,9 +54,9 @@ class Worker:
     ) -> None:
         if not 1 <= max_jobs <= 1000:
             raise ValueError("max_jobs must be 1 to 1000")
-        self.master = master
+        self.master = masters_or_default(master)
         self.max_jobs = max_jobs
-        self.token = token if token is not None else os.environ.get("JQMASTER_TOKEN")
+        self.token = token_or_default(token)
         self.host = host
         self.port = port
         self.url = url
@@ -66,6 +68,7 @@ class Worker:
         self._secrets = _checked_secrets(secret)
         self._registry = Registry()
         self._node: Node | None = None
+        forked.renew_in_child(self)
 
     # --- handlers
 
@@ -153,6 +156,13 @@ class Worker:
             self._node.drain()
 
     # --- inside
+
+    def renew(self) -> None:
+        """In a forked process: the parent is the worker. This one reports nothing, takes no leave and may start anew."""
+        node, self._node = self._node, None
+        if node is not None:
+            node.disown()
+            forked.release_signals()
 
     async def start_mounted(self) -> None:
         """Up without a server of its own; the ASGI lifespan calls it."""

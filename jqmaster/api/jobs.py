@@ -12,7 +12,7 @@ from jqmaster.api.usual import usual_job, usual_jobs
 from jqmaster.api.wire import read_list, read_map
 from jqmaster.config import Durability
 from jqmaster.domain.access import Scope
-from jqmaster.domain.ids import new_id
+from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.job import FINISHED, Cause, JobSpec, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.redact import redactor_of
@@ -41,6 +41,7 @@ _GROUP: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 # A bulk is checked whole before any of it is kept; past this many faults the rest of the list says nothing new.
 MAX_BULK_ERRORS: Final = 50
+_JOB_ID_FIELD: Final = b"jq-job-id"
 _LEVELS: Final[tuple[Durability, ...]] = get_args(Durability)
 
 
@@ -109,12 +110,15 @@ async def result(call: Call) -> Reply:
     wait = call.query("wait").get("wait", "0")
     if not _NUMBER.fullmatch(wait):
         raise _query_error("wait", "seconds, 0 or more")
-    if not await _may_touch(call, call.path["job_id"]):
-        return Reply(200, None)
-    found = await call.services.jobs.result(call.path["job_id"], wait_s=min(float(wait), MAX_WAIT_S))
+    job_id = call.path["job_id"]
+    # In the head, for a null names nothing. What is no ID may hold anything, and must not get there.
+    named = ((_JOB_ID_FIELD, job_id.encode()),) if is_id(job_id) else ()
+    if not await _may_touch(call, job_id):
+        return Reply(200, None, named)
+    found = await call.services.jobs.result(job_id, wait_s=min(float(wait), MAX_WAIT_S))
     if isinstance(found, JobState):
-        return Reply(202, {"state": str(found)})
-    return Reply(200, None if found is None else views.result_view(found))
+        return Reply(202, {"state": str(found)}, named)
+    return Reply(200, None if found is None else views.result_view(found), named)
 
 
 async def patch(call: Call) -> Reply:

@@ -116,9 +116,18 @@ _DURABILITY: Final = {
         "schema": {"type": "string", "enum": ["besteffort", "fsync", "fsync+quorum"]},
     }
 }
+_JOB_ID: Final = {
+    "JQ-Job-Id": {
+        "description": "The job that the answer is about. A client that compares it with the job that it asked about finds "
+        "answers that were mixed up on their way.",
+        "schema": {"type": "string"},
+    }
+}
 _ANSWER_HEADERS: Final[Mapping[type[BaseModel] | None, dict[str, Any]]] = {
     job_schemas.EnqueueAnswer: _DURABILITY,
     job_schemas.BulkAnswer: _DURABILITY,
+    job_schemas.ResultView: _JOB_ID,
+    job_schemas.StateAnswer: _JOB_ID,
     constraint_schemas.ConstraintView: _ETAG,
     constraint_schemas.ConstraintDetail: _ETAG,
 }

@@ -358,6 +358,18 @@ async def test_malformed_unknown_and_deleted_ids_look_the_same(api: Api, method:
 # --- steer
 
 
+async def test_the_answer_to_a_question_for_a_result_names_its_job(api: Api) -> None:
+    waiting = await api.enqueue("work", keep_result=True)
+    unknown = waiting[:-4] + "0000"
+    for job_id, status in ((waiting, 202), (unknown, 200)):
+        answer = await api.http.get(f"/api/jobs/{job_id}/result")
+        assert (answer.status_code, answer.headers["JQ-Job-Id"]) == (status, job_id)
+    await api.call("POST", f"/api/jobs/{waiting}/cancel")
+    assert (await api.http.get(f"/api/jobs/{waiting}/result")).headers["JQ-Job-Id"] == waiting
+    odd = await api.http.get("/api/jobs/a%0d%0aSet-Cookie:b/result")
+    assert "JQ-Job-Id" not in odd.headers
+
+
 @pytest.mark.req("M9")
 @pytest.mark.parametrize("fields", [{}, {"delay": 3600}])
 async def test_a_waiting_job_is_canceled(api: Api, fields: dict[str, Any]) -> None:

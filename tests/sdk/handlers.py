@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -65,6 +66,30 @@ def isolated_hang(argument: str) -> None:
     path.with_suffix(".tmp").rename(path)
     while True:
         time.sleep(1)
+
+
+def idle() -> None:
+    time.sleep(600)
+
+
+@worker.handler("fork.terminate")
+def fork_terminate(argument: Any) -> int | None:
+    """How a forked child ended that was terminated."""
+    child = multiprocessing.get_context("fork").Process(target=idle, daemon=True)
+    child.start()
+    child.terminate()
+    child.join(10)
+    return child.exitcode
+
+
+@worker.handler("fork.orphan")
+def fork_orphan(argument: str) -> None:
+    """Leaves a forked child behind, and its process ID in a file."""
+    pid = os.fork()
+    if pid == 0:
+        idle()
+        os._exit(0)
+    Path(argument).write_text(str(pid))
 
 
 @worker.handler("wait")

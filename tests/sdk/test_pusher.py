@@ -12,7 +12,16 @@ import pytest
 
 from tests.sdk.fake_master import FakeMaster
 from tests.support.waiting import wait_until
-from worker_sdk import NotFinishedError, Pusher, RefusedError, SyncPusher, UnavailableError, make_job
+from worker_sdk import (
+    Context,
+    NotFinishedError,
+    Pusher,
+    RefusedError,
+    SyncPusher,
+    UnavailableError,
+    Worker,
+    make_job,
+)
 from worker_sdk.blocking_client import BlockingClient
 from worker_sdk.masters import Masters, MasterUnreachableError
 
@@ -385,3 +394,74 @@ async def test_a_pusher_in_a_storm_waits_with_as_few_calls_as_ever(
         is_over = True
         ids = await asyncio.gather(*calls)
     assert set(ids) == set(master.jobs)
+
+
+# --- what a pusher was not told, and what it tells
+
+
+async def test_the_first_repeat_is_logged_once_an_outage(
+    master: FakeMaster, pusher: AnyPusher, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "worker_sdk")
+    for _ in range(2):
+        master.script("jobs", 503, {"code": "store_unavailable", "detail": "no store"})
+        master.script("jobs", 503, {"code": "store_unavailable", "detail": "no store"})
+        await pusher.enqueue("x")
+    assert [record.getMessage() for record in caplog.records if record.name == "worker_sdk.pusher"] == [
+        "no final answer from a master (503 store_unavailable no store); the call is repeated for up to 10 s more",
+        "a master answers again",
+    ] * 2
+
+
+async def test_a_pusher_without_a_master_says_so_and_gives_up_after_ten_seconds(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = FakeMaster()
+    gone.close()
+    assert AnyPusher(kind, gone.url).pusher._max_wait_s == 10
+    pusher = AnyPusher(kind, gone.url, max_wait_s=0.5)
+    with pytest.raises(UnavailableError, match="no final answer after"):
+        await pusher.enqueue("x")
+    (warning,) = [record.getMessage() for record in caplog.records if record.name == "worker_sdk.pusher"]
+    assert re.fullmatch(
+        rf"no final answer from a master \({gone.url}: Connection\w+\); .* for up to [01] s more", warning
+    )
+
+
+async def test_a_pusher_that_is_told_nothing_reads_the_variables(
+    master: FakeMaster, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = FakeMaster()
+    gone.close()
+    monkeypatch.setenv("JQMASTER_URL", f"{gone.url} {master.url}/")
+    monkeypatch.setenv("JQMASTER_TOKEN", master.token)
+    pusher = AnyPusher(kind, None)
+    await pusher.enqueue("x", 1)
+    await pusher.close()
+    # What is given goes first.
+    explicit = AnyPusher(kind, master.url, token="another", max_wait_s=0)
+    with pytest.raises(RefusedError, match="401"):
+        await explicit.enqueue("x", 2)
+    await explicit.close()
+    assert [job["argument"] for job in master.jobs.values()] == [1]
+    assert master.faults == ["/api/jobs: no token"]
+    master.faults.clear()
+
+
+async def test_a_worker_that_is_told_nothing_reads_the_variables(
+    master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JQMASTER_URL", master.url)
+    monkeypatch.setenv("JQMASTER_TOKEN", master.token)
+    worker = Worker()
+
+    @worker.handler("push")
+    async def push(argument: Any, ctx: Context) -> str:
+        return await ctx.enqueue("pushed")
+
+    async with worker.running():
+        await wait_until(lambda: worker.worker_id)
+        job = await master.run("push")
+        await wait_until(lambda: master.result(job["job_id"]))
+    assert list(master.jobs) == [master.results[job["job_id"]][0]["result"]]
+    assert Worker("http://127.0.0.1:1", token="").token == ""

@@ -167,7 +167,7 @@ async def test_limits_hold_while_masters_and_workers_are_killed(
         watch = Watch(client, limits)
         watching = asyncio.create_task(watch.look_on())
         try:
-            async with Pusher(master.url) as pusher:
+            async with Pusher(master.url, max_wait_s=60) as pusher:
                 for start in range(0, JOBS, 500):
                     chunk = [rng.choice(hosts) for _ in range(start, start + 500)]
                     ids = await pusher.enqueue_many(

@@ -90,7 +90,7 @@ async def test_no_accepted_job_is_lost_when_a_process_is_killed(
         if victims in ("worker", "all"):
             worker.start()
 
-    async with Pusher(master.url) as pusher:
+    async with Pusher(master.url, max_wait_s=60) as pusher:
         ids, _ = await asyncio.gather(enqueue_all(pusher, JOBS), disaster())
     assert len(set(ids)) == JOBS
     counts = await all_over(api, JOBS)
@@ -105,7 +105,7 @@ async def test_no_accepted_job_is_lost_when_a_process_is_killed(
 async def test_jobs_outlive_an_orderly_restart(tmp_path: Path) -> None:
     master = MasterProcess(tmp_path)
     with running(master):
-        async with Pusher(master.url) as pusher:
+        async with Pusher(master.url, max_wait_s=60) as pusher:
             ids = await pusher.enqueue_many({"name": "echo", "argument": n} for n in range(100))
         assert master.terminate() == 0
         await asyncio.to_thread(master.start)
@@ -122,7 +122,7 @@ async def test_a_killed_workers_jobs_run_on_another_whatever_their_timeout(tmp_p
     master = MasterProcess(tmp_path)
     first, second = (WorkerProcess(tmp_path, master.url, number=n) for n in (1, 2))
     with running(master, first):
-        async with Pusher(master.url) as pusher:
+        async with Pusher(master.url, max_wait_s=60) as pusher:
             ids = [await pusher.enqueue("nap", 0.8, timeout=86_400) for _ in range(5)]
             await wait_until(lambda: len(starts(first)) == 5, what="all run on the first worker")
             first.kill()

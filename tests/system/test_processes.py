@@ -74,7 +74,7 @@ async def test_a_killed_master_process_is_started_again_and_nothing_is_lost(
             before = await until_masters(api, 2)
             assert len({one["url"] for one in before}) == 2, "each can be asked by itself whether it lives"
             assert all(one["pid"] != master.pid for one in before)
-            async with Pusher(master.url) as pusher:
+            async with Pusher(master.url, max_wait_s=60) as pusher:
                 await enqueue_all(pusher, JOBS // 2)
                 found = next(one for one in before if (one["role"] == "leader") == (victim == "leader"))
                 psutil.Process(found["pid"]).kill()

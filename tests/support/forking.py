@@ -1,0 +1,59 @@
+"""Work in a forked process of the test, and what came of it."""
+
+import contextlib
+import ctypes
+import os
+import pickle
+import select
+import signal
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+
+def with_hooks() -> int:
+    with warnings.catch_warnings():
+        # Python warns of threads, of which tests always have some: that they do no harm is what is tested.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def without_hooks() -> int:
+    """As a server that is written in C may fork: none of the functions run that Python modules have registered."""
+    return int(ctypes.PyDLL(None).fork())
+
+
+FORKS: Final[dict[str, Callable[[], int]]] = {"os.fork": with_hooks, "fork(2)": without_hooks}
+
+
+class Child:
+    """Runs `work` in a forked process, which then ends without cleaning up."""
+
+    def __init__(self, work: Callable[[], Any], fork: Callable[[], int] = with_hooks) -> None:
+        reader, writer = os.pipe()
+        self.pid = fork()
+        if self.pid == 0:
+            try:
+                ending = (True, work())
+            except BaseException:
+                ending = (False, traceback.format_exc())
+            with contextlib.suppress(BaseException), os.fdopen(writer, "wb") as pipe:
+                pickle.dump(ending, pipe)
+            os._exit(0)
+        os.close(writer)
+        self._reader = reader
+
+    def result(self, timeout_s: float = 20.0) -> Any:
+        """What `work` returned. Raises AssertionError with the traceback when it raised or does not end."""
+        has_answered, _, _ = select.select([self._reader], [], [], timeout_s)
+        if not has_answered:
+            os.kill(self.pid, signal.SIGKILL)
+        with os.fdopen(self._reader, "rb") as pipe:
+            data = pipe.read()
+        os.waitpid(self.pid, 0)
+        assert has_answered, "the forked process does not end"
+        assert data, "the forked process died"
+        is_good, value = pickle.loads(data)
+        assert is_good, value
+        return value
