@@ -554,6 +554,8 @@ class Master:
     def _admit(self, durability: Durability | None) -> int:
         if self.failure:
             raise StoreUnavailableError(self.failure, code="store_unfit", retry_after_s=5)
+        if self._embedded and (status := self._embedded.status()).state == "rewriting":
+            raise StoreUnavailableError(status.detail, retry_after_s=1)
         return self._gauge.admit(durability)
 
     async def _admit_url(self, url: str) -> str:
@@ -727,7 +729,7 @@ async def running_master(
     async with contextlib.AsyncExitStack() as stack:
         embedded = None
         if settings.redis_url is None:
-            embedded = EmbeddedValkey(settings.data_dir)
+            embedded = EmbeddedValkey(settings.data_dir, mark_key=Keys(settings.shard).generation)
             await stack.enter_async_context(running([embedded]))
             url = embedded.url
         else:

@@ -151,6 +151,7 @@ async def _serve_several(settings: "Settings") -> None:
     from jqmaster.cli.supervisor import Supervisor
     from jqmaster.embedded import EmbeddedValkey
     from jqmaster.lifecycle import running
+    from jqmaster.store.keys import Keys
 
     told = _told(on_impatience=lambda: supervisor.kill() if supervisor else None)
     supervisor: Supervisor | None = None
@@ -158,7 +159,7 @@ async def _serve_several(settings: "Settings") -> None:
         port = stack.enter_context(SharedPort(settings.host, settings.port))
         url = settings.redis_url
         if url is None:
-            embedded = EmbeddedValkey(settings.data_dir)
+            embedded = EmbeddedValkey(settings.data_dir, mark_key=Keys(settings.shard).generation)
             if not await _unless_told(told, stack.enter_async_context(running([embedded]))):
                 return
             url = SecretStr(embedded.url)

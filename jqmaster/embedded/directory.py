@@ -53,6 +53,8 @@ class DataDirectory:
         self.path = path.absolute()
         self.log = self.path / "valkey.log"
         self.config = self.path / "valkey.conf"
+        # Of a server that serves nobody: see `EmbeddedValkey`.
+        self.private_config = self.path / "valkey.private.conf"
         self.pidfile = self.path / "valkey.pid"
         self._master_lock: int | None = None
 
@@ -107,6 +109,49 @@ class DataDirectory:
         _write_private(file, password + "\n")
         return password
 
+    def doubt(self) -> None:
+        """Remember, also over a power cut, that bytes of the append-only file may never reach the disk."""
+        descriptor = os.open(self._doubt_mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        os.close(descriptor)
+        self._sync()
+
+    def is_in_doubt(self) -> bool:
+        return self._doubt_mark.exists()
+
+    def trust(self) -> None:
+        """The append-only file was written anew."""
+        self._doubt_mark.unlink(missing_ok=True)
+        self._sync()
+
+    def marks(self) -> dict[str, str]:
+        """By its key in the store, the mark of the data that were here: see `jqmaster.store.generation`."""
+        with contextlib.suppress(FileNotFoundError):
+            lines = (self.path / "generation").read_text("utf-8").splitlines()
+            return dict(line.split(" ", 1) for line in lines if " " in line)
+        return {}
+
+    def keep_mark(self, key: str, mark: str) -> None:
+        marks = {**self.marks(), key: mark}
+        _write_private(
+            self.path / "generation", "".join(f"{key} {mark}\n" for key, mark in sorted(marks.items()))
+        )
+        self._sync()
+
+    def _sync(self) -> None:
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    @property
+    def _doubt_mark(self) -> Path:
+        return self.path / "unsynced"
+
+    def private_socket(self) -> Path:
+        """Where a server listens that serves nobody but us."""
+        return self.socket().with_name("own.sock")
+
     def socket(self) -> Path:
         """Where the server listens: in the directory, or in a short private one when that path is too long."""
         inside = self.path / "valkey.sock"
@@ -131,10 +176,10 @@ class DataDirectory:
             raise StoreUnfitError(f"{short} is not a directory that only we can use; remove it")
         return short / inside.name
 
-    def wanted_config(self, binary: Path) -> str:
+    def wanted_config(self, binary: Path, *, is_private: bool = False) -> str:
         return _CONFIG.format(
             binary=binary,
-            socket=_quoted(self.socket()),
+            socket=_quoted(self.private_socket() if is_private else self.socket()),
             password=self.password(),
             directory=_quoted(self.path),
             pidfile=_quoted(self.pidfile),
@@ -154,12 +199,15 @@ class DataDirectory:
         except (OSError, ValueError):
             return 0
 
-    def prepare_server_start(self, binary: Path) -> int:
+    def prepare_server_start(self, binary: Path, *, is_private: bool) -> int:
         """Write the configuration, bound the log, remove what a dead server left. Returns the size of the log in bytes."""
+        if is_private:
+            _write_private(self.private_config, self.wanted_config(binary, is_private=True))
         # Not when it is the same: on a full disk a restart must not fail on that.
-        if self.written_config() != (config := self.wanted_config(binary)):
+        elif self.written_config() != (config := self.wanted_config(binary)):
             _write_private(self.config, config)
         self.socket().unlink(missing_ok=True)
+        self.private_socket().unlink(missing_ok=True)
         self.pidfile.unlink(missing_ok=True)
         with contextlib.suppress(FileNotFoundError):
             if self.log.stat().st_size > MAX_LOG_BYTES:

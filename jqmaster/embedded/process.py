@@ -31,13 +31,17 @@ class ServerProcess:
         self._loop.add_reader(pidfd, self._on_end)
 
     @classmethod
-    def spawn(cls, directory: DataDirectory, binary: Path, server_lock: int) -> Self:
-        """Start a server that holds `server_lock`, which is closed here: from now on it lives and dies with the server."""
+    def spawn(
+        cls, directory: DataDirectory, binary: Path, server_lock: int, *, is_private: bool = False
+    ) -> Self:
+        """Start a server that holds `server_lock`, which is closed here: from now on it lives and dies with the server.
+        A private one listens where nobody else asks."""
         try:
-            log_start_byte = directory.prepare_server_start(binary)
+            log_start_byte = directory.prepare_server_start(binary, is_private=is_private)
+            config = directory.private_config if is_private else directory.config
             with directory.log.open("ab") as log:
                 child = subprocess.Popen(  # noqa: S603 - our own binary, no shell
-                    [str(binary), str(directory.config)],
+                    [str(binary), str(config)],
                     stdin=subprocess.DEVNULL,
                     # A file, never a pipe: a pipe that nobody reads stops the server when it is full.
                     stdout=log,
@@ -65,6 +69,11 @@ class ServerProcess:
             os.close(pidfd)
             return None
         return cls(pid, pidfd, None, directory.log.stat().st_size if directory.log.exists() else 0)
+
+    @property
+    def status(self) -> int | None:
+        """As `Popen.returncode`; None while it lives, and for one that was taken over."""
+        return self._child.returncode if self._child else None
 
     def send(self, number: signal.Signals) -> None:
         if not self.ended.is_set():

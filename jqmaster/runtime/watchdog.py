@@ -78,7 +78,7 @@ class Watchdog:
         if mark != self._mark:
             self._fail(
                 "the store's data are gone or are others (the generation mark has changed). Nothing is served from it: "
-                "restore the data, or start the masters anew to begin with an empty store"
+                "restore the data, or begin with an empty store as docs/store.md says"
             )
             return False
         return True

@@ -12,6 +12,7 @@ from jqmaster.api.services import Condition, Services
 from jqmaster.app import Master
 from jqmaster.config import Settings
 from jqmaster.domain.latency import Traffic
+from jqmaster.embedded import EmbeddedStatus
 from tests.support.contract import check_answer, document
 from tests.support.master import Api
 from tests.support.waiting import wait_until
@@ -122,3 +123,15 @@ async def test_no_answer_tells_what_runs_here(api: Api) -> None:
 def test_the_durability_of_the_contract_is_that_of_the_settings() -> None:
     promised = document("jqmaster")["components"]["schemas"]["Readiness"]["properties"]["durability"]["enum"]
     assert set(promised) == set(Settings.model_fields["durability"].annotation.__args__)  # type: ignore[union-attr]
+
+
+@pytest.mark.req("M1")
+async def test_while_the_data_are_written_anew_pushes_are_told_so(
+    api: Api, master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = EmbeddedStatus("rewriting", detail="they are written anew")
+    monkeypatch.setattr(master, "_embedded", SimpleNamespace(status=lambda: status))
+    code, answer = await api.call("POST", "/api/jobs", {"name": "work"})
+    assert (code, answer["code"], answer["detail"]) == (503, "store_unavailable", "they are written anew")
+    status = EmbeddedStatus("running")
+    assert (await api.call("POST", "/api/jobs", {"name": "work"}))[0] == 201

@@ -269,6 +269,23 @@ def test_doctor_and_fsck_examine_the_store_of_a_running_master(master: tuple[str
     assert jqmaster("fsck", "--repair", "--data-dir", master[1]).out == "0 put right\neverything agrees\n"
 
 
+@pytest.mark.req("M1")
+def test_doctor_says_of_damaged_data_what_the_start_says(tmp_path: Path) -> None:
+    running = Running(tmp_path, "serve", "--port", 0, "--data-dir", tmp_path / "data")
+    try:
+        running.said("serves on")
+    finally:
+        assert running.end() == 0
+    stopped = jqmaster("doctor", "--data-dir", tmp_path / "data")
+    assert (stopped.code, "no store runs" in stopped.err) == (5, True)
+    (tmp_path / "data" / "appendonlydir" / "appendonly.aof.manifest").unlink()
+    started = jqmaster("serve", "--port", "0", "--data-dir", tmp_path / "data")
+    examined = jqmaster("doctor", "--data-dir", tmp_path / "data")
+    assert (started.code, examined.code) == (4, 4)
+    assert "is damaged; nothing was changed. Restore a backup" in examined.err
+    assert examined.err.strip() in started.err
+
+
 def test_fsck_repairs_what_is_certain_and_tells_what(master: tuple[str, Path]) -> None:
     job_id = jqmaster("enqueue", "work", "--delay", "3600", "--master", master[0]).out.strip()
     url = url_of_running(master[1])

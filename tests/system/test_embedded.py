@@ -8,8 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,10 @@ from redis.backoff import NoBackoff
 
 from jqmaster.embedded import EmbeddedValkey, supervisor
 from jqmaster.errors import DamagedError, DataDirInUseError, StoreUnavailableError, StoreUnfitError
+from tests.support.embedded import connected, data_dir, running, servers_on
 from tests.support.waiting import wait_until
+
+__all__ = ["data_dir"]
 
 pytestmark = pytest.mark.system
 
@@ -44,45 +46,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-@pytest.fixture
-def data_dir() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="jq-", dir="/tmp")) / "data"
-    yield path
-    for pid in servers_on(path):
-        os.kill(pid, signal.SIGKILL)
-    shutil.rmtree(path.parent, ignore_errors=True)
-
-
-def servers_on(path: Path) -> list[int]:
-    """Living servers by what they do, not by what we think we started."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            alive = process.status() != psutil.STATUS_ZOMBIE
-            if alive and "valkey" in process.exe() and process.cwd() == str(path):
-                found.append(process.pid)
-    return found
-
-
-@contextlib.asynccontextmanager
-async def running(path: Path) -> AsyncIterator[EmbeddedValkey]:
-    embedded = EmbeddedValkey(path)
-    await embedded.start()
-    try:
-        yield embedded
-    finally:
-        await embedded.stop()
-
-
-@contextlib.asynccontextmanager
-async def connected(embedded: EmbeddedValkey) -> AsyncIterator[Any]:
-    client: Any = Redis.from_url(embedded.url, decode_responses=True)
-    try:
-        yield client
-    finally:
-        await client.aclose()
 
 
 def start_master(path: Path) -> "subprocess.Popen[str]":
@@ -262,9 +225,10 @@ async def test_damaged_data_is_reported_and_left_as_it_is(data_dir: Path) -> Non
     assert "valkey-check-aof" in told.value.detail
     # The advice is a command that works.
     command = told.value.detail
-    command = command[command.rindex("(exec") : command.rindex(" [")]
+    command = command[command.rindex("(cp") : command.rindex(" [")]
     fixed = subprocess.run(["bash", "-c", command], input="y\n", text=True, capture_output=True, check=False)
     assert fixed.returncode == 0, fixed.stdout + fixed.stderr
+    assert file.with_name(f"{file.name}.whole").read_bytes() == content
     async with running(data_dir) as embedded, connected(embedded) as client:
         assert await client.exists("job:0") == 1
 

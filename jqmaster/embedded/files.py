@@ -1,0 +1,126 @@
+"""The append-only files of a data directory, as they lie there while no server has them."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+MANIFEST: Final = "appendonly.aof.manifest"
+_NAMED: Final = re.compile(r"^file (\S+) seq (\d+) type ([bih])", re.MULTILINE)
+_PIECE_BYTES: Final = 1024 * 1024
+# What a store that syncs each command leaves behind a power cut is less by far; more is damage, and left to people.
+_MOST_ZEROS: Final = 16 * 1024 * 1024
+# Of the first file that a server ever writes, without a key in it.
+_EMPTY_BASE_BYTES: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class CutZeros:
+    """So many zeros were cut off `file` at byte `at`; `kept` has them."""
+
+    file: Path
+    at: int
+    count: int
+    kept: Path
+
+
+class AppendOnlyFiles:
+    """`path`: of the data directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.directory = path / "appendonlydir"
+        self._data_dir = path
+
+    def damage(self, *, expects_data: bool) -> str:
+        """What keeps these files from being read whole, as far as can be told without reading them; "" if nothing does.
+
+        A server that finds no manifest begins with an empty store and writes over what lies there.
+        """
+        try:
+            text = (self.directory / MANIFEST).read_text("utf-8", "replace")
+        except FileNotFoundError:
+            return self._damage_without_manifest(expects_data=expects_data)
+        named = self._named(text)
+        if not named:
+            return f"{MANIFEST} names no file"
+        missing = [name for name in named if not (self.directory / name).exists()]
+        return f"{missing[0]} is gone, which {MANIFEST} names" if missing else ""
+
+    def names(self) -> frozenset[str]:
+        """The files that the data are read from."""
+        return frozenset(self._named((self.directory / MANIFEST).read_text("utf-8", "replace")))
+
+    def cut_zeros(self) -> CutZeros | None:
+        """Cut zeros off the end of the last file, where some file systems leave them after a power cut: no command ends
+        with one. They were never acknowledged; they are kept in a file beside it."""
+        try:
+            named = self._named((self.directory / MANIFEST).read_text("utf-8", "replace"))
+        except FileNotFoundError:
+            return None
+        if not named or not named[-1].endswith(".incr.aof"):
+            return None
+        file = self.directory / named[-1]
+        size = file.stat().st_size
+        end = _end_before_zeros(file, size)
+        if not 0 < size - end <= _MOST_ZEROS:
+            return None
+        kept = file.with_name(f"{file.name}.zeros-from-{end}")
+        with kept.open("wb") as copy:
+            copy.truncate(size - end)  # a hole, which reads as zeros
+        with file.open("r+b") as stream:
+            stream.truncate(end)
+            os.fsync(stream.fileno())
+        return CutZeros(file, end, size - end, kept)
+
+    def sync(self) -> None:
+        """Put them on the disk, with their names. Raises OSError."""
+        for path in (*(self.directory / name for name in (*self.names(), MANIFEST)), self.directory):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _damage_without_manifest(self, *, expects_data: bool) -> str:
+        if (self._data_dir / "appendonly.aof").exists():
+            return ""  # of Redis before 7.0: the server takes it over, with a manifest
+        if self._holds_data():
+            return (
+                f"{self.directory.name}/{MANIFEST} is gone, and without it the files beside it are not read"
+            )
+        if any(self._data_dir.glob("*.rdb")):
+            return "there is an *.rdb, which no server with an append-only file reads"
+        return f"{self.directory.name} is gone, with all data" if expects_data else ""
+
+    def _holds_data(self) -> bool:
+        """False also where the very first start was cut off before it wrote the manifest."""
+        if not self.directory.is_dir():
+            return False
+        for file in self.directory.iterdir():
+            size = file.stat().st_size
+            if file.name.startswith("temp"):
+                continue
+            if file.suffix == ".aof" and size > 0:
+                return True
+            if file.suffix == ".rdb" and size > _EMPTY_BASE_BYTES:
+                return True
+        return False
+
+    @staticmethod
+    def _named(manifest: str) -> list[str]:
+        """In the order in which they are read; not those that are about to be deleted."""
+        return [name for name, _, kind in _NAMED.findall(manifest) if kind != "h"]
+
+
+def _end_before_zeros(file: Path, size: int) -> int:
+    end = size
+    with file.open("rb") as stream:
+        while end > 0:
+            begin = max(0, end - _PIECE_BYTES)
+            stream.seek(begin)
+            piece = stream.read(end - begin).rstrip(b"\0")
+            if piece:
+                return begin + len(piece)
+            end = begin
+    return 0
