@@ -3,6 +3,7 @@
 The table in docs/config.md is generated from this model (`make docs`).
 """
 
+import ipaddress
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -85,6 +86,18 @@ class Settings(BaseSettings):
         pattern=r"^https?://[^/?#@\s]+(/[A-Za-z0-9._~/-]*)?$",
         description="Where browsers reach this master through a proxy, such as `https://jobs.example.org/queue`. Then loopback "
         "demands credentials too: whoever the proxy lets in would come from there.",
+    )
+    trusted_proxies: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
+        default_factory=list,
+        description="Networks of the reverse proxies in front, such as `127.0.0.1/32 10.0.0.0/24`. Limits for each address count the "
+        "address that they name in `X-Forwarded-For`; nothing else believes it.",
+    )
+    hsts_s: int = Field(
+        180 * DAY_S,
+        ge=0,
+        le=2 * 365 * DAY_S,
+        description="With TLS: how long browsers shall use nothing but HTTPS for this host name, on any port (`Strict-Transport-Security`). "
+        "0: the header is not sent.",
     )
     session_life_s: float = Field(
         DAY_S / 2, ge=60, le=30 * DAY_S, description="A login ends after this long, whatever happens."
@@ -194,6 +207,20 @@ class Settings(BaseSettings):
         ge=16,
         le=1_000_000,
         description="Connections served at once, at most half of the file descriptors allowed; further ones get 503.",
+    )
+    unproven_share: float = Field(
+        0.25,
+        ge=0.01,
+        le=1,
+        description="Share of `max_connections` for connections on which no valid credential was shown yet; beyond it the "
+        "longest idle one of them is closed.",
+    )
+    address_share: float = Field(
+        0.75,
+        ge=0.01,
+        le=1,
+        description="Share of `max_connections` that one address may hold (an IPv6 /64 is one; workers do not count); further ones get 503. "
+        "Addresses in `trusted_proxies` have no such limit.",
     )
     max_streams: int = Field(
         200,
@@ -318,6 +345,13 @@ class Settings(BaseSettings):
                     "and not at the end"
                 )
         return paths
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, networks: list[str]) -> list[str]:
+        for text in networks:
+            ipaddress.ip_network(text)
+        return networks
 
     @field_validator("redis_url")
     @classmethod

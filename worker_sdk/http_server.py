@@ -24,6 +24,8 @@ from worker_sdk.asgi import App
 _LINGER_S: Final = 1.0
 _BODY_BYTES_PER_S: Final = 64 * 1024
 _MAX_TARGET_BYTES: Final = 2048
+# Of the first bytes of a request so many are kept until its request line has been judged.
+_MAX_LINE_BYTES: Final = _MAX_TARGET_BYTES + 64
 _FIELD_OVERHEAD_BYTES: Final = 32
 _STOP_GRACE_S: Final = 2.0
 
@@ -159,6 +161,7 @@ class EdgeProtocol(HttpToolsProtocol):
         self._received = 0  # bytes of the request, its first chunk left out
         self._unused = 0  # of these, since the application got something
         self._head_bytes = 0
+        self._line = b""  # the beginning of the request, until its head is here
         self._refusal = HTTPStatus.BAD_REQUEST
         self._answer: _Answer
 
@@ -193,6 +196,10 @@ class EdgeProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
             return
+        if not self._is_arriving:
+            self._line = data
+        elif len(self._line) < _MAX_LINE_BYTES:
+            self._line += data
         self._received += len(data)
         self._unused += len(data)
         try:
@@ -236,6 +243,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self._stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
+        self._check_head()
         super().on_headers_complete()
         if not self.cycle.keep_alive:
             # Until the body is here uvicorn must not close by itself: see _LINGER_S.
@@ -244,6 +252,18 @@ class EdgeProtocol(HttpToolsProtocol):
         self.cycle.transport = cast(asyncio.Transport, self._answer)
         # The scope keeps its list; trailers must not slip fields into a request that is already being judged.
         self.headers = []
+
+    def _check_head(self) -> None:
+        """Refuse what the parser reads generously and no master sends."""
+        version = self.parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            self._stop_parsing(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+        line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version.encode())
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if not self._line.startswith(line) or hosts > 1 or (hosts < 1 and version == "1.1"):
+            self._stop_parsing(HTTPStatus.BAD_REQUEST)
+        if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in self.headers):
+            self._stop_parsing(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
 
     def on_body(self, body: bytes) -> None:
         super().on_body(body)

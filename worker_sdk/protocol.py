@@ -1371,6 +1371,12 @@ class SettingsRequest(TypedDict):
     max_header_count: NotRequired[int | None]
     # Connections served at once, at most half of the file descriptors allowed; further ones get 503.
     max_connections: NotRequired[int | None]
+    # Share of `max_connections` for connections on which no valid credential was shown yet; beyond it the
+    # longest idle one of them is closed.
+    unproven_share: NotRequired[float | None]
+    # Share of `max_connections` that one address may hold (an IPv6 /64 is one; workers do not count); further
+    # ones get 503. Addresses in `trusted_proxies` have no such limit.
+    address_share: NotRequired[float | None]
     # Bodies of pushes that a master process holds at once; further pushes get 503 with Retry-After.
     max_intake_bytes: NotRequired[int | None]
     # Dashboards that may look at one process at once; further ones get 503.

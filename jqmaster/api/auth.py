@@ -87,11 +87,13 @@ class AccessPolicy:
         return not self._demands_credentials and not (self._credentials and self._credentials.has_any)
 
     async def session(self, fields: Fields) -> Session | None:
-        """The session that the browser's cookie names. A round trip to the store, for cookies alone."""
+        """The session that the browser's cookie names; None also where two cookies name different ones, as one of them may
+        be somebody else's who had the browser keep it. A round trip to the store for each, and for cookies alone."""
         if self._credentials is None or self.is_open:
             return None
-        secret = self.cookie.read(fields)
-        return await self._credentials.session(secret) if secret else None
+        found = [await self._credentials.session(secret) for secret in self.cookie.candidates(fields)]
+        valid = [session for session in found if session is not None]
+        return valid[0] if len(valid) == 1 else None
 
     def authorize(
         self,
@@ -100,13 +102,16 @@ class AccessPolicy:
         client_host: str | None,
         scope: Scope,
         session: Session | None = None,
+        *,
+        has_effect: bool = False,
     ) -> Principal:
         """The caller, if it may do what asks for `scope`. `client_host`: the peer's address, None for a unix socket.
+        `has_effect`: of a method that as a rule has none.
 
         Raises UnparsableError (`bad_host`), UnauthorizedError, ForbiddenError (`cross_site`, `csrf`, `local_only`,
         `forbidden`).
         """
-        self.check_site(method, fields)
+        self.check_site(method, fields, has_effect=has_effect)
         principal = self._principal(fields, client_host, session)
         if session is not None and principal is session.principal:
             check_csrf(method, fields, session)
@@ -124,10 +129,10 @@ class AccessPolicy:
         except JqmasterError:
             return None
 
-    def check_site(self, method: str, fields: Fields) -> None:
+    def check_site(self, method: str, fields: Fields, *, has_effect: bool = False) -> None:
         """Refuse what a page of another site has a browser send. Raises UnparsableError, ForbiddenError."""
         self.check_host(fields)
-        if method not in _SAFE_METHODS:
+        if has_effect or method not in _SAFE_METHODS:
             self._refuse_cross_site(fields)
 
     def check_host(self, fields: Fields) -> None:
@@ -164,12 +169,12 @@ class AccessPolicy:
 
     def _refuse_cross_site(self, fields: Fields) -> None:
         if fields.get(b"sec-fetch-site") == b"cross-site":
-            raise ForbiddenError("requests of other sites change nothing here", code="cross_site")
+            raise ForbiddenError("requests of other sites have no effect here", code="cross_site")
         if (origin := fields.get(b"origin")) is None:
             return
         theirs = _origin(origin.decode("latin-1"))
         if theirs is None or (theirs != self._public_origin and theirs[1:] != _addressed(fields, theirs[0])):
-            raise ForbiddenError("requests of other sites change nothing here", code="cross_site")
+            raise ForbiddenError("requests of other sites have no effect here", code="cross_site")
 
 
 def check_csrf(method: str, fields: Fields, session: Session) -> None:

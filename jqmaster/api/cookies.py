@@ -1,11 +1,14 @@
 """The cookie that a browser keeps a session in."""
 
+import re
 from typing import Final
 from urllib.parse import urlsplit
 
 from jqmaster.api.wire import Fields
 
-MAX_COOKIE_BYTES: Final = 4096
+# Each that is not a session's costs a round trip to the store. How long the field may be, `max_header_bytes` tells.
+MAX_CANDIDATES: Final = 4
+_SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class SessionCookie:
@@ -20,17 +23,16 @@ class SessionCookie:
         self.name: Final = f"{prefix}jqmaster_session"
         self._attributes = f"Path={path}; HttpOnly; SameSite=Strict" + ("; Secure" if is_secure else "")
 
-    def read(self, fields: Fields) -> str | None:
-        """What it holds; None where there is none, or where two of one name contradict each other."""
-        cookies = fields.get(b"cookie", b"")
-        if len(cookies) > MAX_COOKIE_BYTES:
-            return None
+    def candidates(self, fields: Fields) -> list[str]:
+        """What cookies of its name hold and could be a secret. Several, where a neighbour on the same site has set one as well;
+        so many are looked at as cost little."""
         # HTTP/2 proxies split the field, and `join_fields` joins with commas.
-        pairs = cookies.decode("latin-1").replace(",", ";").split(";")
-        found = {
-            value for name, _, value in (pair.strip().partition("=") for pair in pairs) if name == self.name
-        }
-        return found.pop() if len(found) == 1 else None
+        pairs = fields.get(b"cookie", b"").decode("latin-1").replace(",", ";").split(";")
+        parts = (pair.strip().partition("=") for pair in pairs)
+        found = dict.fromkeys(
+            value for name, _, value in parts if name == self.name and _SECRET.fullmatch(value)
+        )
+        return list(found)[:MAX_CANDIDATES]
 
     def set(self, secret: str, *, max_age_s: int) -> tuple[bytes, bytes]:
         """The header that has a browser keep it."""

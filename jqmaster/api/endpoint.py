@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jqmaster.api.auth import AccessPolicy
+from jqmaster.api.connection_room import PROVE
 from jqmaster.api.problems import invalid_from, problem_response
 from jqmaster.api.scan import ScanLimits
 from jqmaster.api.services import Services
@@ -51,6 +52,7 @@ SECURITY_HEADERS: Final = [
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
     (b"referrer-policy", b"no-referrer"),
 ]
 MAX_QUERY_BYTES: Final = 4096
@@ -180,6 +182,7 @@ class Operation:
     `access` None: anybody. `text`: what the summary leaves open. `responses` maps each status that is no problem to its model (None: no body).
     `is_stream`: it answers `text/event-stream`.
     `push`: it takes in new jobs, and is refused when too many do.
+    `has_effect`: it changes something, or takes up room, though its method is GET.
     """
 
     method: str
@@ -197,6 +200,7 @@ class Operation:
     push: Literal["single", "bulk"] | None = None
     # What it answers is plain text, whatever is asked for.
     is_text: bool = False
+    has_effect: bool = False
 
 
 class Endpoint:
@@ -237,7 +241,11 @@ class Endpoint:
                     self._policy.check_site(operation.method, fields)
                 principal = self._policy.identify(fields, host, session)
             else:
-                principal = self._policy.authorize(scope["method"], fields, host, operation.access, session)
+                principal = self._policy.authorize(
+                    scope["method"], fields, host, operation.access, session, has_effect=operation.has_effect
+                )
+                if (prove := scope.get(PROVE)) is not None:
+                    prove(is_worker=operation.access is AccessScope.WORK)
             if operation.is_stream:
                 demand_events(fields)
             encoding = negotiate(fields, strict=not (operation.is_stream or operation.is_text))

@@ -31,10 +31,12 @@ from uvicorn.protocols.http.httptools_impl import (
 from uvicorn.server import ServerState
 
 from jqmaster import descriptors
+from jqmaster.api.connection_room import PROVE, ConnectionRoom
 from jqmaster.api.problems import edge_problem, problem_response
 from jqmaster.api.wire import join_fields, negotiate
 from jqmaster.clock import until_tick_s
 from jqmaster.config import Settings
+from jqmaster.domain.caller import TrustedProxies
 from jqmaster.errors import OverloadedError
 from jqmaster.tls import LiveContext, server_context
 
@@ -50,14 +52,17 @@ KEEP_ALIVE_S: Final = 75.0
 STOP_GRACE_S: Final = 5.0
 MAX_TARGET_BYTES: Final = 2048
 MAX_PIPELINE: Final = 100
-# This part of the connections, on top of all, is for workers: however many pushers there are, who runs jobs can say so.
-WORKERS_RESERVE: Final = 32
-WORKERS_PATH: Final = b"/api/workers"
+# A connection on which nobody has proved anything is served these when all others are taken.
+RESERVED_PATHS: Final = (b"/api/workers", b"/healthz", b"/readyz")
 # Between the last byte of a refusal and the end of the connection: time for the client to read it. Closing at once
 # with unread input makes the kernel send a reset, which takes the answer away.
 _LINGER_S: Final = 1.0
 _BODY_BYTES_PER_S: Final = 64 * 1024
 _TLS_HANDSHAKE: Final = 0x16
+# So many refused callers at once are given the time to read why; the connections of further ones are closed at once.
+_MAX_LINGERING: Final = 256
+# Of the first bytes of a request so many are kept until its request line has been judged.
+_MAX_LINE_BYTES: Final = MAX_TARGET_BYTES + 64
 # They change how an answer is written.
 _UNUSUAL_FIELDS: Final = frozenset({b"connection", b"transfer-encoding"})
 
@@ -71,7 +76,9 @@ class MasterServer:
         self._app = app
         self._settings = settings
         self._sockets = sockets
-        self._limits = _Limits()
+        self._limits = _Limits(
+            ConnectionRoom(TrustedProxies(settings.trusted_proxies)), hsts=_hsts_of(settings)
+        )
         self.tune(settings)
         self._servers: list[asyncio.Server] = []
         self._own: asyncio.Server | None = None
@@ -85,7 +92,11 @@ class MasterServer:
         limits = self._limits
         limits.head_bytes = settings.max_header_bytes
         limits.header_count = settings.max_header_count
-        limits.connections = min(settings.max_connections, descriptors.for_clients())
+        limits.room.tune(
+            most=min(settings.max_connections, descriptors.for_clients()),
+            unproven_share=settings.unproven_share,
+            address_share=settings.address_share,
+        )
         limits.receipt_s = settings.receipt_deadline_s
         limits.write_s = settings.write_deadline_s
 
@@ -218,11 +229,13 @@ class MasterServer:
 
 @dataclass(slots=True)
 class _Limits:
-    """In force now; one for all connections."""
+    """In force now; one for all connections. `hsts`: fields of every answer that goes out by TLS."""
 
+    room: ConnectionRoom
+    hsts: tuple[tuple[bytes, bytes], ...] = ()
     head_bytes: int = 0
     header_count: int = 0
-    connections: int = 0
+    lingering: int = 0
     receipt_s: float = 0.0
     write_s: float = 0.0
 
@@ -234,10 +247,20 @@ class EdgeCycle(RequestResponseCycle):
     _start: HTTPResponseStartEvent | None = None
     _head: "_Head | None" = None
 
+    def lose(self) -> None:
+        """Have the application told that the client has gone."""
+        if not self.response_complete:
+            self.disconnected = True
+        self.message_event.set()
+
     async def send(self, message: ASGISendEvent) -> None:
+        if self.transport.is_closing():
+            # Whatever is written now would end in an exception, and that in the log.
+            self.lose()
+            return
         start, self._start = self._start, None
         if message["type"] == "http.response.start" and start is None and not self.response_started:
-            self._head = _usual_head(message["status"], tuple(message.get("headers", ())))
+            self._head = _usual_head(message["status"], (*self.default_headers, *message.get("headers", ())))
             if self._head is not None:
                 self._start = message
                 return
@@ -309,19 +332,70 @@ class EdgeProtocol(HttpToolsProtocol):
         self._close_after = False
         self._deaf = False  # input is thrown away
         self._refusal: tuple[HTTPStatus, str] | None = None
-        self._is_for_workers = False  # beyond the cap, where only they are served
+        self._lingers = False
+        self._answering: EdgeCycle | None = (
+            None  # the request whose answer is being made, of those that are here
+        )
+        # What begins with a request line, and where in it the last request line that was found ends.
+        self._line = b""
+        self._line_end = 0
+
+    @property
+    def peer(self) -> str:
+        """See `Guest`."""
+        return self.client[0] if self.client else ""
+
+    @property
+    def is_answering(self) -> bool:
+        """See `Guest`."""
+        cycle = self.cycle
+        return bool(self.pipeline) or (
+            cycle is not None and not cycle.response_complete and not cycle.more_body
+        )
+
+    def give_way(self) -> None:
+        """See `Guest`."""
+        self._abort()
+
+    def prove(self, *, is_worker: bool) -> None:
+        """See `PROVE`."""
+        if not self._limits.room.prove(self, is_worker=is_worker):
+            raise OverloadedError("all connections are taken", retry_after_s=1)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._deadline_s = self.loop.time() + self._limits.receipt_s
-        beyond = len(self.connections) - self._limits.connections
-        self._is_for_workers = beyond > 0
-        if beyond > self._limits.connections // WORKERS_RESERVE:
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", linger=False)
+        if not self._limits.room.enter(self):
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._limits.room.leave(self)
+        self._limits.lingering -= self._lingers
+        self._lingers = False
+        self._lose_all()
+        super().connection_lost(exc)
+
+    def _lose_all(self) -> None:
+        # uvicorn tells the newest request alone.
+        for cycle in (self._answering, self.cycle, *(cycle for cycle, _ in self.pipeline)):
+            if isinstance(cycle, EdgeCycle):
+                cycle.lose()
+        self.pipeline.clear()
+
+    def _abort(self) -> None:
+        self._deaf = True
+        self._lose_all()
+        self.transport.abort()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        assert isinstance(cycle, EdgeCycle)
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
         if self._deaf:
             return
+        self._keep_line(data)
         self._completed = False
         self._unused += len(data)
         try:
@@ -368,6 +442,10 @@ class EdgeProtocol(HttpToolsProtocol):
         headers = self.headers
         if len(headers) > self._limits.header_count:
             self._stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
+        version = self.parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            self._stop_parsing(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "http_version_not_supported")
+        self._check_request_line(version)
         hosts = 0
         size = 0
         for name, value in headers:
@@ -380,16 +458,17 @@ class EdgeProtocol(HttpToolsProtocol):
             self._stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
         if hosts != 1:
             self._stop_parsing(HTTPStatus.BAD_REQUEST, "bad_host")
-        if self._is_for_workers and not self.url.startswith(WORKERS_PATH):
+        room = self._limits.room
+        is_unproven = room.is_unproven(self)
+        if is_unproven and not self.url.startswith(RESERVED_PATHS) and room.is_full_for(self):
             self._stop_parsing(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
-        if self.parser.get_http_version() not in ("1.1", "1.0"):
-            self._stop_parsing(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "http_version_not_supported")
         if len(self.pipeline) >= MAX_PIPELINE:
             # The client has not waited for a hundred answers; it gets those no more.
-            self._deaf = True
-            self.transport.abort()
+            self._abort()
             raise _ParsingEndsError
-        self._begin_cycle()
+        if is_unproven:
+            self.scope[PROVE] = self.prove  # type: ignore[typeddict-unknown-key]
+        self._begin_cycle(version)
         self._unused = 0
         if not self.cycle.keep_alive:
             # Until the body is here uvicorn must not close by itself: see _LINGER_S.
@@ -397,9 +476,24 @@ class EdgeProtocol(HttpToolsProtocol):
         # The scope keeps its list; trailers must not slip fields into a request that is already being judged.
         self.headers = []
 
-    def _begin_cycle(self) -> None:
+    def _keep_line(self, data: bytes) -> None:
+        if not self._arriving:
+            self._line, self._line_end = data, 0
+        elif len(self._line) - self._line_end < _MAX_LINE_BYTES:
+            self._line += data
+
+    def _check_request_line(self, version: str) -> None:
+        """Refuse what the parser reads generously: other protocols, more than one blank, line ends before it."""
+        line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version.encode())
+        # The first one stands at the beginning; pipelined ones behind bodies whose end only the parser knows.
+        found = self._line.find(line, self._line_end)
+        if found < 0 or (self._line_end == 0 and found > 0):
+            self._stop_parsing(HTTPStatus.BAD_REQUEST, "bad_request_line")
+        self._line_end = found + len(line)
+
+    def _begin_cycle(self, version: str) -> None:
         """What uvicorn does at the end of a head, with a cycle of ours."""
-        scope, version = self.scope, self.parser.get_http_version()
+        scope = self.scope
         url = httptools.parse_url(self.url)
         path = url.path.decode("ascii")
         scope["method"] = self.parser.get_method().decode("ascii")
@@ -415,7 +509,7 @@ class EdgeProtocol(HttpToolsProtocol):
             logger=self.logger,
             access_logger=self.access_logger,
             access_log=False,
-            default_headers=[],
+            default_headers=list(self._limits.hsts) if self.scheme == "https" else [],
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
             keep_alive=version != "1.0" and self.parser.should_keep_alive(),
@@ -441,6 +535,7 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
+        self._limits.room.rest(self)
         if self.transport.is_closing():
             return
         if self.pipeline:
@@ -464,11 +559,11 @@ class EdgeProtocol(HttpToolsProtocol):
             self._stalled_since_s = now_s
         self._untaken = untaken
         if untaken and now_s - self._stalled_since_s > self._limits.write_s:
-            self.transport.abort()
+            self._abort()
         elif now_s > self._deadline_s:
             if self._deaf:
                 if not untaken:
-                    self.transport.abort()
+                    self._abort()
             elif self.flow.read_paused:
                 self._deadline_s = now_s + self._limits.receipt_s  # we do not read: not the client's fault
             elif self._arriving:
@@ -509,23 +604,28 @@ class EdgeProtocol(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
             if cycle.response_started or self.pipeline:
-                self.transport.abort()
+                self._abort()
             else:
                 self._refuse(status, code)
         else:
             self._refusal = (status, code)
 
-    def _refuse(self, status: HTTPStatus, code: str, *, linger: bool = True) -> None:
+    def _refuse(self, status: HTTPStatus, code: str) -> None:
         self._deaf = True
         self.transport.write(_refusal_bytes(status, code))
-        if linger:
-            self._linger()
-        else:
-            self.transport.close()
+        self._linger()
 
     def _linger(self) -> None:
+        """Leave the client time to read the answer; it may be sending a body still."""
         self._deaf = True
         self._arriving = False
+        self._limits.room.leave(self)
+        if self._limits.lingering >= _MAX_LINGERING:
+            self.transport.close()
+            return
+        if not self._lingers:
+            self._lingers = True
+            self._limits.lingering += 1
         self._deadline_s = self.loop.time() + _LINGER_S
         if self.transport.can_write_eof():
             self.transport.write_eof()
@@ -534,6 +634,12 @@ class EdgeProtocol(HttpToolsProtocol):
 
 class _ParsingEndsError(Exception):
     """Raised in a parser callback; the parser turns it into its own error."""
+
+
+def _hsts_of(settings: Settings) -> tuple[tuple[bytes, bytes], ...]:
+    if not settings.tls_certfile or not settings.hsts_s:
+        return ()
+    return ((b"strict-transport-security", b"max-age=%d" % settings.hsts_s),)
 
 
 @functools.cache

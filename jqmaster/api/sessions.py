@@ -8,7 +8,7 @@ from jqmaster.api.identity_schemas import LoginRequest
 from jqmaster.domain.access import Principal, role_of
 from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import UnauthorizedError
-from jqmaster.service.identity import Session
+from jqmaster.service.identity import Session, csrf_token_of
 
 # Whoever logs in is not known yet.
 MAX_LOGIN_BYTES: Final = 4096
@@ -25,7 +25,7 @@ async def get(call: Call) -> Reply:
 async def login(call: Call) -> Reply:
     request = await call.read(LoginRequest, max_bytes=MAX_LOGIN_BYTES)
     identity, cookie = call.services.identity, call.policy.cookie
-    address, replaces = call.client_host or "", cookie.read(call.fields)
+    address, replaces = call.client_host or "", _secret(call)
     if request.token is not None:
         secret = await identity.login_by_token(request.token, address=address, replaces=replaces)
     else:
@@ -43,10 +43,17 @@ async def logout(call: Call) -> Reply:
     cookie = call.policy.cookie
     if call.session is not None:
         check_csrf("DELETE", call.fields, call.session)
-        secret = cookie.read(call.fields)
-        if secret:
+        if secret := _secret(call):
             await call.services.identity.logout(secret, call.session.principal.name)
     return Reply(204, headers=(cookie.clear(),))
+
+
+def _secret(call: Call) -> str | None:
+    """The cookie that the caller's session is known by."""
+    if call.session is None:
+        return None
+    secrets = call.policy.cookie.candidates(call.fields)
+    return next((one for one in secrets if csrf_token_of(one) == call.session.csrf_token), None)
 
 
 def _view(call: Call, principal: Principal | None, session: Session | None) -> dict[str, Any]:

@@ -28,8 +28,8 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Limits of a request": (
         "max_body_bytes", "max_argument_bytes", "max_result_bytes", "max_nesting", "max_argument_nodes",
-        "max_bulk_jobs", "max_header_bytes", "max_header_count", "max_connections", "max_intake_bytes", "max_streams",
-        "receipt_deadline_s", "write_deadline_s",
+        "max_bulk_jobs", "max_header_bytes", "max_header_count", "max_connections", "unproven_share",
+        "address_share", "max_intake_bytes", "max_streams", "receipt_deadline_s", "write_deadline_s",
     ),
     "Access": ("viewers_see_content", "redact_paths", "session_life_s", "session_idle_s", "login_attempts_per_minute"),
     "Logs": ("log_level", "log_format"),
@@ -37,7 +37,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Where it listens": (
         "host", "port", "allowed_hosts", "tokens", "tokens_file", "tls_certfile", "tls_keyfile",
         "tls_client_cafile", "calls_cafile", "calls_certfile", "calls_keyfile",
-        "allowed_worker_networks", "public_url",
+        "allowed_worker_networks", "public_url", "trusted_proxies", "hsts_s",
     ),
     "Store": (
         "redis_url", "redis_cafile", "redis_certfile", "redis_keyfile", "sentinel_username", "sentinel_password",

@@ -15,6 +15,7 @@ from typing import Any, cast
 import msgpack
 import pytest
 
+from jqmaster.api.connection_room import PROVE
 from jqmaster.api.http_server import EdgeProtocol, MasterServer
 from jqmaster.api.problems import problem_response
 from jqmaster.api.wire import Encoding, join_fields, read_body
@@ -37,6 +38,12 @@ class App:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path, method = scope["path"], scope["method"]
         body = b""
+        if path in ("/proved", "/api/workers/proved") and (prove := scope.get(PROVE)):
+            try:
+                prove(is_worker=path != "/proved")
+            except JqmasterError as error:
+                await problem_response(error, Encoding.MSGPACK)(scope, receive, send)
+                return
         if path == "/early":
             await self._answer(send, 401, b"no")
             return
@@ -238,6 +245,11 @@ MALFORMED = {
     "HTTP/2 preface": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04", 400),
     "lower-case method": (b"get / HTTP/1.1\r\n" + HOST + b"\r\n", 501),
     "method of 200 characters": (b"G" * 200 + b" / HTTP/1.1\r\n" + HOST + b"\r\n", 501),
+    "RTSP/1.0": (b"GET / RTSP/1.0\r\n" + HOST + b"\r\n", 400),
+    "two blanks before the path": (b"GET  / HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "two blanks before the version": (b"GET /  HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "a line end before it": (b"\r\nGET / HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "no version": (b"GET /\r\n\r\n", 505),
     "CONNECT": (b"CONNECT a:80 HTTP/1.1\r\n" + HOST + b"\r\n", 400),
     "long path": (b"GET /" + b"a" * 65536 + b" HTTP/1.1\r\n" + HOST + b"\r\n", 414),
     "header of 100 KB": (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 100_000 + b"\r\n\r\n", 431),
@@ -284,6 +296,27 @@ async def test_a_bad_chunk_is_refused_and_the_application_sees_no_whole_body(
     received = await edge.exchange(head + chunks)
     assert statuses(received) == [400]
     assert edge.app.calls == []
+
+
+async def test_the_request_line_of_a_pipelined_request_is_judged_as_strictly(edge: Edge) -> None:
+    for broken in (
+        GET.replace(b"HTTP/", b"RTSP/"),
+        GET.replace(b"GET /", b"GET  /"),
+        b"\r\nGET  / HTTP/1.1\r\n",
+    ):
+        assert statuses(await edge.exchange(GET + GET + broken + b"\r\n")) == [200, 200, 400]
+
+
+@pytest.mark.parametrize("size", [1, 7, 40])
+async def test_requests_in_pieces_of_any_size_are_answered(edge: Edge, size: int) -> None:
+    body = b"Content-Type: application/msgpack\r\nContent-Length: 3\r\n\r\nabc"
+    sent = GET + b"POST /p HTTP/1.1\r\n" + HOST + body + POST_CHUNKED + b"1\r\nx\r\n0\r\n\r\n" + GET
+    async with edge.connection() as (reader, writer):
+        for at in range(0, len(sent), size):
+            writer.write(sent[at : at + size])
+            await asyncio.sleep(0)
+        for _ in range(4):
+            assert (await read_answer(reader))[0] == 200
 
 
 @pytest.mark.row(14)
@@ -535,20 +568,122 @@ async def test_pipelined_requests_are_answered_in_order_up_to_a_bound(edge: Edge
     assert len(edge.app.calls) < 202
 
 
+PROVED = GET.replace(b"/", b"/proved", 1)
+
+
+@contextlib.asynccontextmanager
+async def held(
+    edge: Edge, count: int, request: bytes = GET
+) -> AsyncIterator[list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]:
+    """So many connections, each idle after an answered request; without `request`, idle from the start."""
+    async with contextlib.AsyncExitStack() as stack:
+        connections = []
+        for _ in range(count):
+            connection = await stack.enter_async_context(edge.connection())
+            connections.append(connection)
+            if request:
+                connection[1].write(request)
+                assert (await read_answer(connection[0]))[0] == 200
+        yield connections
+
+
+async def ask(edge: Edge, request: bytes) -> int:
+    (status,) = statuses(await edge.exchange(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")))
+    return status
+
+
 @pytest.mark.row(26)
 async def test_connections_above_the_cap_get_503_and_the_others_go_on(start: Start) -> None:
-    edge = await start(max_connections=16)
-    async with contextlib.AsyncExitStack() as stack:
-        held = [await stack.enter_async_context(edge.connection()) for _ in range(16)]
-        await wait_until(lambda: edge.server.connections == 16)
-        received = await edge.exchange(b"")
+    edge = await start(max_connections=16, address_share=1)
+    async with held(edge, 16, PROVED) as connections:
+        received = await edge.exchange(PROVED)
         assert statuses(received) == [503]
         assert b"retry-after: 1" in received
-        reader, writer = held[0]
+        reader, writer = connections[0]
         writer.write(GET)
         assert (await read_answer(reader))[0] == 200
     await wait_until(lambda: edge.server.connections == 0)
-    assert statuses(await edge.exchange(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))) == [200]
+    assert await ask(edge, PROVED) == 200
+
+
+@pytest.mark.row(26)
+@pytest.mark.parametrize("request_first", [b"", GET], ids=["silent", "idle"])
+async def test_who_proves_nothing_holds_no_connection_against_others(
+    start: Start, request_first: bytes
+) -> None:
+    edge = await start(max_connections=64)
+    flood = edge.connection
+    async with held(edge, 12, PROVED) as callers, contextlib.AsyncExitStack() as stack:
+        for _ in range(100):
+            _, writer = await stack.enter_async_context(flood())
+            writer.write(request_first)
+        await wait_until(lambda: edge.server.connections < 40)
+        assert await ask(edge, GET.replace(b"/", b"/healthz", 1)) == 200
+        assert await ask(edge, PROVED) == 200
+        for reader, writer in callers:
+            writer.write(GET)
+            assert (await read_answer(reader))[0] == 200
+
+
+async def test_the_reserve_is_for_workers_who_prove_it(start: Start) -> None:
+    edge = await start(max_connections=64, address_share=1)
+    async with held(edge, 64, PROVED):
+        worker = GET.replace(b"/", b"/api/workers/proved", 1)
+        # Other callers get none of it, whatever path they ask for, and do not keep workers out.
+        assert await ask(edge, PROVED) == 503
+        async with held(edge, 10, GET.replace(b"/", b"/api/workers", 1)), held(edge, 2, worker):
+            assert await ask(edge, GET.replace(b"/", b"/healthz", 1)) == 200
+            assert await ask(edge, GET) == 503
+
+
+async def test_one_address_holds_no_more_than_its_share(start: Start) -> None:
+    edge = await start(max_connections=64, address_share=0.25)
+    async with held(edge, 16, PROVED):
+        assert await ask(edge, PROVED) == 503
+        edge.server.tune(Settings(max_connections=64, address_share=0.5))
+        assert await ask(edge, PROVED) == 200
+
+
+async def test_behind_a_trusted_proxy_one_address_may_have_all(start: Start) -> None:
+    edge = await start(max_connections=64, address_share=0.25, trusted_proxies=["127.0.0.0/8"])
+    async with held(edge, 50, PROVED):
+        assert await ask(edge, PROVED) == 200
+
+
+async def test_a_caller_that_is_sending_a_body_reads_that_there_is_no_room(start: Start) -> None:
+    edge = await start(max_connections=16, address_share=1)
+    async with held(edge, 16, PROVED):
+        head = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 2000000\r\n\r\n"
+        assert statuses(await edge.exchange(head + b"a" * 1_000_000)) == [503]
+
+
+async def test_what_was_pipelined_before_a_broken_request_costs_no_traceback(
+    edge: Edge, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The older of two requests is told, too, that its client has gone."""
+    sent = GET.replace(b"/", b"/wait", 1) + POST_CHUNKED + b"zz\r\n"
+    async with edge.connection() as (reader, writer):
+        writer.write(sent)
+        assert await read_to_end(reader) == b""
+        await wait_until(lambda: edge.server.connections == 0)
+    edge.app.release.set()
+    await wait_until(lambda: not edge.server._state.tasks)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_an_upgrade_of_transport_security_is_asked_of_browsers_only_with_tls(
+    start: Start, certified: dict[str, Path]
+) -> None:
+    context = ssl.create_default_context(cafile=str(certified["tls_certfile"]))
+    for settings, name in (({"hsts_s": 60}, None), ({**certified, "hsts_s": 60}, "localhost")):
+        edge = await start(**settings)
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", edge.server.port, ssl=context if name else None, server_hostname=name
+        )
+        writer.write(GET)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert (b"strict-transport-security: max-age=60\r\n" in head) is (name is not None)
+        writer.transport.abort()
 
 
 @pytest.mark.row(23)

@@ -131,13 +131,14 @@ async def test_results_and_heartbeats_are_taken_while_pushes_are_refused(
 
 async def test_connections_beyond_the_cap_are_for_workers(store_server: StoreServer) -> None:
     async with (
-        storm_at(store_server, max_connections=64) as (master, _, pushers),
+        storm_at(store_server, max_connections=64, address_share=1) as (master, _, pushers),
         contextlib.AsyncExitStack() as stack,
     ):
-        while master.server.connections < 64:
-            _, writer = await asyncio.open_connection("127.0.0.1", master.server.port)
+        for _ in range(64):
+            reader, writer = await asyncio.open_connection("127.0.0.1", master.server.port)
             stack.callback(writer.close)
-            await asyncio.sleep(0)
+            writer.write(b"GET /api/jobs?limit=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
         status, code, retry_after_s = await pushers.single()
         assert (status, code) == (503, "overloaded")
         assert retry_after_s == 1

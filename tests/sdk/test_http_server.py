@@ -163,7 +163,7 @@ async def test_what_is_being_answered_is_not_shed(start: Start) -> None:
     edge = await start(connections=2)
     busy = [await edge.connect() for _ in range(2)]
     for _, writer in busy:
-        writer.write(b"GET /hold HTTP/1.1\r\n\r\n")
+        writer.write(b"GET /hold HTTP/1.1\r\nHost: x\r\n\r\n")
     await wait_until(lambda: len(edge.app.paths) == 2)
     assert statuses(await edge.exchange(GET)) == [503]
     edge.app.release.set()
@@ -222,7 +222,7 @@ async def test_an_idle_connection_is_closed_after_a_while(start: Start) -> None:
 async def test_an_answer_that_nobody_takes_is_given_up(start: Start) -> None:
     edge = await start(answer_s=0.2)
     _, writer = await edge.connect()
-    writer.write(b"GET /large HTTP/1.1\r\n\r\n")
+    writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     await wait_until(lambda: edge.app.paths and not edge.server.connections)
     writer.close()
@@ -240,6 +240,14 @@ async def test_an_answer_that_nobody_takes_is_given_up(start: Start) -> None:
         (GET[:-2] + b"X: y\r\n" * 2_000 + b"\r\n", 431),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
         (b"x" * 200 + b" / HTTP/1.1\r\n\r\n", 501),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", 400),
+        (b"GET / HTTP/1.0\r\nHost: x\r\nHost: x\r\n\r\n", 400),
+        (POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 415),
+        (b"GET /\r\n\r\n", 505),
+        (b"GET / RTSP/1.0\r\nHost: x\r\n\r\n", 400),
+        (b"GET  / HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"\r\n" + GET, 400),
         (b"GET /\x00 HTTP/1.1\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nX\x00: y\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
@@ -305,7 +313,7 @@ async def test_an_upgrade_is_ignored(start: Start) -> None:
 @pytest.mark.parametrize("fields", [b"", b"Connection: close\r\n"])
 async def test_an_answer_before_the_end_of_the_body_arrives(start: Start, fields: bytes) -> None:
     edge = await start()
-    head = b"POST /early HTTP/1.1\r\n" + fields + b"Content-Length: 4000000\r\n\r\n"
+    head = b"POST /early HTTP/1.1\r\nHost: x\r\n" + fields + b"Content-Length: 4000000\r\n\r\n"
     assert statuses(await edge.exchange(head, bytes(1_000_000))) == [200]
 
 
@@ -319,7 +327,7 @@ async def test_a_client_that_asks_for_it_is_closed_after_the_answer(start: Start
 async def test_the_end_waits_for_answers_and_not_for_the_idle(start: Start) -> None:
     edge = await start()
     idle, busy = await edge.connect(), await edge.connect()
-    busy[1].write(b"GET /hold HTTP/1.1\r\n\r\n")
+    busy[1].write(b"GET /hold HTTP/1.1\r\nHost: x\r\n\r\n")
     await wait_until(lambda: edge.app.paths)
     stopping = asyncio.ensure_future(edge.server.stop())
     assert await to_end(idle[0]) == b""

@@ -10,6 +10,7 @@ from jqmaster.service.settings_catalog import CATALOG
 _OTHERS: dict[str, Any] = {
     "log_level": "error",
     "crowd_share": 0.7,
+    "address_share": 0.5,
     "redact_paths": ["argument.password"],
     "offer_ms": 600,
 }

@@ -71,7 +71,7 @@ OPERATIONS: Final = [
               {200: job_schemas.JobView}, job_schemas.PatchRequest, problems=_JOB),
     Operation("DELETE", "/api/jobs/{job_id}", jobs.delete, Scope.OPERATE, "Delete a job that does not run", "jobs", {204: None}, problems=_JOB),
     Operation("GET", "/api/jobs/{job_id}/result", jobs.result, Scope.PUSH, "Fetch the result", "jobs",
-              {200: job_schemas.ResultView, 202: job_schemas.StateAnswer}, query=_WAIT, problems=_STORE),
+              {200: job_schemas.ResultView, 202: job_schemas.StateAnswer}, query=_WAIT, problems=_STORE, has_effect=True),
     Operation("GET", "/api/jobs/{job_id}/why", why.job, Scope.READ, "Tell why a job is not running", "jobs",
               {200: why_schemas.WhyAnswer}, problems=(404, *_STORE), text=_WHY_TEXT),
     Operation("POST", "/api/jobs/{job_id}/cancel", jobs.cancel, Scope.PUSH, "Cancel a waiting or running job", "jobs",

@@ -16,5 +16,5 @@ _TEXT: Final = (
 
 OPERATIONS: Final = [
     Operation("GET", "/api/stream", live.stream, Scope.READ, "Hear what changes", "operations", {200: None}, problems=(503,), text=_TEXT,
-              is_stream=True),
+              is_stream=True, has_effect=True),
 ]  # fmt: skip

@@ -1,0 +1,71 @@
+"""Whom the limits of callers count as one caller."""
+
+import functools
+import ipaddress
+from collections.abc import Iterable
+from typing import Final
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+# Whoever has one IPv6 address has the rest of its subnet as well.
+_IPV6_SUBNET_BITS: Final = 64
+
+
+@functools.lru_cache(maxsize=4096)
+def caller_of(address: str) -> str:
+    """The caller behind an address: the address itself, the /64 of an IPv6 one; "" stands for a unix socket."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((int(parsed), _IPV6_SUBNET_BITS), strict=False))
+
+
+class TrustedProxies:
+    """The proxies whose word is taken on where a request came from."""
+
+    def __init__(self, networks: Iterable[str] = ()) -> None:
+        """Raise ValueError for what is no network."""
+        self._networks: list[Network] = [ipaddress.ip_network(text) for text in networks]
+
+    def __contains__(self, address: str) -> bool:
+        if not self._networks:
+            return False
+        try:
+            parsed = ipaddress.ip_address(address.partition("%")[0])
+        except ValueError:
+            return False
+        effective = getattr(parsed, "ipv4_mapped", None) or parsed
+        return any(effective in network for network in self._networks)
+
+    def origin(self, peer: str, forwarded_for: bytes | None) -> str:
+        """The address that a request came from, given its peer and its `X-Forwarded-For`.
+
+        Each proxy appends the peer that it saw, so the field is read from its end, up to the first address that is not
+        a trusted proxy. Everything before that one is whatever the caller chose to send.
+        """
+        if forwarded_for is None or peer not in self:
+            return peer
+        for part in reversed(forwarded_for.decode("latin-1").split(",")):
+            hop = _address_in(part.strip())
+            if hop is None:
+                return peer
+            if hop not in self:
+                return hop
+            peer = hop
+        return peer
+
+
+def _address_in(text: str) -> str | None:
+    """The address of one hop, whose port some proxies append."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return None
