@@ -109,7 +109,8 @@ class Settings(BaseSettings):
         10,
         ge=1,
         le=1000,
-        description="Failed logins of one user within a minute; three times as many of one address. More get 429.",
+        description="Failed logins of one user within a minute; three times as many of one address. More get 429, but for browsers "
+        "on which the user has logged in before: they are counted apart.",
     )
     viewers_see_content: bool = Field(
         False,

@@ -1395,7 +1395,8 @@ class SettingsRequest(TypedDict):
     session_life_s: NotRequired[float | None]
     # A login that is not used for this long ends.
     session_idle_s: NotRequired[float | None]
-    # Failed logins of one user within a minute; three times as many of one address. More get 429.
+    # Failed logins of one user within a minute; three times as many of one address. More get 429, but for
+    # browsers on which the user has logged in before: they are counted apart.
     login_attempts_per_minute: NotRequired[int | None]
     # Least level that is logged.
     log_level: NotRequired[Literal["debug", "info", "warning", "error"] | None]

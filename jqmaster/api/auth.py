@@ -13,6 +13,7 @@ from jqmaster.api.cookies import SessionCookie
 from jqmaster.api.wire import Fields
 from jqmaster.config import Settings
 from jqmaster.domain.access import LOCAL, ConfiguredTokens, Principal, Scope, digest_of, make_token
+from jqmaster.domain.caller import TrustedProxies
 from jqmaster.errors import ForbiddenError, JqmasterError, UnauthorizedError, UnparsableError
 from jqmaster.service.identity import Session
 
@@ -49,10 +50,12 @@ class AccessPolicy:
         public_url: str | None = None,
         has_tls: bool = False,
         credentials: Credentials | None = None,
+        trusted_proxies: Iterable[str] = (),
     ) -> None:
         """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on."""
         self._configured = tokens if isinstance(tokens, ConfiguredTokens) else ConfiguredTokens(tokens)
         self._credentials = credentials
+        self._proxies = TrustedProxies(trusted_proxies)
         self._demands_credentials = not self._configured.is_empty or public_url is not None
         self.cookie = SessionCookie(public_url, has_tls=has_tls)
         self._public_origin = _origin(public_url) if public_url else None
@@ -79,12 +82,17 @@ class AccessPolicy:
             public_url=settings.public_url,
             has_tls=settings.tls_certfile is not None,
             credentials=credentials,
+            trusted_proxies=settings.trusted_proxies,
         )
 
     @property
     def is_open(self) -> bool:
         """Whether callers on this machine need no credential: there is none."""
         return not self._demands_credentials and not (self._credentials and self._credentials.has_any)
+
+    def address(self, fields: Fields, client_host: str | None) -> str:
+        """Where a call came from: the peer's address (`client_host`, None for a unix socket), or what trusted proxies say."""
+        return self._proxies.origin(client_host or "", fields.get(b"x-forwarded-for"))
 
     async def session(self, fields: Fields) -> Session | None:
         """The session that the browser's cookie names; None also where two cookies name different ones, as one of them may

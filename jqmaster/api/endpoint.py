@@ -100,6 +100,11 @@ class Call:
         """The token that came with the request; empty where there is none."""
         return self.fields.get(b"authorization", b"").partition(b" ")[2].strip()
 
+    @property
+    def address(self) -> str:
+        """Where the call came from; see `AccessPolicy.address`."""
+        return self.policy.address(self.fields, self.client_host)
+
     def may_push(self, name: str) -> bool:
         """Whether the caller may push, and see the results of, jobs of this name."""
         test = self.principal.allows_name if self.principal else None

@@ -25,18 +25,26 @@ async def get(call: Call) -> Reply:
 async def login(call: Call) -> Reply:
     request = await call.read(LoginRequest, max_bytes=MAX_LOGIN_BYTES)
     identity, cookie = call.services.identity, call.policy.cookie
-    address, replaces = call.client_host or "", _secret(call)
+    replaces = _secret(call)
+    cookies: tuple[tuple[bytes, bytes], ...] = ()
     if request.token is not None:
-        secret = await identity.login_by_token(request.token, address=address, replaces=replaces)
+        secret = await identity.login_by_token(request.token, address=call.address, replaces=replaces)
     else:
-        secret = await identity.login(
-            request.user or "", request.password or "", address=address, replaces=replaces
+        secret, device = await identity.login(
+            request.user or "",
+            request.password or "",
+            address=call.address,
+            replaces=replaces,
+            device=cookie.device(call.fields),
         )
+        cookies = (cookie.set_device(device),)
     session = await identity.session(secret)
     if session is None:
         raise UnauthorizedError("it has just been revoked", code="login_failed")
     max_age_s = int(call.services.settings.session_life_s)
-    return Reply(201, _view(call, session.principal, session), (cookie.set(secret, max_age_s=max_age_s),))
+    return Reply(
+        201, _view(call, session.principal, session), (cookie.set(secret, max_age_s=max_age_s), *cookies)
+    )
 
 
 async def logout(call: Call) -> Reply:

@@ -23,6 +23,7 @@ from jqmaster.domain.access import (
     token_id_of,
     with_implied,
 )
+from jqmaster.domain.caller import caller_of
 from jqmaster.domain.glob import compile_glob
 from jqmaster.errors import (
     ConflictError,
@@ -36,6 +37,7 @@ from jqmaster.errors import (
     invalid,
 )
 from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.service import devices
 from jqmaster.service.passwords import Passwords
 from jqmaster.store.audit import encode_entry
 from jqmaster.store.identity import Directory, IdentityStore, StoredToken, StoredUser
@@ -114,6 +116,7 @@ class IdentityService:
 
     async def stop(self) -> None:
         await self._loops.stop()
+        self._passwords.stop()
         with contextlib.suppress(JqmasterError):  # best effort: it says when a token was last used
             await self._flush_uses()
 
@@ -197,33 +200,38 @@ class IdentityService:
 
     # --- sessions
 
-    async def login(self, name: str, password: str, *, address: str, replaces: str | None) -> str:
-        """What the browser shall keep. `address`: of the caller; `replaces`: what it kept before.
+    async def login(
+        self, name: str, password: str, *, address: str, replaces: str | None, device: str | None = None
+    ) -> tuple[str, str]:
+        """What the browser shall keep: for this session, and for good, as `device`. `address`: of the caller; `replaces`,
+        `device`: what it kept before.
 
-        Raises UnauthorizedError, and RateLimitedError after too many attempts. How long it takes does not tell whether
-        there is such a user.
+        Raises UnauthorizedError, and RateLimitedError after too many failures; those of others do not count where the
+        user has logged in on this device before. How long it takes does not tell whether there is such a user.
         """
-        counted_address, counted_user = _counted(address), _counted(name)
-        await self._count(counted_address, counted_user)
-        user = await self._store.user(name)
-        is_right = await self._passwords.check(user.password if user else None, password)
+        user, caller = await self._store.user(name), caller_of(address)
+        is_known = user is not None and devices.is_known(device, name, user.password)
+        with self._passwords.place(caller, is_trusted=is_known):
+            counted = (_counted(f"device {device}"), "") if is_known else (_counted(caller), _counted(name))
+            # Not before there is a place for it: what is not judged is no failure.
+            await self._count(*counted, is_known=is_known)
+            is_right = await self._passwords.check(user.password if user else None, password)
         if user is None or not is_right or user.is_disabled:
             logger.warning("a login was refused (user %.64r, from %s)", name, address)
             # A name that is nobody's is not written down: people type passwords there.
             await self._log_refused(f"user:{user.name}" if user else "unknown", "password", address)
             raise UnauthorizedError("the user or the password is wrong", code="login_failed")
-        return await self._open(
+        secret = await self._open(
             f"user:{user.name}",
             user.stored,
             {"role": str(user.role), "address": address},
-            counted=(counted_address, counted_user),
+            counted=counted,
             replaces=replaces,
         )
+        return secret, device if device and is_known else devices.make(name, user.password)
 
     async def login_by_token(self, token: str, *, address: str, replaces: str | None) -> str:
-        """As `login`."""
-        counted = _counted(address)
-        await self._count(counted, "")
+        """As `login`. A valid token is let in whatever failed before: nobody finds one by trying."""
         encoded = token.encode()
         try:
             principal = self.find(encoded)
@@ -231,6 +239,7 @@ class IdentityService:
             await self.reload()
             principal = self.find(encoded)
         if principal is None:
+            await self._count(_counted(caller_of(address)), "")
             logger.warning("a login by token was refused (from %s)", address)
             await self._log_refused("unknown", "token", address)
             raise UnauthorizedError("the token is not valid", code="login_failed")
@@ -245,7 +254,7 @@ class IdentityService:
             proved,
             {"scopes": sorted(principal.scopes), "address": address},
             who=principal.name,
-            counted=(counted, ""),
+            counted=("", ""),
             replaces=replaces,
         )
 
@@ -282,10 +291,10 @@ class IdentityService:
         after = {"by": by, "address": address}
         await self._store.log_refused_login(f"{by} {who}", _entry(who, "session.refused", who, None, after))
 
-    async def _count(self, address: str, user: str) -> None:
+    async def _count(self, address: str, user: str, *, is_known: bool = False) -> None:
         most = self._login_attempts
         wait_ms = await self._store.count_login(
-            address, user, most_of_address=most * _ADDRESS_SHARE, most_of_user=most
+            address, user, most_of_address=most * (1 if is_known else _ADDRESS_SHARE), most_of_user=most
         )
         if wait_ms:
             raise RateLimitedError(

@@ -1,7 +1,13 @@
-"""Passwords: argon2id, in a thread, few at once."""
+"""Passwords: argon2id, in threads that give way to everything else, few at once."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from argon2 import PasswordHasher
@@ -12,12 +18,17 @@ from jqmaster.errors import RateLimitedError
 # Each takes 64 MiB and a core for some 50 ms; more at once would take both from the jobs.
 MAX_AT_ONCE: Final = 2
 MAX_WAITING: Final = 20
+MAX_WAITING_OF_CALLER: Final = 5
+# On top of these, for those whom nobody shall be able to crowd out.
+TRUSTED_RESERVE: Final = 10
+# Added to the niceness of the threads: argon2 uses several cores, and the event loop needs one now and then.
+_NICENESS: Final = 10
 
 _T = TypeVar("_T")
 
 
 class Passwords:
-    """Hashes and checks. Raises RateLimitedError while too many wait."""
+    """Hashes and checks."""
 
     def __init__(self) -> None:
         self._hasher = h = PasswordHasher()
@@ -25,28 +36,41 @@ class Passwords:
         self._nobodys = (
             f"$argon2id$v=19$m={h.memory_cost},t={h.time_cost},p={h.parallelism}${'A' * 22}${'A' * 43}"
         )
-        self._room = asyncio.Semaphore(MAX_AT_ONCE)
-        self._waiting = 0
+        self._threads = ThreadPoolExecutor(MAX_AT_ONCE, "passwords", initializer=_give_way)
+        self._waiting: Counter[str] = Counter()
 
-    async def hash(self, password: str) -> str:
-        """With a salt of its own."""
-        return await self._run(self._hash, password)
+    def stop(self) -> None:
+        """Ends the threads when they have done what they are at."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def check(self, hashed: str | None, password: str) -> bool:
-        """Whether it is the password. `hashed` None: it is not, and that takes as long as any other."""
-        return await self._run(self._check, hashed, password)
-
-    async def _run(self, act: Callable[..., _T], *args: object) -> _T:
-        if self._waiting >= MAX_WAITING:
+    @contextlib.contextmanager
+    def place(self, caller: str, *, is_trusted: bool = False) -> Iterator[None]:
+        """A place among those who wait for a check. Raises RateLimitedError while too many do, or too many of this caller;
+        that costs nothing."""
+        most = MAX_WAITING + (TRUSTED_RESERVE if is_trusted else 0)
+        is_greedy = not is_trusted and self._waiting[caller] >= MAX_WAITING_OF_CALLER
+        if is_greedy or self._waiting.total() >= most:
             raise RateLimitedError(
                 "too many logins at once; wait a moment", code="too_many_logins", retry_after_s=2.0
             )
-        self._waiting += 1
+        self._waiting[caller] += 1
         try:
-            async with self._room:
-                return await asyncio.to_thread(act, *args)
+            yield
         finally:
-            self._waiting -= 1
+            self._waiting[caller] -= 1
+            self._waiting += Counter()  # drops those at 0
+
+    async def hash(self, password: str) -> str:
+        """With a salt of its own. Raises RateLimitedError while too many wait."""
+        with self.place("", is_trusted=True):
+            return await self._run(self._hash, password)
+
+    async def check(self, hashed: str | None, password: str) -> bool:
+        """Whether it is the password; to be asked from a `place`. `hashed` None: it is not, and that takes as long as any other."""
+        return await self._run(self._check, hashed, password)
+
+    async def _run(self, act: Callable[..., _T], *args: object) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, act, *args)
 
     def _hash(self, password: str) -> str:
         return self._hasher.hash(password)
@@ -56,3 +80,10 @@ class Passwords:
             return self._hasher.verify(hashed or self._nobodys, password) and hashed is not None
         except (Argon2Error, InvalidHashError):
             return False
+
+
+def _give_way() -> None:
+    # Only Linux has priorities of threads; what argon2 starts inherits that of its thread.
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

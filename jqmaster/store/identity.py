@@ -18,7 +18,7 @@ MAX_TOKENS: Final = 2_000
 MAX_USERS: Final = 2_000
 # Of one user or token.
 MAX_SESSIONS: Final = 50
-# What counts attempts to log in holds at most so many addresses and users; beyond, nobody new is let try.
+# What counts attempts to log in holds at most so many addresses and users; then all counts begin anew.
 MAX_COUNTED: Final = 10_000
 LOGIN_WINDOW_MS: Final = 60_000
 

@@ -165,3 +165,15 @@ async def test_access_events_are_kept_for_400_days(world: StoreWorld, store: Ide
     world.now_ms = now_ms + 401 * 86_400_000
     await store.log_refused_login("newest", refused("newest"))
     assert await logged(world) == [("newest", 1)]
+
+
+@pytest.mark.rule("E1.4")
+async def test_whoever_fills_the_counters_locks_nobody_out(
+    store: IdentityStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jqmaster.store.identity.MAX_COUNTED", 20)
+    for n in range(100):
+        assert await store.count_login(f"a{n}", f"u{n}", most_of_address=3, most_of_user=2) == 0
+    assert [await store.count_login("new", "", most_of_address=2, most_of_user=2) for _ in range(2)] == [0, 0]
+    assert await store.count_login("new", "", most_of_address=2, most_of_user=2) > 0
+    assert await store._client.command("HLEN", store._keys.login_attempts) <= 20

@@ -3,7 +3,7 @@
 -- KEYS login_attempts:hash
 -- ARGV now_ms window_ms most_of_address most_of_user max_fields address user(empty: of nobody in particular)
 -- REPLY ok | limited:wait_ms
--- CHECKS FIRST how many there were within the window, of either; that there is room to count
+-- CHECKS FIRST how many there were within the window, of either
 -- include lib/time.lua
 local attempts_key = KEYS[1]
 local now_ms, window_ms, most_of_address, most_of_user = time_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -11,11 +11,12 @@ local max_fields, address, user = tonumber(ARGV[5]), 'a' .. ARGV[6], ARGV[7]
 
 local since_ms = tonumber(redis.call('HGET', attempts_key, 'since_ms') or '0')
 -- A clock that was set back must not lock anybody out for longer.
-local is_new = now_ms - since_ms >= window_ms or now_ms < since_ms
+-- When the hash is full all counts begin anew: were others refused instead, whoever fills it would lock everybody out.
+local is_new = now_ms - since_ms >= window_ms or now_ms < since_ms or redis.call('HLEN', attempts_key) + 2 > max_fields
 if not is_new then
   local of_address = tonumber(redis.call('HGET', attempts_key, address) or '0')
   local of_user = user ~= '' and tonumber(redis.call('HGET', attempts_key, 'u' .. user) or '0') or 0
-  if of_address >= most_of_address or of_user >= most_of_user or redis.call('HLEN', attempts_key) >= max_fields then
+  if of_address >= most_of_address or of_user >= most_of_user then
     return {'limited', since_ms + window_ms - now_ms}
   end
 else
