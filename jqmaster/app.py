@@ -59,6 +59,7 @@ from jqmaster.service.masters import MasterService
 from jqmaster.service.metrics import Metrics, OwnFacts
 from jqmaster.service.polls import PollDesk
 from jqmaster.service.push_pace import PushPace
+from jqmaster.service.registrations import Registrations
 from jqmaster.service.rules import RuleCache
 from jqmaster.service.stats import StatsService, StoreState
 from jqmaster.service.store_facts import StoreFactsReader
@@ -154,6 +155,7 @@ class Master:
         client.on_located(self.guard.forbid)
         self._master_client = MasterClient(to_masters)
         self._worker_client = WorkerClient(self.guard, tls=to_workers, **tuning.worker_client(settings))
+        self._registrations = Registrations(self._worker_client, clock, **tuning.registrations(settings))
 
         # Its place among the masters.
         self.leader = self._make_leader(reserve)
@@ -173,7 +175,7 @@ class Master:
         self._worker_service = WorkerService(
             stores.workers,
             self._rules,
-            self._worker_client,
+            self._registrations,
             settlements=stores.settlements,
             records=stores.records,
             tell=WorkerOrders(stores.workers, stores.polls, stores.leadership, self._worker_client),
@@ -270,6 +272,7 @@ class Master:
             (self.stats.tune, tuning.stats),
             (self._worker_client.tune, tuning.worker_client),
             (self._identity.tune, tuning.identity),
+            (self._registrations.tune, tuning.registrations),
             *(self._duties.tuned if self._duties else ()),
         ]
 
@@ -560,7 +563,9 @@ class Master:
 
     async def _admit_url(self, url: str) -> str:
         target = self.guard.parse(url)
-        await self.guard.resolve(target)
+        # What a name stands for is not told; the call that has the address proven resolves it.
+        if target.is_address:
+            await self.guard.resolve(target)
         return target.url
 
     def _silence_ms(self) -> tuple[int, int]:

@@ -112,6 +112,13 @@ class Settings(BaseSettings):
         description="Failed logins of one user within a minute; three times as many of one address. More get 429, but for browsers "
         "on which the user has logged in before: they are counted apart.",
     )
+    failed_registrations_per_minute: int = Field(
+        60,
+        ge=1,
+        le=100_000,
+        description="Registrations of workers, by one caller (token and address) within a minute, whose address was not proven. More "
+        "get 429.",
+    )
     viewers_see_content: bool = Field(
         False,
         description="Whether callers with scope read alone (role viewer) see what jobs carry: arguments, headers, results and the values of errors.",
@@ -228,6 +235,12 @@ class Settings(BaseSettings):
         ge=1,
         le=10_000,
         description="Dashboards that may look at one process at once; further ones get 503.",
+    )
+    previews_per_minute: int = Field(
+        60,
+        ge=1,
+        le=100_000,
+        description="Previews of constraints that one caller gets within a minute; more get 429.",
     )
     max_intake_bytes: int = Field(
         64 * MIB,

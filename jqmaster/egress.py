@@ -43,6 +43,7 @@ _NEVER: Final[tuple[Network, ...]] = tuple(
         "::/128", "fe80::/10", "fec0::/10", "ff00::/8", "100::/64", "fd00:ec2::254/128",
     )
 )  # fmt: skip
+_NEVER_CALLED: Final = "the address is one that is never called"
 _NAT64: Final = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 _IPV4_COMPATIBLE: Final = ipaddress.ip_network("::/96")
 
@@ -61,6 +62,11 @@ class Target:
     scheme: str
     host: str
     port: int
+
+    @property
+    def is_address(self) -> bool:
+        """Whether the host is an address itself, and no name."""
+        return ":" in self.host or self.host.replace(".", "").isdigit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +201,15 @@ class EgressGuard:
                 self._check(inner, port)
         address = _effective(address)
         if any(address in network for network in _NEVER):
-            raise AddressRefusedError("the address is of a kind that is never called")
+            raise AddressRefusedError(_NEVER_CALLED)
         if not any(address in network for network in self._allowed):
             raise AddressRefusedError("the address is outside of the allowed networks")
         for host, forbidden_port in self._forbidden:
             if forbidden_port == port and (
                 _is_own(address) if _is_wildcard(host) else address in self._forbidden_addresses.get(host, ())
             ):
-                raise AddressRefusedError("the address is that of the store or of a master")
+                # In the same words: where the store is, is not for everybody to find out.
+                raise AddressRefusedError(_NEVER_CALLED)
 
     @staticmethod
     def _parse_host(netloc: str, host: str) -> str:

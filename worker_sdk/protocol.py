@@ -1381,6 +1381,8 @@ class SettingsRequest(TypedDict):
     max_intake_bytes: NotRequired[int | None]
     # Dashboards that may look at one process at once; further ones get 503.
     max_streams: NotRequired[int | None]
+    # Previews of constraints that one caller gets within a minute; more get 429.
+    previews_per_minute: NotRequired[int | None]
     # A request must arrive within this, plus 1 s per 64 KiB of body; else 408.
     receipt_deadline_s: NotRequired[float | None]
     # A client that reads nothing for this long is cut off.
@@ -1398,6 +1400,9 @@ class SettingsRequest(TypedDict):
     # Failed logins of one user within a minute; three times as many of one address. More get 429, but for
     # browsers on which the user has logged in before: they are counted apart.
     login_attempts_per_minute: NotRequired[int | None]
+    # Registrations of workers, by one caller (token and address) within a minute, whose address was not
+    # proven. More get 429.
+    failed_registrations_per_minute: NotRequired[int | None]
     # Least level that is logged.
     log_level: NotRequired[Literal["debug", "info", "warning", "error"] | None]
 

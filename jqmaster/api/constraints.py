@@ -70,7 +70,13 @@ async def delete(call: Call) -> Reply:
 
 async def preview(call: Call) -> Reply:
     request = await _read(call, PreviewRequest)
-    found = await call.services.constraints.preview(request.matcher, request.key, request.limit)
+    found = await call.services.constraints.preview(
+        request.matcher,
+        request.key,
+        request.limit,
+        who=call.who,
+        most_per_minute=call.services.settings.previews_per_minute,
+    )
     return Reply(200, views.preview_view(found))
 
 

@@ -144,7 +144,7 @@ _PROBLEM_TEXTS: Final = {
     414: "The path is too long.",
     415: "The body is neither JSON nor MessagePack, or it is compressed.",
     422: "Understood and refused; `errors` names each field and rule.",
-    429: "A constraint lets no more of these jobs wait, or there were too many failed logins; come again after Retry-After.",
+    429: "A constraint lets no more of these jobs wait, or the caller did something too often; come again after Retry-After.",
     431: "The head is too large.",
     503: "A limit of the master, or the store is away. With code `outcome_unknown` it may have happened.",
 }

@@ -8,6 +8,7 @@ from jqmaster.api.fleet_schemas import ClaimRequest, HeartbeatRequest, RegisterR
 from jqmaster.api.outcome_schemas import ENDINGS
 from jqmaster.api.usual import usual_success, usual_successes
 from jqmaster.api.wire import read_list
+from jqmaster.domain.caller import caller_of
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.worker import Worker
 from jqmaster.errors import FieldError, TooLargeError, after_it_was_done, invalid
@@ -20,7 +21,9 @@ async def register(call: Call) -> Reply:
     request = await call.read(RegisterRequest)
     call.services.owners.check_names(request.names, call.known)
     url = None if request.url is None else await call.services.admit_url(request.url)
-    registered = await call.services.workers.register(request.to_spec(url), call.who)
+    registered = await call.services.workers.register(
+        request.to_spec(url), call.who, caller=caller_of(call.address)
+    )
     settings = call.services.settings
     return Reply(
         201,

@@ -82,6 +82,10 @@ def identity(s: Settings) -> Values:
     }
 
 
+def registrations(s: Settings) -> Values:
+    return {"failures_per_minute": s.failed_registrations_per_minute}
+
+
 def dispatcher(s: Settings) -> Values:
     return {"max_push_jobs": s.max_push_jobs}
 

@@ -7,7 +7,7 @@ import math
 import ssl
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import msgpack
 
@@ -169,20 +169,23 @@ class WorkerClient:
             return False
         return 200 <= answer.status < 300
 
-    async def prove(self, url: str, nonce: str) -> str:
-        """The proof of whoever serves `url`. Raises AddressRefusedError."""
+    async def prove(self, url: str, nonce: str) -> Any:
+        """What whoever serves `url` gives as its proof, None where there is none. Raises AddressRefusedError."""
         try:
             answer = await self._send("POST", url, "/challenge", msgpack.packb({"nonce": nonce}), {})
-            proof = msgpack.unpackb(answer.body)["proof"] if answer.status == 200 else None
+            if answer.status != 200:
+                raise AddressRefusedError(f"it answered with status {answer.status}")
+            return msgpack.unpackb(answer.body).get("proof")
         except AddressRefusedError:
             raise
         except Exception as exc:
-            raise AddressRefusedError(
-                f"the worker's URL cannot be reached ({type(exc).__name__})", code="address_unverified"
-            ) from None
-        if not isinstance(proof, str):
-            raise AddressRefusedError("what serves the worker's URL is no worker", code="address_unverified")
-        return proof
+            # Whatever an answer can hold that is no worker's.
+            reason = (
+                str(exc)[:200]
+                if isinstance(exc, NotSentError | NoAnswerError)
+                else "its answer makes no sense"
+            )
+            raise AddressRefusedError(reason or type(exc).__name__) from None
 
     async def _call(self, worker: Worker, path: str, body: bytes) -> HttpAnswer:
         assert worker.spec.url

@@ -225,9 +225,13 @@ class ConstraintService:
             found.append(AppliedConstraint(constraint, key.text if key else None, constraint.limits_of(key)))
         return found
 
-    async def preview(self, matcher: object, key: object, limit: int) -> Preview:
+    async def preview(
+        self, matcher: object, key: object, limit: int, *, who: str, most_per_minute: int
+    ) -> Preview:
         """Which of the waiting jobs a constraint would apply to. Raises InvalidError, OverloadedError."""
-        return await self._previews.run(parse_matcher_document(matcher), parse_key(key), limit)
+        return await self._previews.run(
+            parse_matcher_document(matcher), parse_key(key), limit, who=who, most_per_minute=most_per_minute
+        )
 
     # --- changing
 

@@ -9,7 +9,8 @@ from jqmaster.clock import Clock
 from jqmaster.domain.job import Job
 from jqmaster.domain.key_value import KeyValue, key_value
 from jqmaster.domain.matcher import MISSING, Matcher, Path
-from jqmaster.errors import OverloadedError
+from jqmaster.domain.quota import Quota
+from jqmaster.errors import OverloadedError, RateLimitedError
 from jqmaster.store.placement import fields_of
 from jqmaster.store.rules import RuleStore
 from jqmaster.store.usage import UsageStore, WaitingLane
@@ -41,15 +42,26 @@ class Previews:
     """`clock` bounds how long each may take."""
 
     def __init__(self, store: RuleStore, usage: UsageStore, clock: Clock) -> None:
+        self._asked = Quota()
         self._store = store
         self._usage = usage
         self._clock = clock
         self._running = 0
 
-    async def run(self, matcher: Matcher, key: Path | None, limit: int) -> Preview:
-        """With up to `limit` examples. Raises OverloadedError."""
+    async def run(
+        self, matcher: Matcher, key: Path | None, limit: int, *, who: str, most_per_minute: int
+    ) -> Preview:
+        """With up to `limit` examples. Raises OverloadedError, and RateLimitedError when `who` asks too often."""
+        now_s = self._clock.monotonic_s()
+        if self._asked.count(who, now_s) >= most_per_minute:
+            raise RateLimitedError(
+                f"more than {most_per_minute} previews within a minute; wait a moment",
+                code="too_many_previews",
+                retry_after_s=self._asked.left_s(now_s),
+            )
         if self._running >= MAX_PREVIEWS:
             raise OverloadedError("other previews are under way", retry_after_s=PREVIEW_MAX_S)
+        self._asked.add(who, now_s)
         self._running += 1
         try:
             return await _Scan(self._store, self._usage, self._clock, limit).run(matcher, key)

@@ -29,9 +29,12 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Limits of a request": (
         "max_body_bytes", "max_argument_bytes", "max_result_bytes", "max_nesting", "max_argument_nodes",
         "max_bulk_jobs", "max_header_bytes", "max_header_count", "max_connections", "unproven_share",
-        "address_share", "max_intake_bytes", "max_streams", "receipt_deadline_s", "write_deadline_s",
+        "address_share", "max_intake_bytes", "max_streams", "previews_per_minute", "receipt_deadline_s", "write_deadline_s",
     ),
-    "Access": ("viewers_see_content", "redact_paths", "session_life_s", "session_idle_s", "login_attempts_per_minute"),
+    "Access": (
+        "viewers_see_content", "redact_paths", "session_life_s", "session_idle_s", "login_attempts_per_minute",
+        "failed_registrations_per_minute",
+    ),
     "Logs": ("log_level", "log_format"),
     "Traces": ("traces_endpoint",),
     "Where it listens": (

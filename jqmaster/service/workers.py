@@ -1,13 +1,10 @@
 """What workers say to a master."""
 
-import hashlib
-import hmac
 import logging
 import random
-import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from jqmaster.domain.constraint import gate_id
 from jqmaster.domain.ids import is_id, new_id
@@ -16,7 +13,8 @@ from jqmaster.domain.job import CONTINUED, Job, JobState
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision, HoldOrder, Outcome, decide
 from jqmaster.domain.worker import Worker, WorkerSpec
-from jqmaster.errors import AddressRefusedError, ConflictError, NotFoundError, after_it_was_done
+from jqmaster.errors import ConflictError, NotFoundError, after_it_was_done
+from jqmaster.service.registrations import Registrations
 from jqmaster.service.rules import RuleCache
 from jqmaster.store import codec
 from jqmaster.store.audit import encode_entry
@@ -41,12 +39,6 @@ _CHANGES: Final[Mapping[WorkerOrder, Mapping[str, Any]]] = {
 }
 
 
-class AddressProver(Protocol):
-    async def prove(self, url: str, nonce: str) -> str:
-        """The proof that the worker at `url` answers to `nonce`. Raises AddressRefusedError."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Registration:
     worker_id: str
@@ -62,7 +54,7 @@ class WorkerService:
         self,
         workers: WorkerStore,
         rules: RuleCache,
-        prover: AddressProver,
+        registrations: Registrations,
         *,
         settlements: SettlementStore,
         records: RecordStore,
@@ -73,25 +65,25 @@ class WorkerService:
         self._settlements = settlements
         self._records = records
         self._rules = rules
-        self._prover = prover
+        self._registrations = registrations
         self._tell = tell
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
 
-    async def register(self, spec: WorkerSpec, owner: str = "") -> Registration:
-        """A new worker ID, which belongs to the caller named `owner`. Raises AddressRefusedError when whoever serves the URL does not know the secret."""
+    async def register(self, spec: WorkerSpec, owner: str = "", *, caller: str = "") -> Registration:
+        """A new worker ID, which belongs to the caller named `owner`; `caller`: see `caller_of`.
+
+        Raises AddressRefusedError when whoever serves the URL does not know the secret, RateLimitedError when that was so
+        too often with this owner and caller.
+        """
         if spec.url is not None:
-            nonce = secrets.token_urlsafe(32)
-            proof = await self._prover.prove(spec.url, nonce)
-            expected = hmac.new(spec.secret.encode(), nonce.encode(), hashlib.sha256).hexdigest()
-            if not hmac.compare_digest(proof.encode(), expected.encode()):
-                raise AddressRefusedError(
-                    "the worker at this URL does not know the secret", code="address_unverified"
-                )
+            await self._registrations.check(spec.url, spec.secret, f"{owner}, {caller}")
         worker_id = new_id()
         now_ms, epoch = await self._workers.register(worker_id, spec, owner)
         logger.info(
             "worker %s registered: %s at %s", worker_id, ", ".join(spec.names[:5]), spec.url or "(pulls)"
         )
+        if spec.url is not None:
+            self._registrations.note(spec.url)
         return Registration(worker_id, epoch, now_ms)
 
     async def heartbeat(

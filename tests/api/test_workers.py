@@ -12,8 +12,9 @@ import pytest
 
 from jqmaster.app import Master
 from jqmaster.domain.ids import new_id
-from tests.support.master import MSGPACK, Api
+from tests.support.master import MSGPACK, Api, master_on
 from tests.support.scripted_worker import ScriptedWorker, ending, worker_at
+from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
 TOKEN = "0123456789abcdef" * 2
@@ -68,9 +69,24 @@ async def test_an_address_that_does_not_prove_the_secret_is_refused(api: Api) ->
         assert (status, problem["code"]) == (422, "address_unverified")
         status, problem = await worker.register(url=f"{worker.url}/elsewhere")
         assert (status, problem["code"]) == (422, "address_unverified")
+        told = {problem["detail"]}
+        status, problem = await worker.register(url="http://no-such-host.invalid:9000")
+        assert (status, problem["code"]) == (422, "address_unverified")
+        told.add(problem["detail"])
     status, problem = await worker.register()  # nobody listens there any more
     assert (status, problem["code"]) == (422, "address_unverified")
+    told.add(problem["detail"])
+    assert len(told) == 1, "whoever looks around in the network learns nothing"
     assert await workers_of(api) == []
+
+
+async def test_registrations_that_fail_are_limited(store_server: StoreServer) -> None:
+    async with (
+        master_on(store_server.url, failed_registrations_per_minute=2) as (_, api),
+        ScriptedWorker(api, ("work",), 1).serving() as worker,
+    ):
+        statuses = [(await worker.register(url=f"{worker.url}/{n}"))[0] for n in range(4)]
+        assert statuses == [422, 422, 429, 429]
 
 
 @pytest.mark.row(76)

@@ -12,6 +12,7 @@ from jqmaster.errors import (
     NotFoundError,
     OverloadedError,
     PreconditionFailedError,
+    RateLimitedError,
     StoreUnavailableError,
 )
 from jqmaster.service.constraint_documents import RESERVED_NAMES, draft_of
@@ -22,7 +23,7 @@ from jqmaster.service.constraints import (
     ConstraintService,
     Precondition,
 )
-from jqmaster.service.preview import MAX_PREVIEWS
+from jqmaster.service.preview import MAX_PREVIEWS, Preview
 from jqmaster.store.rules import Change, Rules
 from jqmaster.store.usage import UsageStore
 from tests.support.store import StoreWorld
@@ -182,12 +183,25 @@ async def test_the_last_override_gone_leaves_a_constraint_that_is_open(service: 
     assert (stored.constraint.overrides, stored.constraint.paused) == ((), False)
 
 
+async def preview(service: ConstraintService, who: str = "somebody") -> Preview:
+    return await service.preview(WORK, None, 1, who=who, most_per_minute=MAX_PREVIEWS + 1)
+
+
+async def test_a_caller_gets_so_many_previews_a_minute_and_others_theirs(service: ConstraintService) -> None:
+    for _ in range(MAX_PREVIEWS + 1):
+        await preview(service)
+    with pytest.raises(RateLimitedError) as limited:
+        await preview(service)
+    assert (limited.value.code, 0 < (limited.value.retry_after_s or 0) <= 60) == ("too_many_previews", True)
+    await preview(service, "somebody else")
+
+
 async def test_there_are_few_previews_at_a_time(service: ConstraintService) -> None:
     outcomes = await asyncio.gather(
-        *(service.preview(WORK, None, 1) for _ in range(MAX_PREVIEWS + 1)), return_exceptions=True
+        *(preview(service) for _ in range(MAX_PREVIEWS + 1)), return_exceptions=True
     )
     assert [type(outcome) for outcome in outcomes].count(OverloadedError) == 1
-    assert (await service.preview(WORK, None, 1)).is_exact
+    assert (await preview(service)).is_exact
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED_NAMES))

@@ -3,12 +3,14 @@ from collections.abc import AsyncIterator
 import msgpack
 import pytest
 
+from jqmaster.clock import SystemClock
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import AddressRefusedError, NotFoundError
 from jqmaster.runtime.worker_client import WorkerClient
+from jqmaster.service.registrations import Registrations
 from jqmaster.service.workers import MAX_MESSAGE, WorkerOrder, WorkerService
 from jqmaster.store.claims import ClaimedJob
 from tests.support.egress import loopback_guard
@@ -21,7 +23,12 @@ async def service(world: StoreWorld) -> AsyncIterator[WorkerService]:
     client = WorkerClient(loopback_guard(), timeout_s=1)
     await client.start()
     yield WorkerService(
-        world.workers, world.rules, client, settlements=world.settlements, records=world.records, tell=nobody
+        world.workers,
+        world.rules,
+        Registrations(client, SystemClock(), failures_per_minute=60),
+        settlements=world.settlements,
+        records=world.records,
+        tell=nobody,
     )
     await client.stop()
 

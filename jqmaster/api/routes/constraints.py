@@ -31,7 +31,7 @@ OPERATIONS: Final = [
     Operation("GET", "/api/constraints", constraints.list_constraints, Scope.READ, "List constraints", "constraints",
               {200: constraint_schemas.ConstraintList}, problems=_STORE),
     Operation("POST", "/api/constraints/preview", constraints.preview, Scope.READ, "Which waiting jobs would it apply to?", "constraints",
-              {200: constraint_schemas.PreviewAnswer}, constraint_schemas.PreviewRequest, problems=_STORE, text=_PREVIEW_TEXT),
+              {200: constraint_schemas.PreviewAnswer}, constraint_schemas.PreviewRequest, problems=(429, *_STORE), text=_PREVIEW_TEXT),
     Operation("GET", "/api/constraints/{name}", constraints.get, Scope.READ, "View a constraint and what it does now", "constraints",
               {200: constraint_schemas.ConstraintDetail}, query=_VALUE, problems=(404, *_STORE)),
     Operation("PUT", "/api/constraints/{name}", constraints.put, Scope.OPERATE, "Make or change a constraint", "constraints",

@@ -7,6 +7,10 @@ from jqmaster.api.endpoint import Operation
 from jqmaster.domain.access import Scope
 
 _STORE: Final = (503,)
+_REGISTER_TEXT: Final = (
+    "422 `address_unverified`: the address was not proven to be the worker's; why is in the master's log, and told only to who "
+    "did prove it. 429 `too_many_registrations` when that was so too often."
+)
 _DRAIN_TEXT: Final = "It keeps what it runs. It is told at once, and again with each heartbeat. What changes nothing is no change."
 _DETACH_TEXT: Final = (
     "It gets no more jobs and no more leases. It is told to stop what it runs, which then runs elsewhere: as soon as it "
@@ -20,7 +24,7 @@ _CLAIM_TEXT: Final = (
 
 OPERATIONS: Final = [
     Operation("POST", "/api/workers", workers.register, Scope.WORK, "Register a worker", "workers",
-              {201: fleet_schemas.RegisterAnswer}, fleet_schemas.RegisterRequest, problems=_STORE),
+              {201: fleet_schemas.RegisterAnswer}, fleet_schemas.RegisterRequest, problems=(429, *_STORE), text=_REGISTER_TEXT),
     Operation("GET", "/api/workers", workers.list_workers, Scope.READ, "List workers", "workers", {200: fleet_schemas.WorkerList}, problems=_STORE),
     Operation("GET", "/api/workers/{worker_id}", workers.get, Scope.READ, "View a worker and what it runs", "workers",
               {200: fleet_schemas.WorkerDetail}, problems=(404, *_STORE)),

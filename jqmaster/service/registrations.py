@@ -1,0 +1,105 @@
+"""Whether a worker that registers is where it says, and how often whoever registers may be wrong.
+
+The master calls an address that somebody else chose, and so could be made to look around in its network for them. Callers
+learn that an address was not proven, and not why: that is in the log.
+"""
+
+import hashlib
+import hmac
+import logging
+import secrets
+from collections import Counter
+from typing import Any, Final, Protocol
+
+from jqmaster.clock import Clock
+from jqmaster.domain.quota import Quota
+from jqmaster.errors import AddressRefusedError, RateLimitedError
+
+logger = logging.getLogger(__name__)
+
+# A fleet that starts behind one address registers at once. More wait for no answer in vain than any fleet has starting.
+MAX_AT_ONCE: Final = 200
+# A worker that is started anew more often crashes, or two of them fight for one address.
+OFTEN: Final = 5
+_UNVERIFIED: Final = (
+    "the address was not proven to be the worker's: POST {url}/challenge must be answered there with the proof of the secret. "
+    "The master's log names the cause"
+)
+_BINARY: Final = "the proof is right, but sent as binary: it must be text (a MessagePack str)"
+
+
+class AddressProver(Protocol):
+    async def prove(self, url: str, nonce: str) -> Any:
+        """Whatever the worker at `url` gave as its proof for `nonce`. Raises AddressRefusedError, whose text is for the log."""
+        ...
+
+
+class Registrations:
+    """`failures_per_minute`: of one caller; further ones are refused."""
+
+    def __init__(self, prover: AddressProver, clock: Clock, *, failures_per_minute: int) -> None:
+        self._prover = prover
+        self._clock = clock
+        self._failures = Quota()
+        self._under_way: Counter[str] = Counter()
+        self._at_address = Quota()
+        self.tune(failures_per_minute=failures_per_minute)
+
+    def tune(self, *, failures_per_minute: int) -> None:
+        """From the next registration on."""
+        self._most = failures_per_minute
+
+    async def check(self, url: str, secret: str, caller: str) -> None:
+        """Have whoever serves `url` prove that it knows `secret`.
+
+        Raises AddressRefusedError (`address_unverified`), and RateLimitedError while the caller was wrong too often.
+        """
+        now_s = self._clock.monotonic_s()
+        if self._failures.count(caller, now_s) >= self._most:
+            raise RateLimitedError(
+                "too many registrations failed; wait a moment",
+                code="too_many_registrations",
+                retry_after_s=self._failures.left_s(now_s),
+            )
+        if self._under_way[caller] >= MAX_AT_ONCE:
+            raise RateLimitedError(
+                "too many registrations at once; wait a moment",
+                code="too_many_registrations",
+                retry_after_s=1.0,
+            )
+        self._under_way[caller] += 1
+        try:
+            fault, told = await self._fault(url, secret)
+        finally:
+            self._under_way[caller] -= 1
+            if not self._under_way[caller]:
+                del self._under_way[caller]
+        if fault:
+            self._failures.add(caller, self._clock.monotonic_s())
+            logger.warning("a registration at %s was refused (by %s): %s", url, caller, fault)
+            raise AddressRefusedError(told, code="address_unverified")
+
+    def note(self, address: str) -> None:
+        """Somebody has registered at `address`."""
+        if self._at_address.add(address, self._clock.monotonic_s()) == OFTEN + 1:
+            logger.warning(
+                "workers register at %s more than %d times a minute: each one ends what the one before it ran; does it crash?",
+                address,
+                OFTEN,
+            )
+
+    async def _fault(self, url: str, secret: str) -> tuple[str, str]:
+        """What is wrong, for the log and for the caller; empty where nothing is."""
+        nonce = secrets.token_urlsafe(32)
+        expected = hmac.new(secret.encode(), nonce.encode(), hashlib.sha256).hexdigest()
+        try:
+            proof = await self._prover.prove(url, nonce)
+        except AddressRefusedError as exc:
+            return exc.detail, _UNVERIFIED
+        if isinstance(proof, str):
+            is_right = hmac.compare_digest(proof.encode(), expected.encode())
+            return ("", "") if is_right else ("whoever answers there does not know the secret", _UNVERIFIED)
+        if isinstance(proof, bytes) and hmac.compare_digest(proof, expected.encode()):
+            # It is the worker's own, and learns nothing about others.
+            return _BINARY, _BINARY
+        return "the answer of whoever serves it has no proof in it", _UNVERIFIED
