@@ -67,6 +67,13 @@ class Pushers:
             await asyncio.gather(*self._asides)
             self._session = None
 
+    def take_over(self, calls: list[Call]) -> None:
+        """The calls of another pusher, and to find out what became of those whose outcome it did not learn."""
+        self.calls += calls
+        for call in calls:
+            if call.kind == "push" and call.outcome == "unknown" and call.job is not None:
+                self.unsettled.setdefault(call.job_id, dict(call.job))
+
     async def settle(self, timeout_s: float) -> None:
         """Repeats every push whose outcome is unknown until it is known."""
         async with _session() as session:

@@ -5,6 +5,7 @@ be made to fail. Each fault is done here, and what it really hit is told.
 import asyncio
 import contextlib
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -96,6 +97,31 @@ class Rig:
     def master_urls(self) -> list[str]:
         """As pushers know them."""
         return [f"http://127.0.0.1:{self.links[f'pushers>{name}'].port}" for name in self.masters]
+
+    @contextlib.asynccontextmanager
+    async def forked_pusher(self, duration_s: float) -> AsyncIterator[Path]:
+        """One that forks while it pushes; it has ended when the context ends. Gives the file of its calls."""
+        calls = self.directory / "calls-forked"
+        process = Process(
+            ["-m", "tests.chaos.forked_pusher"],
+            self.directory / "forked-pusher.log",
+            CHAOS_MASTERS=" ".join(self.master_urls),
+            CHAOS_CALLS=str(calls),
+            CHAOS_SEED=str(self._seed),
+            CHAOS_UNTIL=str(time.monotonic() + duration_s),
+        )
+        process.start()
+        try:
+            yield calls
+        finally:
+            assert process.popen is not None
+            try:
+                status = await asyncio.to_thread(process.popen.wait, END_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                status = None
+            if status != 0:
+                self.stuck.append(f"the forked pusher ({status}): {process.log.read_text()[-500:]}")
 
     def journals(self) -> list[Path]:
         return [self.directory / f"journal-{name}" for name in self.workers]

@@ -15,6 +15,7 @@ from jqmaster.store import codec, fsck
 from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
 from tests.chaos.checker import Report, check
+from tests.chaos.forked_pusher import read_calls
 from tests.chaos.history import EndedAttempt, EndState, History, Terms, read_lines
 from tests.chaos.load import Mix, Pushers
 from tests.chaos.plan import Planned, Scale
@@ -56,10 +57,11 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
         await _limit(rig)
         pushers = Pushers(rig.master_urls, order.mix, order.seed)
         history.began_s = time.monotonic()
-        async with asyncio.TaskGroup() as group:
+        async with rig.forked_pusher(order.duration_s) as forked_calls, asyncio.TaskGroup() as group:
             group.create_task(rig.suffer(order.plan, history.began_s))
             group.create_task(pushers.push_for(order.duration_s))
         history.load_ended_s = time.monotonic()
+        pushers.take_over(read_calls(forked_calls))
         await pushers.settle(30.0)
         await _until_over(rig.client, order.drain_s)
         history.jobs = await end_state(rig.client)

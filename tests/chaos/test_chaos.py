@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.forked_pusher import read_calls
 from tests.chaos.load import Mix
 from tests.chaos.plan import Scale, opening
 from tests.chaos.run import Order, run, table
@@ -26,3 +27,5 @@ async def test_every_promise_holds_while_each_part_dies_stands_still_and_is_cut_
     assert figures["jobs_accepted"] > 100
     assert figures["states"]["succeeded"] > 100
     assert figures["epochs"] >= 2
+    forked = read_calls(tmp_path / "calls-forked")
+    assert sum(call.outcome == "done" for call in forked) > 50, table(figures)
