@@ -69,6 +69,7 @@ spec: setup ## Write openapi/ and worker_sdk/protocol.py anew from the code
 docs: setup ## Write the generated parts of docs/ and deploy/valkey.acl anew
 	$(BIN)/python -m jqmaster.cli.docs --write
 	$(BIN)/python -m jqmaster.store.rights --write
+	$(BIN)/python -m tools.sdk_reference --write
 
 bench: setup ## Measure speed: JSON lines and a table; BENCH='--group size --rounds 5 --out FILE'
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -23,7 +23,12 @@ logger = logging.getLogger("worker_sdk.job")
 
 
 class CancelSignal:
-    """Set once, when the job is to stop. `if ctx.cancelled:`, `ctx.cancelled.wait(1.0)`, `await ctx.cancelled`."""
+    """Tell a handler that its job is to stop: at its timeout, when it was canceled, or when the worker ends.
+
+    It is set once. Use `if ctx.cancelled:` or `ctx.cancelled.wait(1.0)` in a `def` handler. An `async def` handler is
+    cancelled besides (`asyncio.CancelledError`); `await ctx.cancelled` waits for the signal in a task of its own. In a process
+    that a handler forks it is never set.
+    """
 
     # Of the class until one is needed: a signal is made for every job, and most are never looked at.
     _is_set = False
@@ -34,10 +39,11 @@ class CancelSignal:
         return self._is_set
 
     def is_set(self) -> bool:
+        """Return whether the job is to stop."""
         return self._is_set
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Blocks: for sync handlers. Whether it was set within the time."""
+        """Block for up to `timeout_s`, or for as long as it takes, and return whether the job is to stop."""
         event = self._event
         if event is None:
             event = self.__dict__.setdefault("_event", threading.Event())
@@ -77,10 +83,14 @@ class Pushers(Protocol):
 
 
 class Context:
-    """One attempt at one job.
+    """One attempt at one job: the second argument of a handler.
 
-    `attempt` counts starts from 1. `fence` only grows from one claim of a job to the next: write it beside what the
-    handler stores and refuse to overwrite a greater one, and a late run can do no harm.
+    * `job_id`, `name`: of the job.
+    * `attempt`: how often the job was started, this start included; from 1.
+    * `fence`: a number that only grows from one claim of the job to the next. Store it beside what the handler writes, and
+      refuse to overwrite a greater one: then a late run does no harm.
+    * `headers`: the headers of the job.
+    * `cancelled`: the `CancelSignal` that says when to stop.
     """
 
     __slots__ = ("_pushers", "attempt", "cancelled", "deadline_s", "fence", "headers", "job_id", "name")
@@ -107,34 +117,35 @@ class Context:
 
     @property
     def deadline(self) -> datetime:
-        """When the timeout of the job is over, in UTC."""
+        """When the time of this attempt is over, in UTC."""
         return datetime.now(UTC) + timedelta(seconds=self.deadline_s - now_s())
 
     def remaining(self) -> float:
-        """Seconds until then, at least 0."""
+        """Return the seconds until `deadline`, at least 0."""
         return max(0.0, self.deadline_s - now_s())
 
     @property
     def logger(self) -> "logging.LoggerAdapter[logging.Logger]":
-        """Every record bears `job_id`, `job_name` and `attempt`."""
+        """A logger whose records carry `job_id`, `job_name` and `attempt`."""
         return logging.LoggerAdapter(
             logger, {"job_id": self.job_id, "job_name": self.name, "attempt": self.attempt}
         )
 
     @property
     def pusher(self) -> "Pusher":
-        """For async handlers: all that a pusher can ask of the master."""
+        """A `Pusher` to the worker's masters, for `async def` handlers. It repeats a call for up to 60 s."""
         return self._pushers.pusher()
 
     @property
     def sync_pusher(self) -> "SyncPusher":
-        """The same for sync handlers; blocks."""
+        """A `SyncPusher` to the worker's masters, for `def` handlers. It repeats a call for up to 60 s."""
         return self._pushers.sync_pusher()
 
     def enqueue(self, name: str, argument: Any = None, **options: "Unpack[JobOptions]") -> "JobId":
-        """A job from inside a job: as `Pusher.enqueue`. A repeated attempt does this again, unless `id` is given.
+        """Enqueue a job from inside a job, as `Pusher.enqueue` does, and return its ID.
 
-        In an async handler it is awaited; in a sync one it blocks and returns the ID.
+        Await it in an `async def` handler; in a `def` handler it blocks. A repeated attempt enqueues again, unless the job
+        has an `id` of your own.
         """
         try:
             asyncio.get_running_loop()
@@ -144,5 +155,5 @@ class Context:
         return cast("JobId", self._pushers.pusher().enqueue(name, argument, **options))
 
     def enqueue_sync(self, name: str, argument: Any = None, **options: "Unpack[JobOptions]") -> str:
-        """The same, blocking wherever it is called."""
+        """Enqueue as `enqueue` does, blocking wherever it is called."""
         return self._pushers.sync_pusher().enqueue(name, argument, **options)

@@ -8,10 +8,11 @@ MAX_RETRY_AFTER_S: Final = 7 * 86_400.0
 
 
 class Defer(Exception):  # noqa: N818 - an order, not an error
-    """Not now: the job comes back after `retry_after_s`, and no retry is consumed.
+    """Raise it in a handler to put the job off. No retry is consumed.
 
-    `hold`: until then no other job passes that constraint either. `("NAME", value)` holds one value of its key, "NAME"
-    a constraint without a key; one that does not exist holds nothing.
+    * `retry_after_s`: seconds until the job may start again, up to 7 days.
+    * `hold`: a constraint that lets no other job pass until then either: `"NAME"`, or `("NAME", value)` for one value of its
+      key. A constraint that does not exist holds nothing.
     """
 
     def __init__(self, retry_after_s: float, *, hold: str | tuple[str, Any] | None = None) -> None:
@@ -21,7 +22,11 @@ class Defer(Exception):  # noqa: N818 - an order, not an error
 
 
 class Retry(Exception):  # noqa: N818
-    """A failed attempt that is repeated, `after_s` from now at the earliest (None: the job's own backoff)."""
+    """Raise it in a handler to fail the attempt and have the job retried.
+
+    * `after_s`: seconds until the retry at the earliest. Default: the backoff of the job.
+    * `message`: what people are shown.
+    """
 
     def __init__(self, after_s: float | None = None, message: str = "") -> None:
         super().__init__(message or "the handler asked for a retry")
@@ -29,17 +34,20 @@ class Retry(Exception):  # noqa: N818
 
 
 class Discard(Exception):  # noqa: N818
-    """The job ends here, failed, whatever retries are left."""
+    """Raise it in a handler to fail the job for good, whatever retries are left.
+
+    * `message`: what people are shown.
+    """
 
     def __init__(self, message: str = "discarded by the handler") -> None:
         super().__init__(message)
 
 
 class WorkerSdkError(Exception):
-    """Base of the errors that a Pusher raises.
+    """Base class of what pushers raise.
 
-    `accepted_ids`: of `enqueue_many`, the jobs that are safe although a later one failed. `unknown_ids`: the jobs that
-    may have been accepted; enqueueing them again with these IDs makes no second job.
+    * `accepted_ids`: after `enqueue_many`, the jobs that were accepted although a later one failed.
+    * `unknown_ids`: the jobs that may have been accepted. Enqueue them again with these IDs: that makes no second job.
     """
 
     accepted_ids: Sequence[str] = ()
@@ -47,10 +55,13 @@ class WorkerSdkError(Exception):
 
 
 class RefusedError(WorkerSdkError):
-    """The master understood and refused: repeating does not help.
+    """The master understood the call and refused it. Repeating it does not help.
 
-    `code` is the stable name of the reason, `errors` a list of `{loc, msg}`; in `enqueue_many` an index in `loc`
-    counts from the start of the iterable.
+    * `status`: the HTTP status.
+    * `code`: the stable name of the reason, for programs.
+    * `detail`: the reason, for people.
+    * `errors`: for each bad field a map of `loc` (its path) and `msg` (the rule). After `enqueue_many`, an index in `loc`
+      counts from the start of the iterable.
     """
 
     def __init__(self, status: int, problem: Mapping[str, Any], *, unknown_ids: Sequence[str] = ()) -> None:
@@ -67,9 +78,9 @@ class RefusedError(WorkerSdkError):
 
 
 class UnavailableError(WorkerSdkError):
-    """No master gave a final answer in time: the call may have been carried out.
+    """No master gave a final answer in time. The call may have been carried out.
 
-    `job_ids`: what was being enqueued, of `enqueue_many` the chunk that failed.
+    * `job_ids`: the jobs that were being enqueued; of `enqueue_many`, those of the chunk that failed.
     """
 
     def __init__(self, detail: str, job_ids: Sequence[str] = (), *, unknown_ids: Sequence[str] = ()) -> None:
@@ -79,10 +90,12 @@ class UnavailableError(WorkerSdkError):
 
 
 class AnswerMismatchError(WorkerSdkError):
-    """The answer names another job than the call did: something between here and the master mixed answers up.
+    """The answer is about another job than the call: something between here and the master mixed answers up.
 
-    Nothing of the answer is used, and its connection is closed. `asked` and `answered` are the IDs. The call itself may have
-    been carried out; jobs that were being enqueued are in `unknown_ids`.
+    Nothing of the answer is used, and its connection is closed. The call may have been carried out.
+
+    * `asked`: the IDs in the call.
+    * `answered`: the IDs in the answer.
     """
 
     def __init__(
@@ -100,7 +113,11 @@ class AnswerMismatchError(WorkerSdkError):
 
 
 class NotFinishedError(WorkerSdkError):
-    """The job has no result yet; `state` is where it is."""
+    """The job has not ended within the time.
+
+    * `job_id`: the job.
+    * `state`: the state that it is in.
+    """
 
     def __init__(self, job_id: str, state: str) -> None:
         super().__init__(f"job {job_id} is {state}")

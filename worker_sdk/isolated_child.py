@@ -31,9 +31,7 @@ def main(fd: int) -> None:
     try:
         data = encode(outcome)
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
-        data = encode(
-            outcomes.failure(f"the result cannot be sent: {type(exc).__name__}: {exc}", should_retry=False)
-        )
+        data = encode(outcomes.unsendable(exc, outcome))
     sys.stdout.flush()
     sys.stderr.flush()
     send_frame(connection, data)

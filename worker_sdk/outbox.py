@@ -112,8 +112,7 @@ class Outbox:
         try:
             data = self._encode(job_id, token, fields)
         except Exception as exc:  # the value is the handler's, and may do anything when it is looked into
-            message = f"the result cannot be sent: {type(exc).__name__}: {exc}"
-            data = self._encode(job_id, token, outcomes.failure(message, should_retry=False))
+            data = self._encode(job_id, token, outcomes.unsendable(exc, fields))
         self._add(Item(job_id, token, data))
 
     def _encode(self, job_id: str, token: str, fields: outcomes.Fields) -> bytes:

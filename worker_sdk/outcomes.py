@@ -1,11 +1,13 @@
 """How an attempt ended, as the master is told: plain maps, one function per ending."""
 
+import contextlib
 import logging
 import traceback
 from typing import Any, Final
 
 from worker_sdk.errors import MAX_RETRY_AFTER_S, Defer, Discard, Retry
 from worker_sdk.registry import Handler
+from worker_sdk.unsendable import explained
 
 Fields = dict[str, Any]
 
@@ -43,6 +45,15 @@ def failure(
     if retry_after_s is not None:
         fields["retry_after"] = min(max(0.0, float(retry_after_s)), MAX_RETRY_AFTER_S)
     return fields
+
+
+def unsendable(exc: Exception, fields: Fields) -> Fields:
+    """What is reported instead of `fields`, whose encoding raised `exc`."""
+    # best effort: looking into the value is what failed, and may fail again.
+    with contextlib.suppress(Exception):
+        if isinstance(exc, TypeError | ValueError | OverflowError):
+            exc = explained(exc, fields)
+    return failure(f"the result cannot be sent: {type(exc).__name__}: {_text(exc)}", should_retry=False)
 
 
 def deferred(order: Defer) -> Fields:

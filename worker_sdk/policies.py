@@ -20,8 +20,12 @@ class RetryOn:
 
 
 def retry_on(*exceptions: ExceptionType, wait: Wait = None, attempts: int | None = None) -> RetryOn:
-    """Retry on these. `wait`: least seconds before the next attempt, or a function of the attempt; None: the backoff
-    of the job. `attempts`: no retry once the job was started so often (`max_retry` of the job still holds).
+    """Return a policy for `Worker.handler(retry_on=…)`.
+
+    * `exceptions`: the classes that it is about.
+    * `wait`: the least seconds before the next attempt, or a function that gives them for the number of the failed attempt.
+      Default: the backoff of the job.
+    * `attempts`: no retry once the job was started so often. The job's own `max_retry` still holds.
     """
     if attempts is not None and attempts < 1:
         raise ValueError("attempts must be at least 1")
@@ -31,7 +35,10 @@ def retry_on(*exceptions: ExceptionType, wait: Wait = None, attempts: int | None
 
 
 def discard_on(*exceptions: ExceptionType) -> tuple[ExceptionType, ...]:
-    """These end the job at once: what it was about is gone."""
+    """Return exception classes for `Worker.handler(discard_on=…)`: they end the job at once, because retrying is pointless.
+
+    * `exceptions`: the classes.
+    """
     return _exception_types(exceptions)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -26,6 +26,7 @@ from worker_sdk.errors import (
 from worker_sdk.loops import PerLoop
 from worker_sdk.master_client import MasterClient
 from worker_sdk.masters import Answer, Masters, MasterUnreachableError, pause_s
+from worker_sdk.unsendable import explained
 from worker_sdk.wire import encode, iso, packer
 
 logger = logging.getLogger(__name__)
@@ -43,7 +44,16 @@ MAX_CALLS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """`type` is `success` (with `result`) or `failure` (with the rest). `finished_at` is ISO 8601."""
+    """What a job ended with.
+
+    * `type`: `success` or `failure`.
+    * `finished_at`: when its last attempt ended, as ISO 8601.
+    * `result`: what the handler returned, if it succeeded.
+    * `reason`: `timeout`, or `other`, if it failed. The remaining fields are about failures, too.
+    * `should_retry`: whether the last failure was one to retry.
+    * `error`: a map of `type`, `message` and `traceback`, where an exception was the reason.
+    * `message`: the reason, for people.
+    """
 
     type: str
     finished_at: str
@@ -55,6 +65,7 @@ class JobResult:
 
     @property
     def is_success(self) -> bool:
+        """Whether the job succeeded."""
         return self.type == "success"
 
 
@@ -75,8 +86,20 @@ forked.renew_in_child(_id_sequence)
 
 
 class JobOptions(TypedDict, total=False):
-    """What may be said of a job besides its name and argument. Left out: the master's default. Durations in seconds;
-    an instant needs a time zone.
+    """Options of one job, besides its name and argument. The master's default stands for what is left out or None.
+
+    * `priority`: the lowest number runs first. Default 0.
+    * `max_retry`: how many failed attempts are repeated. Default 5.
+    * `keep_result`: keep the result until it is fetched. Default: the result is dropped.
+    * `timeout`: how long an attempt may take, up to 7 days. Default 30 s.
+    * `delay`: how long to wait before the first attempt. Not together with `run_at`.
+    * `run_at`: the instant of the first attempt, with a time zone.
+    * `expires_at`: the instant after which the job is skipped if it has not started, with a time zone.
+    * `id`: a UUIDv7 of your own. Enqueueing the same job again under it makes no second job.
+    * `tags`: words to find the job by.
+    * `headers`: texts that reach the handler as `ctx.headers`.
+    * `retry`: a map of `base_s`, `factor` and `max_s`: the backoff between attempts.
+    * `rerun_lost`: whether the job is started again when its worker was lost. Default: yes, unless `max_retry` is 0.
     """
 
     priority: int | None
@@ -97,8 +120,12 @@ _OPTIONS: Final = frozenset(JobOptions.__annotations__)
 
 
 def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> JobMap:
-    """A job as the master takes it, with an ID. Raises TypeError for an option that there is not, ValueError for an
-    instant without a time zone.
+    """Return a job as `enqueue_many` takes it and the master gets it, with an ID.
+
+    * `name`, `argument`: what `Pusher.enqueue` takes.
+    * `options`: see `JobOptions`.
+
+    Raises TypeError for an option that does not exist, and ValueError for an instant without a time zone.
     """
     forked.check()
     return _make_job(name, argument, **options)
@@ -185,12 +212,24 @@ class _Outage:
 
 
 class Pusher:
-    """For asyncio. `master` may be a list; `max_wait_s` bounds the repeats of one call; `durability` (`besteffort`, `fsync`
-    or `fsync+quorum`) is what its jobs are worth before they count as accepted, where that is not what the master says.
+    """Enqueue jobs and ask about them, with asyncio.
 
-    Repeats by itself what got no answer, or 429 or 5xx: enqueueing is safe to repeat, because the ID is made here. It waits
-    as long as Retry-After asks for, and a random while longer; at most 100 calls enqueue at a time, the others wait.
-    Raises RefusedError for a final no, UnavailableError when the time is over.
+    * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
+    * `token`: bearer token with the scope `push`, and `read` for `status`. Default: `JQMASTER_TOKEN`.
+    * `timeout_s`: the most that one try may take.
+    * `max_wait_s`: how long one call is repeated before it raises UnavailableError.
+    * `durability`: how safe a job must be before it counts as accepted: `besteffort`, `fsync` or `fsync+quorum`. Default:
+      what the master is configured for.
+
+    A call that gets no answer, or 429 or 5xx, is repeated, after the pause that the master asks for and a random one. The first
+    repeat is logged as a warning. Enqueueing is safe to repeat, because the ID of a job is made here. At most 100 calls
+    enqueue at a time, others wait.
+
+    All calls raise RefusedError when the master refuses, UnavailableError when the time is over, and AnswerMismatchError when
+    the answer is about another job.
+
+    A pusher is meant to live as long as the application. It may be used from several event loops, one after the other or at
+    once, and in forked processes; each has connections of its own.
     """
 
     def __init__(
@@ -223,20 +262,31 @@ class Pusher:
         raise _cannot_be_sent(self)
 
     async def aclose(self) -> None:
+        """Close all connections; `async with` does so too."""
         await self._client.stop()
 
     async def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
-        """The ID of the job, once it is safe."""
+        """Enqueue a job, and return its ID once the master has it on disk.
+
+        * `name`: which handler runs it.
+        * `argument`: anything that has a MessagePack form: None, bool, int, float, str, bytes, list, dict, and datetime with
+          a time zone. At most 256 KiB unless the master is configured otherwise. TypeError names the path of what has none.
+        * `options`: see `JobOptions`.
+        """
         job = make_job(name, argument, **options)
+        body = _encoded(job)
         async with self._rooms.get():
-            await self._call("POST", "/api/jobs", encode(job), job_ids=[job["id"]])
+            await self._call("POST", "/api/jobs", body, job_ids=[job["id"]])
         return str(job["id"])
 
     async def enqueue_many(self, jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> list[str]:
-        """The IDs, in order. Each job is a map of `make_job`'s arguments or a pair (name, argument).
+        """Enqueue any number of jobs, and return their IDs in order.
 
-        Streams: at most one chunk is held. A refused job refuses its chunk of up to 1,000. RefusedError and
-        UnavailableError tell in `accepted_ids` what is in all the same, in `unknown_ids` what may be.
+        * `jobs`: an iterable, which may be an async one, of maps with the arguments of `make_job`, or of pairs
+          `(name, argument)`.
+
+        It is read as it is sent, in chunks of up to 1,000 jobs. A refused job refuses its chunk; the error tells in
+        `accepted_ids` what was accepted before, and in `unknown_ids` what may have been.
         """
         ids: list[str] = []
         async for chunk in _async_chunks(jobs):
@@ -249,9 +299,14 @@ class Pusher:
         return ids
 
     async def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
-        """What the job ended with; None when it was not kept, was dropped or is unknown.
+        """Return what the job ended with.
 
-        Raises NotFinishedError when it has not ended within `wait` seconds.
+        * `job_id`: the job.
+        * `wait`: seconds to wait for its end.
+
+        None means that there is nothing to return: the job was enqueued without `keep_result`, it was canceled or skipped,
+        its result is no longer kept, or no job has this ID. `status` tells these apart. Raises NotFinishedError when the job
+        has not ended within `wait`.
         """
         end_s = time.monotonic() + wait
         while True:
@@ -263,11 +318,11 @@ class Pusher:
                 raise NotFinishedError(job_id, str(answer.body.get("state")))
 
     async def status(self, job_id: str) -> Mapping[str, Any]:
-        """The job as the master shows it (`state`, `attempts`, …)."""
+        """Return the job as the master shows it: a map of `state`, `attempts` and so on, as JobView in the OpenAPI document."""
         return (await self._call("GET", _path_of(job_id), of=job_id)).body
 
     async def cancel(self, job_id: str) -> Mapping[str, Any]:
-        """Waiting jobs end at once, running ones as soon as their worker has stopped them."""
+        """Cancel the job, and return it as `status` does. A running one ends as soon as its worker has stopped it."""
         return (await self._call("POST", f"{_path_of(job_id)}/cancel", of=job_id)).body
 
     async def _call(
@@ -293,7 +348,10 @@ class Pusher:
 
 
 class SyncPusher:
-    """The same without asyncio; may be shared by threads."""
+    """Enqueue jobs and ask about them, without asyncio. The arguments are those of `Pusher`.
+
+    Threads may share it: each call uses a connection that no other uses. So may a parent and the processes that it forks.
+    """
 
     def __init__(
         self,
@@ -324,18 +382,18 @@ class SyncPusher:
         raise _cannot_be_sent(self)
 
     def close(self) -> None:
-        """When no call is under way."""
+        """Close all connections; `with` does so too. No call may be under way."""
         while self._idle:
             self._idle.pop().close()
 
     def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
-        """As `Pusher.enqueue`."""
+        """Do as `Pusher.enqueue`."""
         job = make_job(name, argument, **options)
-        self._call("POST", "/api/jobs", encode(job), job_ids=[job["id"]])
+        self._call("POST", "/api/jobs", _encoded(job), job_ids=[job["id"]])
         return str(job["id"])
 
     def enqueue_many(self, jobs: Iterable[JobLike]) -> list[str]:
-        """As `Pusher.enqueue_many`."""
+        """Do as `Pusher.enqueue_many`."""
         ids: list[str] = []
         for chunk in _chunks(jobs):
             try:
@@ -346,7 +404,7 @@ class SyncPusher:
         return ids
 
     def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
-        """As `Pusher.result`."""
+        """Do as `Pusher.result`."""
         end_s = time.monotonic() + wait
         while True:
             answer = self._call("GET", _result_path(job_id, end_s, self._timeout_s), of=job_id)
@@ -356,11 +414,11 @@ class SyncPusher:
                 raise NotFinishedError(job_id, str(answer.body.get("state")))
 
     def status(self, job_id: str) -> Mapping[str, Any]:
-        """As `Pusher.status`."""
+        """Do as `Pusher.status`."""
         return self._call("GET", _path_of(job_id), of=job_id).body
 
     def cancel(self, job_id: str) -> Mapping[str, Any]:
-        """As `Pusher.cancel`."""
+        """Do as `Pusher.cancel`."""
         return self._call("POST", f"{_path_of(job_id)}/cancel", of=job_id).body
 
     def _call(
@@ -415,7 +473,7 @@ class _Chunker:
 
     def add(self, given: JobLike) -> _Chunk | None:
         job = _make_job(*given) if isinstance(given, tuple) else _make_job(**given)
-        data = self._pack(job)
+        data = _encoded(job, self._pack)
         full = self._parts and (
             len(self._parts) == MAX_CHUNK_JOBS or self._size + len(data) > MAX_CHUNK_BYTES
         )
@@ -433,6 +491,13 @@ class _Chunker:
         chunk = _Chunk(self._ids, head + b"".join(self._parts))
         self._ids, self._parts, self._size = [], [], 0
         return chunk
+
+
+def _encoded(job: JobMap, pack: Callable[[Any], bytes] = encode) -> bytes:
+    try:
+        return pack(job)
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise explained(exc, job) from None
 
 
 def _chunks(jobs: Iterable[JobLike]) -> Iterator[_Chunk]:

@@ -20,21 +20,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What a master would be told: `type` and the fields of that type."""
+    """How an attempt ended.
+
+    * `type`: `success`, `failure`, `deferred`, `canceled` or `handed_back`.
+    * `fields`: what a master would be told besides, by type: `result`; `reason`, `should_retry`, `message` and `error`;
+      `retry_after` and `hold`.
+    """
 
     type: str
     fields: Fields
 
     @property
     def result(self) -> Any:
+        """What the handler returned, if it succeeded."""
         return self.fields.get("result")
 
 
 @dataclass
 class WorkerHarness:
-    """Runs handlers of a worker as the worker would: same threads, processes, timeouts and policies.
+    """Run handlers of a worker as the worker would, without a master: same threads, processes, timeouts and policies.
 
-    `enqueued` holds the jobs of `ctx.enqueue`, as maps (but not those of isolated handlers, which ask a real master).
+    * `worker`: the worker.
+    * `enqueued`: the jobs that handlers enqueued by `ctx.enqueue`, as maps. Those of isolated handlers go to a real master.
     """
 
     worker: Worker
@@ -50,7 +57,13 @@ class WorkerHarness:
         timeout: float = 30.0,
         headers: Mapping[str, str] | None = None,
     ) -> Ending:
-        """One attempt, to its end. Raises LookupError for a name without a handler."""
+        """Run one attempt at a job, to its end.
+
+        * `name`, `argument`: of the job. LookupError: the name has no handler.
+        * `attempt`: what the handler finds in `ctx.attempt`, and what policies count.
+        * `timeout`: seconds until the attempt is stopped.
+        * `headers`: of the job.
+        """
         handler = self.worker.find(name)
         if handler is None:
             raise LookupError(f"no handler for {name}")

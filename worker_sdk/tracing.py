@@ -18,8 +18,11 @@ _tracer: "Tracer | None" = None
 
 
 def instrument(tracer_provider: "TracerProvider | None" = None) -> None:
-    """From now on jobs that are made here carry a trace, and handlers run within that of their job. `tracer_provider`:
-    where spans go; the application's global one by default. Raises ImportError without the package opentelemetry-api.
+    """Give jobs that are enqueued here a trace, and run handlers within the trace of their job.
+
+    * `tracer_provider`: where spans go. Default: the application's global one.
+
+    Raises ImportError without the package opentelemetry-api (the extra `tracing`).
     """
     global _tracer  # noqa: PLW0603  one switch for the process, as instrumentations have it
     from opentelemetry.trace import get_tracer
@@ -28,7 +31,7 @@ def instrument(tracer_provider: "TracerProvider | None" = None) -> None:
 
 
 def uninstrument() -> None:
-    """As before `instrument`."""
+    """Undo `instrument`."""
     global _tracer  # noqa: PLW0603
     _tracer = None
 

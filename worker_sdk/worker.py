@@ -27,13 +27,23 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 class Worker:
-    """Handlers and how they are served. Attributes may be changed until it starts.
+    """Register handlers, and run the jobs that masters give to this worker.
 
-    `master`: one address or a list. `token`: with scope `work` (and `push` for `ctx.enqueue`), else that of
-    JQMASTER_TOKEN. `port` 0: a free one. `url`: where masters reach this worker, if not `http://{host}:{port}`.
-    `secret`: 32–128 characters that sign pushes, a random one by default; a list of two while it rotates (the first
-    is registered, both are valid). `pull`: masters cannot reach this worker, it asks them for jobs and serves nothing;
-    `host`, `port` and `url` mean nothing then. `grace_s`: how long running jobs may go on when the process is told to end.
+    * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
+    * `max_jobs`: the most jobs that run at a time, 1 to 1000.
+    * `token`: bearer token with the scope `work`, and `push` if handlers call `ctx.enqueue`. Default: `JQMASTER_TOKEN`.
+    * `host`, `port`: the address on which the worker's own server listens. Port 0 picks a free one.
+    * `url`: where masters reach the worker, if not at `http://{host}:{port}`.
+    * `pull`: serve nothing and ask the masters for jobs, for a worker that they cannot reach. `host`, `port` and `url` are
+      then ignored.
+    * `node_id`: name of the machine, shown to people. Default: its host name.
+    * `labels`: more to show to people.
+    * `grace_s`: how long running jobs may go on when the process is told to end.
+    * `secret`: 32 to 128 characters that sign the masters' calls. Default: a random one. A list of two while it is
+      replaced: the first is registered, both are accepted.
+    * `version`: version of your code, shown to people. Default: that of jqmaster.
+
+    The arguments become attributes that may be changed until the worker starts.
     """
 
     def __init__(
@@ -81,12 +91,18 @@ class Worker:
         confirm_start: bool = False,
         isolated: bool = False,
     ) -> Callable[[FunctionT], FunctionT]:
-        """Registers a function `(argument, ctx)` or `(argument)` for jobs of this name; returns it unchanged.
+        """Decorate a function, `f(argument, ctx)` or `f(argument)`, that runs the jobs of one name. Returns it unchanged.
 
-        `async def` runs in the event loop, `def` in a thread. `isolated`: in a process of its own that a timeout
-        really kills. `confirm_start`: a master is asked before the first line runs (one more round trip; in return a
-        push that was delayed on its way starts nothing). What is raised is retried, unless `discard_on` names it, or
-        a policy of `retry_on` has its attempts used up.
+        An `async def` runs in the event loop, a `def` in a thread. What it returns is the result of the job; any exception
+        is a failed attempt, and the job is retried unless one of these says otherwise:
+
+        * `name`: letters, digits and `_ . : / -`, up to 200 characters.
+        * `retry_on`: an exception class, a policy of `retry_on(...)`, or several of either.
+        * `discard_on`: exception classes that end the job at once.
+        * `confirm_start`: ask a master before the first line runs. It costs a round trip; in return, a push that was
+          delayed on its way starts nothing.
+        * `isolated`: run each attempt in a process of its own, which a timeout kills together with all that it started.
+          The function must be at the top level of a module.
         """
 
         def register(function: FunctionT) -> FunctionT:
@@ -104,6 +120,7 @@ class Worker:
 
     @property
     def names(self) -> list[str]:
+        """The names that have a handler."""
         return self._registry.names
 
     def find(self, name: str) -> Handler | None:
@@ -114,18 +131,19 @@ class Worker:
 
     @property
     def worker_id(self) -> str | None:
-        """As the masters know it; None while it is not registered."""
+        """The ID that the masters gave to this worker. None while it is not registered."""
         return self._node.identity.worker_id if self._node else None
 
     @property
     def address(self) -> str | None:
-        """The URL that is registered; None when it is not up, or pulls."""
+        """The URL that is registered. None when the worker is not up, or pulls."""
         return (self._node.url or None) if self._node else None
 
     def asgi(self) -> "App":
-        """The ASGI application. It starts and stops the worker by its lifespan; needs `url`.
+        """Return an ASGI application that serves the worker, for an application that you serve already. It needs `url`.
 
-        Mounted in another application that does not pass the lifespan on, hold `running(serve=False)` there.
+        Its lifespan starts and stops the worker. An application that does not pass the lifespan on to what is mounted in it
+        holds `running(serve=False)` in its own. One process serves one URL: several processes need one worker and URL each.
         """
         from worker_sdk.asgi import AsgiApp
 
@@ -133,7 +151,10 @@ class Worker:
 
     @contextlib.asynccontextmanager
     async def running(self, *, serve: bool = True) -> "AsyncIterator[Worker]":
-        """Up inside the running event loop, on a server of its own unless `serve` is False; the end drains it."""
+        """Run the worker inside the running event loop, and drain it at the end of the block.
+
+        * `serve`: start a server of its own. False where `asgi()` is mounted.
+        """
         await self._start(serve=serve)
         try:
             yield self
@@ -141,7 +162,7 @@ class Worker:
             await self.stop()
 
     def run(self) -> None:
-        """Serves until SIGTERM or SIGINT, drains, and returns. A second signal hands the running jobs back at once."""
+        """Serve until SIGTERM or SIGINT, drain, and return. A second signal hands the running jobs back at once."""
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             if runner.run(self._serve_until_signal()):
@@ -151,7 +172,7 @@ class Worker:
                 os._exit(0)
 
     def drain(self) -> None:
-        """Take no more jobs. From the event loop."""
+        """Take no more jobs. Call it in the event loop of the worker."""
         if self._node is not None:
             self._node.drain()
 

@@ -1,0 +1,226 @@
+"""docs/sdk.md, from the signatures and docstrings of worker_sdk: `python -m tools.sdk_reference --write`.
+
+The source is read, not imported: annotations stand in the page as they are written.
+"""
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TARGET = Path("docs/sdk.md")
+WIDTH = 100
+
+_HEAD = """\
+# SDK reference
+
+Written by `make docs` from the code of `worker_sdk`; do not edit.
+
+Names without a module are imported from `worker_sdk`. Times are in seconds. [tutorial.md](tutorial.md) introduces all of
+this by example, [config.md](config.md#variables-of-the-client-commands-and-workers) lists the variables that workers and
+pushers read, and [web_servers.md](web_servers.md) says what to know about forks, threads and event loops.
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A public name. `path` is a module of worker_sdk and a name; `is_exported`: worker_sdk itself has it."""
+
+    path: str
+    is_exported: bool = True
+    is_constructed: bool = True  # by users
+
+    @property
+    def module(self) -> str:
+        return self.path.split(".")[0]
+
+    @property
+    def name(self) -> str:
+        return self.path.split(".")[1]
+
+    @property
+    def title(self) -> str:
+        return f"`{self.name}`" if self.is_exported else f"`worker_sdk.{self.path}`"
+
+
+SECTIONS: dict[str, list[Entry]] = {
+    "Workers": [
+        Entry("worker.Worker"),
+        Entry("context.Context", is_constructed=False),
+        Entry("context.CancelSignal"),
+    ],
+    "How a handler's job goes on": [
+        Entry("policies.retry_on"),
+        Entry("policies.discard_on"),
+        Entry("errors.Retry"),
+        Entry("errors.Defer"),
+        Entry("errors.Discard"),
+    ],
+    "Pushers": [
+        Entry("pusher.Pusher"),
+        Entry("pusher.SyncPusher"),
+        Entry("pusher.JobOptions", is_exported=False),
+        Entry("pusher.make_job"),
+        Entry("pusher.JobResult"),
+    ],
+    "Errors of pushers": [
+        Entry("errors.WorkerSdkError"),
+        Entry("errors.RefusedError", is_constructed=False),
+        Entry("errors.UnavailableError", is_constructed=False),
+        Entry("errors.NotFinishedError", is_constructed=False),
+        Entry("errors.AnswerMismatchError", is_constructed=False),
+    ],
+    "Tests": [
+        Entry("testing.WorkerHarness", is_exported=False),
+        Entry("testing.Ending", is_exported=False),
+    ],
+    "Traces": [
+        Entry("tracing.instrument", is_exported=False),
+        Entry("tracing.uninstrument", is_exported=False),
+    ],
+}
+# Public for other parts of the package, which are in other files, and not for users.
+INTERNAL = frozenset({"renew", "start_mounted", "stop", "find", "set"})
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def reference() -> str:
+    """The text of docs/sdk.md."""
+    parts = [_HEAD]
+    for title, entries in SECTIONS.items():
+        parts.append(f"## {title}\n")
+        parts += [_entry(entry) for entry in entries]
+    return "\n".join(parts)
+
+
+def definition(entry: Entry) -> ast.ClassDef | Function:
+    """The source of a name."""
+    tree = ast.parse((ROOT / "worker_sdk" / f"{entry.module}.py").read_text("utf-8"))
+    found = next(node for node in tree.body if getattr(node, "name", None) == entry.name)
+    assert isinstance(found, ast.ClassDef | Function)
+    return found
+
+
+def members(node: ast.ClassDef) -> Iterator[Function]:
+    """Methods and properties that users call."""
+    for one in node.body:
+        if isinstance(one, Function) and not one.name.startswith("_") and one.name not in INTERNAL:
+            yield one
+
+
+def parameters(function: Function) -> list[str]:
+    """Names, but for self."""
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return [one.arg for one in every if one.arg != "self"]
+
+
+def constructor(node: ast.ClassDef) -> Function | None:
+    """`__init__`, if it has one of its own."""
+    return next((one for one in node.body if isinstance(one, Function) and one.name == "__init__"), None)
+
+
+def fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
+    """Public annotated attributes of the class: those of a dataclass or a TypedDict."""
+    return [
+        one
+        for one in node.body
+        if isinstance(one, ast.AnnAssign)
+        and isinstance(one.target, ast.Name)
+        and not one.target.id.startswith("_")
+    ]
+
+
+def text_of(node: ast.ClassDef | Function) -> str:
+    """The docstring."""
+    return inspect.cleandoc(ast.get_docstring(node) or "")
+
+
+def _entry(entry: Entry) -> str:
+    node = definition(entry)
+    lines = [f"### {entry.title}\n", f"{_code(_heading(entry, node))}\n{text_of(node)}\n"]
+    if isinstance(node, ast.ClassDef):
+        for one in members(node):
+            lines += [_member(one)]
+    return "\n".join(lines)
+
+
+def _heading(entry: Entry, node: ast.ClassDef | Function) -> str:
+    if not isinstance(node, ast.ClassDef):
+        return _signature(node, node.name)
+    bases = ", ".join(ast.unparse(base) for base in node.bases)
+    if (init := constructor(node)) and entry.is_constructed:
+        return _signature(init, node.name)
+    head = f"class {node.name}({bases})" if bases else f"class {node.name}"
+    return "\n".join(
+        [head + (":" if fields(node) else ""), *(f"    {ast.unparse(one)}" for one in fields(node))]
+    )
+
+
+def _member(function: Function) -> str:
+    decorators = {ast.unparse(one) for one in function.decorator_list}
+    if "property" in decorators:
+        heading = f"{function.name}: {_annotation(function.returns)}"
+    elif "contextlib.asynccontextmanager" in decorators:
+        heading = _signature(function, function.name, prefix="async with ")
+    else:
+        heading = _signature(function, function.name)
+    return f"#### `{function.name}`\n\n{_code(heading)}\n{text_of(function)}\n"
+
+
+def _signature(function: Function, name: str, prefix: str = "") -> str:
+    given = function.args
+    parts = [_parameter(arg, default) for arg, default in _with_defaults(given) if arg.arg != "self"]
+    if given.vararg:
+        parts.append(f"*{_parameter(given.vararg, None)}")
+    elif given.kwonlyargs:
+        parts.append("*")
+    parts += [
+        _parameter(arg, default) for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    ]
+    if given.kwarg:
+        parts.append(f"**{_parameter(given.kwarg, None)}")
+    returns = "" if prefix or function.name == "__init__" else f" -> {_annotation(function.returns)}"
+    if not prefix and isinstance(function, ast.AsyncFunctionDef):
+        prefix = "await "
+    line = f"{prefix}{name}({', '.join(parts)}){returns}"
+    if len(line) <= WIDTH:
+        return line
+    return "\n".join([f"{prefix}{name}(", *(f"    {part}," for part in parts), f"){returns}"])
+
+
+def _with_defaults(given: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:
+    positional = [*given.posonlyargs, *given.args]
+    without: list[ast.expr | None] = [None] * (len(positional) - len(given.defaults))
+    return list(zip(positional, [*without, *given.defaults], strict=True))
+
+
+def _parameter(argument: ast.arg, default: ast.expr | None) -> str:
+    text = f"{argument.arg}: {_annotation(argument.annotation)}" if argument.annotation else argument.arg
+    return text if default is None else f"{text} = {_quoted(ast.unparse(default))}"
+
+
+def _annotation(node: ast.expr | None) -> str:
+    # One in quotes is not imported at run time, which is no reader's business.
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return "None" if node is None else _quoted(ast.unparse(node))
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", '"')
+
+
+def _code(text: str) -> str:
+    return f"```python\n{text}\n```\n"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        (ROOT / TARGET).write_text(reference(), "utf-8")
+    else:
+        sys.stdout.write(reference())

@@ -1,0 +1,91 @@
+"""Say which part of a value has no MessagePack form, and what to give instead."""
+
+import dataclasses
+import datetime
+import enum
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from worker_sdk.wire import encode
+
+Unsendable = TypeError | ValueError | OverflowError
+
+_MAX_DEPTH: Final = 512
+_MAX_SHOWN: Final = 200
+_HINTS: Final = {
+    "UUID": "give str(value)",
+    "Decimal": "give str(value), or float(value) where that is exact enough",
+    "date": "give value.isoformat()",
+    "time": "give value.isoformat()",
+    "timedelta": "give value.total_seconds()",
+    "set": "give a list",
+    "frozenset": "give a list",
+}
+_FORMS: Final = "give it as None, bool, int, float, str, bytes, list, dict, or datetime with a time zone"
+
+
+def explained(exc: Unsendable, fields: Mapping[str, Any]) -> Unsendable:
+    """Return an error of the class of `exc`, which `encode(fields)` raised, that names the path of the culprit."""
+    path, value, is_key = _culprit(fields)
+    whole = f"a key of {path}" if is_key else path
+    if len(whole) > _MAX_SHOWN:
+        whole = f"{whole[: _MAX_SHOWN // 2]} … {whole[-_MAX_SHOWN // 2 :]}"
+    message = f"{whole} {_what_is_wrong(value, exc)}"
+    if isinstance(exc, TypeError | OverflowError):
+        return type(exc)(message)
+    return ValueError(message)
+
+
+def _culprit(fields: Mapping[str, Any]) -> tuple[str, Any, bool]:
+    """Its path, itself, and whether it is a key of what the path leads to."""
+    path, value = "", fields
+    for depth in range(_MAX_DEPTH):
+        for step, part, is_key in _parts(value):
+            if not _has_form(part):
+                if is_key:
+                    return path, part, True
+                path += str(step) if depth == 0 else f"[{step!r}]"
+                value = part
+                break
+        else:
+            break  # each part by itself has one
+    return path, value, False
+
+
+def _parts(value: Any) -> Iterator[tuple[Any, Any, bool]]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield key, key, True
+            yield key, part, False
+    elif isinstance(value, list | tuple):
+        for index, part in enumerate(value):
+            yield index, part, False
+
+
+def _has_form(value: Any) -> bool:
+    try:
+        encode(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _what_is_wrong(value: Any, exc: Unsendable) -> str:
+    if isinstance(value, dict | list | tuple):
+        return f"is nested more than {_MAX_DEPTH} deep, or holds itself"
+    if isinstance(value, bool | int):
+        return "is an integer beyond 64 bits: give it as str"
+    if isinstance(value, str):
+        return "is a str that has no UTF-8 form (it holds a lone surrogate)"
+    if isinstance(value, datetime.datetime):
+        return "is a datetime without a time zone: give datetime.now(UTC), not datetime.now()"
+    kind = type(value)
+    if isinstance(value, enum.Enum):
+        hint = "give value.value"
+    elif dataclasses.is_dataclass(value):
+        hint = "give dataclasses.asdict(value)"
+    elif hasattr(kind, "model_dump"):
+        hint = 'give value.model_dump(mode="json")'
+    else:
+        hint = next((_HINTS[one.__name__] for one in kind.__mro__ if one.__name__ in _HINTS), _FORMS)
+    return f"is a {kind.__name__}, which has no MessagePack form: {hint}"
