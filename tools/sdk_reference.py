@@ -20,7 +20,7 @@ _HEAD = """\
 Written by `make docs` from the code of `worker_sdk`; do not edit.
 
 Names without a module are imported from `worker_sdk`. Times are in seconds. [tutorial.md](tutorial.md) introduces all of
-this by example, [config.md](config.md#variables-of-the-client-commands-and-workers) lists the variables that workers and
+this by example, [config.md](config.md#variables-of-the-client-commands-workers-and-pushers) lists the variables that workers and
 pushers read, and [web_servers.md](web_servers.md) says what to know about forks, threads and event loops.
 """
 

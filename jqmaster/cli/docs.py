@@ -61,13 +61,13 @@ A master answers an error as a problem ([RFC 9457](https://www.rfc-editor.org/rf
 """
 
 _CLIENTS = """
-## Variables of the client commands and workers
+## Variables of the client commands, workers and pushers
 
 | Variable | Option | Meaning |
 |---|---|---|
-| `JQMASTER_URL` | `--master` | Address of the master. |
+| `JQMASTER_URL` | `--master` | Address of the master. Workers and pushers take several, separated by blanks, and try them in turn. |
 | `JQMASTER_TOKEN` | | Bearer token. |
-| `JQMASTER_TOKEN_FILE` | `--token-file` | File that holds it; it goes first. |
+| `JQMASTER_TOKEN_FILE` | `--token-file` | Commands only: file that holds the token; it goes first. |
 | `JQMASTER_CLIENT_CAFILE` | | PEM certificates of who vouches for masters that serve HTTPS; the system's, if not set. |
 | `JQMASTER_CLIENT_CERTFILE`, `JQMASTER_CLIENT_KEYFILE` | | PEM certificate and key that are shown to masters. |
 | `JQMASTER_WORKER_CERTFILE`, `JQMASTER_WORKER_KEYFILE` | | PEM certificate and key with which a worker serves HTTPS. |
