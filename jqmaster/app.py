@@ -18,6 +18,7 @@ from jqmaster.api.openapi import master_document
 from jqmaster.api.services import Condition, Services
 from jqmaster.clock import Clock, SystemClock
 from jqmaster.config import Durability, Settings
+from jqmaster.domain.content import full_access, no_access
 from jqmaster.domain.latency import Traffic
 from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.domain.tally import Tally
@@ -364,13 +365,19 @@ class Master:
             stats=self.stats.now,
             counts=self._stores.inspector.counts,
             max_streams=lambda: self.live.current.max_streams,
+            access=lambda: no_access(self.live.current.redact_paths),
         )
 
     def _make_services(self, *, clients: Sequence[StoreClient]) -> Services:
         stores, clock = self._stores, self._clock
         traffic = Traffic()
         constraints = ConstraintService(
-            stores.rules, self._rules, UsageStore(self._shard, stores.records), clock, self._store_time_ms
+            stores.rules,
+            self._rules,
+            UsageStore(self._shard, stores.records),
+            clock,
+            self._store_time_ms,
+            audience=lambda: full_access(self.live.current.redact_paths),
         )
         facts = StoreFactsReader(
             stores.inspector,

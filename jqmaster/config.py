@@ -121,7 +121,8 @@ class Settings(BaseSettings):
     )
     viewers_see_content: bool = Field(
         False,
-        description="Whether callers with scope read alone (role viewer) see what jobs carry: arguments, headers, results and the values of errors.",
+        description="Whether callers with scope read alone (role viewer) see what jobs carry: arguments, headers, results, values and texts "
+        "of errors, values of constraints' keys.",
     )
 
     # --- traces
@@ -136,7 +137,7 @@ class Settings(BaseSettings):
         default_factory=list,
         max_length=100,
         description="Parts of what jobs carry that no view shows, to nobody: `argument.password`, `result.*.token`, "
-        "`argument.**.pin`, `error.sql`, `headers.authorization`. Workers and whoever fetches a result get all.",
+        "`argument.**.pin`, `error.message`, `headers.authorization`. Workers and whoever fetches a result get all.",
     )
 
     # --- the store

@@ -70,7 +70,10 @@ class AttemptView(TypedDict):
     finished_at: str | None
     # success, failure, timeout, lost, canceled, deferred, handed_back or returned; more may come.
     outcome: str | None
+    # Null also where the caller may not see it; `[redacted]` where nobody may.
     message: str | None
+    # The type of the exception, as the worker's SDK named it; shown to everybody. Null: not known.
+    error_type: str | None
     # Any value. In JSON, binary is {"$bin": base64}.
     error: Any
 
@@ -222,6 +225,10 @@ class ConstraintDetail(TypedDict):
     max_backlog: int | None
     fair: bool
     overrides: list[OverrideView]
+    # True: the values of the key are not shown to the caller; in their place stands `[hidden]`, or
+    # `[redacted]` where nobody sees them. So do constants that the matcher compares with such values. A
+    # constraint that is sent back with them keeps what they stand for.
+    values_hidden: bool
     # Changes with every change; the ETag header has it in quotes.
     etag: str
     created_at: str
@@ -305,6 +312,10 @@ class ConstraintView(TypedDict):
     max_backlog: int | None
     fair: bool
     overrides: list[OverrideView]
+    # True: the values of the key are not shown to the caller; in their place stands `[hidden]`, or
+    # `[redacted]` where nobody sees them. So do constants that the matcher compares with such values. A
+    # constraint that is sent back with them keeps what they stand for.
+    values_hidden: bool
     # Changes with every change; the ETag header has it in quotes.
     etag: str
     created_at: str
@@ -803,8 +814,13 @@ class JobView(TypedDict):
     # null, and no attempts, events and headers.
     argument: Any
     argument_bytes: int
-    # True: the caller may not see what jobs carry; argument, headers and the values of errors are left out.
+    # True: the caller may not see what jobs carry; argument, headers and the values and texts of errors are
+    # left out.
     argument_hidden: bool
+    # True: `[redacted]` stands in place of parts of the argument. A copy of it is not the argument.
+    argument_redacted: bool
+    # The same of the headers.
+    headers_redacted: bool
     # A result is kept.
     has_result: bool
     # What the route of the result answers, without fetching it: its life goes on. Null where none is kept, it
@@ -862,6 +878,10 @@ class ListedConstraint(TypedDict):
     max_backlog: int | None
     fair: bool
     overrides: list[OverrideView]
+    # True: the values of the key are not shown to the caller; in their place stands `[hidden]`, or
+    # `[redacted]` where nobody sees them. So do constants that the matcher compares with such values. A
+    # constraint that is sent back with them keeps what they stand for.
+    values_hidden: bool
     # Changes with every change; the ETag header has it in quotes.
     etag: str
     created_at: str
@@ -1294,6 +1314,10 @@ class SettingView(TypedDict):
     # It can be changed here; others are read when a master starts.
     is_runtime: bool
     is_secret: bool
+    # True: it is not shown to a caller who may only look.
+    is_hidden: bool
+    # What a caller needs to change it at run time; null: nobody can.
+    change_scope: Literal["operate", "admin"] | None
     # Where its value is from.
     source: Literal["default", "configured", "runtime"]
 
@@ -1387,11 +1411,12 @@ class SettingsRequest(TypedDict):
     receipt_deadline_s: NotRequired[float | None]
     # A client that reads nothing for this long is cut off.
     write_deadline_s: NotRequired[float | None]
-    # Whether callers with scope read alone (role viewer) see what jobs carry: arguments, headers, results and
-    # the values of errors.
+    # Whether callers with scope read alone (role viewer) see what jobs carry: arguments, headers, results,
+    # values and texts of errors, values of constraints' keys.
     viewers_see_content: NotRequired[bool | None]
     # Parts of what jobs carry that no view shows, to nobody: `argument.password`, `result.*.token`,
-    # `argument.**.pin`, `error.sql`, `headers.authorization`. Workers and whoever fetches a result get all.
+    # `argument.**.pin`, `error.message`, `headers.authorization`. Workers and whoever fetches a result get
+    # all.
     redact_paths: NotRequired[list[str] | None]
     # A login ends after this long, whatever happens.
     session_life_s: NotRequired[float | None]
@@ -1645,10 +1670,13 @@ class UserView(TypedDict):
 
 
 class ValueRequest(TypedDict):
-    """What holds for one value of the key; nothing but the value: as for all values."""
+    """What holds for one value of the key; nothing but the value: as for all values. Give either `value`
+    or `job_id`."""
 
     # A value of the key: null, a boolean, a number, text or binary.
-    value: Any
+    value: NotRequired[Any]
+    # Instead of value: the value that this job has. So can one be limited that nobody may see.
+    job_id: NotRequired[str | None]
     concurrency: NotRequired[int | None]
     rate: NotRequired[RateRequest | None]
     paused: NotRequired[bool | None]

@@ -31,7 +31,7 @@ async def list_entries(call: Call) -> Reply:
     return Reply(
         200,
         {
-            "entries": [views.audit_view(entry) for entry in page.entries],
+            "entries": [views.audit_view(entry, call.content) for entry in page.entries],
             "next_cursor": page.next_cursor,
             "follow_from": page.follow_from,
         },

@@ -16,6 +16,8 @@ from jqmaster.domain.constraint import (
     Mode,
 )
 from jqmaster.domain.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
+from jqmaster.errors import FieldError, InvalidError
+from jqmaster.service.constraints import AskedValue
 
 MATCHER_SCHEMA: Final[dict[str, Any]] = {
     "description": (
@@ -127,12 +129,24 @@ class ConstraintRequest(Request):
 
 
 class ValueRequest(Request):
-    """What holds for one value of the key; nothing but the value: as for all values."""
+    """What holds for one value of the key; nothing but the value: as for all values. Give either `value` or `job_id`."""
 
-    value: KeyScalar
+    value: KeyScalar = None
+    job_id: JobId | None = Field(
+        None,
+        description="Instead of value: the value that this job has. So can one be limited that nobody may see.",
+    )
     concurrency: Concurrency | None = None
     rate: RateRequest | None = None
     paused: bool | None = None
+
+    def addressed(self) -> AskedValue | str:
+        """The value, or the ID of a job that has it. Raises InvalidError unless one of them is given."""
+        if ("value" in self.model_fields_set) == (self.job_id is not None):
+            raise InvalidError(
+                "the request is not valid", errors=[FieldError(("value",), "give either value or job_id")]
+            )
+        return AskedValue(self.value) if self.job_id is None else self.job_id
 
 
 class PreviewRequest(Request):
@@ -189,6 +203,11 @@ class ConstraintView(Answer):
     max_backlog: int | None
     fair: bool
     overrides: list[OverrideView]
+    values_hidden: bool = Field(
+        description="True: the values of the key are not shown to the caller; in their place stands `[hidden]`, or `[redacted]` "
+        "where nobody sees them. So do constants that the matcher compares with such values. A constraint that is sent "
+        "back with them keeps what they stand for."
+    )
     etag: str = Field(description="Changes with every change; the ETag header has it in quotes.")
     created_at: Timestamp
     changed_at: Timestamp

@@ -10,7 +10,7 @@ from jqmaster.api.endpoint import Call, Reply, check
 from jqmaster.api.schemas import Request
 from jqmaster.api.wire import json_to_msgpack, read_map
 from jqmaster.errors import FieldError, InvalidError, TooLargeError, UnparsableError
-from jqmaster.service.constraint_documents import draft_of, limits_of
+from jqmaster.service.constraint_documents import limits_of
 from jqmaster.service.constraints import AskedValue, Precondition
 
 # Every master keeps all constraints in memory, and every change reads them anew.
@@ -27,7 +27,8 @@ async def list_constraints(call: Call) -> Reply:
         200,
         {
             "constraints": [
-                {**views.constraint_view(stored), "usage": views.usage_view(usage)} for stored, usage in found
+                {**views.constraint_view(stored, call.content), "usage": views.usage_view(usage)}
+                for stored, usage in found
             ]
         },
     )
@@ -36,8 +37,8 @@ async def list_constraints(call: Call) -> Reply:
 async def get(call: Call) -> Reply:
     text = call.query("value").get("value")
     asked = None if text is None else AskedValue(_value_of(call, text))
-    detail = await call.services.constraints.get(call.path["name"], asked)
-    return Reply(200, views.constraint_detail(detail), _etag(detail.stored.etag))
+    detail = await call.services.constraints.get(call.path["name"], asked, call.content)
+    return Reply(200, views.constraint_detail(detail, call.content), _etag(detail.stored.etag))
 
 
 async def put(call: Call) -> Reply:
@@ -48,9 +49,10 @@ async def put(call: Call) -> Reply:
         raise InvalidError(
             "the name differs from that in the path", errors=[FieldError(("name",), f"must be {name[:100]}")]
         )
-    draft = draft_of(name, request.model_dump())
-    stored, is_new = await call.services.constraints.put(name, draft, call.who, demands)
-    return Reply(201 if is_new else 200, views.constraint_view(stored), _etag(stored.etag))
+    stored, is_new = await call.services.constraints.put(
+        name, request.model_dump(), call.who, call.content, demands
+    )
+    return Reply(201 if is_new else 200, views.constraint_view(stored, call.content), _etag(stored.etag))
 
 
 async def put_value(call: Call) -> Reply:
@@ -58,9 +60,9 @@ async def put_value(call: Call) -> Reply:
     request = await _read(call, ValueRequest)
     limits = limits_of(request.model_dump())
     stored = await call.services.constraints.put_value(
-        call.path["name"], request.value, limits, call.who, demands
+        call.path["name"], request.addressed(), limits, call.who, call.content, demands=demands
     )
-    return Reply(200, views.constraint_view(stored), _etag(stored.etag))
+    return Reply(200, views.constraint_view(stored, call.content), _etag(stored.etag))
 
 
 async def delete(call: Call) -> Reply:
@@ -74,10 +76,11 @@ async def preview(call: Call) -> Reply:
         request.matcher,
         request.key,
         request.limit,
+        call.content,
         who=call.who,
         most_per_minute=call.services.settings.previews_per_minute,
     )
-    return Reply(200, views.preview_view(found))
+    return Reply(200, views.preview_view(found, call.content))
 
 
 def precondition(call: Call) -> Precondition:

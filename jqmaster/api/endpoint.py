@@ -33,6 +33,7 @@ from jqmaster.api.wire import (
 )
 from jqmaster.domain.access import Principal
 from jqmaster.domain.access import Scope as AccessScope
+from jqmaster.domain.content import ContentAccess, content_access
 from jqmaster.errors import (
     FieldError,
     ForbiddenError,
@@ -113,6 +114,16 @@ class Call:
     def may(self, scope: AccessScope) -> bool:
         """Whether the caller has `scope`, also where less, or nothing, is asked for."""
         return self.principal is not None and scope in self.principal.scopes
+
+    @property
+    def content(self) -> ContentAccess:
+        """What the caller may see of what jobs carry."""
+        settings = self.services.settings
+        return content_access(
+            self.principal,
+            viewers_see_content=settings.viewers_see_content,
+            redact_paths=settings.redact_paths,
+        )
 
     async def body(self, max_bytes: int | None = None) -> bytes:
         """The body as MessagePack, within the limits; of `max_bytes` at most where that is given. Raises what `read_body`

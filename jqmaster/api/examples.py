@@ -132,6 +132,7 @@ _CONSTRAINT: Final[dict[str, Any]] = {
     "max_backlog": None,
     "fair": True,
     "overrides": [{"value": "acme", "concurrency": 8, "rate": None, "paused": False}],
+    "values_hidden": False,
 }
 _CONSTRAINT_VIEW: Final[dict[str, Any]] = {
     **_CONSTRAINT,
@@ -244,7 +245,12 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "finished_at": "2026-11-21T04:30:00.410Z",
                 "outcome": "failure",
                 "message": "SMTPServerDisconnected: Connection unexpectedly closed",
-                "error": {"type": "smtplib.SMTPServerDisconnected"},
+                "error_type": "smtplib.SMTPServerDisconnected",
+                "error": {
+                    "type": "smtplib.SMTPServerDisconnected",
+                    "message": "Connection unexpectedly closed",
+                    "traceback": "Traceback (most recent call last): …",
+                },
             }
         ],
         "events": [
@@ -259,6 +265,8 @@ EXAMPLES: Final[dict[str, Any]] = {
         "headers": {},
         "argument": {"user_id": 42},
         "argument_hidden": False,
+        "argument_redacted": False,
+        "headers_redacted": False,
         "has_result": False,
         "result": None,
         "result_hidden": False,
@@ -542,6 +550,8 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "choices": None,
                 "is_runtime": True,
                 "is_secret": False,
+                "is_hidden": False,
+                "change_scope": "operate",
                 "source": "runtime",
             }
         ],

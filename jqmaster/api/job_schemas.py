@@ -129,7 +129,12 @@ class AttemptView(Answer):
     outcome: str | None = Field(
         description="success, failure, timeout, lost, canceled, deferred, handed_back or returned; more may come."
     )
-    message: str | None
+    message: str | None = Field(
+        description="Null also where the caller may not see it; `[redacted]` where nobody may."
+    )
+    error_type: str | None = Field(
+        description="The type of the exception, as the worker's SDK named it; shown to everybody. Null: not known."
+    )
     error: AnyValue
 
 
@@ -180,8 +185,13 @@ class JobView(JobSummary):
     )
     argument_bytes: int
     argument_hidden: bool = Field(
-        description="True: the caller may not see what jobs carry; argument, headers and the values of errors are left out."
+        description="True: the caller may not see what jobs carry; argument, headers and the values and texts of errors are "
+        "left out."
     )
+    argument_redacted: bool = Field(
+        description="True: `[redacted]` stands in place of parts of the argument. A copy of it is not the argument."
+    )
+    headers_redacted: bool = Field(description="The same of the headers.")
     has_result: bool = Field(description="A result is kept.")
     result: AnyValue = Field(
         description="What the route of the result answers, without fetching it: its life goes on. Null where none is kept, "

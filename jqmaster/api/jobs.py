@@ -15,7 +15,6 @@ from jqmaster.domain.access import Scope
 from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.job import FINISHED, Cause, JobSpec, JobState
 from jqmaster.domain.job_filter import JobFilter
-from jqmaster.domain.redact import redactor_of
 from jqmaster.errors import (
     FieldError,
     ForbiddenError,
@@ -73,8 +72,13 @@ async def list_jobs(call: Call) -> Reply:
     order = query.get("order", "oldest")
     if order not in ORDERS:
         raise _query_error("order", f"one of {', '.join(ORDERS)}")
+    wanted = _filter(query)
+    if wanted.text is not None:
+        call.content.check_error_text(("query", "text"))
+    if wanted.failure_group is not None:
+        call.content.check_failure_group(("query", "failure_group"))
     jobs, next_cursor, counts = await call.services.jobs.page(
-        _filter(query), limit=limit, cursor=query.get("cursor"), is_backward=order == "newest"
+        wanted, limit=limit, cursor=query.get("cursor"), is_backward=order == "newest"
     )
     return Reply(
         200,
@@ -88,22 +92,11 @@ async def list_jobs(call: Call) -> Reply:
 
 async def get(call: Call) -> Reply:
     detail = await call.services.jobs.view(call.path["job_id"])
-    sight = _sight(call)
-    is_over = detail.job.state in FINISHED
-    is_matched = sight is not views.Sight.STATE and not is_over
+    # A mere pusher, who cancels a job, sees its state.
+    has_course = call.may(Scope.READ)
+    is_matched = has_course and detail.job.state not in FINISHED
     matching = await call.services.constraints.matching(detail.job) if is_matched else []
-    redactor = redactor_of(tuple(call.services.settings.redact_paths))
-    return Reply(200, views.job_view(detail, matching, sight, redactor))
-
-
-def _sight(call: Call) -> views.Sight:
-    """Who may only read sees the course of a job; who may act upon it, or could have sent it, what it carries too."""
-    if not call.may(Scope.READ):
-        return views.Sight.STATE
-    sees_content = (
-        call.may(Scope.OPERATE) or call.may(Scope.PUSH) or call.services.settings.viewers_see_content
-    )
-    return views.Sight.CONTENT if sees_content else views.Sight.COURSE
+    return Reply(200, views.job_view(detail, matching, call.content, has_course=has_course))
 
 
 async def result(call: Call) -> Reply:

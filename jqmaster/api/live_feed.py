@@ -10,6 +10,7 @@ from sse_starlette import ServerSentEvent
 
 from jqmaster.api.views import action_view
 from jqmaster.clock import Clock
+from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.job import JobState
 from jqmaster.errors import JqmasterError, OverloadedError
 from jqmaster.lifecycle import BackgroundLoops
@@ -34,6 +35,7 @@ Body = Callable[[], Awaitable[Mapping[str, Any]]]
 
 class LiveFeed:
     """Component. `stats` gives the body of `GET /api/stats`, `counts` the jobs by state. At most `max_streams` at once.
+    All listeners are told the same: `access` tells what that may be.
 
     A stream is never behind by more than one state: what its client has not taken yet is replaced by what is newer.
     """
@@ -47,6 +49,7 @@ class LiveFeed:
         stats: Body | None,
         counts: Callable[[], Awaitable[Mapping[JobState, int]]],
         max_streams: Callable[[], int],
+        access: Callable[[], ContentAccess],
     ) -> None:
         self._store = store
         self._actions = actions
@@ -54,6 +57,7 @@ class LiveFeed:
         self._stats = stats
         self._counts = counts
         self._max_streams = max_streams
+        self._access = access
         self._listeners: set[_Listener] = set()
         self._somebody = asyncio.Event()
         self._is_ending = False
@@ -162,7 +166,7 @@ class LiveFeed:
             return
         for action_id, stored in zip(wanted, await self._actions.get_all(wanted), strict=True):
             if stored is not None:
-                self._tell(f"action:{action_id}", action_view(stored))
+                self._tell(f"action:{action_id}", action_view(stored, self._access()))
                 if stored.progress.is_over:
                     self._present.pop(f"action:{action_id}", None)
                     self._told.pop(f"action:{action_id}", None)

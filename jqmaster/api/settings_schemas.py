@@ -28,6 +28,10 @@ class SettingView(Answer):
     choices: list[str] | None
     is_runtime: bool = Field(description="It can be changed here; others are read when a master starts.")
     is_secret: bool
+    is_hidden: bool = Field(description="True: it is not shown to a caller who may only look.")
+    change_scope: Literal["operate", "admin"] | None = Field(
+        description="What a caller needs to change it at run time; null: nobody can."
+    )
     source: Literal["default", "configured", "runtime"] = Field(description="Where its value is from.")
 
 

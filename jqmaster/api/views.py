@@ -1,15 +1,16 @@
 """Domain objects as clients see them."""
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import Any, Final
 
 from jqmaster.api.wire import RawMsgpack
+from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Attempt, Cause, Job
+from jqmaster.domain.job_content import JobContent, shown_error_type
 from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.matcher import Path
 from jqmaster.domain.readable import readable, readable_members
-from jqmaster.domain.redact import Redactor
 from jqmaster.domain.worker import Worker
 from jqmaster.service.constraint_documents import describe, describe_limits
 from jqmaster.service.constraints import Detail, KeyUsage, Usage
@@ -52,46 +53,35 @@ def job_summary(job: Job) -> dict[str, Any]:
     }
 
 
-class Sight(Enum):
-    """How much of a job a caller sees: its state; also its course; also what it carries."""
-
-    STATE = 0
-    COURSE = 1
-    CONTENT = 2
-
-
 def job_view(
-    detail: JobDetail, constraints: Sequence[str], sight: Sight, redactor: Redactor
+    detail: JobDetail, constraints: Sequence[str], access: ContentAccess, *, has_course: bool
 ) -> dict[str, Any]:
-    """`JobView`, without what the redactor takes out."""
+    """`JobView`. `has_course`: the caller sees what became of it, and not its state alone."""
     job, result = detail.job, detail.result
-    has_content = sight is Sight.CONTENT
-    has_course = sight is not Sight.STATE
+    content = JobContent(access, job)
+    argument, headers = content.argument(), content.headers()
     return job_summary(job) | {
-        "attempts": [
-            _attempt_view(a, redactor if has_content else None) for a in detail.attempts if has_course
-        ],
+        "attempts": [_attempt_view(attempt, content, access) for attempt in detail.attempts if has_course],
         "events": [_event_view(event) for event in detail.events if has_course],
-        "headers": redactor.headers(job.headers) if has_content else {},
-        "argument": _shown(job.argument, redactor, "argument") if has_content else None,
+        "headers": headers,
+        "headers_redacted": content.is_shown and headers != job.headers,
+        "argument": _shown(argument),
         "argument_bytes": len(job.argument),
-        "argument_hidden": not has_content,
+        "argument_hidden": not content.is_shown,
+        "argument_redacted": content.is_shown and argument != job.argument,
         "has_result": result is not None,
-        "result": _shown_result(result, redactor) if has_content and result is not None else None,
-        "result_hidden": result is not None and not has_content,
+        "result": _shown_result(content.result(result)) if result is not None else None,
+        "result_hidden": result is not None and not content.is_shown,
         "constraints": list(constraints),
     }
 
 
-def _shown(value: bytes, redactor: Redactor, root: str) -> RawMsgpack | None:
-    return RawMsgpack(readable(redactor.encoded(root, value))) if len(value) <= MAX_SHOWN_BYTES else None
+def _shown(value: bytes | None) -> RawMsgpack | None:
+    return RawMsgpack(readable(value)) if value is not None and len(value) <= MAX_SHOWN_BYTES else None
 
 
-def _shown_result(result: bytes, redactor: Redactor) -> RawMsgpack | None:
-    """A success has a member `result`, a failure `error`: the paths go from there."""
-    if len(result) > MAX_SHOWN_BYTES:
-        return None
-    return result_view(redactor.within("error", redactor.within("result", result)))
+def _shown_result(result: bytes | None) -> RawMsgpack | None:
+    return result_view(result) if result is not None and len(result) <= MAX_SHOWN_BYTES else None
 
 
 def result_view(result: bytes) -> RawMsgpack:
@@ -99,15 +89,16 @@ def result_view(result: bytes) -> RawMsgpack:
     return RawMsgpack(readable_members(result))
 
 
-def _attempt_view(attempt: Attempt, redactor: Redactor | None) -> dict[str, Any]:
-    error = None if attempt.error is None or redactor is None else redactor.encoded("error", attempt.error)
+def _attempt_view(attempt: Attempt, content: JobContent, access: ContentAccess) -> dict[str, Any]:
+    error = content.error(attempt)
     return {
         "attempt": attempt.attempt,
         "worker_id": attempt.worker_id,
         "started_at": iso_ms(attempt.started_at_ms),
         "finished_at": _time(attempt.finished_at_ms),
         "outcome": attempt.outcome,
-        "message": attempt.message,
+        "message": content.message(attempt),
+        "error_type": shown_error_type(access, attempt),
         "error": None if error is None else RawMsgpack(readable(error)),
     }
 
@@ -201,10 +192,11 @@ def worker_detail(
     }
 
 
-def constraint_view(stored: StoredConstraint) -> dict[str, Any]:
+def constraint_view(stored: StoredConstraint, access: ContentAccess) -> dict[str, Any]:
     """`ConstraintView`."""
     return {
-        **describe(stored.constraint),
+        **access.constraint(describe(stored.constraint)),
+        "values_hidden": access.cover_of(stored.constraint.key) is not None,
         "etag": stored.etag,
         "created_at": iso_ms(stored.created_at_ms),
         "changed_at": iso_ms(stored.changed_at_ms),
@@ -225,31 +217,31 @@ def usage_view(usage: Usage) -> dict[str, Any]:
     }
 
 
-def constraint_detail(detail: Detail) -> dict[str, Any]:
+def constraint_detail(detail: Detail, access: ContentAccess) -> dict[str, Any]:
     """`ConstraintDetail`."""
-    is_keyed = detail.stored.constraint.key is not None
+    key = detail.stored.constraint.key
     return {
-        **constraint_view(detail.stored),
+        **constraint_view(detail.stored, access),
         "usage": usage_view(detail.usage),
         "held_until": _time(detail.held_until_ms or 0),
-        "top_keys": [_key_usage_view(one) for one in detail.top_keys],
-        "value": _key_usage_view(detail.asked) if detail.asked else None,
+        "top_keys": [_key_usage_view(one, key, access) for one in detail.top_keys],
+        "value": _key_usage_view(detail.asked, key, access) if detail.asked else None,
         "holders": [
             {
                 "job_id": holder.job_id,
                 "worker_id": holder.worker_id,
                 "since": iso_ms(holder.since_ms),
-                "value": holder.text if is_keyed else None,
+                "value": access.key_text(key, holder.text) if key else None,
             }
             for holder in detail.holders
         ],
     }
 
 
-def _key_usage_view(one: KeyUsage) -> dict[str, Any]:
+def _key_usage_view(one: KeyUsage, key: Path | None, access: ContentAccess) -> dict[str, Any]:
     gate = one.gate
     return {
-        "value": one.text,
+        "value": access.key_text(key, one.text),
         "waiting": gate.waiting,
         "running": gate.running,
         "starts_in_window": gate.starts,
@@ -260,7 +252,7 @@ def _key_usage_view(one: KeyUsage) -> dict[str, Any]:
     }
 
 
-def preview_view(preview: Preview) -> dict[str, Any]:
+def preview_view(preview: Preview, access: ContentAccess) -> dict[str, Any]:
     """`PreviewAnswer`."""
     return {
         "count": preview.count,
@@ -270,12 +262,14 @@ def preview_view(preview: Preview) -> dict[str, Any]:
         "examples": [job_summary(job) for job in preview.examples],
         "keys": None
         if preview.keys is None
-        else [{"value": value, "count": count} for value, count in preview.keys],
+        else [
+            {"value": access.key_text(preview.key, value), "count": count} for value, count in preview.keys
+        ],
         "distinct_keys": preview.distinct_keys,
     }
 
 
-def audit_view(entry: AuditEntry) -> dict[str, Any]:
+def audit_view(entry: AuditEntry, access: ContentAccess) -> dict[str, Any]:
     """`AuditEntryView`."""
     return {
         "id": entry.id,
@@ -286,18 +280,18 @@ def audit_view(entry: AuditEntry) -> dict[str, Any]:
         "who": entry.who,
         "action": entry.action,
         "target": entry.target,
-        "before": entry.before,
-        "after": entry.after,
+        "before": access.audited(entry.action, entry.before),
+        "after": access.audited(entry.action, entry.after),
     }
 
 
-def action_view(stored: StoredAction) -> dict[str, Any]:
+def action_view(stored: StoredAction, access: ContentAccess) -> dict[str, Any]:
     """`JobActionView`."""
     action, progress = stored.action, stored.progress
     return {
         "id": action.id,
         "action": str(action.kind),
-        "filter": None if action.filter is None else _filter_view(action.filter),
+        "filter": None if action.filter is None else _filter_view(action.filter, access),
         "ids_count": stored.ids_count,
         "priority": action.priority,
         "rate_per_s": action.rate_per_s,
@@ -315,8 +309,8 @@ def action_view(stored: StoredAction) -> dict[str, Any]:
     }
 
 
-def _filter_view(wanted: JobFilter) -> dict[str, Any]:
-    given = wanted.document()
+def _filter_view(wanted: JobFilter, access: ContentAccess) -> dict[str, Any]:
+    given = access.filter(wanted.document())
     instants = ("created_after", "created_before", "finished_after", "finished_before")
     plain = ("state", "name", "tag", "worker", "q", "cause", "text", "failure_group")
     return {

@@ -26,7 +26,7 @@ from jqmaster.domain.verdict import (
 
 async def job(call: Call) -> Reply:
     call.query()
-    answer = await call.services.why.why(call.path["job_id"])
+    answer = await call.services.why.why(call.path["job_id"], call.content)
     return Reply(
         200,
         {

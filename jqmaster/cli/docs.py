@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from jqmaster.api.problem_codes import CODES
 from jqmaster.cli.exits import TABLE
 from jqmaster.config import Settings
+from jqmaster.domain.access import Scope
 from jqmaster.service.settings_catalog import CATALOG
 
 TARGET = Path("docs/config.md")
@@ -101,10 +102,15 @@ def _row(name: str, field: FieldInfo) -> str:
         f"`JQMASTER_{name.upper()}`",
         _type_text(field),
         _default_text(field),
-        "yes" if CATALOG[name].is_runtime else "",
+        _run_time(name),
         field.description or "",
     ]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _run_time(name: str) -> str:
+    scope = CATALOG[name].change_scope
+    return "" if scope is None else "yes, by an admin" if scope == Scope.ADMIN else "yes"
 
 
 def _type_text(field: FieldInfo) -> str:

@@ -90,6 +90,8 @@ def _value(text: str) -> Any:
 def _text(setting: dict[str, Any], field: str) -> str:
     if setting["is_secret"]:
         return "(secret)"
+    if setting["is_hidden"]:
+        return "(hidden)"
     value = setting[field]
     if value is None:
         return ""

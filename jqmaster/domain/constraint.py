@@ -244,8 +244,13 @@ class Gate(NamedTuple):
 
 def key_of(constraint: Constraint, fields: JobFields) -> KeyValue | None:
     """The job's value of the key that `constraint` has. None: it has none, so the constraint is not for that job."""
-    value = constraint._read_key(fields)
+    value = read_key(constraint, fields)
     return None if value is MISSING else key_value(value)
+
+
+def read_key(constraint: Constraint, fields: JobFields) -> object:
+    """The job's value of the key that `constraint` has, MISSING where it has none."""
+    return constraint._read_key(fields)
 
 
 def gate_id(cid: str, key: KeyValue | None) -> str:

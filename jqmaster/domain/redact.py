@@ -1,6 +1,6 @@
 """Parts of what jobs carry that no view shows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -51,6 +51,30 @@ class Redactor:
         except Exception:  # as above
             return _without(root, value)
 
+    def meets(self, root: str, path: Sequence[str | int]) -> bool:
+        """Whether the value at this path is redacted, lies within something redacted, or holds something redacted. A path
+        above `**` does not count: see `reaches_any_depth`."""
+        patterns = self._paths.get(root, [])
+        if root == "headers" and path:
+            name = ".".join(map(str, path))
+            return self.headers({name: ""})[name] == REDACTED
+        return any(_meets(pattern, tuple(map(str, path))) for pattern in patterns)
+
+    def has(self, *roots: str) -> bool:
+        """Whether anything below one of these roots is redacted."""
+        return any(self._paths.get(root) for root in roots)
+
+    def reaches_any_depth(self, root: str) -> bool:
+        """Whether any map or list below `root` may hold something redacted."""
+        return any(_ANY_DEPTH in pattern for pattern in self._paths.get(root, ()))
+
+    def found(self, root: str, value: object) -> list[object]:
+        """The parts of a decoded value that are redacted."""
+        found: list[object] = []
+        for path in self._paths[root]:
+            _collect(value, path, found)
+        return found
+
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """The headers of a job, without regard to case; their names may hold points."""
         hidden = {".".join(path).lower() for path in self._paths["headers"]}
@@ -91,6 +115,34 @@ def _redacted(value: Any, path: tuple[str, ...]) -> Any:
         here = _redacted(value, rest)
         return _each(here, lambda _: True, path)
     return _each(value, lambda key: step in (_ANY, key if isinstance(key, str) else str(key)), rest)
+
+
+def _meets(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
+    if not pattern:
+        return True
+    if not path:
+        return _ANY_DEPTH not in pattern
+    if pattern[0] == _ANY_DEPTH:
+        return any(_meets(pattern[1:], path[at:]) for at in range(len(path)))
+    return pattern[0] in (_ANY, path[0]) and _meets(pattern[1:], path[1:])
+
+
+def _collect(value: Any, path: tuple[str, ...], found: list[object]) -> None:
+    """Adds what stands at `path`."""
+    if not path:
+        found.append(value)
+        return
+    step, rest = path[0], path[1:]
+    if step == _ANY_DEPTH:
+        _collect(value, rest, found)
+    children = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    for key, inner in children:
+        if step == _ANY_DEPTH:
+            _collect(inner, path, found)
+        elif step in (_ANY, key if isinstance(key, str) else str(key)):
+            _collect(inner, rest, found)
 
 
 def _each(value: Any, is_meant: Any, rest: tuple[str, ...]) -> Any:

@@ -17,14 +17,17 @@ from jqmaster.domain.constraint import (
     key_of,
     needs_rematch,
     new_cid,
+    read_key,
 )
+from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.job import Job, JobSpec
 from jqmaster.domain.key_value import canonical, key_value
-from jqmaster.domain.matcher import check_scalar
+from jqmaster.domain.matcher import MISSING, check_scalar
 from jqmaster.errors import InvalidError, NotFoundError, PreconditionFailedError, StoreUnavailableError
 from jqmaster.service.constraint_documents import (
     describe,
     describe_override,
+    draft_of,
     parse_key,
     parse_matcher_document,
     refusal,
@@ -118,7 +121,7 @@ class AppliedConstraint:
 
 
 class ConstraintService:
-    """`clock` bounds how long a preview may take."""
+    """`clock` bounds how long a preview may take. `audience`: what readers of the audit log may see at most."""
 
     def __init__(
         self,
@@ -127,7 +130,10 @@ class ConstraintService:
         usage: UsageStore,
         clock: Clock,
         store_time_ms: Callable[[], Awaitable[int]],
+        *,
+        audience: Callable[[], ContentAccess],
     ) -> None:
+        self._audience = audience
         self._store = store
         self._rules = rules
         self._usage = usage
@@ -161,8 +167,9 @@ class ConstraintService:
             found.append((stored, usage))
         return found
 
-    async def get(self, name: str, value: "AskedValue | None" = None) -> Detail:
-        """Raises NotFoundError; InvalidError for a value of a constraint that has no key."""
+    async def get(self, name: str, value: "AskedValue | None", access: ContentAccess) -> Detail:
+        """Raises NotFoundError; InvalidError for a value of a constraint that has no key, ForbiddenError for one that the
+        caller may not see."""
         rules = await self._rules.reload()
         stored = rules.named(name)
         if stored is None:
@@ -170,6 +177,8 @@ class ConstraintService:
         constraint = stored.constraint
         if value is not None and constraint.key is None:
             raise _no_key(("query", "value"))
+        if value is not None:
+            access.check_path(constraint.key, ("query", "value"))
         unsettled = await self._unsettled(rules)
         in_force = unsettled is not None and constraint.cid not in unsettled
         ((keys, delayed),) = await self._usage.counts([constraint.cid])
@@ -215,36 +224,58 @@ class ConstraintService:
         rules = await self._rules.reload()
         return [constraint.name for constraint in rules.ruleset.matching(fields_of(job))]
 
-    async def applying(self, spec: JobSpec) -> list[AppliedConstraint]:
-        """Those that would apply to a job that is not enqueued yet, in order, each with what holds for its key value."""
+    async def applying(self, spec: JobSpec, access: ContentAccess) -> list[AppliedConstraint]:
+        """Those that would apply to a job that is not enqueued yet, in order, each with what holds for its key value; of a
+        value that the caller may not see, with what holds for all."""
         fields = fields_of(spec)
         rules = await self._rules.reload()
         found = []
         for constraint in rules.ruleset.matching(fields):
             key = key_of(constraint, fields) if constraint.key else None
-            found.append(AppliedConstraint(constraint, key.text if key else None, constraint.limits_of(key)))
+            text = access.key_text(constraint.key, key.text) if key else None
+            is_shown = key is not None and text == key.text
+            limits = constraint.limits_of(key if is_shown else None)
+            found.append(AppliedConstraint(constraint, text, limits))
         return found
 
     async def preview(
-        self, matcher: object, key: object, limit: int, *, who: str, most_per_minute: int
+        self,
+        matcher: object,
+        key: object,
+        limit: int,
+        access: ContentAccess,
+        *,
+        who: str,
+        most_per_minute: int,
     ) -> Preview:
-        """Which of the waiting jobs a constraint would apply to. Raises InvalidError, OverloadedError."""
-        return await self._previews.run(
-            parse_matcher_document(matcher), parse_key(key), limit, who=who, most_per_minute=most_per_minute
-        )
+        """Which of the waiting jobs a constraint would apply to. Raises InvalidError, OverloadedError, ForbiddenError for
+        what the caller may not tell jobs apart by."""
+        parsed, path = parse_matcher_document(matcher), parse_key(key)
+        access.check_matcher(parsed.document, ("matcher",))
+        access.check_path(path, ("key",))
+        return await self._previews.run(parsed, path, limit, who=who, most_per_minute=most_per_minute)
 
     # --- changing
 
     async def put(
-        self, name: str, draft: Constraint, who: str, demands: Precondition = ANYHOW
+        self,
+        name: str,
+        fields: Mapping[str, Any],
+        who: str,
+        access: ContentAccess,
+        demands: Precondition = ANYHOW,
     ) -> tuple[StoredConstraint, bool]:
-        """Makes it so; the constraint, and whether it is new. What changes nothing leaves no trace.
+        """Makes it so; the constraint, and whether it is new. What changes nothing leaves no trace. `fields` are those of
+        the document; a part that was shown covered, and is sent back so, stays as it is.
 
-        Raises PreconditionFailedError, ConflictError when there are too many, StoreUnavailableError when others change
-        it all the time.
+        Raises InvalidError, ForbiddenError for what the caller may not tell jobs apart by, PreconditionFailedError,
+        ConflictError when there are too many, StoreUnavailableError when others change it all the time.
         """
 
-        def make(_: StoredConstraint | None) -> Constraint:
+        def make(old: StoredConstraint | None) -> Constraint:
+            old_one = old.constraint if old else None
+            draft = draft_of(name, _uncovered(fields, old_one, access) if old_one else fields)
+            _check_content(draft, old_one, access)
             return draft
 
         stored, old = await self._change(
@@ -253,22 +284,46 @@ class ConstraintService:
         return stored, old is None
 
     async def put_value(
-        self, name: str, value: object, limits: Limits, who: str, demands: Precondition = ANYHOW
+        self,
+        name: str,
+        addressed: "AskedValue | str",
+        limits: Limits,
+        who: str,
+        access: ContentAccess,
+        *,
+        demands: Precondition = ANYHOW,
     ) -> StoredConstraint:
-        """Sets what holds for one value of its key; no limit of its own and not paused: as for all values.
+        """Sets what holds for one value of its key; no limit of its own and not paused: as for all values. `addressed`: the
+        value, or the ID of a job that has it, for a caller who may not see it.
 
-        Raises NotFoundError, InvalidError, and as `put`.
+        Raises NotFoundError, InvalidError, ForbiddenError for a value that the caller may not see, and as `put`.
         """
-        wanted = _canonical_scalar(value)
+        job = await self._job(addressed) if isinstance(addressed, str) else None
+
+        def value_of(constraint: Constraint) -> object:
+            if isinstance(addressed, AskedValue):
+                access.check_path(constraint.key, ("value",))
+                return addressed.value
+            value = read_key(constraint, fields_of(job)) if job else MISSING
+            if value is MISSING:
+                raise refusal(("job_id",), "the job has no value of the key")
+            return value
 
         def make(old: StoredConstraint | None) -> Constraint:
             if old is None:
                 raise _unknown(name)
-            return _with_override(old.constraint, wanted, value, limits)
+            if old.constraint.key is None:
+                raise _no_key(("value",))
+            value = value_of(old.constraint)
+            return _with_override(old.constraint, _canonical_scalar(value), value, limits)
 
-        def part(constraint: Constraint | None) -> dict[str, Any]:
-            found = next((o for o in constraint.overrides if canonical(o.value) == wanted), None) if constraint else None  # fmt: skip
-            return describe_override(found or Override(value, Limits()))
+        def part(constraint: Constraint | None) -> dict[str, Any] | None:
+            if constraint is None:
+                return None
+            value = value_of(constraint)
+            wanted = canonical(value)
+            found = next((o for o in constraint.overrides if canonical(o.value) == wanted), None)
+            return {"key": str(constraint.key), **describe_override(found or Override(value, Limits()))}
 
         stored, _ = await self._change(
             name, make, who=who, demands=demands, action="constraint.value", describe_part=part
@@ -287,7 +342,7 @@ class ConstraintService:
                 who=who,
                 action="constraint.delete",
                 target=name,
-                before=_audited(_whole(present.constraint)),
+                before=self._audited(_whole(present.constraint)),
                 after=None,
             )
             change = Change(
@@ -297,6 +352,20 @@ class ConstraintService:
                 await self._rules.reload()
                 return
         raise _too_busy(name)
+
+    def _audited(self, document: dict[str, Any] | None) -> dict[str, Any] | None:
+        if document is None:
+            return None
+        document = self._audience().constraint(document)
+        if (size := len(codec.pack(document))) <= MAX_AUDITED_BYTES:
+            return document
+        return {**document, "matcher": None, "overrides": None, "omitted_bytes": size}
+
+    async def _job(self, job_id: str) -> Job:
+        found = await self._usage.jobs([job_id], with_argument=True)
+        if not found:
+            raise NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
+        return found[0]
 
     async def _change(
         self,
@@ -326,8 +395,8 @@ class ConstraintService:
                 who=who,
                 action=action,
                 target=name,
-                before=_audited(describe_part(old)) if old else None,
-                after=_audited(describe_part(new)),
+                before=self._audited(describe_part(old)) if old else None,
+                after=self._audited(describe_part(new)),
             )
             change = Change(
                 name, present.etag if present else "", stored, old, needs_rematch(old, new), entry
@@ -354,10 +423,25 @@ def _same(old: Constraint, new: Constraint) -> bool:
     return codec.pack(describe(old)) == codec.pack(describe(new))
 
 
-def _audited(document: dict[str, Any] | None) -> dict[str, Any] | None:
-    if document is None or (size := len(codec.pack(document))) <= MAX_AUDITED_BYTES:
-        return document
-    return {**document, "matcher": None, "overrides": None, "omitted_bytes": size}
+def _uncovered(fields: Mapping[str, Any], old: Constraint, access: ContentAccess) -> dict[str, Any]:
+    """The fields, with what the caller was shown covered and sends back as it was at present."""
+    present = describe(old)
+    shown = access.constraint(present)
+    uncovered = dict(fields)
+    for part in ("matcher", "overrides"):
+        if shown[part] != present[part] and fields[part] == shown[part]:
+            uncovered[part] = present[part]
+    return uncovered
+
+
+def _check_content(draft: Constraint, old: Constraint | None, access: ContentAccess) -> None:
+    """Raises ForbiddenError for what is new in `draft` and tells jobs apart by what the caller may not see."""
+    if old is None or draft.matcher != old.matcher:
+        access.check_matcher(draft.matcher.document, ("matcher",))
+    if old is None or draft.key != old.key:
+        access.check_path(draft.key, ("key",))
+    elif draft.overrides != old.overrides:
+        access.check_path(draft.key, ("overrides",))
 
 
 def _with_override(constraint: Constraint, wanted: bytes, value: object, limits: Limits) -> Constraint:

@@ -34,6 +34,7 @@ class Preview:
     looked_at: int
     is_exact: bool
     examples: list[Job]
+    key: Path | None
     keys: list[tuple[str, int]] | None
     distinct_keys: int | None
 
@@ -113,6 +114,7 @@ class _Scan:
             len(self._seen),
             self._is_exact,
             self._examples,
+            key,
             None if key is None else [(k.text, n) for k, n in self._keys.most_common(MAX_TOP_KEYS)],
             None if key is None else len(self._keys),
         )

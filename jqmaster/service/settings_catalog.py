@@ -9,6 +9,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from jqmaster.config import Settings
+from jqmaster.domain.access import Scope
 
 SettingType = Literal["integer", "number", "boolean", "text", "list", "choice"]
 
@@ -61,15 +62,21 @@ RUNTIME: Final = frozenset({"leader_ttl_s", *(key for group in RUNTIME_GROUPS fo
     "log_format"
 }
 OTHER_GROUP: Final = "Other"
-# Changes of these settings go into the access log.
+# They decide who is let in and who sees what jobs carry: only admins change them, and changes go into the access log.
 ACCESS_GROUP: Final = "Access"
+# They tell how the machine and its network are laid out, as all paths of files do.
+_INTERNAL: Final = frozenset(
+    {"allowed_hosts", "allowed_worker_networks", "sentinel_username", "traces_endpoint", "trusted_proxies"}
+)
 
 _UNITS: Final = {"_ms": "ms", "_s": "s", "_bytes": "bytes"}
 
 
 @dataclass(frozen=True, slots=True)
 class SettingInfo:
-    """`minimum` and `maximum` are themselves allowed, but for `is_above_minimum`. `default` None where it is secret."""
+    """`minimum` and `maximum` are themselves allowed, but for `is_above_minimum`. `default` None where it is secret.
+    `change_scope`: what a caller needs to change it at run time; None: nobody can. `is_internal`: it is not for those who
+    may only look."""
 
     key: str
     group: str
@@ -84,6 +91,8 @@ class SettingInfo:
     choices: tuple[str, ...] | None
     is_runtime: bool
     is_secret: bool
+    change_scope: Scope | None
+    is_internal: bool
 
 
 def plain(value: Any) -> Any:
@@ -117,7 +126,15 @@ def _info(key: str, group: str, field: FieldInfo) -> SettingInfo:
         choices=choices,
         is_runtime=key in RUNTIME,
         is_secret=is_secret,
+        change_scope=_change_scope(key, group),
+        is_internal=key in _INTERNAL or Path in _parts(field.annotation),
     )
+
+
+def _change_scope(key: str, group: str) -> Scope | None:
+    if key not in RUNTIME:
+        return None
+    return Scope.ADMIN if group == ACCESS_GROUP else Scope.OPERATE
 
 
 def _parts(annotation: Any) -> tuple[Any, ...]:

@@ -1,15 +1,17 @@
 """Why a job is not running."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jqmaster.domain.constraint import Constraint
+from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import JobState
 from jqmaster.domain.verdict import (
     FleetFacts,
     GateCheck,
     Reach,
+    Snapshot,
     Verdict,
     constraint_of,
     rival_names,
@@ -55,7 +57,7 @@ class WhyService:
         self._stale_ms = stale_ms
         self._deadline_extra_ms = deadline_extra_ms
 
-    async def why(self, job_id: str) -> Answer:
+    async def why(self, job_id: str, access: ContentAccess) -> Answer:
         """Raises NotFoundError."""
         rules = await self._rules.reload()
         is_keyed = any(one.key for one in rules.ruleset.constraints)
@@ -72,6 +74,7 @@ class WhyService:
         # Again, after the gates: whoever made one of them meanwhile is known by now.
         rules = await self._rules.reload()
         constraints = {one.cid: one for one in rules.ruleset.constraints}
+        snapshot = _covered(snapshot, constraints, access.for_name(snapshot.job.name))
         return Answer(
             snapshot.job.state,
             snapshot.now_ms,
@@ -81,3 +84,13 @@ class WhyService:
                 key=lambda pair: pair[0].name,
             ),
         )
+
+
+def _covered(snapshot: Snapshot, constraints: Mapping[str, Constraint], access: ContentAccess) -> Snapshot:
+    """The snapshot with the values of keys as the caller may see them: verdicts quote them."""
+    gates = []
+    for gate in snapshot.gates:
+        constraint = constraint_of(gate, constraints)
+        # The value of a constraint that is gone is not shown at all.
+        gates.append(replace(gate, value=access.key_text(constraint.key, gate.value) if constraint else ""))
+    return replace(snapshot, gates=tuple(gates))

@@ -312,8 +312,10 @@ async def test_one_value_is_paused_limited_and_left_alone_again(api: Api) -> Non
     _, audit = await api.call("GET", "/api/audit?limit=1")
     (entry,) = audit["entries"]
     assert (entry["action"], entry["target"]) == ("constraint.value", "c1")
-    assert entry["before"] == {"value": "a", "concurrency": 1, "rate": None, "paused": False}
-    assert entry["after"] == {"value": "a", "concurrency": None, "rate": None, "paused": False}
+    assert entry["before"] == {
+        "key": "argument.host", "value": "a", "concurrency": 1, "rate": None, "paused": False,
+    }  # fmt: skip
+    assert entry["after"] == {**entry["before"], "concurrency": None}
 
 
 async def test_the_last_override_may_go_although_there_is_nothing_else(api: Api) -> None:

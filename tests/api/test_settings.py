@@ -1,6 +1,7 @@
 """Settings that change at run time, over HTTP and on several masters."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -167,3 +168,58 @@ async def test_a_worker_hears_of_its_times_by_its_heartbeats(api: Api) -> None:
     assert status == 200
     assert (beat["heartbeat_interval_s"], beat["lease_s"]) == (0.5, 4.0)
     assert beat["lease_until_ms"] - beat["store_time_ms"] == 4000
+
+
+@pytest.mark.req("D18")
+@pytest.mark.rule("E6.1")
+async def test_what_protects_content_and_logins_is_changed_by_admins_alone(store_server: StoreServer) -> None:
+    tokens = ["operate+push:t-operator", "admin:t-admin", "read:t-viewer"]
+    async with master_on(store_server.url, tokens=tokens, redact_paths="argument.pin") as (master, _):
+        operator, admin, viewer = (
+            Api(master.server.url, f"t-{name}") for name in ("operator", "admin", "viewer")
+        )
+        shown = await settings_of(operator)
+        guarded = {key for key, one in shown.items() if one["change_scope"] == "admin"}
+        assert guarded >= {
+            "redact_paths", "viewers_see_content", "login_attempts_per_minute", "session_life_s", "session_idle_s",
+        }  # fmt: skip
+        assert guarded == {key for key, one in shown.items() if one["group"] == "Access"}
+        for key in guarded:
+            for value in (None, shown[key]["value"]):
+                status, problem = await operator.call(
+                    "PATCH", "/api/settings", {"max_push_jobs": 7, key: value}
+                )
+                assert (status, problem["code"]) == (403, "admin_only"), key
+                assert problem["errors"][0]["loc"] == [key]
+        # Nothing of it was taken.
+        assert (await settings_of(operator))["max_push_jobs"]["source"] == "default"
+        assert (await operator.call("PATCH", "/api/settings", {"max_push_jobs": 7}))[0] == 200
+        assert (await admin.call("PATCH", "/api/settings", {"redact_paths": []}))[0] == 200
+        assert (await viewer.call("PATCH", "/api/settings", {"max_push_jobs": 7}))[0] == 403
+        (entry, *_) = (await operator.call("GET", "/api/audit?limit=1"))[1]["entries"]
+        assert (entry["action"], entry["before"]) == ("settings.change", {"redact_paths": ["argument.pin"]})
+        for api in (operator, admin, viewer):
+            await api.http.aclose()
+
+
+@pytest.mark.req("D18")
+async def test_viewers_do_not_see_how_the_machine_is_laid_out(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    tokens_file = tmp_path / "tokens-of-this-test"
+    tokens_file.write_text("operate:t-operator\nread:t-viewer\n")
+    settings = {
+        "tokens_file": tokens_file,
+        "data_dir": tmp_path,
+        "allowed_worker_networks": ["127.0.0.0/8", "10.9.8.0/24"],
+    }
+    async with master_on(store_server.url, **settings) as (master, _):
+        operator, viewer = (Api(master.server.url, f"t-{name}") for name in ("operator", "viewer"))
+        hidden = await settings_of(viewer)
+        for text in (str(tmp_path), "10.9.8.0"):
+            assert text in str(await settings_of(operator))
+            assert text not in str(hidden)
+        assert (hidden["data_dir"]["value"], hidden["data_dir"]["is_hidden"]) == (None, True)
+        assert not hidden["max_push_jobs"]["is_hidden"]
+        for api in (operator, viewer):
+            await api.http.aclose()

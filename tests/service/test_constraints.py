@@ -7,6 +7,7 @@ import pytest
 
 from jqmaster.clock import SystemClock
 from jqmaster.domain.constraint import Constraint, Limits
+from jqmaster.domain.content import full_access
 from jqmaster.errors import (
     InvalidError,
     NotFoundError,
@@ -37,8 +38,11 @@ NOTHING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def draft(name: str = "c1", **fields: Any) -> Constraint:
-    return draft_of(name, {**NOTHING, "matcher": WORK, **fields})
+ALL = full_access([])
+
+
+def document(**fields: Any) -> dict[str, Any]:
+    return {**NOTHING, "matcher": WORK, **fields}
 
 
 @pytest.fixture
@@ -47,7 +51,9 @@ def service(world: StoreWorld) -> ConstraintService:
         return world.now_ms
 
     usage = UsageStore(world.shard, world.records)
-    return ConstraintService(world.rule_store, world.rules, usage, SystemClock(), now_ms)
+    return ConstraintService(
+        world.rule_store, world.rules, usage, SystemClock(), now_ms, audience=lambda: ALL
+    )
 
 
 async def changes(world: StoreWorld) -> tuple[int, int]:
@@ -57,7 +63,7 @@ async def changes(world: StoreWorld) -> tuple[int, int]:
 
 
 async def put(service: ConstraintService, **fields: Any) -> Constraint:
-    stored, _ = await service.put("c1", draft(**fields), "me")
+    stored, _ = await service.put("c1", document(**fields), "me", ALL)
     return stored.constraint
 
 
@@ -85,7 +91,7 @@ async def test_counts_are_kept_for_as_long_as_the_gates_are_the_same(
 async def test_what_changes_nothing_writes_nothing(service: ConstraintService, world: StoreWorld) -> None:
     await put(service, concurrency=1)
     async with world.unchanged():
-        stored, is_new = await service.put("c1", draft(concurrency=1), "other")
+        stored, is_new = await service.put("c1", document(concurrency=1), "other", ALL)
     assert not is_new
     assert stored.constraint.concurrency == 1
 
@@ -104,7 +110,9 @@ class Interrupted:
         if self._times > 0:
             self._times -= 1
             self._world.rule_store.change = self._change  # type: ignore[method-assign]
-            await self._service.put_value("c1", self._times, Limits(concurrency=self._limit), "other")
+            await self._service.put_value(
+                "c1", AskedValue(self._times), Limits(concurrency=self._limit), "other", ALL
+            )
             self._world.rule_store.change = self  # type: ignore[method-assign,assignment]
         return await self._change(change)
 
@@ -112,19 +120,19 @@ class Interrupted:
 async def test_a_change_in_between_is_not_lost(service: ConstraintService, world: StoreWorld) -> None:
     await put(service, concurrency=1, key="argument.host")
     world.rule_store.change = Interrupted(service, world, 3)  # type: ignore[method-assign,assignment]
-    stored = await service.put_value("c1", "mine", Limits(concurrency=4), "me")
+    stored = await service.put_value("c1", AskedValue("mine"), Limits(concurrency=4), "me", ALL)
     assert {o.value for o in stored.constraint.overrides} == {0, 1, 2, "mine"}
 
 
 async def test_a_change_in_between_breaks_what_was_demanded(
     service: ConstraintService, world: StoreWorld
 ) -> None:
-    stored, _ = await service.put("c1", draft(concurrency=1, key="argument.host"), "me")
+    stored, _ = await service.put("c1", document(concurrency=1, key="argument.host"), "me", ALL)
     world.rule_store.change = Interrupted(service, world, 1)  # type: ignore[method-assign,assignment]
     demands = Precondition(match=frozenset({stored.etag}))
     with pytest.raises(PreconditionFailedError):
-        await service.put("c1", draft(concurrency=9, key="argument.host"), "me", demands)
-    found = (await service.get("c1")).stored.constraint
+        await service.put("c1", document(concurrency=9, key="argument.host"), "me", ALL, demands)
+    found = (await service.get("c1", None, ALL)).stored.constraint
     assert (found.concurrency, [o.value for o in found.overrides]) == (1, [0])
 
 
@@ -132,7 +140,7 @@ async def test_changes_without_end_are_given_up(service: ConstraintService, worl
     await put(service, concurrency=1, key="argument.host")
     world.rule_store.change = Interrupted(service, world, MAX_REPEATS)  # type: ignore[method-assign,assignment]
     with pytest.raises(StoreUnavailableError):
-        await service.put("c1", draft(concurrency=9), "me")
+        await service.put("c1", document(concurrency=9), "me", ALL)
     world.rule_store.change = Interrupted(service, world, MAX_REPEATS, limit=6)  # type: ignore[method-assign,assignment]
     with pytest.raises(StoreUnavailableError):
         await service.delete("c1", "me")
@@ -143,34 +151,34 @@ async def test_it_is_in_force_when_every_job_has_been_matched(
 ) -> None:
     job_id = await world.enqueue()
     await put(service, concurrency=1)
-    assert not (await service.get("c1")).usage.is_in_force
+    assert not (await service.get("c1", None, ALL)).usage.is_in_force
     rules: Rules = await world.rules.reload()
     assert await world.rule_store.settle(world.epoch, rules)
-    assert not (await service.get("c1")).usage.is_in_force
+    assert not (await service.get("c1", None, ALL)).usage.is_in_force
     (lane,) = await world.rule_store.older_lanes(rules.ruleset.edition)
     assert await world.rule_store.move(world.epoch, rules, [job_id], {job_id: lane})
     await world.rule_store.prune(world.epoch, [lane.id])
-    usage = (await service.get("c1")).usage
+    usage = (await service.get("c1", None, ALL)).usage
     assert not usage.is_in_force  # its gates have not been looked at since
     assert usage.waiting == 1
     for cid, version in await world.rule_store.reopened():
         await world.rule_store.reopen(world.epoch, cid, version)
-    assert (await service.get("c1")).usage.is_in_force
+    assert (await service.get("c1", None, ALL)).usage.is_in_force
     ((_, listed),) = await service.all()
     assert listed.is_in_force
 
 
 async def test_unknown_names_and_values(service: ConstraintService) -> None:
     for call in (
-        service.get("none"), service.delete("none", "me"), service.put_value("none", 1, Limits(paused=True), "me"),
+        service.get("none", None, ALL), service.delete("none", "me"), service.put_value("none", AskedValue(1), Limits(paused=True), "me", ALL),
     ):  # fmt: skip
         with pytest.raises(NotFoundError):
             await call
     await put(service, concurrency=1)
     with pytest.raises(InvalidError):
-        await service.get("c1", AskedValue(None))
+        await service.get("c1", AskedValue(None), ALL)
     with pytest.raises(InvalidError):
-        await service.put_value("c1", 1, Limits(paused=True), "me", ANYHOW)
+        await service.put_value("c1", AskedValue(1), Limits(paused=True), "me", ALL, demands=ANYHOW)
 
 
 async def test_the_last_override_gone_leaves_a_constraint_that_is_open(service: ConstraintService) -> None:
@@ -179,12 +187,12 @@ async def test_the_last_override_gone_leaves_a_constraint_that_is_open(service: 
         key="argument.host",
         overrides=[{"value": "a", "concurrency": None, "rate": None, "paused": True}],
     )
-    stored = await service.put_value("c1", "a", Limits(), "me")
+    stored = await service.put_value("c1", AskedValue("a"), Limits(), "me", ALL)
     assert (stored.constraint.overrides, stored.constraint.paused) == ((), False)
 
 
 async def preview(service: ConstraintService, who: str = "somebody") -> Preview:
-    return await service.preview(WORK, None, 1, who=who, most_per_minute=MAX_PREVIEWS + 1)
+    return await service.preview(WORK, None, 1, ALL, who=who, most_per_minute=MAX_PREVIEWS + 1)
 
 
 async def test_a_caller_gets_so_many_previews_a_minute_and_others_theirs(service: ConstraintService) -> None:
@@ -207,5 +215,5 @@ async def test_there_are_few_previews_at_a_time(service: ConstraintService) -> N
 @pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
 def test_a_name_with_a_meaning_in_paths_is_refused(name: str) -> None:
     with pytest.raises(InvalidError) as caught:
-        draft(name, concurrency=1)
+        draft_of(name, document(concurrency=1))
     assert caught.value.errors[0].loc == ("name",)

@@ -3,6 +3,7 @@
 import pytest
 
 from jqmaster.domain.constraint import Mode
+from jqmaster.domain.content import full_access
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
@@ -38,7 +39,7 @@ class Desk:
         )
 
     async def why(self, job_id: str) -> Answer:
-        return await self._service.why(job_id)
+        return await self._service.why(job_id, full_access([]))
 
     async def codes(self, job_id: str) -> list[str]:
         return [verdict.code for verdict in (await self.why(job_id)).verdicts]

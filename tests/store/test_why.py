@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.constraint import Mode, gate_id
+from jqmaster.domain.content import full_access
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobState
 from jqmaster.domain.key_value import key_value
@@ -370,10 +371,12 @@ async def test_what_it_says_is_what_the_next_claims_do(
         deadline_extra_ms=0,
         reach=dict,
     )
-    said = {job: {v.code: v for v in (await service.why(job)).verdicts} for job in waiting}
+    said = {job: {v.code: v for v in (await service.why(job, full_access([]))).verdicts} for job in waiting}
     place = 0
     while True:
-        now = {job: {v.code: v for v in (await service.why(job)).verdicts} for job in waiting}
+        now = {
+            job: {v.code: v for v in (await service.why(job, full_access([]))).verdicts} for job in waiting
+        }
         taken = await limited.take(worker, *names, limit=1)
         following = [job for job in waiting if "next" in now[job]]
         if not following and taken and "ahead" in now[taken[0]]:

@@ -7,10 +7,14 @@ from jqmaster.api.auth import Scope
 from jqmaster.api.endpoint import Operation
 
 _STORE: Final = (503,)
-_LIST_TEXT: Final = "What is in force at this master. Secrets are named and never shown."
+_LIST_TEXT: Final = (
+    "What is in force at this master. Secrets are named and never shown; paths of files and networks are shown from scope "
+    "operate on."
+)
 _PATCH_TEXT: Final = (
     "Changes settings of all masters, within a second, and until they are changed again; null takes a change back. Either "
-    "all of it is taken or nothing. Settings that do not change at run time are refused."
+    "all of it is taken or nothing. Settings that do not change at run time are refused, and so, without scope admin, are those "
+    "that decide who is let in and who sees what: `change_scope` tells."
 )
 
 OPERATIONS: Final = [

@@ -1,0 +1,28 @@
+"""The type of the exception that an attempt ended with, where it is certain."""
+
+import re
+from typing import Final
+
+import msgpack
+
+MAX_TYPE: Final = 200
+_FIELDS: Final = {"type", "message", "traceback"}
+_TYPE: Final = re.compile(r"[^\W\d]\w*(\.([^\W\d]\w*|<locals>))*")
+
+
+def error_type_of(error: bytes | None, message: str | None) -> str | None:
+    """The name of the type in an encoded error `{type, message, traceback}`, which is what SDKs make of an exception. None
+    for anything else: its `type` may be text of the handler's own."""
+    if error is None or message is None:
+        return None
+    try:
+        fields = msgpack.unpackb(error, strict_map_key=False, unicode_errors="surrogateescape", timestamp=0)
+    except Exception:  # an error that cannot be decoded has no known type
+        return None
+    if not isinstance(fields, dict) or set(fields) != _FIELDS:
+        return None
+    name = fields["type"]
+    if not isinstance(name, str) or len(name) > MAX_TYPE or not _TYPE.fullmatch(name):
+        return None
+    # An SDK puts the short name in front of the message as well.
+    return name if message.startswith(f"{name.rpartition('.')[2]}: ") else None

@@ -1,0 +1,148 @@
+"""What one caller sees of the content of one job."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.error_type import error_type_of
+from jqmaster.domain.job import Attempt, Job
+from jqmaster.domain.redact import REDACTED
+
+# Outcomes whose message a worker wrote. The others have one of the master's.
+_OF_WORKERS: Final = frozenset({"failure", "timeout"})
+# A shorter value may stand in a text by chance.
+_LEAST_QUOTED: Final = 4
+_UNDECODABLE: Final = object()
+
+
+class JobContent:
+    """Values are encoded MessagePack; None stands for a hidden one.
+
+    A redacted value of the job is also taken out of the texts of its errors, where it stands there as it is.
+    """
+
+    def __init__(self, access: ContentAccess, job: Job) -> None:
+        self._access = access.for_name(job.name)
+        self._redactor = access.redactor
+        self._job = job
+        self._own_quoted: list[object] | None = None
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the caller sees content of this job at all."""
+        return self._access.is_granted
+
+    def argument(self) -> bytes | None:
+        return self._redactor.encoded("argument", self._job.argument) if self.is_shown else None
+
+    def headers(self) -> dict[str, str]:
+        return self._redactor.headers(self._job.headers) if self.is_shown else {}
+
+    def result(self, value: bytes) -> bytes | None:
+        """The Result of the job: a success has a member `result`, a failure `error` and `message`."""
+        if not self.is_shown:
+            return None
+        shown = self._redactor.within("error", self._redactor.within("result", value))
+        quoted = self._quoted(*(self._found_in_result(root, value) for root in ("result", "error")))
+        cover = self._access.error_text_cover
+        if not quoted and cover is None:
+            return shown
+        fields = _decoded(shown)
+        if not isinstance(fields, dict):
+            return None
+        for part in ("error", "message"):
+            if part in fields:
+                fields[part] = _without(fields[part], quoted)
+        if cover and "message" in fields:
+            fields["message"] = cover
+        return _encoded(fields)
+
+    def error(self, attempt: Attempt) -> bytes | None:
+        """The error value of an attempt."""
+        if attempt.error is None or not self.is_shown:
+            return None
+        shown = self._redactor.encoded("error", attempt.error)
+        quoted = self._quoted(self._found("error", attempt.error))
+        return _encoded(_without(_decoded(shown), quoted)) if quoted else shown
+
+    def message(self, attempt: Attempt) -> str | None:
+        """The text of an attempt's error. The master's own texts are no content."""
+        if attempt.message is None or attempt.outcome not in _OF_WORKERS:
+            return attempt.message
+        if not self.is_shown:
+            return None
+        if cover := self._access.error_text_cover:
+            return cover
+        found = () if attempt.error is None else self._found("error", attempt.error)
+        return str(_without(attempt.message, self._quoted(found)))
+
+    def group_text(self, text: str) -> str:
+        """The text of a group of failures of which the job is an example."""
+        return self._access.error_text_cover or str(_without(text, self._quoted()))
+
+    def _quoted(self, *more: Iterable[object]) -> tuple[str, ...]:
+        """The redacted values of the job, and these, in the forms in which they may stand within a text."""
+        if self._own_quoted is None:
+            headers = self._job.headers.items()
+            self._own_quoted = [value for key, value in headers if self._redactor.meets("headers", (key,))]
+            self._own_quoted += self._found("argument", self._job.argument)
+        values = [*self._own_quoted, *(value for some in more for value in some)]
+        return tuple(sorted(set(_forms(values)), key=len, reverse=True))
+
+    def _found(self, root: str, value: bytes) -> list[object]:
+        return self._redactor.found(root, _decoded(value)) if self._redactor.has(root) else []
+
+    def _found_in_result(self, root: str, value: bytes) -> list[object]:
+        if not self._redactor.has(root):
+            return []
+        fields = _decoded(value)
+        return self._redactor.found(root, fields.get(root)) if isinstance(fields, dict) else []
+
+
+def shown_error_type(access: ContentAccess, attempt: Attempt) -> str | None:
+    """The type of an attempt's exception, which is no content; None where it is not certain, or redacted itself."""
+    if access.redactor.meets("error", ("type",)):
+        return None
+    return error_type_of(attempt.error, attempt.message)
+
+
+def _decoded(value: bytes) -> object:
+    try:
+        return msgpack.unpackb(value, strict_map_key=False, unicode_errors="surrogateescape", timestamp=0)
+    except Exception:  # nothing can be said of it, and so nothing is shown
+        return _UNDECODABLE
+
+
+def _encoded(value: object) -> bytes | None:
+    if value is _UNDECODABLE:
+        return None
+    return bytes(msgpack.packb(value, unicode_errors="surrogateescape"))
+
+
+def _forms(values: Iterable[object]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, dict):
+            yield from _forms([*value.keys(), *value.values()])
+        elif isinstance(value, list):
+            yield from _forms(value)
+        elif isinstance(value, bytes | str | int | float) and not isinstance(value, bool):
+            text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+            for form in (text, repr(text)[1:-1], json.dumps(text)[1:-1]):
+                if len(form) >= _LEAST_QUOTED:
+                    yield form
+
+
+def _without(value: Any, quoted: Sequence[str]) -> Any:
+    """`value` with these texts replaced in every text that it holds."""
+    if isinstance(value, str):
+        for text in quoted:
+            value = value.replace(text, REDACTED)
+        return value
+    if isinstance(value, list):
+        return [_without(item, quoted) for item in value]
+    if isinstance(value, dict):
+        return {key: _without(item, quoted) for key, item in value.items()}
+    return value
