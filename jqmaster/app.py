@@ -144,7 +144,7 @@ class Master:
         self._tracing = Tracing.from_settings(settings, self.id, __version__)
 
         # The store, and what is known of it.
-        self._shard = shard = Shard(client, Keys(settings.shard))
+        self._shard = shard = Shard(client, Keys(settings.shard), mark=mark)
         self._stores = stores = _Stores.on(shard, settings, self.tally, master_id=self.id)
         self._gauge = StoreGauge(client, clock, settings, report, quorum_of=(client, reserve))
         self.live = LiveSettings(settings, SettingsStore(shard))

@@ -62,7 +62,8 @@ class AcceptanceStore:
         """Accepts each job by itself, in one round trip; `is_whole`: a full backlog refuses all of them. `replicas`: how
         many must have them before they count as accepted (None: as many as every write needs).
 
-        Raises StaleRules; what was accepted nevertheless is KNOWN to the repeat.
+        Raises StaleRules; what was accepted nevertheless is KNOWN to the repeat. Raises StoreUnavailableError when the data
+        are gone or others, as after a FLUSHALL.
         """
         calls = self._enqueue_calls(specs, rules, is_whole=is_whole)
         # The first call of a whole push speaks for all of it: when it is let in, so is the rest.
@@ -70,8 +71,7 @@ class AcceptanceStore:
         rest = calls[len(first) :]
         along = None if rest else self._claims_of(specs, replicas)
         replies = await self._client.run_all(first, along=along, replicas=replicas)
-        if any(word == "stale_rules" for word, _ in replies):
-            raise StaleRules
+        _raise_refusal(replies)
         statuses = _enqueued(replies)
         if is_whole and isinstance(statuses[0], BacklogFull):
             return [statuses[0]] * len(specs)
@@ -86,8 +86,7 @@ class AcceptanceStore:
                     f"the store did a part of it; repeat with the same IDs ({exc.detail})",
                     retry_after_s=exc.retry_after_s,
                 ) from exc
-            if any(word == "stale_rules" for word, _ in replies):
-                raise StaleRules
+            _raise_refusal(replies)
             others = _enqueued(replies)
         if along is None and not all(spec.delay_ms for spec in specs):
             self._shard.woke("ready")
@@ -128,7 +127,7 @@ class AcceptanceStore:
             push = "each" if not is_whole else "rest" if start else "whole"
             head: tuple[Arg, ...] = (
                 self._shard.now_arg, k.tag, self._shard.wake_channel, rules.edition, push,
-                codec.pack(list(following.items())), table.packed(),
+                codec.pack(list(following.items())), table.packed(), self._shard.mark,
             )  # fmt: skip
             calls.append(Call(load("enqueue"), (k.scheduled, k.expiring, k.rules), (*head, *jobs)))
         return calls
@@ -167,6 +166,18 @@ class AcceptanceStore:
         await self._client.run(
             "mark_accepted", (self._keys.idempotency(key_digest),), ("+",), replicas=replicas
         )
+
+
+def _raise_refusal(replies: Sequence[tuple[str, list[Any]]]) -> None:
+    words = {word for word, _ in replies}
+    if "other_data" in words:
+        raise StoreUnavailableError(
+            "the store's data are gone or are others; nothing is enqueued into them",
+            code="store_unfit",
+            retry_after_s=5.0,
+        )
+    if "stale_rules" in words:
+        raise StaleRules
 
 
 def _enqueued(replies: Sequence[tuple[str, list[Any]]]) -> list[Accepted | BacklogFull]:

@@ -377,7 +377,8 @@ class StoreClient:
             ):
                 return connection  # type: ignore[no-any-return]
             # What was said in between was for nobody; the pool connects it anew.
-            await connection.disconnect(nowait=True)
+            with contextlib.suppress(*_LOST):
+                await connection.disconnect(nowait=True)
             await self._pool.release(connection)
         return None
 

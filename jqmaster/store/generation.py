@@ -5,7 +5,8 @@ from jqmaster.store.shard import Shard
 
 async def mark(shard: Shard, fresh: str) -> str:
     """The mark of the data; `fresh` becomes it on a store that has none. Raises what `StoreClient.run` raises."""
-    _, (kept,) = await shard.client.run("mark_generation", (shard.keys.generation,), (fresh,))
+    k = shard.keys
+    _, (kept,) = await shard.client.run("mark_generation", (k.generation, k.rules), (fresh,))
     return str(kept.decode())
 
 

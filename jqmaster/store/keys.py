@@ -248,7 +248,12 @@ KEYS: tuple[KeyInfo, ...] = (
         "while not empty",
         "what this gate closes: `G` + group + name, or `L` + group + name where lanes are parked",
     ),
-    KeyInfo("rules", "hash", "always", "version and edition of the constraints, and the edition in force"),
+    KeyInfo(
+        "rules",
+        "hash",
+        "always",
+        "version and edition of the constraints, the edition in force, and the mark of the data again, for those who enqueue",
+    ),
     KeyInfo("constraints", "hash", "while not empty", "by name: ETag, then the constraint as MessagePack"),
     KeyInfo("limits:{cid}", "hash", "with its constraint", "what scripts need of a constraint"),
     KeyInfo(

@@ -174,5 +174,5 @@ async def ask_all(nodes: Sequence[Redis], ask: Callable[[Redis], Awaitable[_T | 
 async def _answer(node: Redis, ask: Callable[[Redis], Awaitable[_T | None]]) -> _T | None:
     try:
         return await ask(node)
-    except (RedisError, OSError):
-        return None
+    except (RedisError, OSError, LookupError, ValueError, RuntimeError):
+        return None  # an answer that makes no sense is none

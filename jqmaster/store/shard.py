@@ -23,6 +23,8 @@ class Shard:
 
     `follow` is set together with `wake_leader`: before a write that will give the leader work it may send along what it
     would do then.
+
+    `mark` is that of the data that were there at the start (see `generation`); with it nothing is enqueued into others.
     """
 
     client: StoreClient
@@ -30,6 +32,7 @@ class Shard:
     now: Callable[[], int] | None = None
     wake_leader: Callable[[str], None] | None = None
     follow: Callable[[str, Collection[str]], Along | None] | None = None
+    mark: str = ""
 
     def __post_init__(self) -> None:
         self.client.bind(self.keys.tag)

@@ -308,7 +308,11 @@ async def test_a_nearly_full_store_is_noticed_before_it_is_full(store: StoreServ
 async def test_a_store_that_was_emptied_is_not_served_as_an_empty_queue(store: StoreServer) -> None:
     async with master_on(store.url) as (master, api):
         await api.enqueue("later", delay=3600)
-        await admin_of(master._shard.client).flushall()
+        admin = admin_of(master._shard.client)
+        await admin.flushall()
+        # From the first moment on, before anybody has looked.
+        assert await refused(api, "POST", "/api/jobs", {"name": "work"}) == "store_unfit"
+        assert [key async for key in admin.scan_iter("{jq}:job:*")] == []
         await asyncio.wait_for(master.failed.wait(), 10)
         status, answer = await api.call("GET", "/readyz")
         assert (status, answer["status"]) == (503, "not_ready")

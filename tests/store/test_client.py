@@ -400,7 +400,7 @@ async def test_a_key_of_the_wrong_type_is_damage(world: StoreWorld) -> None:
 async def test_a_write_counts_once_the_replicas_have_it() -> None:
     async with replicated(1) as (primary, (replica,)), client_of(primary.url, timeout_s=1) as client:
         k = Keys("quorum")
-        calls = [Call(load("mark_generation"), (k.generation,), ("fresh",))]
+        calls = [Call(load("mark_generation"), (k.generation, k.rules), ("fresh",))]
         assert await client.run_all(calls, replicas=1) == [("ok", [b"fresh"])]
         client.quorum_replicas = 1
         with paused(replica):

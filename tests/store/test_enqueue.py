@@ -2,6 +2,8 @@ import msgpack
 import pytest
 
 from jqmaster.domain.job import Cause, Job, JobState, RetryPolicy
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.store import generation
 from jqmaster.store.acceptance import Accepted
 from jqmaster.store.steering import Changes
 from tests.support.store import StoreWorld, unconstrained
@@ -117,6 +119,21 @@ async def test_bulks_beyond_one_script_call(world: StoreWorld) -> None:
     changed = [world.spec(s.name, "x", id=s.id) if n in (3, 700, 1_202) else s for n, s in enumerate(specs)]
     assert await world.acceptance.find_taken(changed) == [3, 700, 1_202]
     assert await world.acceptance.enqueue([]) == []
+
+
+async def test_nothing_is_enqueued_into_other_data_than_those_that_were_marked(world: StoreWorld) -> None:
+    world.shard.mark = await generation.mark(world.shard, "mark")
+    assert await world.acceptance.enqueue([world.spec()]) == [Accepted.NEW]
+    for mark in ("another", None):
+        key = world.shard.keys.rules
+        await (world.redis.hset(key, "mark", mark) if mark else world.redis.hdel(key, "mark"))
+        async with world.unchanged():
+            with pytest.raises(StoreUnavailableError) as refused:
+                await world.acceptance.enqueue([world.spec()])
+        assert refused.value.code == "store_unfit"
+    # A master that starts marks data of a release before.
+    assert await generation.mark(world.shard, "fresh") == "mark"
+    assert await world.acceptance.enqueue([world.spec()]) == [Accepted.NEW]
 
 
 async def test_the_longest_name(world: StoreWorld) -> None:

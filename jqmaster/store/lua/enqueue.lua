@@ -1,20 +1,22 @@
 #!lua
 -- Accepts new jobs, each by itself: a repeat of an accepted one changes nothing that anyone can see.
 -- KEYS scheduled:zset expiring:zset rules:hash
--- ARGV now_ms tag wake_channel(empty: nobody to wake) edition push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in) following(MessagePack: [[lane, jobs of the same push that follow in further calls]]) lanes(as lanes_defined takes them) [+ id terms(priority to expires_at_ms as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of its lane from 1) digest rest_of_record(behind the lane)]
--- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full],gate whose backlog is full(empty: none) | stale_rules
--- CHECKS FIRST the edition of the rules; whether each ID is taken, and by what; how much waits behind each gate
+-- ARGV now_ms tag wake_channel(empty: nobody to wake) edition push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in) following(MessagePack: [[lane, jobs of the same push that follow in further calls]]) lanes(as lanes_defined takes them) mark(of the data; empty: whatever it is) [+ id terms(priority to expires_at_ms as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of its lane from 1) digest rest_of_record(behind the lane)]
+-- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full],gate whose backlog is full(empty: none) | stale_rules | other_data
+-- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; how much waits behind each gate
 -- include lib/time.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
 local scheduled_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, wake_channel, edition = time_ms(ARGV[1]), ARGV[3], ARGV[4]
 tag = ARGV[2]
-local push, following, definitions = ARGV[5], cmsgpack.unpack(ARGV[6]), lanes_defined(ARGV[7])
+local push, following, definitions, mark = ARGV[5], cmsgpack.unpack(ARGV[6]), lanes_defined(ARGV[7]), ARGV[8]
 local job_prefix = tag .. 'job:'
-local FIRST, WIDTH = 8, 4
+local FIRST, WIDTH = 9, 4
 
-if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
+local held = redis.call('HMGET', rules_key, 'edition', 'mark')
+if mark ~= '' and held[2] ~= mark then return {'other_data'} end
+if (held[1] or '0') ~= edition then return {'stale_rules'} end
 local count = (#ARGV - FIRST + 1) / WIDTH
 local keys = {}
 for i = 1, count do keys[i] = job_prefix .. ARGV[FIRST + (i - 1) * WIDTH] end
