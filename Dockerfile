@@ -12,7 +12,9 @@ RUN /opt/jqmaster/bin/pip install --no-cache-dir --constraint constraints.txt . 
 FROM python:3.13-slim
 LABEL org.opencontainers.image.title="jqmaster" org.opencontainers.image.licenses="Apache-2.0"
 ENV PATH=/opt/jqmaster/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
-    JQMASTER_HOST=0.0.0.0 JQMASTER_DATA_DIR=/data
+    JQMASTER_HOST=0.0.0.0 JQMASTER_DATA_DIR=/data \
+    # A worker of this image keeps it fresh, whether it serves or pulls; the health check looks at it.
+    JQMASTER_HEALTH_FILE=/tmp/jqmaster-worker
 RUN useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin jqmaster \
     # A named volume takes owner and mode from here.
     && install -d -o jqmaster -g jqmaster -m 0700 /data
@@ -24,7 +26,7 @@ VOLUME /data
 EXPOSE 8080
 # Liveness only: an orchestrator must not kill a master because its store is away.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
-    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8080/healthz', timeout=2)"]
+    CMD ["jqmaster", "healthcheck"]
 # No shell in between: SIGTERM reaches the master, which stops accepting, finishes, and ends its Valkey last.
 ENTRYPOINT ["jqmaster"]
 CMD ["serve"]

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from worker_sdk import health_file
 from worker_sdk.blocking_client import BlockingClient
 from worker_sdk.identity import Identity, Membership
 from worker_sdk.lease import StoreClock, margin_s, now_s
@@ -144,6 +145,7 @@ class Heartbeat:
         self._identity.joined(body)
         self._complaint = ""
         self._asked = None
+        health_file.touch()
         logger.info("registered as worker %s", self._identity.worker_id)
         return 0.0
 
@@ -192,6 +194,7 @@ class Heartbeat:
             if tries == 1:
                 logger.warning("heartbeats are refused: %s", answer)
             return self._not_answered(member)
+        health_file.touch()
         return self._obey(member, answer, runs, sent_s)
 
     def _obey(self, member: Membership, answer: Answer, runs: list[JobRun], sent_s: float) -> float:

@@ -162,7 +162,7 @@ class Worker:
             await self.stop()
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, drain, and return. A second signal hands the running jobs back at once."""
+        """Serve until SIGTERM, SIGINT or SIGHUP, drain, and return. A second signal hands the running jobs back at once."""
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             if runner.run(self._serve_until_signal()):
@@ -227,8 +227,10 @@ class Worker:
                 self._node.hand_back_now()
             told.set()
 
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, on_signal)
+        # A terminal that closes sends SIGHUP; `nohup` has it ignored.
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, on_signal)
         await self._start(serve=True)
         # All that was imported stays: the collector need not walk it again with every thousand jobs.
         gc.freeze()

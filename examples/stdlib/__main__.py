@@ -67,7 +67,7 @@ async def show(port: int, *, once: bool) -> int:
             if not once:
                 url = system.url
                 console.print(
-                    f"\nThe master stays up at [bold]{url}[/] until Ctrl-C. Try, in another terminal:\n\n"
+                    f"\nThe web UI is at [bold]{url}/[/]. The master stays up until Ctrl-C. Try, in another terminal:\n\n"
                     f"  curl {url}/api/jobs -H 'Content-Type: application/json' \\\n"
                     f"    -d '{json.dumps({'name': BACKLOG, 'argument': str(Path(contextlib.__file__)), 'keep_result': True})}'\n"
                     f"  curl '{url}/api/jobs/ID/result?wait=5' -H 'Accept: application/json'\n",

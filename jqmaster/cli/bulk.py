@@ -45,6 +45,10 @@ def bulk(
     what: Annotated[
         What, typer.Argument(metavar="ACTION", help="cancel, retry, delete, run or set-priority.")
     ],
+    job_ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID…]", help="These jobs, up to 1,000, instead of a filter."),
+    ] = None,
     *,
     state: StateOption = None,
     name: NameOption = None,
@@ -65,24 +69,34 @@ def bulk(
         float | None,
         typer.Option(help="Of retry: end by itself when more than this share (0 to 1) fails again."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell how many jobs there are.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the jobs and change nothing.")] = False,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it is over.")] = True,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Do something with all jobs that a filter selects; tells how many and asks before it begins."""
+    """Act on all jobs that a filter selects, or on these IDs. Counts them and asks before it begins."""
     given = {
         "state": state, "name": name, "tag": tag, "worker": worker, "q": search, "cause": cause, "text": text,
         "failure_group": failure_group, "created_after": instant(created_after), "created_before": instant(created_before),
         "finished_after": instant(finished_after), "finished_before": instant(finished_before),
     }  # fmt: skip
     wanted = {field: value for field, value in given.items() if value is not None}
-    if not wanted and not every:
+    if job_ids and (wanted or every):
+        exits.fail(exits.USAGE, "give either IDs or a filter")
+    if not job_ids and not wanted and not every:
         exits.fail(exits.USAGE, "no filter is given; --all means every job")
+    if (priority is None) is (what is What.SET_PRIORITY):
+        missing = what is What.SET_PRIORITY
+        exits.fail(
+            exits.USAGE, "--priority is missing" if missing else "--priority goes with set-priority only"
+        )
     options = {"priority": priority, "rate_per_s": rate, "stop_at_failure_share": stop_at_failure_share}
-    body: dict[str, Any] = {"action": what.value.replace("-", "_"), "filter": wanted}
+    body: dict[str, Any] = {
+        "action": what.value.replace("-", "_"),
+        **({"ids": job_ids} if job_ids else {"filter": wanted}),
+    }
     body |= {field: value for field, value in options.items() if value is not None}
     with Master(master, token) as http:
         if dry_run or not yes:
@@ -97,7 +111,7 @@ def bulk(
                 return
             if not sys.stdin.isatty():
                 exits.fail(
-                    exits.USAGE, "nobody can be asked here; --yes begins at once, --dry-run only counts"
+                    exits.USAGE, "there is no terminal to ask; --yes begins at once, --dry-run only counts"
                 )
             typer.confirm("Begin?", abort=True, err=as_json)
         _, action = http.call("POST", _PATH, body=body)

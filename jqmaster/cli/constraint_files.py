@@ -16,7 +16,7 @@ FIELDS = (
 
 
 def constraints_in(file: str) -> dict[str, dict[str, Any]]:
-    """Each constraint of FILE as the master would show it. Ends the command when one of them is not valid."""
+    """Return each constraint of FILE as the master would show it. Ends the command with every fault that the file has."""
     from pydantic import ValidationError
 
     from jqmaster.api.constraint_schemas import ConstraintRequest
@@ -28,12 +28,15 @@ def constraints_in(file: str) -> dict[str, dict[str, Any]]:
 
     limits = ScanLimits(max_nesting=32, max_nodes=1_000_000)
     wanted: dict[str, dict[str, Any]] = {}
+    faults: list[str] = []
     for number, table in enumerate(_read(file), 1):
         name = table.get("name")
         if not isinstance(name, str):
-            exits.fail(exits.REFUSED, f"{file}: constraint {number} has no name")
+            faults.append(f"constraint {number} has no name")
+            continue
         if name in wanted:
-            exits.fail(exits.REFUSED, f"{file}: constraint {number} is named {name}, as one before it")
+            faults.append(f"constraint {number} is named {name}, as one before it")
+            continue
         try:
             fields = read_map(json_to_msgpack(json.dumps(table).encode()), limits=limits)
             try:
@@ -42,11 +45,15 @@ def constraints_in(file: str) -> dict[str, dict[str, Any]]:
                 raise invalid_from(error) from None
             document = describe(draft_of(name, request.model_dump()))
         except TypeError as error:
-            exits.fail(exits.REFUSED, f"{file}: constraint {name}: {error}")
+            faults.append(f"constraint {name}: {error}")
+            continue
         except JqmasterError as error:
             rules = [rule_line(rule.loc, rule.msg) for rule in error.errors]
-            exits.fail(exits.REFUSED, "\n".join([f"{file}: constraint {name}: {error.detail}", *rules]))
+            faults.append("\n".join([f"constraint {name}: {error.detail}", *rules]))
+            continue
         wanted[name] = json.loads(encode(document, Encoding.JSON))
+    if faults:
+        exits.fail(exits.REFUSED, "\n".join(f"{file}: {fault}" for fault in faults))
     return wanted
 
 
@@ -63,6 +70,11 @@ def _read(file: str) -> list[dict[str, Any]]:
     if data == {}:
         # A file that was cut off must not free everything; `{"constraint": []}` says so on purpose.
         exits.fail(exits.REFUSED, f"{file} has no constraints")
+    if isinstance(data, dict) and "constraints" in data:
+        exits.fail(
+            exits.REFUSED,
+            f"{file}: expected tables named `constraint`, as in [[constraint]], not `constraints`",
+        )
     if isinstance(data, dict):
         tables = data["constraint"] if set(data) == {"constraint"} else [data]
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):

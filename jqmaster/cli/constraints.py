@@ -16,6 +16,7 @@ from jqmaster.cli.constraint_files import (
     spelled,
     steps_to,
 )
+from jqmaster.cli.groups import list_without_command
 from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
 
 # Somebody else changed the constraint between reading and writing: more often than people do.
@@ -23,7 +24,7 @@ _MAX_REPEATS = 5
 # What a matcher has, and a constraint has not.
 _MATCHER_KINDS = frozenset(("all", "any", "not", "field"))
 
-app = typer.Typer(help="Limits on sets of jobs, in force while they run.", no_args_is_help=True)
+app = typer.Typer(invoke_without_command=True)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the constraint.")]
 FileArgument = Annotated[
@@ -42,7 +43,7 @@ PruneOption = Annotated[bool, typer.Option("--prune", help="Delete constraints t
 
 @app.command("list")
 def list_constraints(
-    master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
+    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
     """List the constraints and their use."""
     with Master(master, token) as http:
@@ -55,6 +56,9 @@ def list_constraints(
     )  # fmt: skip
     if not as_json and not all(c["usage"]["is_exact"] for c in found):
         output.say("-: too many values to sum up in a list; see `jqmaster constraints show NAME`")
+
+
+list_without_command(app, list_constraints, "Constraints: live limits on sets of jobs")
 
 
 @app.command()

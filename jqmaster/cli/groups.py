@@ -18,7 +18,7 @@ class Listing(Protocol):
 def list_without_command(app: typer.Typer, listing: Listing, text: str) -> None:
     """`listing` is what `app` does where no command of it is given; `text` is the help of the whole group."""
 
-    @app.callback(help=f"{text}; without a command: list.")
+    @app.callback(help=f"{text}. Without a command, lists them.")
     def group(
         context: typer.Context,
         master: MasterOption = DEFAULT_MASTER,

@@ -97,6 +97,10 @@ class Master:
             reason = str(error) or type(error).__name__
             exits.fail(exits.UNREACHABLE, f"no answer from {self._url}: {reason}")
         answer = _decoded(response)
+        if response.status_code == 404 and isinstance(answer, dict) and answer.get("code") == "not_found":
+            exits.fail(
+                exits.USAGE, f"no jqmaster at {self._url}: it has no {path}; --master takes http://host:port"
+            )
         if response.status_code >= 400 and response.status_code not in admit:
             exits.fail(_exit_code(response.status_code), _problem_text(response, answer))
         return response.status_code, answer

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from jqmaster.cli import exits, output
+from jqmaster.cli.enqueue_lines import enqueue_lines
 from jqmaster.cli.groups import order_each
 from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, job_path
 
@@ -17,36 +18,74 @@ _LONGEST_WAIT_S = 60.0
 
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="Job ID.")]
 JobArguments = Annotated[list[str], typer.Argument(metavar="ID…", help="Job IDs.")]
+MaxRetryOption = Annotated[int | None, typer.Option(help="How many times a failed run is tried again.")]
+TimeoutOption = Annotated[float | None, typer.Option(help="Seconds that a run may take.")]
+RunAtOption = Annotated[str | None, typer.Option(help="ISO 8601 with an offset, or only a date (UTC).")]
 
 
 def enqueue(
-    name: Annotated[str, typer.Argument(help="The kind of job; it selects the handler.")],
+    name: Annotated[
+        str | None, typer.Argument(help="The kind of job; it selects the handler.", show_default=False)
+    ] = None,
     argument: Annotated[
         str, typer.Argument(help="JSON; or @FILE with JSON; or - for standard input.")
     ] = "null",
     *,
-    priority: Annotated[int | None, typer.Option(help="Smaller runs first.")] = None,
-    max_retry: Annotated[int | None, typer.Option(help="How many times a failed run is tried again.")] = None,
+    priority: Annotated[int | None, typer.Option(help="The lowest number runs first.")] = None,
+    max_retry: MaxRetryOption = None,
+    retry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help='Backoff, such as {"base_s": 1, "factor": 2, "max_s": 3600, "jitter": true}.'
+        ),
+    ] = None,
     keep_result: Annotated[
         bool, typer.Option("--keep-result", help="Keep the result; implied by --wait.")
     ] = False,
-    timeout: Annotated[float | None, typer.Option(help="Seconds that a run may take.")] = None,
+    timeout: TimeoutOption = None,
     delay: Annotated[float | None, typer.Option(help="Seconds from now.")] = None,
+    run_at: RunAtOption = None,
+    expires_at: Annotated[
+        str | None, typer.Option(help="Skip the job if it has not started by then; as --run-at.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="May be given several times.")
+    ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="May be given several times.")] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Enqueue every job of this file of JSON lines, or of - for standard input.",
+        ),
+    ] = None,
     job_id: Annotated[
         str | None, typer.Option("--id", help="A UUIDv7 of your own; makes a repeat harmless.")
     ] = None,
     wait: Annotated[
-        float | None, typer.Option(help="Wait this many seconds for the result and print it.")
+        float | None, typer.Option(min=0, help="Wait this many seconds for the result and print it.")
     ] = None,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Enqueue a job; prints its ID, or with --wait its result."""
+    """Enqueue a job and print its ID, or with --wait its result; or with --from every job of a file."""
     from jqmaster.domain.ids import new_id
 
-    optional = {"priority": priority, "max_retry": max_retry, "timeout": timeout, "delay": delay, "tags": tag}
+    optional = {
+        "priority": priority, "max_retry": max_retry, "timeout": timeout, "delay": delay, "tags": tag,
+        "run_at": instant(run_at), "expires_at": instant(expires_at),
+        "headers": dict(map(_header, header)) if header else None,
+        "retry": None if retry is None else read_json(retry, "--retry"),
+    }  # fmt: skip
+    if source is not None:
+        if name is not None or job_id is not None or wait is not None:
+            exits.fail(exits.USAGE, "--from takes names, arguments and IDs from the file, and does not wait")
+        enqueue_lines(source, optional, keep_result, Master(master, token), as_json=as_json)
+        return
+    if name is None:
+        exits.fail(exits.USAGE, "the name of the job is missing; or give a file of jobs with --from")
     body: dict[str, Any] = {field: value for field, value in optional.items() if value is not None}
     # Always with an ID: an answer that got lost can be asked for again.
     body |= {"id": job_id or new_id(), "name": name, "argument": read_argument(argument)}
@@ -171,6 +210,66 @@ def retry(
     _each(job_ids, "retry", Master(master, token), as_json)
 
 
+def run(
+    job_ids: JobArguments,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run scheduled or retrying jobs now."""
+    _each(job_ids, "run", Master(master, token), as_json)
+
+
+def delete(
+    job_ids: JobArguments,
+    *,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Delete jobs that do not run, with their results and history."""
+    if not yes:
+        ask_first(f"Delete {len(job_ids)} job{'s' if len(job_ids) > 1 else ''}?")
+    worst = exits.OK
+    with Master(master, token) as http:
+        for job_id in job_ids:
+            try:
+                http.call("DELETE", job_path(job_id))
+            except typer.Exit as ended:
+                worst = ended.exit_code
+                continue
+            output.say(f"{job_id}  deleted")
+    raise typer.Exit(worst)
+
+
+def set_job(
+    job_id: JobArgument,
+    *,
+    priority: Annotated[int | None, typer.Option(help="The lowest number runs first.")] = None,
+    max_retry: MaxRetryOption = None,
+    timeout: TimeoutOption = None,
+    run_at: RunAtOption = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change a waiting job: its priority, time, retries or timeout."""
+    given = {"priority": priority, "max_retry": max_retry, "timeout": timeout, "run_at": instant(run_at)}
+    changes = {field: value for field, value in given.items() if value is not None}
+    if not changes:
+        exits.fail(exits.USAGE, "nothing to change; give --priority, --run-at, --max-retry or --timeout")
+    with Master(master, token) as http:
+        _, view = http.call("PATCH", job_path(job_id), body=changes)
+    output.say_json(view) if as_json else output.say(f"{view['id']}  {view['state']}")
+
+
+def ask_first(question: str) -> None:
+    """Ask the person at the terminal; ends the command where nobody can be asked, or who is asked says no."""
+    if not sys.stdin.isatty():
+        exits.fail(exits.USAGE, "there is no terminal to ask; use --yes")
+    typer.confirm(question, abort=True)
+
+
 def instant(text: str | None) -> str | None:
     """As the API takes it: a date alone means its first moment, UTC."""
     if text is None:
@@ -194,6 +293,21 @@ def read_argument(text: str) -> Any:
         exits.fail(exits.USAGE, f"cannot read {error.filename}: {error.strerror}")
     except (ValueError, RecursionError) as error:
         exits.fail(exits.USAGE, f"the argument is not JSON ({error}); a text needs its quotes: '\"text\"'")
+
+
+def read_json(text: str, what: str) -> Any:
+    """The value of JSON that an option takes."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        exits.fail(exits.USAGE, f"{what} is not JSON ({error})")
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        exits.fail(exits.USAGE, f"--header {text}: expected NAME=VALUE")
+    return name, value
 
 
 def _refuse_constant(name: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import gc
 import os
 import signal
@@ -69,7 +70,7 @@ def serve(
             exits.USAGE, "--with-worker is for a single process; start `jqmaster worker` beside several"
         )
     companion = None if with_worker is None else load_worker(with_worker)
-    with _errors_told():
+    with _errors_told(settings.port):
         _print_first_token(settings)
         if settings.processes > 1:
             _run_loop(lambda: _serve_several(settings))
@@ -84,12 +85,12 @@ def serve_one(settings: "Settings", ready: Callable[[], None]) -> None:
     from jqmaster.cli import logs
 
     logs.set_up(settings.log_level, settings.log_format, secrets=logs.secrets_of(settings))
-    with _errors_told():
+    with _errors_told(settings.port):
         _run_loop(lambda: _serve(settings, lambda _: ready()))
 
 
 @contextlib.contextmanager
-def _errors_told() -> Iterator[None]:
+def _errors_told(port: int) -> Iterator[None]:
     from jqmaster.cli.supervisor import ChildFailedError
     from jqmaster.errors import JqmasterError
 
@@ -102,6 +103,8 @@ def _errors_told() -> Iterator[None]:
     except ValueError as error:  # faulty tokens, a worker without handlers
         exits.fail(exits.USAGE, str(error))
     except OSError as error:  # a port that is taken, a file that cannot be read
+        if error.errno == errno.EADDRINUSE:
+            exits.fail(exits.REFUSED, f"port {port} is in use; choose another one with --port")
         exits.fail(exits.REFUSED, str(error))
 
 
@@ -223,6 +226,9 @@ def _told(on_impatience: Callable[[], None] = lambda: None) -> asyncio.Event:
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, told.set)
+    # A terminal that closes sends SIGHUP: the embedded Valkey must not stay behind. `nohup` has it ignored.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGHUP, told.set)
     loop.add_signal_handler(signal.SIGINT, _interrupt, told, on_impatience)
     return told
 
@@ -242,6 +248,7 @@ def _print_address(settings: "Settings", address: str) -> None:
         else f"its own Valkey in {Path(settings.data_dir).absolute()}"
     )
     _tell(f"jqmaster serves on {address}  (durability {settings.durability}, {store})")
+    _tell(f"web UI: {address.partition(',')[0]}/")
 
 
 def _tell(text: str) -> None:

@@ -1,5 +1,6 @@
 """Settings from the command line: what is given there goes before environment and file."""
 
+import difflib
 import os
 import re
 from pathlib import Path
@@ -47,13 +48,20 @@ def load_settings(config: Path | None = None, **given: Any) -> "Settings":
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         # Without the input: it may be a secret.
-        lines = [
-            f"  {'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}"
-            for e in error.errors(include_input=False)
-        ]
+        lines = [f"  {_fault(e['loc'], e['type'], e['msg'])}" for e in error.errors(include_input=False)]
         exits.fail(exits.USAGE, "the settings are wrong\n" + "\n".join(lines))
     except (OSError, ValueError) as error:
         exits.fail(exits.USAGE, f"the settings cannot be read: {error}")
+
+
+def _fault(loc: tuple[str | int, ...], kind: str, msg: str) -> str:
+    from jqmaster.config import Settings
+
+    name = ".".join(map(str, loc)) or "settings"
+    if kind != "extra_forbidden":
+        return f"{name}: {msg}"
+    alike = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    return f"{name}: no such setting" + (f"; did you mean {alike[0]}?" if alike else "")
 
 
 def plain_settings(settings: "Settings") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How the queue does: now, by name, and what fails."""
+"""Figures of the queue: now, by name, and what fails."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -15,32 +15,35 @@ LimitOption = Annotated[int, typer.Option(min=1, help="Most lines to print.")]
 def stats(
     *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show how the queue does now."""
+    """Show the state of the queue now: counts, rates, workers, store."""
     with Master(master, token) as http:
         _, now = http.call("GET", "/api/stats")
     if as_json:
         output.say_json(now)
         return
+    output.show_fields(gauges(now))
+
+
+def gauges(now: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """The lines of `jqmaster stats`: name and value, from the answer of `/api/stats`."""
     workers, masters, store = now["workers"], now["masters"], now["store"]
-    output.show_fields(
-        [
-            *((state, count) for state, count in now["counts"].items()),
-            ("oldest wait", _duration(now["oldest_wait_ms"])),
-            *((f"{word}/s", rate) for word, rate in now["rates"].items() if rate),
-            ("workers", _told(workers, "fresh", "stale", "draining", "detached")),
-            ("slots", f"{workers['busy']} of {workers['max_jobs']} taken"),
-            ("masters", _told(masters, "fresh", "stale")),
-            ("leader", masters["leader_id"] or "none"),
-            ("store", f"{store['server']}, {store['durability']}, answers in {store['latency_ms']} ms"),
-            ("memory", _memory(store)),
-            ("faults", "; ".join(store["faults"])),
-        ]
-    )
+    return [
+        *((state, count) for state, count in now["counts"].items()),
+        ("oldest wait", duration(now["oldest_wait_ms"])),
+        *((f"{word}/s", rate) for word, rate in now["rates"].items() if rate),
+        ("workers", _told(workers, "fresh", "stale", "draining", "detached")),
+        ("slots", f"{workers['busy']} of {workers['max_jobs']} taken"),
+        ("masters", _told(masters, "fresh", "stale")),
+        ("leader", masters["leader_id"] or "none"),
+        ("store", f"{store['server']}, {store['durability']}, answers in {store['latency_ms']} ms"),
+        ("memory", _memory(store)),
+        ("faults", "; ".join(store["faults"])),
+    ]
 
 
 def names(
     *,
-    q: Annotated[str | None, typer.Option(help="Names that hold this text.")] = None,
+    search: Annotated[str | None, typer.Option("-q", "--search", "--q", help="Part of the name.")] = None,
     span: SpanOption = "1h",
     sort: Annotated[str, typer.Option(help="name, pushed, failed or ready.")] = "name",
     limit: LimitOption = 50,
@@ -48,8 +51,11 @@ def names(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List names with what was counted of them."""
-    query = {"q": q, "span": span, "sort": sort}
+    """List job names with their counts and times.
+
+    A master that is killed takes up to a second of these counts with it; the jobs themselves are safe.
+    """
+    query = {"q": search, "span": span, "sort": sort}
     with Master(master, token) as http:
         output.show_list(
             http.listed("/api/names", "names", query=query, limit=limit),
@@ -63,16 +69,18 @@ def names(
 def failures(
     *,
     name: Annotated[str | None, typer.Option(help="Of this name only.")] = None,
-    q: Annotated[str | None, typer.Option(help="Whose name or message holds this text.")] = None,
+    search: Annotated[
+        str | None, typer.Option("-q", "--search", "--q", help="Part of the name or the message.")
+    ] = None,
     limit: LimitOption = 50,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List what failed for good, alike failures as one, the latest first."""
+    """List final failures, grouped by cause and message, the latest first."""
     with Master(master, token) as http:
         output.show_list(
-            http.listed("/api/failures", "groups", query={"name": name, "q": q}, limit=limit),
+            http.listed("/api/failures", "groups", query={"name": name, "q": search}, limit=limit),
             ("LAST SEEN", "FIRST SEEN", "COUNT", "NAME", "CAUSE", "MESSAGE", "FOR EXAMPLE"),
             lambda g: (g["last_seen_at"], g["first_seen_at"], g["count"], g["name"], g["cause"], g["message"], g["example_job_id"]),
             as_json=as_json,
@@ -82,10 +90,11 @@ def failures(
 def _middle_and_most(distribution: Mapping[str, int] | None) -> tuple[str, str]:
     if distribution is None:
         return "", ""
-    return _duration(distribution["p50_ms"]), _duration(distribution["p95_ms"])
+    return duration(distribution["p50_ms"]), duration(distribution["p95_ms"])
 
 
-def _duration(ms: int | None) -> str:
+def duration(ms: int | None) -> str:
+    """Milliseconds for people; empty for None."""
     if ms is None:
         return ""
     return f"{ms} ms" if ms < 10_000 else f"{ms / 1000:.0f} s"

@@ -7,14 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from jqmaster.cli import exits, output
+from jqmaster.cli.groups import list_without_command
 from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
 
-app = typer.Typer(help="Tokens that programs call masters with.", no_args_is_help=True)
+app = typer.Typer(invoke_without_command=True)
 
 OutOption = Annotated[
     Path | None,
     typer.Option(
-        "--out", help="Write the token into this new file, for its owner's eyes, instead of printing it."
+        "--out",
+        help="Write the token into this new file, readable by its owner only, instead of printing it.",
     ),
 ]
 TokenId = Annotated[str, typer.Argument(metavar="ID", help="ID of the token, as `list` shows it.")]
@@ -53,7 +55,7 @@ def create(
 
 @app.command("list")
 def list_tokens(
-    master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
+    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
     """List the tokens, the newest first; those of the settings are not among them."""
     with Master(master, token) as http:
@@ -65,6 +67,9 @@ def list_tokens(
                    t["expires_at"] or "never", t["last_used_at"] or "never"),
         as_json=as_json,
     )  # fmt: skip
+
+
+list_without_command(app, list_tokens, "The tokens that programs call masters with")
 
 
 @app.command()

@@ -1,11 +1,13 @@
 """Commands about users."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from jqmaster.cli import output
+from jqmaster.cli import exits, output
+from jqmaster.cli.groups import list_without_command
 from jqmaster.cli.http import (
     DEFAULT_MASTER,
     JsonOption,
@@ -16,7 +18,7 @@ from jqmaster.cli.http import (
     read_secret,
 )
 
-app = typer.Typer(help="Users who log in to the web pages.", no_args_is_help=True)
+app = typer.Typer(invoke_without_command=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="viewer, operator or admin.")]
@@ -37,6 +39,7 @@ def add(
     token: TokenOption = None,
 ) -> None:
     """Add a user. The first one must be an admin: it ends the free access from this machine."""
+    _check_role(role)
     body = {"name": name, "role": role, "password": _password(password_file)}
     with Master(master, token) as http:
         _, user = http.call("POST", "/api/users", body=body)
@@ -45,7 +48,7 @@ def add(
 
 @app.command("list")
 def list_users(
-    master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
+    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
     """List the users."""
     with Master(master, token) as http:
@@ -58,11 +61,15 @@ def list_users(
     )  # fmt: skip
 
 
+list_without_command(app, list_users, "The users who log in to the web UI")
+
+
 @app.command("set-role")
 def set_role(
     name: Name, role: Role, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None
 ) -> None:
     """Give a user another role; ends the user's sessions."""
+    _check_role(role)
     _change(name, {"role": role}, Master(master, token))
 
 
@@ -97,6 +104,13 @@ def remove(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption
     output.say(f"{name} removed")
 
 
+def _check_role(role: str) -> None:
+    from jqmaster.domain.access import Role as Known
+
+    if role not in list(Known):
+        exits.fail(exits.USAGE, f"{role} is not a role; expected {', '.join(Known)}")
+
+
 def _change(name: str, body: dict[str, Any], master: Master) -> None:
     with master as http:
         _, user = http.call("PATCH", path_of("/api/users", name), body=body)
@@ -106,5 +120,7 @@ def _change(name: str, body: dict[str, Any], master: Master) -> None:
 def _password(file: Path | None) -> str:
     if file is not None:
         return read_secret(file, "password")
+    if not sys.stdin.isatty():
+        exits.fail(exits.USAGE, "there is no terminal to ask for the password; use --password-file")
     asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
     return asked

@@ -1,4 +1,4 @@
-"""The command that tells why a job is not running."""
+"""The command that explains why a job is not running."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def why(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell why a job is not running: what has to change, first things first."""
+    """Explain why a job is not running, and what has to change first."""
     with Master(master, token) as http:
         _, answer = http.call("GET", job_path(job_id, "why"))
     if as_json:

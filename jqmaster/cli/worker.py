@@ -4,8 +4,9 @@ import asyncio
 import importlib
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -103,7 +104,9 @@ async def _run_several(target: str, given: Mapping[str, Any], processes: int) ->
         end_within_s=END_WITHIN_S,
     )
     loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
+    for signal_number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(signal_number) is signal.SIG_IGN:  # as `nohup` has SIGHUP
+            continue
         loop.add_signal_handler(
             signal_number, lambda: supervisor.terminate() if told.is_set() else told.set()
         )
@@ -125,6 +128,19 @@ def _configured(target: str, given: Mapping[str, Any]) -> Any:
     return found
 
 
+def _fail_to_import(module_name: str, error: Exception) -> NoReturn:
+    """Show where the module itself failed, without the frames of this command and of the import system."""
+    frames = error.__traceback__
+    while frames is not None and _is_machinery(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    shown = "".join(traceback.format_exception(error.with_traceback(frames)))
+    exits.fail(exits.USAGE, f"module {module_name} cannot be imported\n{shown.rstrip()}")
+
+
+def _is_machinery(file: str) -> bool:
+    return file in (__file__, importlib.__file__) or file.startswith("<frozen importlib")
+
+
 def load_worker(target: str) -> Any:
     """The object that `module:name` names. Ends the command when there is none, or none that is a Worker."""
     module_name, _, path = target.partition(":")
@@ -135,10 +151,11 @@ def load_worker(target: str) -> Any:
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        # An import that fails inside the module is its author's to see in full.
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise
+            _fail_to_import(module_name, error)
         exits.fail(exits.USAGE, f"no module {error.name} here")
+    except Exception as error:  # the module is somebody else's: whatever it raises is shown
+        _fail_to_import(module_name, error)
     for name in path.split("."):
         if not hasattr(found, name):
             exits.fail(exits.USAGE, f"{module_name} has no {path}")

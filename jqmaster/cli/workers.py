@@ -5,24 +5,19 @@ from typing import Annotated, NoReturn
 import typer
 
 from jqmaster.cli import output
-from jqmaster.cli.groups import order_each
+from jqmaster.cli.groups import list_without_command, order_each
 from jqmaster.cli.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
 
-app = typer.Typer(help="List the registered workers, or give them orders.", invoke_without_command=True)
+app = typer.Typer(invoke_without_command=True)
 
 WorkerArguments = Annotated[list[str], typer.Argument(metavar="ID…", help="Worker IDs.")]
 
 
-@app.callback()
+@app.command("list")
 def list_workers(
-    context: typer.Context,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
+    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
-    """List the registered workers, or give them orders."""
-    if context.invoked_subcommand is not None:
-        return
+    """List the registered workers."""
     with Master(master, token) as http:
         _, answer = http.call("GET", "/api/workers")
     output.show_list(
@@ -33,6 +28,9 @@ def list_workers(
     )  # fmt: skip
 
 
+list_without_command(app, list_workers, "The registered workers, and orders to them")
+
+
 @app.command()
 def drain(
     worker_ids: WorkerArguments,
@@ -40,7 +38,7 @@ def drain(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let workers finish what they run, and give them no more."""
+    """Let workers finish their jobs and take no more."""
     _order(worker_ids, "drain", Master(master, token), as_json)
 
 
@@ -62,7 +60,7 @@ def detach(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Cut workers off: what they run is stopped there, counts a loss, and runs elsewhere."""
+    """Cut workers off: their jobs are stopped, count as lost once, and run elsewhere."""
     _order(worker_ids, "detach", Master(master, token), as_json)
 
 

@@ -230,4 +230,4 @@ def _replaced() -> RateLimitedError:
 
 
 def _unknown(worker_id: str) -> NotFoundError:
-    return NotFoundError(f"no worker {worker_id[:64]}; register again", code="unknown_worker")
+    return NotFoundError(f"no worker {worker_id[:64]} is registered", code="unknown_worker")

@@ -282,4 +282,4 @@ def _split(job_ids: Sequence[str], verdicts: Sequence[bool]) -> tuple[list[str],
 
 
 def _unknown(worker_id: str) -> NotFoundError:
-    return NotFoundError(f"no worker {worker_id[:64]}; register again", code="unknown_worker")
+    return NotFoundError(f"no worker {worker_id[:64]} is registered", code="unknown_worker")

@@ -272,5 +272,5 @@ export default {
   "login.user": "User",
   "login.password": "Password",
   "login.token": "Token",
-  "login.token.hint": "One of the master's tokens; jqmaster token makes more.",
+  "login.token.hint": "One of the master's tokens; jqmaster tokens makes more.",
 };

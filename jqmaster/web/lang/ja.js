@@ -272,5 +272,5 @@ export default {
   "login.user": "ユーザー",
   "login.password": "パスワード",
   "login.token": "トークン",
-  "login.token.hint": "マスターのトークン。jqmaster token で作れます。",
+  "login.token.hint": "マスターのトークン。jqmaster tokens で作れます。",
 };

@@ -27,7 +27,7 @@ function Tokens() {
   return html`<section aria-labelledby="tokens"><div class="page-head"><h2 id="tokens">${t("access.tokens")}</h2><${Button} kind="primary" onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//></div>
     <p class="muted">${t("access.tokens.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
     ${data === null ? !problem && html`<${Loading} />` : html`<${Table} caption=${t("access.tokens")} rows=${tokens} rowKey=${(/** @type {any} */ token) => token.id}
-      empty=${html`<${Empty} title=${t("access.tokens.none")} curl="jqmaster token create --label operations --scope admin" />`} columns=${[
+      empty=${html`<${Empty} title=${t("access.tokens.none")} curl="jqmaster tokens create operations --scope admin" />`} columns=${[
         { key: "label", label: t("access.label"), render: (/** @type {any} */ token) => html`<${Text} value=${token.label} max=${60} />${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}` },
         { key: "scopes", label: t("access.scopes"), render: (/** @type {any} */ token) => token.scopes.map((/** @type {string} */ scope) => html`<${Badge} kind=${scope === "admin" ? "warn" : "info"}>${tOr(`access.scope.${scope}`, visible(scope))}<//> `) },
         { key: "used", label: t("access.used"), align: "end", render: (/** @type {any} */ token) => token.last_used_at ? html`<${Time} at=${token.last_used_at} />` : t("access.never") },
