@@ -11,7 +11,7 @@ from worker_sdk.executor import Executor
 from worker_sdk.identity import Identity
 from worker_sdk.registry import Registry
 from worker_sdk.signature import SignatureCheck
-from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode, encode
+from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode, decode_jobs, encode
 
 if TYPE_CHECKING:
     from worker_sdk import protocol
@@ -123,7 +123,7 @@ class Endpoint:
         if route == "/status":
             return 200, self._status(worker_id)
         try:
-            fields = decode(body)
+            fields = decode_jobs(body) if route == "/jobs" else decode(body)
             if not isinstance(fields, dict):
                 raise MalformedError("not a map")
             if route == "/jobs":

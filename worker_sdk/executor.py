@@ -13,6 +13,7 @@ from worker_sdk.lease import now_s
 from worker_sdk.registry import Kind
 from worker_sdk.run import JobRun, Stop
 from worker_sdk.threads import HandlerThreads
+from worker_sdk.wire import Undecodable
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +109,7 @@ class Executor:
         # From now on also when a confirmation is asked for first: the master's own clock for the attempt runs already.
         run.deadline_s = now + run.timeout_s
         self._begin(run)
-        if run.deadline_s < self._watch_due_s or run.lease_end_s < self._watch_due_s:
+        if not run.is_settled and (run.deadline_s < self._watch_due_s or run.lease_end_s < self._watch_due_s):
             self._watch_at(run.due_s)
 
     def may_follow(self, job_id: str, fence: int) -> bool:
@@ -133,10 +134,19 @@ class Executor:
         return self.occupying[run.job_id].stopping is not None
 
     def _begin(self, run: JobRun) -> None:
+        if type(run.argument) is Undecodable:
+            self._fail_undecodable(run, run.argument)
+            return
         if run.handler.confirm_start:
             run.task = self._loop.create_task(self._confirm_and_launch(run))
         else:
             self._launch(run)
+
+    def _fail_undecodable(self, run: JobRun, fault: Undecodable) -> None:
+        fields = outcomes.undecodable(fault.why)
+        self._settle(run, fields)
+        self._release(run)
+        _log_failure(run, logging.ERROR, text=fields["message"])
 
     async def _confirm_and_launch(self, run: JobRun) -> None:
         may_start = await self._starts.may_start(run.job_id, run.token)

@@ -6,13 +6,14 @@ A handler that blocks the event loop must not look like a dead worker: nothing h
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from worker_sdk import health_file
 from worker_sdk.blocking_client import BlockingClient
 from worker_sdk.identity import Identity, Membership
 from worker_sdk.lease import StoreClock, margin_s, now_s
-from worker_sdk.masters import Answer, MasterUnreachableError, backoff_s, pause_s
+from worker_sdk.masters import MasterUnreachableError, backoff_s, pause_s
 from worker_sdk.run import JobRun
 from worker_sdk.wire import encode
 
@@ -27,6 +28,39 @@ _QUESTIONS: Final = 3
 _QUESTION_PAUSE_S: Final = 0.3
 # How often is looked whether the jobs of the former membership have ended.
 _JOIN_PAUSE_S: Final = 0.05
+
+
+# What it raises to read an answer that is none.
+_NONSENSE: Final = (KeyError, TypeError, ValueError, OverflowError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The answer to a heartbeat, looked at whole before any of it is done."""
+
+    store_time_ms: int
+    lease_until_ms: int
+    fence: int
+    epoch: int
+    lost: set[str]
+    cancel: list[tuple[str, str]]
+    drain: bool
+    detached: bool
+
+    @classmethod
+    def read(cls, body: "HeartbeatAnswer") -> "_Told":
+        """Raises one of `_NONSENSE`."""
+        return cls(
+            int(body["store_time_ms"]),
+            int(body["lease_until_ms"]),
+            # Masters older than the field do not send it.
+            int(body.get("fence") or 0),
+            int(body["epoch"]),
+            {str(claim["token"]) for claim in body["lost"]},
+            [(str(claim["job_id"]), str(claim["token"])) for claim in body["cancel"]],
+            bool(body["drain"]),
+            bool(body["detached"]),
+        )
 
 
 class Ledger(Protocol):
@@ -139,10 +173,13 @@ class Heartbeat:
             if answer.code != "address_unverified" or tries >= 3:
                 self._complain(f"a master refused the registration: {answer}")
             return pause_s(tries + 1, answer.retry_after_s) if answer.retry_after_s else None
-        # What the fields hold is found out by using them: `_main` goes on whatever is wrong.
         body = cast("RegisterAnswer", answer.body)
-        self._clock.observe(int(body["store_time_ms"]), sent_s, now_s())
-        self._identity.joined(body)
+        try:
+            self._clock.observe(int(body["store_time_ms"]), sent_s, now_s())
+            self._identity.joined(body)
+        except _NONSENSE as exc:
+            self._complain(f"a master answered with nonsense ({exc!r})")
+            return None
         self._complaint = ""
         self._asked = None
         health_file.touch()
@@ -194,39 +231,45 @@ class Heartbeat:
             if tries == 1:
                 logger.warning("heartbeats are refused: %s", answer)
             return self._not_answered(member)
+        said = cast("HeartbeatAnswer", answer.body)
+        try:
+            told = _Told.read(said)
+            member = self._identity.told(member, said)
+        except _NONSENSE as exc:
+            # As good as none: another master may do better.
+            self._was_answered = False
+            self._client.masters.failed(self._client.masters.current)
+            if tries == 1:
+                logger.warning("heartbeats are answered with nonsense (%r)", exc)
+            return self._not_answered(member)
         health_file.touch()
-        return self._obey(member, answer, runs, sent_s)
+        return self._obey(member, told, runs, sent_s)
 
-    def _obey(self, member: Membership, answer: Answer, runs: list[JobRun], sent_s: float) -> float:
-        body = cast("HeartbeatAnswer", answer.body)
-        store_time_ms = int(body["store_time_ms"])
-        lost = {str(claim["token"]) for claim in body["lost"]}
+    def _obey(self, member: Membership, told: _Told, runs: list[JobRun], sent_s: float) -> float:
         # From the instant of sending: at no later one did the store renew the lease.
-        lease_s = (int(body["lease_until_ms"]) - store_time_ms) / 1000
+        lease_s = (told.lease_until_ms - told.store_time_ms) / 1000
         lease_end_s = sent_s + lease_s - margin_s(lease_s)
         # Who was cut off for good is renewed no more: its leases end when they were to end before.
         for run in runs if lease_s > 0 else ():
-            if run.token not in lost:
+            if run.token not in told.lost:
                 run.lease_end_s = lease_end_s
-        # Masters older than the field do not send it.
-        self._clock.observe(store_time_ms, sent_s, now_s(), fence=int(body.get("fence") or 0))
-        member = self._identity.told(member, body)
-        self._identity.saw_epoch(int(body["epoch"]))
-        self._identity.is_drain_ordered = bool(body["drain"])
+        self._clock.observe(told.store_time_ms, sent_s, now_s(), fence=told.fence)
+        self._identity.saw_epoch(told.epoch)
+        self._identity.is_drain_ordered = told.drain
         for run in runs:
             run.is_named = True
-        if lost:
-            self._orders.lost(list(lost))
-        if body["cancel"]:
-            self._orders.cancel([(str(claim["job_id"]), str(claim["token"])) for claim in body["cancel"]])
-        if body["detached"]:
+        if told.lost:
+            self._orders.lost(list(told.lost))
+        if told.cancel:
+            self._orders.cancel(told.cancel)
+        if told.detached:
             if self._asked is None:
                 logger.warning("this worker was detached; it asks whether it may go on")
                 self._asked = 0
                 return 0.0
             return self._ask_again(member)
         if self._asked is not None:
-            logger.warning("it may go on, with %d jobs", len(runs) - len(lost))
+            logger.warning("it may go on, with %d jobs", len(runs) - len(told.lost))
             self._asked = None
         return max(0.0, member.heartbeat_interval_s - (now_s() - sent_s))
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from worker_sdk import forked
-from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode
+from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode_jobs
 
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 # Longer than this nobody is made to wait by a Retry-After.
@@ -45,6 +45,11 @@ class Answer:
     def is_transient(self) -> bool:
         """Whether another try, or another master, may be answered differently."""
         return self.status in (408, 425, 429) or self.status >= 500 or 300 <= self.status < 400
+
+    def ids(self, field: str) -> set[str]:
+        """The IDs in a list of the answer; none where there is no such list."""
+        found = self.body.get(field)
+        return {one for one in found if isinstance(one, str)} if isinstance(found, list) else set()
 
     def __str__(self) -> str:
         return f"{self.status} {self.code} {self.body.get('detail') or ''}".strip()
@@ -106,9 +111,10 @@ def read_answer(
     body: Any = None
     if content_type.partition(";")[0].strip().lower() == CONTENT_TYPE:
         try:
-            body = decode(data)
-        except DecodeError:
-            body = None
+            body = decode_jobs(data)
+        except DecodeError as exc:
+            if 200 <= status < 300:
+                raise MasterUnreachableError(f"an answer that cannot be decoded: {exc}") from None
     elif 200 <= status < 300 and status != 204:
         # What answers 200 with something else is no master.
         raise MasterUnreachableError("an answer that is no MessagePack")

@@ -5,14 +5,14 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from worker_sdk import outcomes
 from worker_sdk.identity import Identity
 from worker_sdk.lease import StoreClock, now_s
 from worker_sdk.master_client import MasterClient
 from worker_sdk.masters import Answer, MasterUnreachableError, pause_s
-from worker_sdk.wire import encode, iso, packer
+from worker_sdk.wire import DecodeError, decode, encode, iso, packer
 
 logger = logging.getLogger(__name__)
 
@@ -169,7 +169,7 @@ class Outbox:
         """Seconds to wait before the next try at least; None: there is no reason to wait."""
         answer = await self._client.call("POST", f"/api/workers/{worker_id}/results", _body(batch))
         if answer.is_ok:
-            named = {*_ids(answer, "accepted"), *_ids(answer, "stale")}
+            named = answer.ids("accepted") | answer.ids("stale")
             self._under_way = [item for item in batch if item.job_id not in named]
             self._delivered([item for item in batch if item.job_id in named])
             return 0.0 if self._under_way else None
@@ -209,8 +209,7 @@ class Outbox:
             # Nothing better is left to say; the lease tells the master.
             self._delivered([item])
             return
-        message = f"the master refused the result: {answer}"
-        data = self._encode(item.job_id, item.token, outcomes.failure(message, should_retry=False))
+        data = self._encode(item.job_id, item.token, _substitute(item.data, answer))
         self._held_bytes += len(data) - len(item.data)
         self._put_back([Substitute(item.job_id, item.token, data)])
 
@@ -227,6 +226,14 @@ def _body(batch: list[Item]) -> bytes:
     return b"".join((_HEAD, len(batch).to_bytes(2, "big"), *[item.data for item in batch]))
 
 
-def _ids(answer: Answer, field: str) -> list[Any]:
-    ids = answer.body.get(field)
-    return ids if isinstance(ids, list) else []
+def _substitute(refused: bytes, answer: Answer) -> outcomes.Fields:
+    """The plainest failure that says what happened. Of a failure its own words stay: a master that is older than the SDK
+    may have refused no more than a new word of it."""
+    try:
+        fields = decode(refused)
+    except DecodeError:  # a handler returned what can be encoded alone
+        fields = {}
+    if fields.get("type") != "failure":
+        return outcomes.failure(f"the master refused the result: {answer}", should_retry=False)
+    message = f"{fields['message']} (the master refused the whole report: {answer})"
+    return outcomes.failure(message, should_retry=fields["should_retry"])

@@ -32,6 +32,13 @@ def timeout(timeout_s: float) -> Fields:
     }
 
 
+def undecodable(why: str) -> Fields:
+    return {
+        **failure(f"the job cannot be decoded: {why}", should_retry=False),
+        "reason": "undecodable",
+    }
+
+
 def failure(
     message: str, *, should_retry: bool, error: Any = None, retry_after_s: float | None = None
 ) -> Fields:

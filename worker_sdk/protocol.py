@@ -430,7 +430,7 @@ class FailureGroup(TypedDict):
     # For the filter `failure_group` of jobs.
     id: str
     name: str
-    # error, timeout or lost.
+    # error, timeout, undecodable or lost.
     cause: str
     # With placeholders for what varies.
     message: str
@@ -443,14 +443,15 @@ class FailureGroup(TypedDict):
 
 
 class FailureItem(TypedDict):
-    """The handler failed, or ran longer than its timeout."""
+    """The handler failed, or ran longer than its timeout; or the job could not be decoded."""
 
     # UUIDv7
     job_id: str
     token: str
     finished_at: str
     type: Literal["failure"]
-    reason: Literal["other", "timeout"]
+    # undecodable: the worker could not decode the job; it is not retried.
+    reason: Literal["other", "timeout", "undecodable"]
     # False ends the job at once.
     should_retry: bool
     # Any value. In JSON, binary is {"$bin": base64}.
@@ -474,7 +475,7 @@ class FailureView(TypedDict):
 
     type: Literal["failure"]
     finished_at: str
-    reason: Literal["other", "timeout"]
+    reason: Literal["other", "timeout", "undecodable"]
     should_retry: bool
     message: str
     # Any value. In JSON, binary is {"$bin": base64}.
@@ -674,7 +675,7 @@ class JobFilterRequest(TypedDict):
     # Part of the ID or name.
     q: NotRequired[str | None]
     # Why it ended.
-    cause: NotRequired[Literal["error", "timeout", "lost", "expired", "canceled"] | None]
+    cause: NotRequired[Literal["error", "timeout", "lost", "expired", "canceled", "undecodable"] | None]
     created_after: NotRequired[str | None]
     created_before: NotRequired[str | None]
     finished_after: NotRequired[str | None]
@@ -771,7 +772,7 @@ class JobSummary(TypedDict):
     started_at: str | None
     finished_at: str | None
     expires_at: str | None
-    # Why it ended: error, timeout, lost, expired, canceled.
+    # Why it ended: error, timeout, undecodable, lost, expired, canceled.
     cause: str | None
     # Of the latest attempt.
     worker_id: str | None
@@ -802,7 +803,7 @@ class JobView(TypedDict):
     started_at: str | None
     finished_at: str | None
     expires_at: str | None
-    # Why it ended: error, timeout, lost, expired, canceled.
+    # Why it ended: error, timeout, undecodable, lost, expired, canceled.
     cause: str | None
     # Of the latest attempt.
     worker_id: str | None

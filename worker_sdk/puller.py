@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from worker_sdk.admission import Admission, MalformedError
 from worker_sdk.executor import Executor
@@ -14,7 +14,7 @@ from worker_sdk.masters import Answer, Masters, MasterUnreachableError, pause_s
 from worker_sdk.wire import encode
 
 if TYPE_CHECKING:
-    from worker_sdk.protocol import ClaimAnswer, ClaimRequest
+    from worker_sdk.protocol import ClaimRequest, PushAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -141,9 +141,16 @@ class Puller:
         if self._is_stopping:
             return 1.0  # it is being withdrawn: what was given goes back
         if answer.is_ok:
+            epoch, jobs = answer.body.get("epoch"), answer.body.get("jobs")
+            if type(epoch) is not int or not isinstance(jobs, list):
+                # As if there were none: the same call again gets what this one was given.
+                raise MasterUnreachableError("an answer that makes no sense")
             self._asked_as, self._tries = "", 0
             self._refused = self._refused[len(sending) :]
-            return self._take(worker_id, cast("ClaimAnswer", answer.body))
+            if answer.body.get("drain") is True:
+                # The next heartbeat says so too, or that it is over.
+                self._identity.is_drain_ordered = True
+            return self._take(worker_id, epoch, jobs)
         self._tries += 1
         if answer.status == 404 and answer.code == "unknown_worker":
             self._on_unknown_worker(worker_id)
@@ -176,29 +183,36 @@ class Puller:
         finally:
             call.cancel()
 
-    def _take(self, worker_id: str, body: "ClaimAnswer") -> float:
-        if body["drain"]:
-            # The next heartbeat says so too, or that it is over.
-            self._identity.is_drain_ordered = True
-        if not body["jobs"]:
-            return 0.0
-        if self._identity.worker_id != worker_id:
-            # They belong to a membership that is over; their leases tell the masters.
+    def _take(self, worker_id: str, epoch: int, jobs: list[Any]) -> float:
+        if not jobs or self._identity.worker_id != worker_id:
+            # Those of a membership that is over are left to their leases.
             return 0.0
         try:
-            verdicts = self._admission.offer(int(body["epoch"]), body["jobs"])
-        except MalformedError as exc:
-            logger.error("a master gave jobs that are none: %s", exc)
-            return pause_s(1, None)
-        tokens = {job["job_id"]: job["token"] for job in body["jobs"]}
+            rejected = _reasons(self._admission.offer(epoch, jobs))
+        except MalformedError:
+            jobs, rejected = self._offer_each(epoch, jobs)
+        tokens = {job["job_id"]: job["token"] for job in jobs}
         # `duplicate`: an earlier run of the job does not end here. The lease is the pause before the job is offered again.
-        refused = [one for one in verdicts["rejected"] if one["reason"] != "duplicate"]
+        refused = [(job_id, reason) for job_id, reason in rejected if reason != "duplicate"]
         if not refused:
             return 0.0
-        logger.warning("%d jobs are given back: %s", len(refused), refused[0]["reason"])
-        self._refused += [(one["job_id"], tokens[one["job_id"]]) for one in refused]
+        logger.warning("%d jobs are given back: %s", len(refused), refused[0][1])
+        self._refused += [(job_id, tokens[job_id]) for job_id, _ in refused]
         # They may come again at once.
         return pause_s(2, 0.1)
+
+    def _offer_each(self, epoch: int, jobs: list[Any]) -> tuple[list[Any], list[tuple[str, str]]]:
+        """Those that bear a claim, and which of them are refused, and why: one that makes no sense takes no other along."""
+        named = [job for job in jobs if isinstance(job, dict) and _bears_claim(job)]
+        if len(named) < len(jobs):
+            logger.error("a master gave %d jobs that are none", len(jobs) - len(named))
+        rejected: list[tuple[str, str]] = []
+        for job in named:
+            try:
+                rejected += _reasons(self._admission.offer(epoch, [job]))
+            except MalformedError as exc:
+                rejected.append((job["job_id"], str(exc)))
+        return named, rejected
 
     async def _withdraw(self) -> None:
         """The call that has not been answered, if there is one, and what is still to be refused: nobody claims for it any
@@ -232,3 +246,11 @@ class Puller:
     def _level(self) -> int:
         """A warning when it begins; its repeats are for those who look closer."""
         return logging.WARNING if self._tries == 1 else logging.DEBUG
+
+
+def _reasons(answer: "PushAnswer") -> list[tuple[str, str]]:
+    return [(one["job_id"], one["reason"]) for one in answer["rejected"]]
+
+
+def _bears_claim(job: dict[str, Any]) -> bool:
+    return isinstance(job.get("job_id"), str) and isinstance(job.get("token"), str)

@@ -573,6 +573,8 @@ def _result_of(answer: Answer) -> JobResult | None:
     if not answer.body:
         return None
     known = {field: answer.body[field] for field in JobResult.__slots__ if field in answer.body}
+    if not {"type", "finished_at"} <= known.keys():
+        raise UnavailableError("a master's answer makes no sense")
     return JobResult(**known)
 
 

@@ -59,8 +59,7 @@ class StartConfirmer:
                     logger.debug("no answer to a start: %s", exc)
                 else:
                     if answer.is_ok:
-                        confirmed = set(answer.body.get("confirmed") or ())
-                        stale = set(answer.body.get("stale") or ())
+                        confirmed, stale = answer.ids("confirmed"), answer.ids("stale")
                         for job_id, token in batch:
                             if job_id in confirmed or job_id in stale:
                                 self._tell(token, may=job_id in confirmed)

@@ -30,6 +30,66 @@ def decode(data: bytes) -> Any:
         raise DecodeError(str(exc)[:200]) from None
 
 
+class Undecodable:
+    """Stands for the argument of a job that cannot be decoded. `why`: for people."""
+
+    __slots__ = ("why",)
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+def decode_jobs(data: bytes) -> Any:
+    """Decode a map whose `jobs` are decoded each by itself: the argument of one that cannot be is an `Undecodable`.
+
+    Raises DecodeError where anything besides is broken.
+    """
+    try:
+        return decode(data)
+    except DecodeError:
+        return _decode_each(data)
+
+
+def _decode_each(data: bytes) -> dict[str, Any]:
+    unpacker = msgpack.Unpacker(max_buffer_size=max(1, len(data)))
+    unpacker.feed(data)
+    fields: dict[str, Any] = {}
+    try:
+        for _ in range(unpacker.read_map_header()):
+            name = unpacker.unpack()
+            if name == "jobs":
+                fields[name] = [_decode_job(unpacker, data) for _ in range(unpacker.read_array_header())]
+            else:
+                fields[name] = decode(_skipped(unpacker, data))
+    except Exception as exc:  # decoders raise what they like for broken bytes
+        raise DecodeError(str(exc)[:200]) from None
+    if unpacker.tell() != len(data):
+        raise DecodeError("bytes follow the value")
+    return fields
+
+
+def _decode_job(unpacker: msgpack.Unpacker, data: bytes) -> dict[str, Any]:
+    job: dict[str, Any] = {}
+    faults = []
+    for _ in range(unpacker.read_map_header()):
+        name = unpacker.unpack()
+        try:
+            job[name] = decode(_skipped(unpacker, data))
+        except DecodeError as exc:
+            faults.append(f"{name}: {exc}")
+    if faults:
+        job.setdefault("headers", {})
+        job["argument"] = Undecodable("; ".join(faults))
+    return job
+
+
+def _skipped(unpacker: msgpack.Unpacker, data: bytes) -> bytes:
+    """The bytes of the next value."""
+    begin = unpacker.tell()
+    unpacker.skip()
+    return data[begin : unpacker.tell()]
+
+
 def iso(instant: datetime) -> str:
     """`2026-11-21T04:30:00.123Z`."""
     return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -14,7 +14,7 @@ from jqmaster.service.bulk_actions import Wish
 MAX_IDS: Final = 1_000
 GROUP_PATTERN: Final = r"^[0-9a-f]{16}$"
 
-CauseName = Literal["error", "timeout", "lost", "expired", "canceled"]
+CauseName = Literal["error", "timeout", "lost", "expired", "canceled", "undecodable"]
 FilterText = Annotated[str, Field(min_length=1, max_length=200)]
 
 

@@ -168,7 +168,9 @@ class JobSummary(Answer):
     started_at: Timestamp | None = Field(description="Of the latest attempt.")
     finished_at: Timestamp | None
     expires_at: Timestamp | None
-    cause: str | None = Field(description="Why it ended: error, timeout, lost, expired, canceled.")
+    cause: str | None = Field(
+        description="Why it ended: error, timeout, undecodable, lost, expired, canceled."
+    )
     worker_id: str | None = Field(description="Of the latest attempt.")
     tags: list[str]
 
@@ -230,7 +232,7 @@ class FailureView(Answer):
 
     type: Literal["failure"]
     finished_at: Timestamp
-    reason: Literal["other", "timeout"]
+    reason: Literal["other", "timeout", "undecodable"]
     should_retry: bool
     message: str
     error: AnyValue

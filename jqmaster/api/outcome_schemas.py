@@ -37,10 +37,12 @@ class SuccessItem(Ending):
 
 
 class FailureItem(Ending):
-    """The handler failed, or ran longer than its timeout."""
+    """The handler failed, or ran longer than its timeout; or the job could not be decoded."""
 
     type: Literal["failure"]
-    reason: Literal["other", "timeout"]
+    reason: Literal["other", "timeout", "undecodable"] = Field(
+        description="undecodable: the worker could not decode the job; it is not retried."
+    )
     should_retry: bool = Field(description="False ends the job at once.")
     error: AnyValue = Field(default_factory=lambda: b"\xc0")
     message: Annotated[str, Field(max_length=10_000)] = Field("", description="For people.")

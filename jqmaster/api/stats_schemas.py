@@ -161,7 +161,7 @@ class FailureGroup(Answer):
 
     id: str = Field(pattern="^[0-9a-f]{16}$", description="For the filter `failure_group` of jobs.")
     name: str
-    cause: str = Field(description="error, timeout or lost.")
+    cause: str = Field(description="error, timeout, undecodable or lost.")
     message: str = Field(description="With placeholders for what varies.")
     count: Count = Field(
         description="Jobs that failed for good since the group is kept; attempts that were retried do not count."

@@ -29,7 +29,7 @@ TagOption = Annotated[str | None, typer.Option(help="With this tag.")]
 WorkerOption = Annotated[str | None, typer.Option(help="ID of the worker of the latest attempt.")]
 SearchOption = Annotated[str | None, typer.Option("-q", "--search", help="Part of the ID or name.")]
 CauseOption = Annotated[
-    str | None, typer.Option(help="Ended for this: error, timeout, lost, expired, canceled.")
+    str | None, typer.Option(help="Ended for this: error, timeout, undecodable, lost, expired, canceled.")
 ]
 TextOption = Annotated[str | None, typer.Option(help="Part of the message of the last error.")]
 GroupOption = Annotated[str | None, typer.Option(help="ID of a group of failures.")]

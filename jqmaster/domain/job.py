@@ -72,6 +72,7 @@ class Cause(IntEnum):
     LOST = 3
     EXPIRED = 4
     CANCELED = 5
+    UNDECODABLE = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,22 @@
 """What the end of an attempt means for the job. Every ending that exists is decided here."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from jqmaster.domain.job import Cause, Job, JobState
 from jqmaster.domain.retry import backoff_ms
 
 Report = Literal["success", "failure", "deferred", "handed_back", "canceled"]
+
+
+# Why an attempt failed, as its worker tells it. `undecodable`: the worker could not decode the job.
+Reason = Literal["other", "timeout", "undecodable"]
+_CAUSES: Final[Mapping[Reason, Cause]] = {
+    "other": Cause.ERROR,
+    "timeout": Cause.TIMEOUT,
+    "undecodable": Cause.UNDECODABLE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +37,7 @@ class Outcome:
     token: str
     type: Report
     result: bytes | None = None
-    reason: Literal["other", "timeout"] = "other"
+    reason: Reason = "other"
     should_retry: bool = True
     error: bytes | None = None
     message: str = ""
@@ -62,11 +72,11 @@ def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
                 JobState.SCHEDULED, "deferred", delay_ms=int((outcome.retry_after_s or 0.0) * 1000)
             )
         case "failure":
-            cause = Cause.TIMEOUT if outcome.reason == "timeout" else Cause.ERROR
             return _counted_failure(
                 job,
-                cause,
-                should_retry=outcome.should_retry,
+                _CAUSES[outcome.reason],
+                # The same bytes cannot be decoded the next time either.
+                should_retry=outcome.should_retry and outcome.reason != "undecodable",
                 jitter=jitter,
                 retry_after_s=outcome.retry_after_s,
             )

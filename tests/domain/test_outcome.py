@@ -41,7 +41,7 @@ def test_endings_that_cost_no_retry() -> None:
 
 @pytest.mark.req("J5", "J9", "M4", "M5")
 @given(
-    job=JOBS, reason=st.sampled_from(["other", "timeout"]), should_retry=st.booleans(), jitter=JITTER,
+    job=JOBS, reason=st.sampled_from(["other", "timeout", "undecodable"]), should_retry=st.booleans(), jitter=JITTER,
     after=st.none() | st.floats(0, 100),
 )  # fmt: skip
 def test_a_failure_is_tried_again_while_retries_are_left(
@@ -49,10 +49,11 @@ def test_a_failure_is_tried_again_while_retries_are_left(
 ) -> None:
     report = outcome("failure", reason=reason, should_retry=should_retry, retry_after_s=after)
     decision = decide(job, report, jitter=jitter)
-    cause, ending = (Cause.TIMEOUT, "timeout") if reason == "timeout" else (Cause.ERROR, "failure")
+    cause = {"other": Cause.ERROR, "timeout": Cause.TIMEOUT, "undecodable": Cause.UNDECODABLE}[reason]
+    ending = "timeout" if reason == "timeout" else "failure"
     assert (decision.cause, decision.ending, decision.is_counted) == (cause, ending, True)
     assert not decision.is_loss
-    if should_retry and job.failures < job.max_retry:
+    if should_retry and job.failures < job.max_retry and reason != "undecodable":
         assert decision.state is JobState.RETRYING
         assert decision.delay_ms == backoff_ms(
             job.retry, job.failures + 1, jitter=jitter, retry_after_s=after

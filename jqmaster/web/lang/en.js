@@ -33,6 +33,7 @@ export default {
 
   "cause.error": "error",
   "cause.timeout": "timeout",
+  "cause.undecodable": "cannot be decoded",
   "cause.lost": "worker lost",
   "cause.expired": "expired",
   "cause.canceled": "canceled",

@@ -11,7 +11,7 @@ import { visible } from "../text.js";
 import { Button, Copy, Dialog, Duration, Empty, ErrorBox, Field, Id, Loading, NewRows, Num, Pager, State, Table, Tabs, Text, Time, nowMs, useHold, useKeys, useSteadyRows, useTick } from "../ui.js";
 
 const STATES = ["ready", "running", "awaiting_callback", "retrying", "scheduled", "failed", "succeeded", "canceled", "skipped"];
-const CAUSES = ["error", "timeout", "lost", "expired", "canceled"];
+const CAUSES = ["error", "timeout", "undecodable", "lost", "expired", "canceled"];
 const TEXT_FILTERS = ["q", "name", "tag", "worker", "text"];
 const TIME_FILTERS = ["created_after", "created_before", "finished_after", "finished_before"];
 /** What selects jobs, as the API names it. */
