@@ -12,8 +12,9 @@ from jqmaster.api import views
 from jqmaster.api.outcome_schemas import ENDINGS
 from jqmaster.api.scan import ScanLimits
 from jqmaster.api.usual import usual_job, usual_jobs, usual_success, usual_successes
-from jqmaster.api.views import Sight, job_view
+from jqmaster.api.views import job_view
 from jqmaster.api.wire import Encoding, encode, read_list, read_map
+from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import Attempt, Cause, Job, JobState
 from jqmaster.domain.key_value import key_value
@@ -33,11 +34,13 @@ from worker_sdk.wire import decode
 
 LIMITS: Final = ScanLimits(max_nesting=32, max_nodes=20_000)
 TOKEN: Final = "ab" * 16
-REDACTORS: Final = [
+_REDACTORS: Final = [
     Redactor([]),
     Redactor(["argument.a", "result.card.*", "error.**.a"]),
     Redactor([f"{root}.{path}" for root in ("argument", "result", "error") for path in ("**.a", "*.card", "0", "$bin", "*")]),
 ]  # fmt: skip
+
+ACCESSES: Final = [ContentAccess(is_granted, one) for is_granted in (True, False) for one in _REDACTORS]
 
 EXAMPLES: Final = settings(
     max_examples=20_000 if NIGHTLY else 300,
@@ -149,8 +152,8 @@ def assert_views_read(value: bytes) -> None:
         shown = decode(encode(views.result_view(result), Encoding.MSGPACK))
         assert repr(shown.get("result", shown.get("error"))) == repr(decode(value))
         read_json(encode(views.result_view(result), Encoding.JSON))
-        for redactor in REDACTORS:
-            view = job_view(detail(value, result), [], Sight.CONTENT, redactor)
+        for access in ACCESSES:
+            view = job_view(detail(value, result), [], access, has_course=True)
             found = decode(encode(view, Encoding.MSGPACK))
             assert found["argument_bytes"] == len(value)
             read_json(encode(view, Encoding.JSON))
