@@ -463,7 +463,7 @@ class StoreClient:
     def _distrust_idle(self) -> None:
         """Has the connections that lie idle made anew before their next use. Where one gives no answer in time, the
         others may be as dead without a sign: what lies between has forgotten them, or drops all that is sent."""
-        for connection in (*self._at_hand, *self._pool._get_free_connections()):
+        for connection in (*self._at_hand, *self._pool._available_connections):
             connection.mark_for_reconnect()  # type: ignore[no-untyped-call]
 
     def _read_or_error(self, call: Call, reply: Any) -> tuple[str, list[Any]] | Exception:

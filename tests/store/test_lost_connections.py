@@ -47,7 +47,7 @@ async def use_all(world: StoreWorld, count: int) -> None:
 
 async def reset_all(world: StoreWorld, link: RawLink) -> None:
     """Returns when the client's loop has heard of it."""
-    connections = list(world.shard.client._at_hand) + list(world.shard.client._pool._get_free_connections())
+    connections = list(world.shard.client._at_hand) + list(world.shard.client._pool._available_connections)
     assert connections
     assert link.reset()
     await wait_until(lambda: all(is_lost(c) for c in connections), what="the resets have arrived")
@@ -130,8 +130,8 @@ def test_behind_sentinels_connections_that_were_reset_are_replaced_too(
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(locator, "_find", find)
                 await asyncio.gather(*(client.command("TIME") for _ in range(4)))
-                kept = [*client._pool._get_free_connections()]
-                asking = [*locator._sentinels[0].connection_pool._get_free_connections()]
+                kept = [*client._pool._available_connections]
+                asking = [*locator._sentinels[0].connection_pool._available_connections]
                 assert kept
                 assert asking
                 link.reset()

@@ -12,9 +12,10 @@ import psutil
 import pytest
 
 from jqmaster.domain.ids import new_id
+from tests.chaos.proxy import RawLink
 from tests.support.master import Api, assert_sound
 from tests.support.processes import MasterProcess, WorkerProcess, running
-from tests.support.server import StoreServer
+from tests.support.server import StoreServer, started
 from tests.support.strace import faulty_fsync
 from tests.support.waiting import wait_until
 from tests.system.test_kill import all_over, assert_data_sound, starts
@@ -178,3 +179,32 @@ async def test_a_soft_limit_of_file_descriptors_is_raised(tmp_path: Path) -> Non
             one = stack.enter_context(socket.create_connection(("127.0.0.1", master.port)))
         one.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert (await asyncio.to_thread(one.recv, 12)) == b"HTTP/1.1 200"
+
+
+@pytest.mark.req("M1", "M6")
+async def test_connections_to_the_store_that_are_reset_while_idle_cost_neither_a_push_nor_the_lead(
+    tmp_path: Path,
+) -> None:
+    """As by a firewall that forgets them, to a master as users start it."""
+    server = StoreServer()
+    with started(server):
+        link = RawLink("store", str(server.socket), seed=1)
+        await link.start()
+        master = MasterProcess(tmp_path, f"redis://127.0.0.1:{link.port}", log_level="info")
+        try:
+            await asyncio.to_thread(master.start)
+            api = Api(master.url)
+            for n in range(8):
+                for push in range(5):
+                    status, answer = await api.call("POST", "/api/jobs", {"name": "later", "delay": 3600})
+                    # One that was under way is *unknown*.
+                    assert status == 201 or answer["code"] == "outcome_unknown", (n, push, answer)
+                assert link.reset_idle()
+                await asyncio.sleep(0.2)
+            status, answer = await api.call("GET", "/readyz")
+            assert (status, answer["leader"]) == (200, True)
+            await api.http.aclose()
+            assert "Traceback" not in master.log.read_text()
+        finally:
+            await asyncio.to_thread(master.terminate)
+            await link.stop()
