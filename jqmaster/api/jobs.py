@@ -11,7 +11,7 @@ from jqmaster.api.schemas import instant_ms
 from jqmaster.api.usual import usual_job, usual_jobs
 from jqmaster.api.wire import read_list, read_map
 from jqmaster.config import Durability
-from jqmaster.domain.access import Scope
+from jqmaster.domain.access import LOCAL, Scope
 from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.job import FINISHED, Cause, JobSpec, JobState
 from jqmaster.domain.job_filter import JobFilter
@@ -53,7 +53,8 @@ async def enqueue(call: Call) -> Reply:
     _check_name(call, spec)
     check_argument(call, spec)
     key, durability = _idempotency_key(call), _durability(call)
-    job_id, is_new = await call.services.jobs.enqueue(spec, key, durability=durability)
+    caller = "" if call.known.name == LOCAL else call.known.identity
+    job_id, is_new = await call.services.jobs.enqueue(spec, key, caller=caller, durability=durability)
     return Reply(201 if is_new else 200, {"id": job_id}, _promised(durability))
 
 

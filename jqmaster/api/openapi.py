@@ -81,7 +81,8 @@ _IDEMPOTENCY_KEY: Final = {
     "in": "header",
     "required": False,
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-    "description": "Makes the push safe to repeat for 24 hours, also when its job is over and gone.",
+    "description": "Makes the push safe to repeat for 24 hours, also when its job is over and gone. Each token and user has keys of its own, which a "
+    "rotated token keeps.",
 }
 _ASKED_DURABILITY: Final = {
     "name": "JQ-Durability",

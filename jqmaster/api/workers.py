@@ -22,7 +22,7 @@ async def register(call: Call) -> Reply:
     call.services.owners.check_names(request.names, call.known)
     url = None if request.url is None else await call.services.admit_url(request.url)
     registered = await call.services.workers.register(
-        request.to_spec(url), call.who, caller=caller_of(call.address)
+        request.to_spec(url), call.known.identity, caller=caller_of(call.address)
     )
     settings = call.services.settings
     return Reply(

@@ -53,11 +53,16 @@ LOCAL: Final = "local"
 @dataclass(frozen=True, slots=True)
 class Principal:
     """The caller. `name` is for the audit log: `local`, `user:NAME`, `token:ID`, or for a configured token the first 8
-    digits of its digest. `allows_name` tells which jobs' names it may push and run; None: all."""
+    digits of its digest. `identity` says who stays the same when a token is rotated. `allows_name` tells which jobs' names it may push and run; None: all."""
 
     name: str
     scopes: frozenset[Scope]
     allows_name: Callable[[str], bool] | None = field(default=None, compare=False)
+    lineage: str = ""
+
+    @property
+    def identity(self) -> str:
+        return self.lineage or self.name
 
 
 def with_implied(scopes: Iterable[Scope]) -> frozenset[Scope]:

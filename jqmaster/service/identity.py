@@ -387,6 +387,7 @@ class IdentityService:
             raise ConflictError("the token has expired; make a new one", code="token_expired")
         expires_at_ms = None if old.expires_at_ms is None else now_ms + old.expires_at_ms - old.created_at_ms
         text, token = self._new_token(old.label, old.scopes, old.names, expires_at_ms, who)
+        token = replace(token, lineage=old.lineage or old.id)
         ends_ms = min(now_ms + overlap_ms, old.expires_at_ms or now_ms + overlap_ms)
         entry = _entry(
             who, "token.rotate", old.id, _audited_token(old), _audited_token(token) | {"id": token.id}
@@ -557,7 +558,8 @@ def _counted(text: str) -> str:
 
 
 def _principal_of(token: StoredToken) -> Principal:
-    return Principal(f"token:{token.id}", with_implied(token.scopes), _name_test(token.names))
+    lineage = f"token:{token.lineage}" if token.lineage else ""
+    return Principal(f"token:{token.id}", with_implied(token.scopes), _name_test(token.names), lineage)
 
 
 def _name_test(names: Sequence[str]) -> Callable[[str], bool] | None:

@@ -134,15 +134,22 @@ class JobService:
         )
 
     async def enqueue(
-        self, spec: JobSpec, idempotency_key: str | None = None, *, durability: Durability | None = None
+        self,
+        spec: JobSpec,
+        idempotency_key: str | None = None,
+        *,
+        caller: str = "",
+        durability: Durability | None = None,
     ) -> tuple[str, bool]:
-        """The job's ID, and whether it is new. Raises ConflictError when the ID or key stands for another request,
+        """The job's ID, and whether it is new. Each `caller` has idempotency keys of its own. Raises ConflictError when the ID or key stands for another request,
         RateLimitedError while as many wait as a constraint allows, StoreUnavailableError while the store is too full or
         cannot give `durability`, OutcomeUnknownError where it did not give it in time."""
         replicas = self._admit(durability)
         if idempotency_key is None:
             return await self._enqueue_one(spec, replicas)
-        digest = hashlib.blake2b(idempotency_key.encode(), digest_size=16).hexdigest()
+        # A key has no blanks: no caller and key read as another pair.
+        key = f"{caller} {idempotency_key}" if caller else idempotency_key
+        digest = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
         async with self._keyed:
             bound = await self._acceptance.reserve_id(
                 digest, spec, life_ms=IDEMPOTENCY_LIFE_MS, replicas=replicas
@@ -169,7 +176,7 @@ class JobService:
         if isinstance(accepted, BacklogFull):
             raise self._backlog_full(accepted)
         if accepted is Accepted.TAKEN:
-            raise ConflictError(f"job {spec.id} exists with other content", code="id_taken")
+            raise ConflictError(f"the ID {spec.id} is taken", code="id_taken")
         return spec.id, accepted is Accepted.NEW
 
     @contextlib.contextmanager

@@ -55,7 +55,7 @@ class WorkerOwners:
         found = await self._workers.owner(worker_id)
         if found is None or found.name in _FREE:
             return
-        if found.name != caller.name:
+        if found.name != caller.identity:
             raise _foreign()
         self._remember(worker_id, caller)
 
@@ -72,30 +72,33 @@ class WorkerOwners:
         found = await self._workers.owner(worker_id)
         if found is None:
             return
-        if found.name != caller.name:
+        if found.name != caller.identity:
             is_proved = proof is not None and hmac.compare_digest(
                 proof.encode(), adoption_proof(found.secret, worker_id, token).encode()
             )
             if found.name not in _FREE and not is_proved:
                 raise _foreign()
             self.check_names(found.names, caller)
-            if not await self._workers.adopt(worker_id, expected=found.name, owner=caller.name):
+            if not await self._workers.adopt(worker_id, expected=found.name, owner=caller.identity):
                 raise _foreign()
             logger.warning(
-                "worker %s belongs to %s now, before to %s", worker_id, caller.name, found.name or "nobody"
+                "worker %s belongs to %s now, before to %s",
+                worker_id,
+                caller.identity,
+                found.name or "nobody",
             )
         self._remember(worker_id, caller)
 
     def _remembers(self, worker_id: str, caller: Principal) -> bool:
         if caller.name == LOCAL:
             return True
-        if self._known.get(worker_id) != caller.name:
+        if self._known.get(worker_id) != caller.identity:
             return False
         self._known.move_to_end(worker_id)
         return True
 
     def _remember(self, worker_id: str, caller: Principal) -> None:
-        self._known[worker_id] = caller.name
+        self._known[worker_id] = caller.identity
         if len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
 

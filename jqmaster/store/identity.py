@@ -25,7 +25,10 @@ LOGIN_WINDOW_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """`names`: globs of the jobs' names that it may push and run; none: all. `digest`: SHA-256 of the token."""
+    """`names`: globs of the jobs' names that it may push and run; none: all. `digest`: SHA-256 of the token.
+
+    `lineage`: ID of the first token of those that rotations made of it; empty for that first one.
+    """
 
     id: str
     label: str
@@ -35,6 +38,7 @@ class StoredToken:
     created_at_ms: int
     created_by: str
     expires_at_ms: int | None
+    lineage: str = ""
 
     def is_expired(self, now_ms: int) -> bool:
         return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
@@ -49,6 +53,8 @@ class StoredToken:
                 "created_at_ms": self.created_at_ms,
                 "created_by": self.created_by,
                 "expires_at_ms": self.expires_at_ms,
+                # Masters of earlier releases cannot read a token that has it.
+                **({"lineage": self.lineage} if self.lineage else {}),
             }
         )
 

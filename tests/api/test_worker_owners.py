@@ -85,22 +85,66 @@ async def test_a_running_worker_goes_on_with_another_token_by_proof_of_its_secre
             job_id = await admin.enqueue("work")
             job = await worker.next_job()
             worker.is_silent = True
-            status, rotated = await admin.call("POST", f"/api/tokens/{made['id']}/rotate", {"overlap_s": 0})
-            assert status == 201
+            other = await token_of(admin)
+            assert (await admin.call("DELETE", f"/api/tokens/{made['id']}"))[0] == 204
             assert (await worker.beat())[0] == 401
-            async with apis(master.server.url, rotated["token"]) as (new,):
+            async with apis(master.server.url, other["token"]) as (new,):
                 worker.api = new
                 for proof in (None, "0" * 64, proof_of(worker, made["token"])):
                     fields = {} if proof is None else {"proof": proof}
                     status, problem = await worker.beat(**fields)
                     assert (status, problem["code"]) == (403, "foreign_worker")
-                status, answer = await worker.beat(proof=proof_of(worker, rotated["token"]))
+                status, answer = await worker.beat(proof=proof_of(worker, other["token"]))
                 assert (status, answer["lost"]) == (200, []), answer
                 assert (await worker.beat())[0] == 200
                 worker.is_silent = False
                 await worker.end(job)
                 assert (await admin.job(job_id))["attempt"] == 1
                 assert await admin.state(job_id) == "succeeded"
+
+
+@pytest.mark.rule("E1.2")
+async def test_a_rotated_token_has_the_workers_and_keys_of_the_one_before(store_server: StoreServer) -> None:
+    async with guarded(store_server.url) as (master, admin):
+        made = await token_of(admin, scopes=["push", "work"])
+        async with apis(master.server.url, made["token"]) as (old,), worker_at(old) as worker:
+            once = {"Idempotency-Key": "order-7"}
+            status, first = await old.call("POST", "/api/jobs", {"name": "work"}, **once)
+            assert status == 201
+            job = await worker.next_job()
+            token = made
+            for _ in range(2):
+                status, token = await admin.call(
+                    "POST", f"/api/tokens/{token['id']}/rotate", {"overlap_s": 60}
+                )
+                assert status == 201
+            async with apis(master.server.url, token["token"]) as (new,):
+                assert await new.call("POST", "/api/jobs", {"name": "work"}, **once) == (200, first)
+                # The old and the new one hold at the same time.
+                for api in (new, old, new):
+                    worker.api = api
+                    assert (await worker.beat())[0] == 200
+                await worker.end(job)
+                status, session = await new.call("POST", "/api/session", {"token": token["token"]})
+                assert (status, session["who"]) == (201, f"token:{token['id']}")
+
+
+@pytest.mark.rule("E1.3")
+async def test_an_idempotency_key_is_of_its_token_alone(store_server: StoreServer) -> None:
+    async with guarded(store_server.url) as (master, admin):
+        mine = await token_of(admin, scopes=["push"], names=["mine.*"])
+        async with apis(master.server.url, mine["token"]) as (api,):
+            once = {"Idempotency-Key": "order-7"}
+            status, theirs = await admin.call("POST", "/api/jobs", {"name": "bank.pay"}, **once)
+            assert status == 201
+            status, own = await api.call("POST", "/api/jobs", {"name": "mine.a"}, **once)
+            assert status == 201
+            assert own != theirs
+            assert await admin.call("POST", "/api/jobs", {"name": "bank.pay"}, **once) == (200, theirs)
+            # Of another's job under a chosen ID it is told that the ID is taken, which it must know, and no more.
+            status, problem = await api.call("POST", "/api/jobs", {"name": "mine.a", "id": theirs["id"]})
+            assert (status, problem["code"]) == (409, "id_taken")
+            assert problem["detail"] == f"the ID {theirs['id']} is taken"
 
 
 async def test_a_challenge_never_makes_a_proof(store_server: StoreServer) -> None:
