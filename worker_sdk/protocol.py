@@ -21,15 +21,16 @@ ProblemCode = Literal[
     "integer_out_of_range", "internal", "invalid", "invalid_cursor", "job_canceled", "job_failed",
     "job_ready", "job_retrying", "job_running", "job_scheduled", "job_skipped", "job_succeeded",
     "key_not_str", "last_admin", "local_only", "login_failed", "method_not_allowed", "name_forbidden",
-    "no_other_master", "no_such_poll", "not_a_map", "not_acceptable", "not_found", "not_leader",
-    "not_pulling", "number_out_of_range", "outcome_unknown", "overloaded", "poll_replaced",
+    "no_other_master", "no_session", "no_such_poll", "not_a_map", "not_a_user", "not_acceptable", "not_found",
+    "not_leader", "not_pulling", "number_out_of_range", "outcome_unknown", "overloaded", "poll_replaced",
     "precondition_failed", "rate_limited", "receipt_deadline", "result_too_large", "settings_changing",
     "store_full", "store_unavailable", "store_unfit", "target_too_long", "token_expired", "too_deep",
     "too_large", "too_many_actions", "too_many_constraints", "too_many_headers", "too_many_items",
     "too_many_logins", "too_many_nodes", "too_many_streams", "too_many_tokens", "too_many_users",
     "trailing_bytes", "truncated", "unauthorized", "unknown_action", "unknown_constraint", "unknown_job",
-    "unknown_method", "unknown_name", "unknown_token", "unknown_user", "unknown_worker", "unparsable",
-    "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "worker_detached"
+    "unknown_method", "unknown_name", "unknown_session", "unknown_token", "unknown_user", "unknown_worker",
+    "unparsable", "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "worker_detached",
+    "wrong_password"
 ]
 
 
@@ -1055,6 +1056,35 @@ class OverrideView(TypedDict):
     paused: bool
 
 
+class OwnPasswordRequest(TypedDict):
+    """Users change their own password."""
+
+    old_password: str
+    # At least 12 characters, and not one of those that are guessed first.
+    new_password: str
+
+
+class OwnSessionList(TypedDict):
+    """The newest first."""
+
+    sessions: list[OwnSessionView]
+
+
+class OwnSessionView(TypedDict):
+    """A login of the one who asks."""
+
+    id: str
+    # The one that asks.
+    is_current: bool
+    # Null: a master of an earlier release opened it.
+    opened_at: str | None
+    # To the minute or so.
+    last_used_at: str
+    expires_at: str
+    # Where the login came from; empty where it is not known.
+    address: str
+
+
 class PatchRequest(TypedDict):
     """What to change in a waiting job; null, like nothing, leaves a field as it is."""
 
@@ -1656,6 +1686,7 @@ class UserRequest(TypedDict):
     """A new user."""
 
     name: str
+    # At least 12 characters, and not one of those that are guessed first.
     password: str
     role: Literal["viewer", "operator", "admin"]
 

@@ -7,6 +7,7 @@ _OTHER_JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6d"
 WORKER_ID: Final = "0198c3f4-0000-7b8c-9d0e-000000000001"
 ACTION_ID: Final = "0198c3f4-7a10-7b8c-9d0e-1f2a3b4c5d6e"
 MASTER_ID: Final = "6f1c2b9e-3d54-4c8a-9a57-2e0b8d7c1f34"
+SESSION_ID: Final = "0c3f9a52be7714d8"
 TOKEN_ID: Final = "5f0c2a9b71d3"  # noqa: S105  an example
 _TOKEN: Final = "9f86d081884c7d659a2feaa0c55ad015"  # noqa: S105  an example
 _NOW_MS: Final = 1_795_238_645_000
@@ -179,6 +180,19 @@ EXAMPLES: Final[dict[str, Any]] = {
         "csrf_token": "3b9c" * 16,
         "expires_at": "2026-11-21T16:30:00.000Z",
         "login_by_user": True,
+    },
+    "OwnPasswordRequest": {"old_password": "correct horse battery", "new_password": "seven plums in a hat"},
+    "OwnSessionList": {
+        "sessions": [
+            {
+                "id": SESSION_ID,
+                "is_current": True,
+                "opened_at": "2026-11-21T04:30:00.000Z",
+                "last_used_at": "2026-11-21T05:12:00.000Z",
+                "expires_at": "2026-11-21T16:30:00.000Z",
+                "address": "192.0.2.17",
+            }
+        ]
     },
     "TokenRequest": {"label": "web shop", "scopes": ["push"], "names": ["mail.*"], "ttl_s": 7_776_000},
     "RotateRequest": {"overlap_s": 3600},

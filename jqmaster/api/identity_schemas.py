@@ -12,7 +12,15 @@ USER_PATTERN: Final = r"^[a-z0-9][a-z0-9._@-]{0,63}$"
 MAX_TTL_S: Final = 10 * 365 * 86_400
 
 UserName = Annotated[str, Field(pattern=USER_PATTERN, examples=["ada"])]
-Password = Annotated[str, Field(min_length=10, max_length=200)]
+# Whether it is good enough is judged with the user's name, in service/identity.py.
+Password = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=200,
+        description="At least 12 characters, and not one of those that are guessed first.",
+    ),
+]
 Label = Annotated[str, Field(min_length=1, max_length=100, description="For people: what uses it.")]
 ScopeName = Literal["push", "work", "read", "operate", "admin"]
 RoleName = Literal["viewer", "operator", "admin"]
@@ -47,6 +55,30 @@ class SessionView(Answer):
     csrf_token: str | None = Field(description="To be sent as X-CSRF-Token with what a session changes.")
     expires_at: Timestamp | None = Field(description="When the session ends at the latest.")
     login_by_user: bool = Field(description="There are users; otherwise only tokens log in.")
+
+
+class OwnPasswordRequest(Request):
+    """Users change their own password."""
+
+    old_password: Annotated[str, Field(max_length=200)]
+    new_password: Password
+
+
+class OwnSessionView(Answer):
+    """A login of the one who asks."""
+
+    id: str
+    is_current: bool = Field(description="The one that asks.")
+    opened_at: Timestamp | None = Field(description="Null: a master of an earlier release opened it.")
+    last_used_at: Timestamp = Field(description="To the minute or so.")
+    expires_at: Timestamp
+    address: str = Field(description="Where the login came from; empty where it is not known.")
+
+
+class OwnSessionList(Answer):
+    """The newest first."""
+
+    sessions: list[OwnSessionView]
 
 
 class TokenRequest(Request):

@@ -20,7 +20,7 @@ from jqmaster import __version__
 from jqmaster.api import constraint_schemas, job_schemas, protocol_generator, schemas, stats_schemas
 from jqmaster.api import worker_schemas as w
 from jqmaster.api.endpoint import Operation
-from jqmaster.api.examples import ACTION_ID, EXAMPLES, JOB_ID, MASTER_ID, TOKEN_ID, WORKER_ID
+from jqmaster.api.examples import ACTION_ID, EXAMPLES, JOB_ID, MASTER_ID, SESSION_ID, TOKEN_ID, WORKER_ID
 from jqmaster.api.problem_codes import CODES
 from jqmaster.api.routes import OPERATIONS
 
@@ -75,6 +75,7 @@ _PARAMETERS: Final = {
     "job_name": ("Name of jobs; it may hold slashes.", "mail.send"),
     "token_id": ("ID of the token.", TOKEN_ID),
     "user": ("Name of the user.", "ada"),
+    "session_id": ("ID of the login, as `GET /api/sessions` shows it.", SESSION_ID),
 }
 _IDEMPOTENCY_KEY: Final = {
     "name": "Idempotency-Key",

@@ -39,6 +39,8 @@ CODES: Final = (
     ProblemCode("bad_host", (400,), "The `Host` header names another server.", "Add the name to `allowed_hosts`."),
     ProblemCode("unauthorized", (401,), "No credential, or one that is not valid.", "Send `Authorization: Bearer TOKEN`, or log in."),
     ProblemCode("login_failed", (401,), "Wrong user name or password.", "Try again with the right ones."),
+    ProblemCode("wrong_password", (403,), "The present password is wrong.", "Try again with the right one."),
+    ProblemCode("not_a_user", (403,), "Whoever logged in with a token has no password.", "Log in as a user."),
     ProblemCode("forbidden", (403,), "The credential lacks the scope.", "Use a token with the scope that the route names."),
     ProblemCode("name_forbidden", (403,), "The token may not push, or run, jobs of this name.", "Use a token that is not restricted, or another name."),
     ProblemCode("local_only", (403,), "Without tokens and users the master serves its own machine only.", "Create a token."),
@@ -106,6 +108,8 @@ CODES: Final = (
     # Tokens and users
     ProblemCode("unknown_token", (404,), "No token has this ID.", "Check the ID."),
     ProblemCode("unknown_user", (404,), "No user has this name.", "Check the name."),
+    ProblemCode("unknown_session", (404,), "None of your logins has this ID.", "Read the list of logins anew."),
+    ProblemCode("no_session", (409,), "The caller has not logged in.", "Log in; a bearer token has no logins."),
     ProblemCode("user_exists", (409,), "The name is taken.", "Choose another name."),
     ProblemCode("token_expired", (409,), "The token has expired and cannot be rotated.", "Create a new token."),
     ProblemCode("too_many_tokens", (409,), "No more tokens can be created.", "Revoke some."),

@@ -4,11 +4,12 @@ from typing import Any, Final
 
 from jqmaster.api.auth import check_csrf
 from jqmaster.api.endpoint import Call, Reply
-from jqmaster.api.identity_schemas import LoginRequest
+from jqmaster.api.identity_schemas import LoginRequest, OwnPasswordRequest
 from jqmaster.domain.access import Principal, role_of
 from jqmaster.domain.instant import iso_ms
-from jqmaster.errors import UnauthorizedError
-from jqmaster.service.identity import Session, csrf_token_of
+from jqmaster.errors import ConflictError, UnauthorizedError
+from jqmaster.service.identity import Session, csrf_token_of, session_id_of
+from jqmaster.store.identity import ListedSession
 
 # Whoever logs in is not known yet.
 MAX_LOGIN_BYTES: Final = 4096
@@ -62,6 +63,48 @@ def _secret(call: Call) -> str | None:
         return None
     secrets = call.policy.cookie.candidates(call.fields)
     return next((one for one in secrets if csrf_token_of(one) == call.session.csrf_token), None)
+
+
+async def list_own(call: Call) -> Reply:
+    session = _logged_in(call)
+    found = await call.services.identity.own_sessions(session)
+    return Reply(200, {"sessions": [_own_view(one, session) for one in found]})
+
+
+async def end_others(call: Call) -> Reply:
+    await call.services.identity.end_own(_logged_in(call), None)
+    return Reply(204)
+
+
+async def end_one(call: Call) -> Reply:
+    await call.services.identity.end_own(_logged_in(call), call.path["session_id"])
+    return Reply(204)
+
+
+async def change_password(call: Call) -> Reply:
+    session = _logged_in(call)
+    request = await call.read(OwnPasswordRequest, max_bytes=MAX_LOGIN_BYTES)
+    await call.services.identity.change_own_password(
+        session, request.old_password, request.new_password, address=call.address
+    )
+    return Reply(204)
+
+
+def _logged_in(call: Call) -> Session:
+    if call.session is None:
+        raise ConflictError("only somebody who has logged in has sessions", code="no_session")
+    return call.session
+
+
+def _own_view(one: ListedSession, current: Session) -> dict[str, Any]:
+    return {
+        "id": session_id_of(one),
+        "is_current": one.digest == current.digest,
+        "opened_at": iso_ms(one.opened_ms) if one.opened_ms else None,
+        "last_used_at": iso_ms(one.used_ms),
+        "expires_at": iso_ms(one.until_ms),
+        "address": one.address,
+    }
 
 
 def _view(call: Call, principal: Principal | None, session: Session | None) -> dict[str, Any]:

@@ -39,6 +39,11 @@ async def remove(call: Call) -> Reply:
     return Reply(204)
 
 
+async def end_sessions(call: Call) -> Reply:
+    await call.services.identity.end_sessions_of(call.path["user"], call.who)
+    return Reply(204)
+
+
 def _view(user: StoredUser, last_login_ms: int | None) -> dict[str, Any]:
     return {
         "name": user.name,

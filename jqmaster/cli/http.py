@@ -41,10 +41,11 @@ _BY_STATUS = {404: exits.NOT_FOUND, 408: exits.UNREACHABLE}
 class Master:
     """One master; a context manager. Every failed call ends the command with its exit code."""
 
-    def __init__(self, url: str, token_file: Path | None) -> None:
+    def __init__(self, url: str, token_file: Path | None, *, is_anonymous: bool = False) -> None:
+        """`is_anonymous`: no token goes along, also none of the environment."""
         import httpx
 
-        token = read_token(token_file)
+        token = None if is_anonymous else read_token(token_file)
 
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -96,6 +97,13 @@ class Master:
         except httpx.TransportError as error:
             reason = str(error) or type(error).__name__
             exits.fail(exits.UNREACHABLE, f"no answer from {self._url}: {reason}")
+        if response.is_redirect:
+            # Not followed: the token is for this address.
+            place = response.headers.get("location", "")[:200]
+            exits.fail(
+                exits.REFUSED,
+                f"{self._url} answered {response.status_code}, a redirect to {place}: give --master the address of a master",
+            )
         answer = _decoded(response)
         if response.status_code == 404 and isinstance(answer, dict) and answer.get("code") == "not_found":
             exits.fail(

@@ -21,12 +21,18 @@ def say(text: object) -> None:
 
 def say_json(value: Any) -> None:
     """One line."""
-    print(json.dumps(value, ensure_ascii=False, separators=(",", ":")) if sys.stdout.encoding.lower() == "utf-8" else json.dumps(value))  # fmt: skip
+    is_utf8 = sys.stdout.encoding.lower() == "utf-8"
+    print(_inert_json(json.dumps(value, ensure_ascii=not is_utf8, separators=(",", ":"))))
 
 
 def show_value(value: Any) -> None:
     """A value that somebody wrote: indented JSON."""
-    say(json.dumps(value, ensure_ascii=False, indent=2))
+    print(_inert_json(json.dumps(value, ensure_ascii=False, indent=2)))
+
+
+def _inert_json(text: str) -> str:
+    """The same JSON, with control characters in its strings written out."""
+    return _ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> None:

@@ -84,6 +84,45 @@ def password(
     _change(name, {"password": _password(password_file)}, Master(master, token))
 
 
+@app.command("change-password")
+def change_password(
+    name: Name,
+    old_password_file: Annotated[
+        Path | None, typer.Option("--old-password-file", help="File with the present password.")
+    ] = None,
+    password_file: PasswordFile = None,
+    master: MasterOption = DEFAULT_MASTER,
+) -> None:
+    """Change your own password by the present one; ends your logins."""
+    old = (
+        read_secret(old_password_file, "present password")
+        if old_password_file
+        else typer.prompt("Present password", hide_input=True)
+    )
+    new = _password(password_file)
+    with Master(master, None, is_anonymous=True) as http:
+        _, session = http.call("POST", "/api/session", body={"user": name, "password": old})
+        csrf = {"X-CSRF-Token": session["csrf_token"]}
+        try:
+            http.call(
+                "POST",
+                "/api/session/password",
+                body={"old_password": old, "new_password": new},
+                headers=csrf,
+            )
+        finally:
+            http.call("DELETE", "/api/session", headers=csrf)
+    output.say(f"{name}: the password was changed")
+
+
+@app.command("end-sessions")
+def end_sessions(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
+    """End all logins of a user."""
+    with Master(master, token) as http:
+        http.call("DELETE", path_of("/api/users", name, "sessions"))
+    output.say(f"{name}: all logins ended")
+
+
 @app.command()
 def disable(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
     """Let a user log in no more; ends the user's sessions."""

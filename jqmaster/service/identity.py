@@ -25,9 +25,11 @@ from jqmaster.domain.access import (
 )
 from jqmaster.domain.caller import caller_of
 from jqmaster.domain.glob import compile_glob
+from jqmaster.domain.password_rules import fault_of
 from jqmaster.errors import (
     ConflictError,
     FieldError,
+    ForbiddenError,
     InvalidError,
     JqmasterError,
     NotFoundError,
@@ -40,7 +42,7 @@ from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.service import devices
 from jqmaster.service.passwords import Passwords
 from jqmaster.store.audit import encode_entry
-from jqmaster.store.identity import Directory, IdentityStore, StoredToken, StoredUser
+from jqmaster.store.identity import Directory, IdentityStore, ListedSession, StoredToken, StoredUser
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +65,8 @@ class Session:
     role: Role | None
     until_ms: int
     csrf_token: str
+    subject: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +284,61 @@ class IdentityService:
             principal = self._configured.find(bytes.fromhex(name))
         if principal is None:
             return None
-        return Session(principal, role_of(principal.scopes), found.until_ms, csrf_token_of(secret))
+        return Session(
+            principal,
+            role_of(principal.scopes),
+            found.until_ms,
+            csrf_token_of(secret),
+            found.subject,
+            _session_digest(secret),
+        )
+
+    async def own_sessions(self, session: Session) -> list[ListedSession]:
+        """Return all logins of the one who is logged in."""
+        return await self._store.sessions(session.subject)
+
+    async def end_own(self, session: Session, session_id: str | None) -> None:
+        """End one login of the one who is logged in, or all others. Raises NotFoundError."""
+        found = await self._store.sessions(session.subject)
+        digests = [
+            one.digest
+            for one in found
+            if (one.digest != session.digest if session_id is None else session_id_of(one) == session_id)
+        ]
+        if session_id is not None and not digests:
+            raise NotFoundError(f"no session {session_id[:64]}", code="unknown_session")
+        if digests:
+            who = session.principal.name
+            entry = _entry(who, "session.end", who, None, {"ended": len(digests)})
+            await self._store.end_sessions(session.subject, digests, access_entry=entry, is_own=True)
+
+    async def end_sessions_of(self, name: str, who: str) -> int:
+        """End all logins of a user; return how many there were. Raises NotFoundError."""
+        await self._get_user(name)
+        entry = _entry(who, "session.end", f"user:{name}", None, {"ended": "all"})
+        return await self._store.end_sessions(f"user:{name}", (), access_entry=entry, is_own=False)
+
+    async def change_own_password(self, session: Session, old: str, new: str, *, address: str) -> None:
+        """Give a user who is logged in another password, and end the user's other logins.
+
+        Raises ForbiddenError (`not_a_user`, `wrong_password`), InvalidError, RateLimitedError.
+        """
+        kind, _, name = session.subject.partition(":")
+        if kind != "user":
+            raise ForbiddenError("only users have passwords", code="not_a_user")
+        # A stolen session must not be good for guessing the password.
+        before = await self._get_user(name)
+        with self._passwords.place(caller_of(address), is_trusted=True):
+            await self._count(_counted(f"session {session.digest}"), "", is_known=True)
+            is_right = await self._passwords.check(before.password, old)
+        if not is_right:
+            await self._log_refused(session.subject, "password", address)
+            raise ForbiddenError("the present password is wrong", code="wrong_password")
+        _check_password(new, name, "new_password")
+        after = replace(before, password=await self._passwords.hash(new))
+        audited = _audited_user(before)
+        entry = _entry(session.subject, "user.change", name, audited, audited | {"password": "changed"})
+        await self._put_user(name, before, after, entry, kept_session=session.digest)
 
     async def logout(self, secret: str, who: str) -> None:
         """Whoever shows it from now on is not known."""
@@ -322,7 +380,7 @@ class IdentityService:
             old_digest=_session_digest(replaces) if replaces else "",
             address=counted[0],
             counted_user=counted[1],
-            place=_counted(after["address"]),
+            place=after["address"],
             access_entry=_entry(name, "session.login", name, None, after),
         )
         if until_ms is None:
@@ -443,6 +501,7 @@ class IdentityService:
         """Raises ConflictError (`user_exists`, `too_many_users`, `first_must_be_admin`)."""
         await self.reload()
         self._check_first(is_admin=role is Role.ADMIN)
+        _check_password(password, name)
         hashed = await self._passwords.hash(password)
         user = StoredUser(name, role, hashed, self._directory.now_ms)
         entry = _entry(who, "user.add", name, None, _audited_user(user))
@@ -473,6 +532,7 @@ class IdentityService:
         if is_disabled is not None:
             after = replace(after, is_disabled=is_disabled)
         if password is not None:
+            _check_password(password, name)
             after = replace(after, password=await self._passwords.hash(password))
         await self._check_last(without_user=name, changed=after)
         audited = _audited_user(after) | ({"password": "changed"} if password is not None else {})
@@ -493,8 +553,17 @@ class IdentityService:
             raise NotFoundError(f"no user {name[:64]}", code="unknown_user")
         return user
 
-    async def _put_user(self, name: str, before: StoredUser, after: StoredUser | None, entry: bytes) -> None:
-        if await self._store.put_user(name, before, after, access_entry=entry) != "ok":
+    async def _put_user(
+        self,
+        name: str,
+        before: StoredUser,
+        after: StoredUser | None,
+        entry: bytes,
+        *,
+        kept_session: str = "",
+    ) -> None:
+        word = await self._store.put_user(name, before, after, access_entry=entry, kept_session=kept_session)
+        if word != "ok":
             raise ConflictError("it was changed at the same time; look again", code="changed_meanwhile")
         await self._reload_after()
 
@@ -542,6 +611,16 @@ def _has_admin(tokens: Sequence[StoredToken], users: Sequence[StoredUser]) -> bo
     return any(Scope.ADMIN in token.scopes and token.expires_at_ms is None for token in tokens) or any(
         user.role is Role.ADMIN and not user.is_disabled for user in users
     )
+
+
+def session_id_of(session: ListedSession) -> str:
+    """Name a session without telling what opens it."""
+    return session.digest[:16]
+
+
+def _check_password(password: str, user: str, field: str = "password") -> None:
+    if fault := fault_of(password, user):
+        raise InvalidError("the password is not taken", errors=[FieldError((field,), fault)])
 
 
 def csrf_token_of(secret: str) -> str:

@@ -114,12 +114,23 @@ class Directory:
 
 @dataclass(frozen=True, slots=True)
 class FoundSession:
-    """`subject`: `user:NAME`, `token:ID` or `config:DIGEST`; `credential` the entry of that user or token as it is now, empty
+    """A login that holds. `subject`: `user:NAME`, `token:ID` or `config:DIGEST`; `credential` the entry of that user or token as it is now, empty
     where there is none."""
 
     subject: str
     until_ms: int
     credential: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSession:
+    """A login for people. `opened_ms` 0 and `address` empty: a master of an earlier release opened it."""
+
+    digest: str
+    opened_ms: int
+    used_ms: int
+    until_ms: int
+    address: str
 
 
 class IdentityStore:
@@ -200,13 +211,22 @@ class IdentityStore:
         return [(u, logins.get(u.name)) for u in sorted((u for u in found if u), key=lambda u: u.name)]
 
     async def put_user(
-        self, name: str, before: StoredUser | None, after: StoredUser | None, *, access_entry: bytes
+        self,
+        name: str,
+        before: StoredUser | None,
+        after: StoredUser | None,
+        *,
+        access_entry: bytes,
+        kept_session: str = "",
     ) -> str:
-        """Makes (`before` None), changes or removes (`after` None) a user. `ok`, `changed` (nothing was done), `full`."""
+        """Makes (`before` None), changes or removes (`after` None) a user. `ok`, `changed` (nothing was done), `full`.
+
+        `kept_session`: digest of the session in which users change themselves; the others end.
+        """
         k = self._keys
         word, _ = await self._client.run(
             "put_user",
-            (k.users, k.logins, k.sessions(f"user:{name}"), k.identity, k.access),
+            (k.users, k.logins, k.sessions(f"user:{name}"), k.identity, k.access, k.access_folds),
             (
                 self._shard.now_arg,
                 name,
@@ -216,6 +236,8 @@ class IdentityStore:
                 MAX_USERS,
                 k.wake_channel,
                 k.session_prefix,
+                kept_session,
+                f"password {name}" if kept_session else "",
             ),
         )
         return word
@@ -302,6 +324,42 @@ class IdentityStore:
             (self._shard.now_arg, digest, k.sessions_prefix, access_entry),
         )
         return word == "ok"
+
+    async def sessions(self, subject: str) -> list[ListedSession]:
+        """Return the sessions of a user or token, the newest first."""
+        k = self._keys
+        digests = [raw.decode() for raw in await self._client.command("ZRANGE", k.sessions(subject), 0, -1)]
+        reads: list[tuple[Arg, ...]] = [
+            ("HMGET", k.session(digest), "opened_ms", "used_ms", "until_ms", "address") for digest in digests
+        ]
+        found = [
+            ListedSession(
+                digest, int(opened or 0), int(used), int(until), (address or b"").decode("utf-8", "replace")
+            )
+            for digest, (opened, used, until, address) in zip(
+                digests, await self._client.pipeline(reads) if reads else (), strict=True
+            )
+            if used and until
+        ]
+        return sorted(found, key=lambda session: -session.until_ms)
+
+    async def end_sessions(
+        self, subject: str, digests: Sequence[str], *, access_entry: bytes, is_own: bool
+    ) -> int:
+        """End these sessions of a user or token, or all if none is named; return how many there were."""
+        k = self._keys
+        _, data = await self._client.run(
+            "end_sessions",
+            (k.sessions(subject), k.access, k.access_folds),
+            (
+                self._shard.now_arg,
+                k.session_prefix,
+                f"logout {subject}" if is_own else "",
+                access_entry,
+                *digests,
+            ),
+        )
+        return int(data[0])
 
     async def log_refused_login(self, kind: str, access_entry: bytes) -> None:
         """Writes a login that failed into the access log. `kind`: whose; repeats of one kind are counted for an hour."""

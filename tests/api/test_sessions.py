@@ -377,3 +377,93 @@ def test_the_cookie_is_as_narrow_as_it_can_be(
     # Each costs a question to the store.
     many = "; ".join(f"{name}={n:043d}" for n in range(100))
     assert len(cookie.candidates({b"cookie": many.encode()})) == 4
+
+
+@pytest.mark.rule("E1.4")
+async def test_users_change_their_own_password_and_their_other_logins_end(store_server: StoreServer) -> None:
+    new = "seven plums in a hat"
+    async with guarded(store_server.url) as (master, admin), browsers(master, 3) as (ada, elsewhere, thief):
+        await add_user(admin, "ada", "viewer")
+        await ada.log_in("ada")
+        await elsewhere.log_in("ada")
+        path = "/api/session/password"
+        for body, problem in (
+            ({"old_password": "wrong", "new_password": new}, (403, "wrong_password")),
+            ({"old_password": PASSWORD, "new_password": "ada-ada-ada-1"}, (422, "invalid")),
+            ({"old_password": PASSWORD, "new_password": "Password1234"}, (422, "invalid")),
+        ):
+            status, answer = await ada.call("POST", path, body)
+            assert (status, answer["code"]) == problem, body
+        (fault,) = answer["errors"]
+        assert fault["loc"] == ["new_password"]
+        change = {"old_password": PASSWORD, "new_password": new}
+        # Neither another site nor a token does it.
+        assert (await ada.call("POST", path, change, **{"X-CSRF-Token": "x"}))[1]["code"] == "csrf"
+        assert (await admin.call("POST", path, change))[1]["code"] == "no_session"
+        assert await ada.status_of("POST", path, change) == 204
+        assert await ada.status_of("GET", "/api/jobs") == 200
+        assert await elsewhere.status_of("GET", "/api/jobs") == 401
+        assert await thief.status_of("POST", "/api/session", {"user": "ada", "password": PASSWORD}) == 401
+        await thief.log_in("ada", new)
+        entries = (await admin.call("GET", "/api/audit?log=access&target=ada"))[1]["entries"]
+        assert (entries[0]["who"], entries[0]["action"]) == ("user:ada", "user.change")
+        assert entries[0]["after"]["password"] == "changed"
+
+
+@pytest.mark.rule("E1.4")
+async def test_a_stolen_session_is_no_good_for_guessing_the_password(store_server: StoreServer) -> None:
+    async with (
+        guarded(store_server.url, login_attempts_per_minute=3) as (master, admin),
+        browsers(master) as (ada,),
+    ):
+        await add_user(admin, "ada", "viewer")
+        await ada.log_in("ada")
+        guess = {"old_password": "wrong", "new_password": "seven plums in a hat"}
+        seen = [await ada.status_of("POST", "/api/session/password", guess) for _ in range(5)]
+        assert seen == [403, 403, 403, 429, 429]
+
+
+@pytest.mark.rule("E1.5")
+async def test_people_see_their_logins_and_end_them(store_server: StoreServer) -> None:
+    async with guarded(store_server.url) as (master, admin), browsers(master, 4) as (ada, phone, lost, bob):
+        await add_user(admin, "ada", "viewer")
+        await add_user(admin, "bob", "viewer")
+        for browser in (ada, phone, lost):
+            await browser.log_in("ada")
+        await bob.log_in("bob")
+        _, answer = await ada.call("GET", "/api/sessions")
+        logins = answer["sessions"]
+        assert [one["is_current"] for one in logins].count(True) == 1
+        assert {one["address"] for one in logins} == {"127.0.0.1"}
+        assert len({one["id"] for one in logins}) == 3
+        (of_bob,) = (await bob.call("GET", "/api/sessions"))[1]["sessions"]
+        assert await ada.status_of("DELETE", f"/api/sessions/{of_bob['id']}") == 404
+        (own,) = (
+            one["id"] for one in (await lost.call("GET", "/api/sessions"))[1]["sessions"] if one["is_current"]
+        )
+        assert await ada.status_of("DELETE", f"/api/sessions/{own}") == 204
+        assert await lost.status_of("GET", "/api/jobs") == 401
+        assert await phone.status_of("GET", "/api/jobs") == 200
+        assert await ada.status_of("DELETE", "/api/sessions") == 204
+        assert await phone.status_of("GET", "/api/jobs") == 401
+        assert await ada.status_of("GET", "/api/jobs") == 200
+        # An admin ends all of somebody's.
+        assert await bob.status_of("DELETE", "/api/users/ada/sessions") == 403
+        assert (await admin.call("DELETE", "/api/users/nobody/sessions"))[0] == 404
+        assert (await admin.call("DELETE", "/api/users/ada/sessions"))[0] == 204
+        assert await ada.status_of("GET", "/api/jobs") == 401
+        assert await bob.status_of("GET", "/api/jobs") == 200
+        assert (await admin.call("GET", "/api/sessions"))[1]["code"] == "no_session"
+
+
+@pytest.mark.rule("E1.4")
+@pytest.mark.parametrize("password", ["elevenchars", "password12345", "ada.ada.ada.ada", "qwertyuiop123"])
+async def test_a_password_that_is_guessed_first_is_refused(store_server: StoreServer, password: str) -> None:
+    async with guarded(store_server.url) as (_, admin):
+        status, problem = await admin.call(
+            "POST", "/api/users", {"name": "ada", "password": password, "role": "viewer"}
+        )
+        assert (status, problem["errors"][0]["loc"]) == (422, ["password"])
+        await add_user(admin, "bob", "viewer")
+        status, problem = await admin.call("PATCH", "/api/users/bob", {"password": password})
+        assert (status, problem["errors"][0]["loc"]) == (422, ["password"]) or "ada" in password

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from redis import Redis
 
-from jqmaster.cli.output import inert
+from jqmaster.cli.output import inert, say_json, show_value
 from jqmaster.domain.ids import new_id
 from jqmaster.embedded import url_of_running
 from tests.support.ports import free_port
@@ -387,3 +387,12 @@ def test_help_loads_nothing_heavy_and_lists_all_commands() -> None:
 def test_text_of_others_cannot_drive_the_terminal() -> None:
     assert inert("a\x1b[31mb\u202ec\rd") == "a\\x1b[31mb\\u202ec\\rd"
     assert inert("two\nlines") == "two\nlines"
+
+
+def test_nor_can_it_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"name": "a\x1b[31m\x7f\x9b2J\u202e\u2066é", "tags": ["\u061c"]}
+    for show in (say_json, show_value):
+        show(value)
+        printed = capsys.readouterr().out
+        assert json.loads(printed) == value
+        assert not set(printed) & set("\x1b\x7f\x9b\u202e\u2066\u061c")

@@ -1,8 +1,10 @@
 """Tokens and users from the command line, and that no secret stands on one."""
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,62 @@ def test_users_by_command(url: str, tmp_path: Path) -> None:
     assert as_admin(url, "user", "enable", "ada").out.split() == ["ada", "viewer"]
     assert as_admin(url, "user", "remove", "ada").code == 0
     assert as_admin(url, "user", "remove", "ada").code == 3
+
+
+@pytest.mark.rule("E1.4")
+def test_users_change_their_own_password_by_command(url: str, tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_text(PASSWORD)
+    new.write_text("seven plums in a hat")
+    assert as_admin(url, "user", "add", "eve", "viewer", "--password-file", old).code == 0
+    change = (
+        "user",
+        "change-password",
+        "eve",
+        "--master",
+        url,
+        "--old-password-file",
+        old,
+        "--password-file",
+        new,
+    )
+    # A token that is at hand has no say in it.
+    done = jqmaster(*change, JQMASTER_TOKEN=ADMIN)
+    assert (done.code, done.out.strip()) == (0, "eve: the password was changed"), done.err
+    again = jqmaster(*change)
+    assert again.code == 4
+    assert "401" in again.err
+    assert as_admin(url, "user", "end-sessions", "eve").code == 0
+    assert as_admin(url, "user", "end-sessions", "nobody").code == 3
+
+
+def test_a_redirect_is_told_in_words_and_gets_no_token() -> None:
+    seen: list[str | None] = []
+
+    class Redirecting(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.headers.get("Authorization") if self.path.startswith("/elsewhere") else None)
+            self.send_response(302)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            master = f"http://127.0.0.1:{server.server_port}"
+            done = jqmaster("jobs", JQMASTER_URL=master, JQMASTER_TOKEN=ADMIN)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert done.code == 4
+    assert "Traceback" not in done.err
+    assert f"{master} answered 302, a redirect to /elsewhere" in done.err
+    assert seen == [None]
 
 
 @pytest.mark.rule("E1.7")

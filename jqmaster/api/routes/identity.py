@@ -14,6 +14,8 @@ _LOGIN_TEXT: Final = (
 _CREATE_TEXT: Final = "The token is in the answer, and never again. Only its SHA-256 is kept."
 _ROTATE_TEXT: Final = "Answers a new token for the same; the old one goes on for `overlap_s`."
 _REVOKE_TEXT: Final = "In force within 5 s on all masters. Sessions that were opened with it end at once."
+_CHANGE_TEXT: Final = "For users, in a session. Ends the user's other logins. 403 `wrong_password`; attempts are counted with those to log in."
+_OWN_TEXT: Final = "Only somebody who has logged in has any: with a bearer token, 409 `no_session`."
 _USER_TEXT: Final = "Any change ends the user's sessions."
 
 OPERATIONS: Final = [
@@ -22,6 +24,13 @@ OPERATIONS: Final = [
     Operation("POST", "/api/session", sessions.login, None, "Log in", "identity",
               {201: identity_schemas.SessionView}, identity_schemas.LoginRequest, problems=(401, 403, 429, *_STORE), text=_LOGIN_TEXT),
     Operation("DELETE", "/api/session", sessions.logout, None, "Log out", "identity", {204: None}, problems=(403, *_STORE)),
+    Operation("POST", "/api/session/password", sessions.change_password, Scope.READ, "Change my password", "identity",
+              {204: None}, identity_schemas.OwnPasswordRequest, problems=(404, 409, 429, *_STORE), text=_CHANGE_TEXT),
+    Operation("GET", "/api/sessions", sessions.list_own, Scope.READ, "List my logins", "identity",
+              {200: identity_schemas.OwnSessionList}, problems=(409, *_STORE), text=_OWN_TEXT),
+    Operation("DELETE", "/api/sessions", sessions.end_others, Scope.READ, "End my other logins", "identity", {204: None}, problems=(409, *_STORE)),
+    Operation("DELETE", "/api/sessions/{session_id}", sessions.end_one, Scope.READ, "End one of my logins", "identity",
+              {204: None}, problems=(404, 409, *_STORE)),
     Operation("GET", "/api/tokens", tokens.list_tokens, Scope.ADMIN, "List tokens", "identity",
               {200: identity_schemas.TokenList}, problems=_STORE),
     Operation("POST", "/api/tokens", tokens.create, Scope.ADMIN, "Make a token", "identity",
@@ -36,6 +45,8 @@ OPERATIONS: Final = [
               {201: identity_schemas.UserView}, identity_schemas.UserRequest, problems=(409, 429, *_STORE)),
     Operation("PATCH", "/api/users/{user}", users.change, Scope.ADMIN, "Change a user's role or password, or disable it", "identity",
               {200: identity_schemas.UserView}, identity_schemas.UserPatch, problems=(404, 409, 429, *_STORE), text=_USER_TEXT),
+    Operation("DELETE", "/api/users/{user}/sessions", users.end_sessions, Scope.ADMIN, "End a user's logins", "identity",
+              {204: None}, problems=(404, *_STORE)),
     Operation("DELETE", "/api/users/{user}", users.remove, Scope.ADMIN, "Remove a user", "identity",
               {204: None}, problems=(404, 409, *_STORE), text=_USER_TEXT),
 ]  # fmt: skip

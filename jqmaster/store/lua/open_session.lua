@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Opens a session for a user or token that was just proved, ends the one that the same browser had before, and takes the attempt back that was counted.
 -- KEYS session:hash sessions:zset credentials:hash logins:hash login_attempts:hash access:stream access_folds:hash
--- ARGV now_ms digest subject(`user:NAME`, `token:ID`, `config:DIGEST`) field(in `users` or `tokens`, which are the credentials) expected(as it was proved; empty: it is not kept here) idle_ms life_ms max_sessions old_digest(empty: none) address counted_user(empty: of nobody in particular) place(of the caller, as repeats of one login are told apart) access_entry session_prefix
+-- ARGV now_ms digest subject(`user:NAME`, `token:ID`, `config:DIGEST`) field(in `users` or `tokens`, which are the credentials) expected(as it was proved; empty: it is not kept here) idle_ms life_ms max_sessions old_digest(empty: none) address counted_user(empty: of nobody in particular) place(address of the caller, for people) access_entry session_prefix
 -- REPLY ok:until_ms | changed
 -- CHECKS FIRST that what was proved has not changed since
 -- include lib/time.lua
@@ -24,7 +24,7 @@ if surplus >= 0 then
     redis.call('ZREM', sessions_key, oldest)
   end
 end
-redis.call('HSET', session_key, 'subject', subject, 'until_ms', until_ms, 'used_ms', now)
+redis.call('HSET', session_key, 'subject', subject, 'until_ms', until_ms, 'used_ms', now, 'opened_ms', now, 'address', place)
 redis.call('PEXPIRE', session_key, math.min(idle_ms, life_ms))
 redis.call('ZADD', sessions_key, until_ms, digest)
 redis.call('PEXPIRE', sessions_key, life_ms)

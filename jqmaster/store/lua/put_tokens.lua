@@ -24,7 +24,7 @@ for at = FIRST, #ARGV, WIDTH do
   if document == '' then
     redis.call('HDEL', tokens_key, id)
     redis.call('HDEL', uses_key, id)
-    end_sessions(sessions_prefix .. 'token:' .. id, session_prefix)
+    end_sessions(sessions_prefix .. 'token:' .. id, session_prefix, '')
   else
     redis.call('HSET', tokens_key, id, document)
   end

@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
--- Makes, changes or removes a user, and writes down who did it. Whatever changed, the user's sessions end.
--- KEYS users:hash logins:hash sessions:zset identity:hash access:stream
--- ARGV now_ms name expected(as it was read; empty: there must be none) document(empty: remove it) access_entry max_users wake_channel session_prefix
+-- Makes, changes or removes a user, and writes down who did it. Whatever changed, the user's sessions end, but for the one in which the user changed it.
+-- KEYS users:hash logins:hash sessions:zset identity:hash access:stream access_folds:hash
+-- ARGV now_ms name expected(as it was read; empty: there must be none) document(empty: remove it) access_entry max_users wake_channel session_prefix kept_session(empty: none) fold_group(empty: repeats are not folded)
 -- REPLY ok:version | changed | full
 -- CHECKS FIRST that it is as it was read; that there is room for one more
 -- include lib/time.lua
-local users_key, logins_key, sessions_key, identity_key, access_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local users_key, logins_key, sessions_key, identity_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local now_ms, name, expected, document = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local access_entry, max_users, wake_channel, session_prefix = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local kept_session, fold_group = ARGV[9], ARGV[10]
 -- include lib/access_log.lua
 -- include lib/identity.lua
 
@@ -19,6 +20,7 @@ if document == '' then
 else
   redis.call('HSET', users_key, name, document)
 end
-end_sessions(sessions_key, session_prefix)
-log_access(access_key, now_ms, access_entry, 1, now_ms)
+end_sessions(sessions_key, session_prefix, kept_session)
+if fold_group == '' then log_access(access_key, now_ms, access_entry, 1, now_ms)
+else log_folded(access_key, folds_key, now_ms, fold_group, '', access_entry) end
 return {'ok', raise_version(identity_key, now_ms, wake_channel)}

@@ -6,8 +6,12 @@ local function raise_version(identity_key, now_ms, wake_channel)
   return tonumber(version)
 end
 
--- Ends all sessions of one user or token. There are few: opening one more than may be ends the oldest.
-local function end_sessions(list_key, session_prefix)
-  for _, digest in ipairs(redis.call('ZRANGE', list_key, 0, -1)) do redis.call('UNLINK', session_prefix .. digest) end
-  redis.call('UNLINK', list_key)
+-- Ends all sessions of one user or token but `kept` (empty: none). There are few: opening one more than may be ends the oldest.
+local function end_sessions(list_key, session_prefix, kept)
+  for _, digest in ipairs(redis.call('ZRANGE', list_key, 0, -1)) do
+    if digest ~= kept then
+      redis.call('UNLINK', session_prefix .. digest)
+      redis.call('ZREM', list_key, digest)
+    end
+  end
 end

@@ -1,0 +1,26 @@
+#!lua flags=allow-oom
+-- Ends sessions of one user or token, and writes down who did it: those that are named, or all.
+-- KEYS sessions:zset access:stream access_folds:hash
+-- ARGV now_ms session_prefix fold_group(empty: repeats are not folded) access_entry [+ digest]
+-- REPLY ok:count
+-- CHECKS FIRST which of them there are; nothing is written down where there is none
+-- include lib/time.lua
+local sessions_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, session_prefix, fold_group, access_entry = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local FIRST = 5
+-- include lib/access_log.lua
+
+local named = {}
+for at = FIRST, #ARGV do named[ARGV[at]] = true end
+local ended = 0
+for _, digest in ipairs(redis.call('ZRANGE', sessions_key, 0, -1)) do
+  if next(named) == nil or named[digest] then
+    ended = ended + redis.call('UNLINK', session_prefix .. digest)
+    redis.call('ZREM', sessions_key, digest)
+  end
+end
+if ended > 0 then
+  if fold_group == '' then log_access(access_key, now_ms, access_entry, 1, now_ms)
+  else log_folded(access_key, folds_key, now_ms, fold_group, '', access_entry) end
+end
+return {'ok', ended}
