@@ -29,6 +29,7 @@ from jqmaster.lifecycle import Component, LoopFailures, running
 from jqmaster.runtime import tuning
 from jqmaster.runtime.alone import AloneRuns
 from jqmaster.runtime.attendance import Attendance
+from jqmaster.runtime.audit_exporter import AuditExporter
 from jqmaster.runtime.backlog_sampler import BacklogSampler
 from jqmaster.runtime.bulk_actions import BulkActions
 from jqmaster.runtime.dispatcher import Dispatcher
@@ -36,6 +37,7 @@ from jqmaster.runtime.fleet import Fleet
 from jqmaster.runtime.grace import Grace
 from jqmaster.runtime.history_keeper import HistoryKeeper
 from jqmaster.runtime.leader import Leader
+from jqmaster.runtime.line_sink import LineSink
 from jqmaster.runtime.master_client import MasterClient
 from jqmaster.runtime.membership import Membership
 from jqmaster.runtime.mender import Mender
@@ -72,6 +74,7 @@ from jqmaster.store import generation
 from jqmaster.store.acceptance import AcceptanceStore
 from jqmaster.store.actions import ActionStore
 from jqmaster.store.audit import AuditStore
+from jqmaster.store.audit_export import AuditExportStore
 from jqmaster.store.claims import ClaimStore
 from jqmaster.store.client import Along, StoreAccess, StoreClient
 from jqmaster.store.due import DueStore
@@ -528,8 +531,16 @@ class Master:
             mender,
             BacklogSampler(leadership, stores.history, self.tally, clock, on_stale=stale),
             bulk,
+            *self._make_exporter(leadership, stale),
             _LocalWake(self._shard, self._wake, dispatcher.along),
         ]
+
+    def _make_exporter(self, leadership: Leadership, on_stale: Callable[[], None]) -> list[Component]:
+        target = self.settings.audit_export
+        if target is None:
+            return []
+        store = AuditExportStore(self._shard)
+        return [AuditExporter(leadership, store, LineSink(target), self._clock, on_stale=on_stale)]
 
     def _present_dispatcher(self) -> Dispatcher | None:
         """None where this master does not lead."""

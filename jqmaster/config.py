@@ -125,6 +125,13 @@ class Settings(BaseSettings):
         "of errors, values of constraints' keys.",
     )
 
+    audit_export: str | None = Field(
+        None,
+        min_length=1,
+        description="Where the audit log goes as it grows, as lines of JSON: `stdout`, or a file that may be rotated. The "
+        "leading master writes: give it to all. None: nowhere.",
+    )
+
     # --- traces
     traces_endpoint: str | None = Field(
         None,

@@ -36,7 +36,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "viewers_see_content", "redact_paths", "session_life_s", "session_idle_s", "login_attempts_per_minute",
         "failed_registrations_per_minute",
     ),
-    "Logs": ("log_level", "log_format"),
+    "Logs": ("log_level", "log_format", "audit_export"),
     "Traces": ("traces_endpoint",),
     "Where it listens": (
         "host", "port", "allowed_hosts", "tokens", "tokens_file", "tls_certfile", "tls_keyfile",
@@ -59,14 +59,22 @@ RUNTIME_GROUPS: Final = (
     "Logs",
 )
 RUNTIME: Final = frozenset({"leader_ttl_s", *(key for group in RUNTIME_GROUPS for key in GROUPS[group])}) - {
-    "log_format"
+    "log_format",
+    "audit_export",
 }
 OTHER_GROUP: Final = "Other"
 # They decide who is let in and who sees what jobs carry: only admins change them, and changes go into the access log.
 ACCESS_GROUP: Final = "Access"
 # They tell how the machine and its network are laid out, as all paths of files do.
 _INTERNAL: Final = frozenset(
-    {"allowed_hosts", "allowed_worker_networks", "sentinel_username", "traces_endpoint", "trusted_proxies"}
+    {
+        "allowed_hosts",
+        "allowed_worker_networks",
+        "audit_export",
+        "sentinel_username",
+        "traces_endpoint",
+        "trusted_proxies",
+    }
 )
 
 _UNITS: Final = {"_ms": "ms", "_s": "s", "_bytes": "bytes"}

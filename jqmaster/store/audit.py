@@ -103,7 +103,7 @@ class AuditStore:
                 break
             reader = max(left, key=_Backwards.order)
             last, fields = reader.take()
-            entry = _decode(reader.log, last, fields)
+            entry = decode_entry(reader.log, last, fields)
             if target is None or entry.target == target:
                 found.append(entry)
         next_cursor = follow_from = None
@@ -129,9 +129,9 @@ class AuditStore:
             for log, entries in zip(LOGS, replies, strict=True)
             for raw, fields in entries
         ]
-        found = sorted(found, key=lambda one: _parts(one[1]))[:limit]
+        found = sorted(found, key=lambda one: position_parts(one[1]))[:limit]
         positions |= {log: position for log, position, _ in found}
-        return AuditPage([_decode(*one) for one in found], _cursor(positions))
+        return AuditPage([decode_entry(*one) for one in found], _cursor(positions))
 
 
 class _Backwards:
@@ -151,7 +151,7 @@ class _Backwards:
         self.entries = [(raw.decode(), fields) for raw, fields in reversed(entries)]
 
     def order(self) -> tuple[int, int]:
-        return _parts(self.entries[-1][0])
+        return position_parts(self.entries[-1][0])
 
     def take(self) -> tuple[str, list[bytes]]:
         entry = self.entries.pop()
@@ -162,7 +162,7 @@ class _Backwards:
 def changes_of(entries: Iterable[tuple[bytes, list[bytes]]]) -> set[tuple[str, str]]:
     """Of these entries, as the stream gives them: the first word of each action, which says what kind of thing was
     changed, and its target."""
-    found = (_decode("changes", position.decode(), fields) for position, fields in entries)
+    found = (decode_entry("changes", position.decode(), fields) for position, fields in entries)
     return {(entry.action.partition(".")[0], entry.target) for entry in found}
 
 
@@ -179,17 +179,19 @@ def _positions(cursor: str, *, is_upper_bound: bool) -> Mapping[Log, str]:
     return dict(zip(LOGS, parts, strict=True))
 
 
-def _parts(position: str) -> tuple[int, int]:
+def position_parts(position: str) -> tuple[int, int]:
+    """Return a stream's position as numbers that can be compared."""
     ms, _, number = position.partition("-")
     return int(ms), int(number)
 
 
 def _after(position: str) -> str:
-    ms, number = _parts(position)
+    ms, number = position_parts(position)
     return f"{ms}-{number + 1}"
 
 
-def _decode(log: Log, position: str, flat: list[bytes]) -> AuditEntry:
+def decode_entry(log: Log, position: str, flat: list[bytes]) -> AuditEntry:
+    """Return an entry as its stream holds it; one that cannot be read has the action `damaged`."""
     entry_id = position if log == "changes" else f"{position}-{log}"
     try:
         fields = dict(zip(flat[::2], flat[1::2], strict=True))

@@ -50,6 +50,7 @@ class Keys:
         self.holds = f"{t}holds"
         self.shadowed = f"{t}shadowed"
         self.audit = f"{t}audit"
+        self.audit_export = f"{t}audit_export"
         self.access = f"{t}access"
         self.access_folds = f"{t}access_folds"
         self.actions = f"{t}actions"
@@ -321,6 +322,12 @@ KEYS: tuple[KeyInfo, ...] = (
         "retried jobs whose end is waited for, where too many failures stop the action",
     ),
     KeyInfo("audit", "stream", "the newest", "who changed what, but for the access log"),
+    KeyInfo(
+        "audit_export",
+        "hash",
+        "while not empty",
+        "by log: position and number of the newest exported entry",
+    ),
     KeyInfo(
         "access",
         "stream",

@@ -13,7 +13,7 @@ ON_KEYS: Final = {
     "hgetall": "", "hincrby": "f 1", "hkeys": "", "hlen": "", "hmget": "f", "hscan": "0", "hset": "f v", "hvals": "",
     "lrange": "0 0", "ltrim": "0 0", "mget": "", "mset": "v", "pexpire": "1", "rpush": "v", "sadd": "m", "scard": "", "set": "v",
     "setrange": "0 v", "sismember": "m", "smembers": "", "smismember": "m", "srandmember": "1", "srem": "m",
-    "sscan": "0", "strlen": "", "unlink": "", "xadd": "* f v", "xrange": "- +", "xrevrange": "+ -", "xtrim": "MAXLEN 1", "zadd": "1 m", "zcard": "",
+    "sscan": "0", "strlen": "", "unlink": "", "xadd": "* f v", "xinfo|stream": "", "xrange": "- +", "xrevrange": "+ -", "xtrim": "MAXLEN 1", "zadd": "1 m", "zcard": "",
     "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0", "zrem": "m", "zremrangebyrank": "0 0",
     "zremrangebyscore": "0 0", "zscan": "0", "zscore": "m",
 }  # fmt: skip
@@ -47,7 +47,7 @@ def samples(shard: str) -> list[tuple[str, list[str]]]:
     """Each right, and a command that needs it, word by word."""
     key, channel = f"{{{shard}}}:probe", f"{{{shard}}}:wake"
     return [
-        *((command, [command, key, *rest.split()]) for command, rest in ON_KEYS.items()),
+        *((command, [*command.split("|"), key, *rest.split()]) for command, rest in ON_KEYS.items()),
         *((command, [command, channel, *rest.split()]) for command, rest in ON_CHANNELS.items()),
         *((command, [*command.split("|"), *rest.split()]) for command, rest in ON_NOTHING.items()),
     ]

@@ -201,3 +201,20 @@ def commands(command: Any) -> Iterator[Any]:
     yield command
     for inner in getattr(command, "commands", {}).values():
         yield from commands(inner)
+
+
+@pytest.mark.rule("E6.4")
+def test_the_audit_log_is_followed(url: str, tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text(PASSWORD)
+    assert as_admin(url, "user", "add", "zoe", "viewer", "--password-file", password).code == 0
+    following = Running(
+        tmp_path, "audit", "--follow", "--json", "--limit", 1, JQMASTER_URL=url, JQMASTER_TOKEN=ADMIN
+    )
+    try:
+        assert '"action":"user.add"' in following.said('"target":"zoe"')
+        assert as_admin(url, "user", "set-role", "zoe", "operator").code == 0
+        assert '"log":"access"' in following.said("user.change")
+    finally:
+        following.end()
+    assert as_admin(url, "audit", "--follow", "--target", "x").code == 2

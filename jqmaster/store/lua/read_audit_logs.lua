@@ -1,0 +1,34 @@
+#!lua flags=no-writes
+-- Reads what several logs got behind a position of each, at one instant, with the number of the first entry of each that was read.
+-- KEYS [+ log:stream]
+-- ARGV limit(entries of each log) [+ position number(of the entry at the position; 0: nothing was read before)]
+-- REPLY ok:[first number, [position, [field value]]](of each log)
+-- CHECKS FIRST nothing that could refuse
+local limit = ARGV[1]
+local FIRST, WIDTH = 2, 2
+local STREAM = 'STREAM'
+
+-- Compares two stream positions of the form ms-number.
+local function is_after(one, other)
+  local one_ms, one_number = string.match(one, '^(%d+)-(%d+)$')
+  local other_ms, other_number = string.match(other, '^(%d+)-(%d+)$')
+  if one_ms ~= other_ms then return tonumber(one_ms) > tonumber(other_ms) end
+  return tonumber(one_number) > tonumber(other_number)
+end
+
+local logs = {}
+for at = 1, #KEYS do
+  local position, number = ARGV[FIRST + (at - 1) * WIDTH], tonumber(ARGV[FIRST + (at - 1) * WIDTH + 1])
+  local first_number, entries = number + 1, {}
+  if redis.call('EXISTS', KEYS[at]) == 1 then
+    entries = redis.call('XRANGE', KEYS[at], '(' .. position, '+', 'COUNT', limit)
+    local info, facts = redis.call('XINFO', STREAM, KEYS[at]), {}
+    for n = 1, #info, 2 do facts[info[n]] = info[n + 1] end
+    -- What was trimmed before it was read leaves a gap in the numbers.
+    if facts['first-entry'] and is_after(facts['first-entry'][1], position) then
+      first_number = math.max(first_number, facts['entries-added'] - facts['length'] + 1)
+    end
+  end
+  logs[at] = {first_number, entries}
+end
+return {'ok', logs}
