@@ -13,7 +13,7 @@ import threading
 from functools import reduce
 from typing import Any
 
-from worker_sdk import outcomes
+from worker_sdk import forked, outcomes
 from worker_sdk.context import Context
 from worker_sdk.isolated import send_frame
 from worker_sdk.lease import now_s
@@ -27,7 +27,10 @@ def main(fd: int) -> None:
     job = decode(_receive(connection))
     # The socket ends when the worker does, however it dies: then nobody holds the lease of this job any more.
     threading.Thread(target=_die_with, args=(connection,), daemon=True).start()
+    pid = os.getpid()
     outcome = _run(job)
+    if os.getpid() != pid:
+        forked.end_copy()
     try:
         data = encode(outcome)
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:

@@ -57,6 +57,16 @@ def isolated_enqueue(argument: Any, ctx: Context) -> str:
     return ctx.enqueue("child", argument)
 
 
+@worker.handler("isolated.fork", isolated=True)
+def isolated_fork(argument: Any) -> str:
+    """The parent waits until its copy, which returns first, is over."""
+    pid = os.fork()
+    if pid:
+        _, status = os.waitpid(pid, 0)
+        return f"the copy ended with {os.waitstatus_to_exitcode(status)}"
+    return "the copy"
+
+
 @worker.handler("isolated.hang", isolated=True)
 def isolated_hang(argument: str) -> None:
     """Writes its own process ID and that of a process it started, then never ends."""

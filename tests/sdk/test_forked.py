@@ -5,7 +5,7 @@ import contextlib
 import pickle
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import msgpack
 import pytest
 import trustme
+import uvloop
 
 from tests.sdk.fake_master import FakeMaster
 from tests.support.forking import FORKS, Child
@@ -144,16 +145,25 @@ def test_a_child_says_no_goodbye_on_the_parents_encrypted_connection(secure: str
     assert (after, in_child != first) == (first, True)
 
 
-async def test_a_child_leaves_the_connections_of_the_parents_event_loop_alone(secure: str) -> None:
-    async with Pusher(secure) as pusher:
-        await pusher.enqueue("x")
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_child_leaves_the_connections_of_the_parents_event_loop_alone(
+    secure: str, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def in_child(pusher: Pusher) -> None:
+        async with pusher:
+            await pusher.enqueue("x")
 
-        async def in_child() -> None:
-            async with pusher:
-                await pusher.enqueue("x")
+    def runs(work: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(work)
 
-        await asyncio.to_thread(lambda: Child(lambda: asyncio.run(in_child())).result())
-        await pusher.enqueue("x")
+    async def in_parent() -> None:
+        async with Pusher(secure) as pusher:
+            await pusher.enqueue("x")
+            await asyncio.to_thread(lambda: Child(lambda: runs(in_child(pusher))).result())
+            await pusher.enqueue("x")
+
+    runs(in_parent())
     first, in_the_child, after = SecureMaster.ports
     assert (after, in_the_child != first) == (first, True)
 

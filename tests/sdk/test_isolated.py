@@ -45,6 +45,15 @@ def is_gone(pid: int) -> bool:
         return True
 
 
+async def test_a_process_that_an_isolated_handler_forks_reports_nothing(
+    master: FakeMaster, up: Callable[[], Any]
+) -> None:
+    await up()
+    job = await master.run("isolated.fork")
+    await wait_until(lambda: master.result(job["job_id"]))
+    assert [result["result"] for result in master.results[job["job_id"]]] == ["the copy ended with 1"]
+
+
 async def test_an_isolated_handler_runs_elsewhere_and_answers_here(
     master: FakeMaster, up: Callable[[], Any]
 ) -> None:
