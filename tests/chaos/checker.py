@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from tests.chaos.history import Call, EndState, Fault, History, Line
+from tests.chaos.odd_values import is_decodable
 
 FINISHED: Final = frozenset({"succeeded", "failed", "canceled", "skipped"})
 # Endings of attempts that a handler (or its timeout) brought about: none of them without a start.
@@ -105,6 +106,7 @@ class _Checker:
         yield (Violation("did not end", "process", text) for text in self._h.stuck)
         yield self._existence()
         yield self._identity()
+        yield self._odd_values()
         yield self._starts()
         yield self._repeats()
         yield self._attempts()
@@ -285,6 +287,21 @@ class _Checker:
             for name, default in FIXED.items():
                 if stored[name] != (sent := push.job.get(name, default)):
                     yield Violation("changed", job_id, f"{name}: {sent!r} became {stored[name]!r}")
+
+    def _odd_values(self) -> Iterator[Violation]:
+        """No value can poison: what is accepted can be decoded, and what cannot be is refused in good order."""
+        for job_id, pushes in self._pushes.items():
+            for call in pushes:
+                digits = _odd(call)
+                if not digits:
+                    continue
+                if call.outcome == "done" and not is_decodable(digits):
+                    yield Violation("undecodable accepted", job_id, digits[:100])
+                if call.status == 500:
+                    yield Violation("broke a master", job_id, digits[:100])
+            job = self._h.jobs.get(job_id)
+            if job and job.cause == "undecodable":
+                yield Violation("undecodable accepted", job_id, "its worker could not decode it")
 
     def _starts(self) -> Iterator[Violation]:
         """I5, I6, I12 (starts), I15 (not before its time)."""
@@ -671,6 +688,7 @@ class _Checker:
             "load_s": round(self._h.load_ended_s - self._h.began_s, 1),
             "pushes": dict(outcomes),
             "calls": len(self._h.calls),
+            "odd_values": dict(Counter(call.outcome for call in self._h.calls if _odd(call))),
             "jobs_accepted": len(accepted),
             "jobs_stored": len(self._h.jobs),
             "states": dict(Counter(job.state for job in self._h.jobs.values())),
@@ -737,6 +755,12 @@ class _Checker:
             if push and runs and not (push.job or {}).get("delay"):
                 waits.append(runs[0].start_s - push.invoked_s)
         return _spread(waits)
+
+
+def _odd(call: Call) -> str:
+    """The odd value of a push, in hexadecimal digits."""
+    job = call.job if call.kind == "push" and call.job else {}
+    return str(job.get("argument", {}).get("odd", ""))
 
 
 def _content(call: Call) -> str:

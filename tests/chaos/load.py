@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import msgpack
 
+from tests.chaos import odd_values
 from tests.chaos.history import Call, Outcome
 from worker_sdk.pusher import new_job_id
 
@@ -40,6 +41,8 @@ class Mix:
     viewed: float = 0.1
     retried: float = 0.01
     deleted: float = 0.01
+    # With a value that some decoder may refuse.
+    hostile: float = 0.03
 
 
 class Pushers:
@@ -103,6 +106,8 @@ class Pushers:
         self._count += 1
         argument: dict[str, Any] = {"n": self._count, "nap_s": round(rng.choice((0, 0, 0.01, 0.1, 0.4)), 3)}
         job: dict[str, Any] = {"id": new_job_id(), "name": "work", "argument": argument}
+        if rng.random() < mix.hostile:
+            argument["odd"] = rng.choice(odd_values.VALUES).hex()
         job["timeout"] = rng.choice(mix.timeouts_s)
         job["retry"] = {"base_s": 0.1, "factor": 2.0, "max_s": 1.0}
         if rng.random() < mix.poison:
@@ -192,7 +197,7 @@ class Pushers:
         job: dict[str, Any] | None = None,
     ) -> Call:
         assert self._session
-        body = None if job is None else msgpack.packb(job)
+        body = None if job is None else odd_values.packed(job)
         headers = {"Content-Type": "application/msgpack", "Accept": "application/msgpack"}
         invoked_s = time.monotonic()
         status, answer = 0, None

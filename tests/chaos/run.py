@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgpack
-
 from jqmaster.errors import JqmasterError
 from jqmaster.store import codec, fsck
 from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
+from tests.chaos import odd_values
 from tests.chaos.checker import Report, check
 from tests.chaos.forked_pusher import read_calls
 from tests.chaos.history import EndedAttempt, EndState, History, Terms, read_lines
@@ -130,7 +129,7 @@ def _end_state(job_id: str, record: bytes, entries: list[bytes]) -> EndState:
         name=job.name,
         state=str(job.state),
         cause=job.cause.name.lower(),
-        argument=msgpack.unpackb(job.argument),
+        argument=odd_values.unpacked(job.argument),
         priority=job.priority,
         attempt=job.attempt,
         failures=job.failures,

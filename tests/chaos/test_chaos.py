@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
 LOAD_S = 17.0
 SCALE = Scale(masters=2, workers=3, lease_s=2.0, leader_ttl_s=1.5, heartbeat_s=0.33, stale_s=1.33)
-MIX = Mix(rate_per_s=25.0, clients=3, long_s=(2.5, 5.0), poison=0.0)
+MIX = Mix(rate_per_s=25.0, clients=3, long_s=(2.5, 5.0), poison=0.0, hostile=0.1)
 
 
 @pytest.mark.req("M1", "M3", "M6", "D1", "D2", "D5")
@@ -29,3 +29,5 @@ async def test_every_promise_holds_while_each_part_dies_stands_still_and_is_cut_
     assert figures["epochs"] >= 2
     forked = read_calls(tmp_path / "calls-forked")
     assert sum(call.outcome == "done" for call in forked) > 50, table(figures)
+    assert figures["odd_values"]["done"] > 0
+    assert figures["odd_values"]["refused"] > 0

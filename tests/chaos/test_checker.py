@@ -332,7 +332,14 @@ def a_clock_that_was_set_before_a_lost_run_was_found(s: Story) -> None:
           attempts=(EndedAttempt(1, "timeout"),))  # fmt: skip
 
 
+def odd_values_that_were_judged_well(s: Story) -> None:
+    s.usual("a", argument={"n": 7, "odd": "ca7fc00001"})
+    s.h.jobs["a"] = replace(s.h.jobs["a"], argument={"n": 7, "odd": "ca7fc00001"})
+    s.push("b", outcome="refused", status=422, argument={"n": 7, "odd": "d48000"})
+
+
 GOOD = [
+    odd_values_that_were_judged_well,
     a_timeout_by_a_clock_that_was_set, a_clock_that_was_set_before_a_lost_run_was_found,
     a_detached_worker, a_worker_that_was_dead_for_long, a_delay_by_a_clock_that_was_set, a_timeout,
     the_usual, unknown_and_there, unknown_and_not_there, refused_and_not_there, a_counted_failure, retries_used_up,
@@ -378,6 +385,20 @@ def succeeded_again_though_the_retry_was_refused(s: Story) -> None:
 
 def lost_before_it_ran(s: Story) -> None:
     s.push()
+
+
+def undecodable_accepted(s: Story) -> None:
+    s.push(argument={"n": 7, "odd": "d48000"})
+    s.end(claim=s.run(), argument={"n": 7, "odd": "d48000"})
+
+
+def undecodable_for_its_worker(s: Story) -> None:
+    s.push()
+    s.end(state="failed", cause="undecodable", failures=1, attempts=(EndedAttempt(1, "failure"),))
+
+
+def broke_a_master(s: Story) -> None:
+    s.push(outcome="unknown", status=500, argument={"n": 7, "odd": "d48000"})
 
 
 def not_over(s: Story) -> None:
@@ -767,7 +788,8 @@ BAD = [
     ("timed out early", timed_out_early), ("did not end", did_not_end),
     ("needless loss", needless_loss_of_a_draining_worker), ("needless loss", needless_loss_by_a_step_of_the_clock),
     ("needless loss", needless_loss_by_a_demotion), ("ran twice at once", ran_twice_after_a_detach),
-    ("lost", lost), ("lost", lost_before_it_ran), ("not over", not_over), ("unexpected", unexpected),
+    ("undecodable accepted", undecodable_accepted), ("undecodable accepted", undecodable_for_its_worker),
+    ("broke a master", broke_a_master), ("lost", lost), ("lost", lost_before_it_ran), ("not over", not_over), ("unexpected", unexpected),
     ("refused but stored", refused_but_stored), ("another ID", another_id), ("created twice", created_twice),
     ("two contents", two_contents), ("deleted but stored", deleted_but_stored), ("changed", changed_argument),
     ("changed", changed_priority), ("token started twice", token_started_twice),
