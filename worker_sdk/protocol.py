@@ -1141,8 +1141,8 @@ class ProblemField(TypedDict):
 
 
 class PushAnswer(TypedDict):
-    """What the worker takes; results come later. A token that it has seen before is accepted and not
-    started again."""
+    """What the worker takes; results come later. Every job of the push is in one of the lists. A token
+    that it has seen before is accepted and not started again."""
 
     accepted: list[str]
     rejected: list[Rejected]

@@ -72,7 +72,8 @@ class Rejected(Open):
 
 
 class PushAnswer(Open):
-    """What the worker takes; results come later. A token that it has seen before is accepted and not started again."""
+    """What the worker takes; results come later. Every job of the push is in one of the lists. A token that it has seen
+    before is accepted and not started again."""
 
     accepted: list[JobId]
     rejected: list[Rejected]

@@ -426,6 +426,7 @@ class Dispatcher:
             push,
             member.breaker,
             self._clock,
+            worker_id=member.worker.id,
             over_at_s=claimed_at_s + self._claims.offer_s,
             may_push=self._is_trusted,
             is_stopping=lambda: self._is_stopping,

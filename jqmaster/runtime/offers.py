@@ -67,6 +67,7 @@ class Offers:
         breaker: Breaker,
         clock: Clock,
         *,
+        worker_id: str,
         over_at_s: float,
         may_push: Callable[[], bool],
         is_stopping: Callable[[], bool],
@@ -74,6 +75,7 @@ class Offers:
         self._push = push
         self._breaker = breaker
         self._clock = clock
+        self._worker_id = worker_id
         self._over_at_s = over_at_s
         self._may_push = may_push
         self._is_stopping = is_stopping
@@ -138,7 +140,7 @@ class Offers:
             case MaybeDelivered(why=why, is_answer=is_answer):
                 part.is_in_doubt = True
                 part.nonsense += is_answer
-                logger.warning("a push has no answer that makes sense: %s", why)
+                logger.warning("push to worker %s: no answer that makes sense (%s)", self._worker_id, why)
                 is_odd_job = part.is_alone and is_answer and self._is_heard
                 if not is_odd_job:
                     self._breaker.failed(self._clock.monotonic_s())
