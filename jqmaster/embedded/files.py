@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 MANIFEST: Final = "appendonly.aof.manifest"
+BEGIN_ANEW: Final = "To begin with an empty queue, move the whole data directory away"
 _NAMED: Final = re.compile(r"^file (\S+) seq (\d+) type ([bih])", re.MULTILINE)
 _PIECE_BYTES: Final = 1024 * 1024
 # What a store that syncs each command leaves behind a power cut is less by far; more is damage, and left to people.
@@ -91,7 +92,7 @@ class AppendOnlyFiles:
             )
         if any(self._data_dir.glob("*.rdb")):
             return "there is an *.rdb, which no server with an append-only file reads"
-        return f"{self.directory.name} is gone, with all data" if expects_data else ""
+        return f"{self.directory.name} is gone, with all data. {BEGIN_ANEW}" if expects_data else ""
 
     def _holds_data(self) -> bool:
         """False also where the very first start was cut off before it wrote the manifest."""

@@ -20,7 +20,7 @@ from redis.exceptions import BusyLoadingError, RedisError
 
 from jqmaster.embedded.diagnosis import Cause, Ending, advice, diagnose, error_of, last_ending
 from jqmaster.embedded.directory import DataDirectory
-from jqmaster.embedded.files import AppendOnlyFiles
+from jqmaster.embedded.files import BEGIN_ANEW, AppendOnlyFiles
 from jqmaster.embedded.process import ServerProcess
 from jqmaster.errors import StoreUnavailableError, StoreUnfitError
 from jqmaster.lifecycle import BackgroundLoops
@@ -132,12 +132,15 @@ class EmbeddedValkey:
         if process is None:
             return None
         self._process = process
-        if answered and self._directory.written_config() == self._directory.wanted_config(
-            self._server_binary()
-        ):
+        if not answered:
+            reason = "does not answer"
+        elif self._directory.is_in_doubt():
+            reason = "serves from a file in doubt"
+        elif self._directory.written_config() != self._directory.wanted_config(self._server_binary()):
+            reason = "has another configuration"
+        else:
             logger.info("took over the Valkey of %s (process %d)", self._directory.path, process.pid)
             return process
-        reason = "has another configuration" if answered else "does not answer"
         logger.warning(
             "the Valkey of %s (process %d) %s and is replaced", self._directory.path, process.pid, reason
         )
@@ -271,9 +274,15 @@ class EmbeddedValkey:
             raise StoreUnavailableError(f"the store does not take the mark of its data: {error}") from error
         found = None if answer is None else str(answer.decode())
         if kept is not None and found != kept:
-            return "the store is empty, or has the data of another one: it lacks the mark that `generation` names"
+            return (
+                "the store is empty, or has the data of another one: it lacks the mark that `generation` names. "
+                f"{BEGIN_ANEW}"
+            )
         if kept is None and found is not None:
-            self._directory.keep_mark(self._mark_key, found)
+            try:
+                self._directory.keep_mark(self._mark_key, found)
+            except OSError as error:  # a full disk, say: the next start does it
+                logger.warning("the mark of the data was not kept: %s", error)
         return ""
 
     async def _watch(self) -> None:

@@ -19,6 +19,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from jqmaster.embedded import EmbeddedValkey, supervisor
+from jqmaster.embedded.directory import DataDirectory
+from jqmaster.embedded.files import AppendOnlyFiles
 from jqmaster.errors import DamagedError, DataDirInUseError, StoreUnavailableError, StoreUnfitError
 from tests.support.embedded import connected, data_dir, running, servers_on
 from tests.support.waiting import wait_until
@@ -169,6 +171,22 @@ async def test_a_surviving_server_with_another_configuration_is_replaced_in_good
     async with running(data_dir) as embedded:
         assert embedded.status().pid != pid
     assert "bye bye" in (data_dir / "valkey.log").read_text()
+
+
+@pytest.mark.req("M1")
+async def test_a_surviving_server_whose_file_is_in_doubt_is_replaced_and_the_file_written_anew(
+    data_dir: Path,
+) -> None:
+    master = start_master(data_dir)
+    try:
+        pid = int(await said_by(master))
+    finally:
+        end(master)
+    before = AppendOnlyFiles(data_dir).names()
+    DataDirectory(data_dir).doubt()
+    async with running(data_dir) as embedded:
+        assert embedded.status().pid != pid
+        assert not before & AppendOnlyFiles(data_dir).names()
 
 
 async def test_a_second_master_is_refused_with_the_directory_and_the_holder_named(data_dir: Path) -> None:

@@ -257,6 +257,20 @@ async def test_a_directory_without_a_mark_learns_that_of_its_data(data_dir: Path
     assert DataDirectory(data_dir).marks() == {MARK_KEY: "of a release before"}
 
 
+async def test_a_mark_that_cannot_be_kept_for_want_of_room_is_kept_by_the_next_start(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DataDirectory, "keep_mark", full)
+        async with running(data_dir, mark_key=MARK_KEY):
+            assert DataDirectory(data_dir).marks() == {}
+    async with running(data_dir, mark_key=MARK_KEY):
+        assert [*DataDirectory(data_dir).marks()] == [MARK_KEY]
+
+
 async def test_a_very_first_start_that_was_cut_off_is_no_damage(data_dir: Path) -> None:
     async with running(data_dir):
         pass
