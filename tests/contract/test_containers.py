@@ -49,10 +49,15 @@ def test_there_is_one_volume_and_the_store_has_it() -> None:
 def test_nothing_starts_before_what_it_needs_is_healthy() -> None:
     assert SERVICES["master"]["depends_on"] == {"redis": {"condition": "service_healthy"}}
     assert SERVICES["worker"]["depends_on"] == {"master": {"condition": "service_healthy"}}
-    # The master's check is part of its image.
-    assert "HEALTHCHECK" in DOCKERFILE
     assert "healthcheck" in SERVICES["redis"]
-    assert "healthcheck" in SERVICES["worker"]
+
+
+def test_the_image_knows_whether_its_master_or_worker_is_alive() -> None:
+    assert re.search(r'^HEALTHCHECK .*\\\n +CMD \["jqmaster", "healthcheck"\]$', DOCKERFILE, re.MULTILINE)
+    assert "JQMASTER_HEALTH_FILE=/tmp/" in DOCKERFILE
+    for name in ("master", "worker"):
+        assert SERVICES[name]["image"] == "jqmaster"
+        assert "healthcheck" not in SERVICES[name]
 
 
 @pytest.mark.req("D18")
@@ -82,7 +87,8 @@ def test_the_settings_that_the_files_name_exist() -> None:
     named = set(re.findall(r"JQMASTER_([A-Z_]+)=", DOCKERFILE)) | {
         key.removeprefix("JQMASTER_") for key in SERVICES["master"]["environment"]
     }
-    assert {name.lower() for name in named} <= set(Settings.model_fields)
+    # A worker's, not a master's.
+    assert {name.lower() for name in named} - {"health_file"} <= set(Settings.model_fields)
 
 
 def test_the_folders_that_the_image_copies_exist() -> None:
