@@ -1,6 +1,7 @@
 """Runs what was accepted, and stops it: at its timeout, at the end of its lease, or when told to."""
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -84,6 +85,9 @@ class Executor:
 
     def renew(self) -> None:
         self._is_copy = True
+        # Should the child go back to the event loop, all other handlers would go on there, too.
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon(forked.end_copy)
 
     # --- for the heartbeat thread
 
@@ -478,6 +482,7 @@ class Executor:
         if self._watch is not None:
             self._watch.cancel()
         self._threads.close()
+        forked.leave(self)
 
 
 def _log_failure(run: JobRun, level: int, exc: BaseException | None = None, *, text: str = "") -> None:

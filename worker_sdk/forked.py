@@ -41,6 +41,11 @@ def renew_in_child(one: Renewable) -> None:
     _renewables.add(one)
 
 
+def leave(one: Renewable) -> None:
+    """Undo `renew_in_child`."""
+    _renewables.discard(one)
+
+
 def check() -> None:
     """Renew everything if this process was forked and the hook did not run."""
     if os.getpid() != _pid:
@@ -79,7 +84,7 @@ def end_copy() -> NoReturn:
     logger.error(
         "a handler forked this process and returned in it; it ends here, unreported: end such a process with os._exit"
     )
-    logging.shutdown()
+    # At once: buffers and handlers of the parent's must not be flushed a second time.
     os._exit(1)
 
 

@@ -82,6 +82,28 @@ def idle() -> None:
     time.sleep(600)
 
 
+gate = asyncio.Event()
+
+
+@worker.handler("fork.beside")
+async def fork_beside(argument: str) -> None:
+    """Notes who comes through the gate."""
+    await gate.wait()
+    with Path(argument).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+
+
+@worker.handler("fork.waits")
+async def fork_waits(argument: Any) -> int:
+    """Forks, and opens the gate in both processes; the parent returns how the child ended."""
+    pid = os.fork()
+    gate.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
 @worker.handler("fork.terminate")
 def fork_terminate(argument: Any) -> int | None:
     """How a forked child ended that was terminated."""

@@ -41,9 +41,9 @@ def children() -> Iterator[list[int]]:
             pass
 
 
-@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("name", ["sync", "async"])
 async def test_a_child_that_returns_in_the_handler_ends_and_reports_nothing(
-    master: FakeMaster, worker: Worker, up: Callable[[], Any], children: list[int], is_async: bool
+    master: FakeMaster, worker: Worker, up: Callable[[], Any], children: list[int], name: str
 ) -> None:
     def forks() -> int:
         pid = with_hooks()
@@ -64,7 +64,7 @@ async def test_a_child_that_returns_in_the_handler_ends_and_reports_nothing(
         return "plain"
 
     await up()
-    job = await master.run("async" if is_async else "sync")
+    job = await master.run(name)
     await wait_until(lambda: master.result(job["job_id"]))
     status = await wait_until(lambda: (found := exit_status(children[0])) is not None and (found,))
     assert status == (1,)
@@ -164,6 +164,18 @@ async def process(tmp_path: Path, master: FakeMaster) -> Any:
         yield one
     finally:
         one.kill()
+
+
+async def test_a_child_that_goes_back_to_the_event_loop_ends_before_other_handlers_go_on_there(
+    master: FakeMaster, process: HandlersProcess, tmp_path: Path
+) -> None:
+    beside = tmp_path / "beside"
+    jobs = [await master.run("fork.beside", str(beside)), await master.run("fork.waits")]
+    for job in jobs:
+        await wait_until(lambda job=job: master.result(job["job_id"]), timeout_s=20)  # type: ignore[misc]
+    assert master.results[jobs[1]["job_id"]][0]["result"] == 1, "the status of the child"
+    assert beside.read_text() == f"{process.pid}\n"
+    assert [len(results) for results in master.results.values()] == [1, 1]
 
 
 async def test_a_child_that_is_terminated_ends_and_does_not_drain_the_worker(
