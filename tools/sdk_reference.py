@@ -21,7 +21,8 @@ Written by `make docs` from the code of `worker_sdk`; do not edit.
 
 Names without a module are imported from `worker_sdk`. Times are in seconds. [tutorial.md](tutorial.md) introduces all of
 this by example, [config.md](config.md#variables-of-the-client-commands-workers-and-pushers) lists the variables that workers and
-pushers read, and [web_servers.md](web_servers.md) says what to know about forks, threads and event loops.
+pushers read, [errors.md](errors.md) the codes of refusals, and [web_servers.md](web_servers.md) says what to know about forks,
+threads and event loops.
 """
 
 

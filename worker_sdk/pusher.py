@@ -49,7 +49,7 @@ class JobResult:
     * `type`: `success` or `failure`.
     * `finished_at`: when its last attempt ended, as ISO 8601.
     * `result`: what the handler returned, if it succeeded.
-    * `reason`: `timeout`, or `other`, if it failed. The remaining fields are about failures, too.
+    * `reason`: `timeout`, `undecodable` or `other`, if it failed. The remaining fields are about failures, too.
     * `should_retry`: whether the last failure was one to retry.
     * `error`: a map of `type`, `message` and `traceback`, where an exception was the reason.
     * `message`: the reason, for people.
@@ -93,13 +93,13 @@ class JobOptions(TypedDict, total=False):
     * `keep_result`: keep the result until it is fetched. Default: the result is dropped.
     * `timeout`: how long an attempt may take, up to 7 days. Default 30 s.
     * `delay`: how long to wait before the first attempt. Not together with `run_at`.
-    * `run_at`: the instant of the first attempt, with a time zone.
-    * `expires_at`: the instant after which the job is skipped if it has not started, with a time zone.
+    * `run_at`: the earliest instant of the first attempt, with a time zone.
+    * `expires_at`: an instant, with a time zone. A job that still waits after it, also for a retry, is skipped.
     * `id`: a UUIDv7 of your own. Enqueueing the same job again under it makes no second job.
-    * `tags`: words to find the job by.
-    * `headers`: texts that reach the handler as `ctx.headers`.
-    * `retry`: a map of `base_s`, `factor` and `max_s`: the backoff between attempts.
-    * `rerun_lost`: whether the job is started again when its worker was lost. Default: yes, unless `max_retry` is 0.
+    * `tags`: up to 16 words to find the job by.
+    * `headers`: up to 32 texts that reach the handler as `ctx.headers`.
+    * `retry`: the backoff between attempts, a map of `base_s`, `factor`, `max_s` and `jitter`.
+    * `rerun_lost`: with `max_retry` 0, start the job again when its worker was lost. Default: it fails.
     """
 
     priority: int | None
