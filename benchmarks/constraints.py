@@ -200,6 +200,6 @@ async def _system(workers: int = 1) -> AsyncIterator[tuple[System, aiohttp.Clien
     with running_system(workers=workers) as system:
         async with (
             aiohttp.ClientSession(headers={"Accept": "application/json"}) as session,
-            Pusher(system.url) as pusher,
+            Pusher(system.url, max_wait_s=60) as pusher,
         ):
             yield system, session, pusher

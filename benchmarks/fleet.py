@@ -145,7 +145,10 @@ async def million_waiting() -> Figures:
     """CPU of enqueue, and of claim to end, behind 1,000,000 waiting jobs, beside the same on an empty queue.
     `loop_ns_ratio` is that of the machine itself, meanwhile."""
     with running_system(workers=0) as system:
-        async with Pusher(system.url) as pusher, aiohttp.ClientSession(trust_env=False) as session:
+        async with (
+            Pusher(system.url, max_wait_s=60) as pusher,
+            aiohttp.ClientSession(trust_env=False) as session,
+        ):
             # As many as are kept of those that are over: else the later rounds alone would have to remove any.
             await _bulk(pusher, KEPT)
             async with _working(system):
@@ -244,7 +247,7 @@ async def long_jobs() -> Figures:
     appends to its file."""
     with running_system(workers=1, max_jobs=LONG_JOBS) as system:
         idle = await _spent(system)
-        async with Pusher(system.url) as pusher:
+        async with Pusher(system.url, max_wait_s=60) as pusher:
             await pusher.enqueue_many(
                 {"name": "nap", "argument": HOUR_S, "timeout": 24 * HOUR_S} for _ in range(LONG_JOBS)
             )

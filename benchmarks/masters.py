@@ -156,7 +156,7 @@ async def takeover() -> Figures:
 
 
 async def _longest_wait_s(cluster: Cluster, event: str, leader: dict[str, Any]) -> float:
-    async with Pusher(cluster.follower_of(leader["url"])) as pusher:
+    async with Pusher(cluster.follower_of(leader["url"]), max_wait_s=60) as pusher:
 
         async def one() -> float:
             pushed = time.clock_gettime(time.CLOCK_MONOTONIC)

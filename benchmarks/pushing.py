@@ -140,7 +140,7 @@ async def single_by_sdk(urls: list[str], *, count: int, connections: int, argume
     argument = argument_of(argument_bytes)
     left = iter(range(count))
     waits: list[float] = []
-    async with Pusher(urls) as pusher:
+    async with Pusher(urls, max_wait_s=60) as pusher:
 
         async def push() -> None:
             for _ in left:
@@ -163,7 +163,7 @@ async def bulk(
         for n in range(part, count, pushers):
             yield {"name": name, "argument": {"k": n % keys, "x": text} if keys else text}
 
-    async with Pusher(urls) as pusher:
+    async with Pusher(urls, max_wait_s=60) as pusher:
         began = time.perf_counter()
         await asyncio.gather(*(pusher.enqueue_many(jobs(part)) for part in range(pushers)))
         return {"seconds": time.perf_counter() - began}
@@ -172,7 +172,7 @@ async def bulk(
 async def latency(urls: list[str], *, rate: float, count: int, waits_file: str, delay_s: float = 0.0) -> Told:
     """From the push (or from when a delayed job is due) to the start of its handler, at a steady rate; the handlers note it."""
     options: Any = {"delay": delay_s} if delay_s else {}
-    async with Pusher(urls) as pusher:
+    async with Pusher(urls, max_wait_s=60) as pusher:
 
         async def one() -> None:
             await pusher.enqueue("latency", time.clock_gettime(time.CLOCK_MONOTONIC) + delay_s, **options)
