@@ -192,6 +192,7 @@ class Master:
         self._progress = Progress(
             stores.inspector, stores.workers, self._fleet, clock, dispatcher=self._present_dispatcher
         )
+        self._store_id = mark
         self.loop_failures = LoopFailures(clock)
 
         async def rebuild() -> None:
@@ -408,6 +409,7 @@ class Master:
             masters=self._master_service,
             stats=self.stats,
             master_id=self.id,
+            store_id=self._store_id,
             admit_url=self._admit_url,
             condition=self._condition,
             breakers=lambda: self._fleet.breaker_states() if self.leader.leadership else {},

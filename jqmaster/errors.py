@@ -64,6 +64,12 @@ class NotFoundError(JqmasterError):
     code = "not_found"
 
 
+class OtherStoreError(JqmasterError):
+    """The caller belongs to another store than this master."""
+
+    code = "other_store"
+
+
 class ConflictError(JqmasterError):
     """The present state does not admit the request."""
 
@@ -128,6 +134,11 @@ class OutcomeUnknownError(JqmasterError):
     """The store may have done it. Safe to repeat with the same ID."""
 
     code = "outcome_unknown"
+
+
+def unknown_worker(worker_id: str) -> NotFoundError:
+    """The worker is not, or no longer, registered."""
+    return NotFoundError(f"no worker {worker_id[:64]} is registered", code="unknown_worker")
 
 
 @contextlib.contextmanager

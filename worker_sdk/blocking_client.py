@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from worker_sdk import forked, tls
+from worker_sdk.home import HEADER
 from worker_sdk.masters import (
     JOB_ID_FIELD,
     MAX_ANSWER_BYTES,
@@ -68,9 +69,7 @@ class BlockingClient:
             # Interrupted, as by a signal's handler: an answer may be under way that the next call would take for its own.
             self.close()
             raise
-        if answer.status >= 500:
-            self._masters.failed(address)
-        return answer
+        return self._masters.heard(address, answer)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -98,7 +97,8 @@ class BlockingClient:
             self._address = address
         connection = self._connection
         connection.end_at(end_s)
-        connection.request(method, parts.path + path, body=body, headers=self._headers)
+        headers = {**self._headers, **self._masters.store_headers()}
+        connection.request(method, parts.path + path, body=body, headers=headers)
         response = connection.getresponse()
         data = response.read(MAX_ANSWER_BYTES + 1)
         if len(data) > MAX_ANSWER_BYTES:
@@ -109,6 +109,7 @@ class BlockingClient:
             response.getheader("Retry-After"),
             data,
             response.getheader(JOB_ID_FIELD),
+            store=response.getheader(HEADER, ""),
         )
 
 

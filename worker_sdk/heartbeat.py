@@ -7,13 +7,13 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from worker_sdk import health_file
 from worker_sdk.blocking_client import BlockingClient
 from worker_sdk.identity import Identity, Membership
 from worker_sdk.lease import StoreClock, margin_s, now_s
-from worker_sdk.masters import MasterUnreachableError, backoff_s, pause_s
+from worker_sdk.masters import Answer, MasterUnreachableError, backoff_s, pause_s
 from worker_sdk.run import JobRun
 from worker_sdk.wire import encode
 
@@ -80,7 +80,7 @@ class Orders(Protocol):
 
 
 class Heartbeat:
-    """`free`: the slots that a master may fill. `may_join`: whether nothing runs any more that another one may run once
+    """`place()`: see Place; asked before each registration. `free`: the slots that a master may fill. `may_join`: whether nothing runs any more that another one may run once
     this worker is registered anew: a registration at the same address ends the leases of the former one at once."""
 
     def __init__(
@@ -94,6 +94,7 @@ class Heartbeat:
         may_join: Callable[[], bool],
         orders: Orders,
         registration: "RegisterRequest",
+        place: Callable[[], str] = lambda: "",
     ) -> None:
         self._client = client
         self._identity = identity
@@ -102,7 +103,9 @@ class Heartbeat:
         self._free = free
         self._may_join = may_join
         self._orders = orders
-        self._registration = encode(registration)
+        self._registration = registration
+        self._place = place
+        self._masters_take_place = True
         self._wake = threading.Event()
         self._is_stopping = False
         self._was_answered = True
@@ -163,12 +166,16 @@ class Heartbeat:
         sent_s = now_s()
         try:
             answer = self._client.call(
-                "POST", "/api/workers", self._registration, timeout_s=_REGISTER_TIMEOUT_S
+                "POST", "/api/workers", encode(self._described()), timeout_s=_REGISTER_TIMEOUT_S
             )
         except MasterUnreachableError as exc:
             self._complain(f"no master answers ({exc})")
             return None
         if not answer.is_ok:
+            if self._masters_take_place and ["place"] in _refused_fields(answer):
+                # A master older than the field; what it does for the worker is no less than before.
+                self._masters_take_place = False
+                return _JOIN_PAUSE_S
             # The address cannot be proven before the server listens: the first refusal is an everyday thing.
             if answer.code != "address_unverified" or tries >= 3:
                 self._complain(f"a master refused the registration: {answer}")
@@ -176,15 +183,24 @@ class Heartbeat:
         body = cast("RegisterAnswer", answer.body)
         try:
             self._clock.observe(int(body["store_time_ms"]), sent_s, now_s())
-            self._identity.joined(body)
+            member = self._identity.joined(body)
         except _NONSENSE as exc:
             self._complain(f"a master answered with nonsense ({exc!r})")
             return None
+        home = self._client.masters.home
+        # While a lease may last, a master of the former store may still have a word.
+        home.patience_s = max(home.patience_s, member.lease_s)
         self._complaint = ""
         self._asked = None
         health_file.touch()
         logger.info("registered as worker %s", self._identity.worker_id)
         return 0.0
+
+    def _described(self) -> "RegisterRequest":
+        place = self._place() if self._masters_take_place else ""
+        return (
+            cast("RegisterRequest", {**self._registration, "place": place}) if place else self._registration
+        )
 
     def _complain(self, text: str) -> None:
         """Once for each thing, not for each try."""
@@ -290,3 +306,11 @@ class Heartbeat:
         if self._identity.lost(worker_id):
             logger.warning("%s: its jobs are stopped, and it registers anew", why)
             self._orders.unknown(worker_id)
+
+
+def _refused_fields(answer: Answer) -> list[Any]:
+    """The fields that a problem names."""
+    errors = answer.body.get("errors")
+    return (
+        [error.get("loc") for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
+    )

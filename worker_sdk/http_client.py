@@ -30,13 +30,14 @@ class HttpError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """`retry_after`, `job_id`: the fields of the head, or None."""
+    """`retry_after`, `job_id`: the fields of the head, or None; `store`: that of the master, "" where it names none."""
 
     status: int
     content_type: str
     retry_after: str | None
     body: bytes
     job_id: str | None = None
+    store: str = ""
 
 
 class HttpClient:
@@ -51,14 +52,18 @@ class HttpClient:
     def __init__(
         self, headers: dict[str, str], *, max_answer_bytes: int, context: ssl.SSLContext | None = None
     ) -> None:
-        if not all(text.isprintable() for field in headers.items() for text in field):
-            raise ValueError("a header, such as the token, has characters that cannot be sent")
-        self._headers = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        self.send_always(headers)
         self._max_answer_bytes = max_answer_bytes
         self._context = context
         self._origins: dict[str, _Origin] = {}
         self._pools = PerLoop(_Pool, let_go=_Pool.let_go)
         self._is_closed = False
+
+    def send_always(self, headers: dict[str, str]) -> None:
+        """These go with every call from now on, instead of those before. Raises ValueError for those that are none."""
+        if not all(text.isprintable() for field in headers.items() for text in field):
+            raise ValueError("a header, such as the token, has characters that cannot be sent")
+        self._headers = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
     async def call(
         self,
@@ -243,6 +248,7 @@ class _Connection(asyncio.Protocol):
         self._content_type = ""
         self._retry_after: str | None = None
         self._job_id: str | None = None
+        self._store = ""
         self._body: list[bytes] = []
         self.may_be_used = False
         self.idle_since_s = 0.0
@@ -334,7 +340,7 @@ class _Connection(asyncio.Protocol):
     # --- what the parser calls
 
     def on_message_begin(self) -> None:
-        self._content_type, self._retry_after, self._job_id, self._body = "", None, None, []
+        self._content_type, self._retry_after, self._job_id, self._store, self._body = "", None, None, "", []
         self.may_be_used = False  # until this one is complete, too
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -345,6 +351,8 @@ class _Connection(asyncio.Protocol):
             self._retry_after = value.decode("latin-1")
         elif field == b"jq-job-id":
             self._job_id = value.decode("latin-1")
+        elif field == b"jq-store":
+            self._store = value.decode("latin-1")
 
     def on_body(self, piece: bytes) -> None:
         self._body.append(piece)
@@ -356,5 +364,7 @@ class _Connection(asyncio.Protocol):
         self.may_be_used = bool(self._parser.should_keep_alive())
         self.idle_since_s = self._loop.time()
         self._waiter.set_result(
-            HttpAnswer(status, self._content_type, self._retry_after, b"".join(self._body), self._job_id)
+            HttpAnswer(
+                status, self._content_type, self._retry_after, b"".join(self._body), self._job_id, self._store
+            )
         )

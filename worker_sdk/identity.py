@@ -38,7 +38,7 @@ class Identity:
     def saw_epoch(self, epoch: int) -> None:
         self.epoch = max(self.epoch, epoch)
 
-    def joined(self, answer: "RegisterAnswer") -> None:
+    def joined(self, answer: "RegisterAnswer") -> Membership:
         """From a registration's answer. Raises KeyError, TypeError or ValueError when it is none."""
         member = Membership(
             str(answer["worker_id"]), float(answer["heartbeat_interval_s"]), float(answer["lease_s"])
@@ -48,6 +48,7 @@ class Identity:
         self.is_drain_ordered = False
         self.is_registering = False
         self._loop.call_soon_threadsafe(self._settled.set)
+        return member
 
     def told(self, member: Membership, answer: "HeartbeatAnswer") -> Membership:
         """What the answer to a heartbeat of `member` changes of its times. Raises as `joined`."""

@@ -25,8 +25,10 @@ class MasterClient:
         self._masters = masters
         self._timeout_s = timeout_s
         self._tls = tls.to_masters()
+        self._headers = headers_for(token, durability)
+        self._store = ""
         self._http = HttpClient(
-            headers_for(token, durability),
+            self._headers,
             max_answer_bytes=MAX_ANSWER_BYTES,
             context=self._tls.context if self._tls else None,
         )
@@ -51,6 +53,9 @@ class MasterClient:
         if self._tls:
             self._tls.refresh()
         address = self._masters.current
+        if self._store != self._masters.home.store:
+            self._store = self._masters.home.store
+            self._http.send_always({**self._headers, **self._masters.store_headers()})
         try:
             received = await self._http.call(
                 method,
@@ -66,6 +71,7 @@ class MasterClient:
                 received.retry_after,
                 received.body,
                 received.job_id,
+                store=received.store,
             )
         except (HttpError, OSError, ValueError) as exc:
             self._masters.failed(address)
@@ -73,6 +79,4 @@ class MasterClient:
         except MasterUnreachableError:
             self._masters.failed(address)
             raise
-        if answer.status >= 500:
-            self._masters.failed(address)
-        return answer
+        return self._masters.heard(address, answer)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from worker_sdk import forked
+from worker_sdk.home import HEADER, Home
 from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode_jobs
 
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
@@ -16,6 +17,8 @@ MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 MAX_RETRY_AFTER_S: Final = 60.0
 # One that was silent costs a whole timeout to ask: for so long the others are asked before it.
 _AVOIDED_S: Final = 5.0
+# The same for one of another store, which cannot help at all.
+_AVOIDED_FOREIGN_S: Final = 60.0
 # The job that an answer is about, where its body does not say.
 JOB_ID_FIELD: Final = "JQ-Job-Id"
 
@@ -26,12 +29,14 @@ class MasterUnreachableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`body` is the decoded map of the answer, {} when it is none. `job_id`: the job that the head names."""
+    """`body` is the decoded map of the answer, {} when it is none. `job_id`: the job that the head names; `store`: the
+    store that the master named, if any."""
 
     status: int
     body: Mapping[str, Any]
     retry_after_s: float | None = None
     job_id: str | None = None
+    store: str = ""
 
     @property
     def is_ok(self) -> bool:
@@ -56,15 +61,21 @@ class Answer:
 
 
 class Masters:
-    """Addresses without a trailing slash. One is asked until it fails; then the next one's turn has come."""
+    """Addresses without a trailing slash. One is asked until it fails; then the next one's turn has come. `home`: the
+    store whose masters are believed, shared with others that ask the same addresses."""
 
     def __init__(
-        self, addresses: str | Sequence[str], *, now_s: Callable[[], float] = time.monotonic
+        self,
+        addresses: str | Sequence[str],
+        *,
+        home: Home | None = None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         given = [addresses] if isinstance(addresses, str) else list(addresses)
         self._addresses = tuple(_checked(address) for address in given)
         if not self._addresses:
             raise ValueError("the address of a master is needed")
+        self.home = home or Home()
         self._turn = 0
         self._avoided_until_s = [0.0] * len(self._addresses)
         self._now_s = now_s
@@ -82,15 +93,29 @@ class Masters:
         """The one whose turn it is; also what another thread found out about the one before changes it."""
         return self._addresses[self._turn]
 
-    def failed(self, address: str, *, was_silent: bool = False) -> None:
+    def store_headers(self) -> dict[str, str]:
+        """What each call says of the store that it is meant for."""
+        return {HEADER: self.home.store} if self.home.store else {}
+
+    def heard(self, address: str, answer: Answer) -> Answer:
+        """The answer, if it may be believed. Raises MasterUnreachableError for that of a master of another store; then it
+        is another master's turn, as it is after a 5xx."""
+        if not self.home.admits(address, answer.store, is_ok=answer.is_ok, addresses=self._addresses):
+            self.failed(address, avoided_s=_AVOIDED_FOREIGN_S)
+            raise MasterUnreachableError(f"{address}: a master of another store")
+        if answer.status >= 500:
+            self.failed(address)
+        return answer
+
+    def failed(self, address: str, *, was_silent: bool = False, avoided_s: float = 0.0) -> None:
         """Somebody was not answered there (`was_silent`: not even refused), or with a 5xx. Several callers may find out at
-        once: the turn passes one step only."""
+        once: the turn passes one step only. `avoided_s`: for so long the others are asked before it."""
         with self._lock:
             turn, now_s = self._turn, self._now_s()
             if self._addresses[turn] != address:
                 return
-            if was_silent:
-                self._avoided_until_s[turn] = now_s + _AVOIDED_S
+            if was_silent or avoided_s:
+                self._avoided_until_s[turn] = now_s + max(avoided_s, _AVOIDED_S)
             others = [(turn + step) % len(self._addresses) for step in range(1, len(self._addresses) + 1)]
             self._turn = next((n for n in others if self._avoided_until_s[n] <= now_s), others[0])
 
@@ -105,7 +130,13 @@ def headers_for(token: str | None, durability: str | None = None) -> dict[str, s
 
 
 def read_answer(
-    status: int, content_type: str, retry_after: str | None, data: bytes, job_id: str | None = None
+    status: int,
+    content_type: str,
+    retry_after: str | None,
+    data: bytes,
+    job_id: str | None = None,
+    *,
+    store: str = "",
 ) -> Answer:
     """A body that is no MessagePack map counts as empty: proxies answer in HTML."""
     body: Any = None
@@ -118,7 +149,7 @@ def read_answer(
     elif 200 <= status < 300 and status != 204:
         # What answers 200 with something else is no master.
         raise MasterUnreachableError("an answer that is no MessagePack")
-    return Answer(status, body if isinstance(body, dict) else {}, _seconds(retry_after), job_id)
+    return Answer(status, body if isinstance(body, dict) else {}, _seconds(retry_after), job_id, store)
 
 
 def backoff_s(tries: int, *, base_s: float = 0.1, max_s: float = 5.0) -> float:

@@ -12,6 +12,7 @@ from worker_sdk.asgi import App, Endpoint
 from worker_sdk.blocking_client import BlockingClient
 from worker_sdk.executor import Executor
 from worker_sdk.heartbeat import Heartbeat
+from worker_sdk.home import Home
 from worker_sdk.http_server import WorkerServer
 from worker_sdk.identity import Identity
 from worker_sdk.lease import MAX_MARGIN_S, StoreClock, now_s
@@ -19,6 +20,7 @@ from worker_sdk.master_client import MasterClient
 from worker_sdk.masters import Masters, MasterUnreachableError
 from worker_sdk.outbox import Outbox
 from worker_sdk.own_address import url_of
+from worker_sdk.place import Place
 from worker_sdk.puller import Puller
 from worker_sdk.pushers import LazyPushers
 from worker_sdk.registry import Registry
@@ -61,12 +63,14 @@ class Node:
         self._loop = asyncio.get_running_loop()
         self._clock = StoreClock()
         self.identity = Identity(self._loop)
-        self._client = MasterClient(Masters(config.masters), config.token)
+        self._home = Home()
+        self._place = Place()
+        self._client = MasterClient(Masters(config.masters, home=self._home), config.token)
         # What the heartbeat finds out about a master is news for a call that waits there.
-        self._heard_masters = Masters(config.masters)
+        self._heard_masters = Masters(config.masters, home=self._home)
         self._pull_client = MasterClient(self._heard_masters, config.token) if config.pull else None
         self._puller: Puller | None = None
-        self._pushers = LazyPushers(config.masters, config.token)
+        self._pushers = LazyPushers(config.masters, config.token, self._home)
         self._starts = StartConfirmer(self._client, self.identity)
         self._outbox = Outbox(self._client, self.identity, self._clock)
         self.executor = Executor(
@@ -151,6 +155,7 @@ class Node:
                 "version": config.version,
                 "secret": config.secrets[0],
             },
+            place=lambda: self._place.take(url) if url else "",
         )
         self._heartbeat.start()
 
@@ -210,6 +215,7 @@ class Node:
         if self._pull_client is not None:
             await self._pull_client.stop()
         self.executor.close()
+        self._place.leave(is_idle=not self.executor.occupying)
         return bool(self.executor.occupying)
 
     async def _leave(self) -> None:

@@ -23,15 +23,15 @@ ProblemCode = Literal[
     "job_scheduled", "job_skipped", "job_succeeded", "key_not_str", "last_admin", "local_only",
     "login_failed", "method_not_allowed", "name_forbidden", "no_other_master", "no_session", "no_such_poll",
     "not_a_map", "not_a_user", "not_acceptable", "not_found", "not_leader", "not_pulling",
-    "number_out_of_range", "outcome_unknown", "overloaded", "poll_replaced", "precondition_failed",
-    "rate_limited", "receipt_deadline", "result_too_large", "settings_changing", "store_full",
-    "store_unavailable", "store_unfit", "target_too_long", "token_expired", "too_deep", "too_large",
-    "too_many_actions", "too_many_constraints", "too_many_headers", "too_many_items", "too_many_logins",
-    "too_many_nodes", "too_many_previews", "too_many_registrations", "too_many_streams", "too_many_tokens",
-    "too_many_users", "trailing_bytes", "truncated", "unauthorized", "unknown_action", "unknown_constraint",
-    "unknown_job", "unknown_method", "unknown_name", "unknown_session", "unknown_token", "unknown_user",
-    "unknown_worker", "unparsable", "unsupported_media_type", "unsupported_transfer_encoding", "user_exists",
-    "worker_detached", "wrong_password"
+    "number_out_of_range", "other_store", "outcome_unknown", "overloaded", "poll_replaced",
+    "precondition_failed", "rate_limited", "receipt_deadline", "result_too_large", "settings_changing",
+    "store_full", "store_unavailable", "store_unfit", "target_too_long", "token_expired", "too_deep",
+    "too_large", "too_many_actions", "too_many_constraints", "too_many_headers", "too_many_items",
+    "too_many_logins", "too_many_nodes", "too_many_previews", "too_many_registrations", "too_many_streams",
+    "too_many_tokens", "too_many_users", "trailing_bytes", "truncated", "unauthorized", "unknown_action",
+    "unknown_constraint", "unknown_job", "unknown_method", "unknown_name", "unknown_session", "unknown_token",
+    "unknown_user", "unknown_worker", "unparsable", "unsupported_media_type", "unsupported_transfer_encoding",
+    "user_exists", "worker_detached", "wrong_password"
 ]
 
 
@@ -1219,6 +1219,10 @@ class RegisterRequest(TypedDict):
     # Chosen by the worker; its UTF-8 bytes are the key of all signatures. Also sent by one that pulls, for
     # which nothing is signed.
     secret: str
+    # Names this machine since its start, from a process that holds a lock there which any other process at
+    # this `url` would need. Where the former worker at the URL gave the same name, it is known to have ended,
+    # and its jobs are free at once; else they are when their leases end.
+    place: NotRequired[str]
 
 
 class Rejected(TypedDict):

@@ -230,18 +230,21 @@ class Pusher:
 
     A pusher is meant to live as long as the application. It may be used from several event loops, one after the other or at
     once, and in forked processes; each has connections of its own.
+
+    It belongs to the store of the first master that grants a call. A master of another store that got the address is logged,
+    and takes no jobs. A store that was begun anew is believed when all masters have belonged to it for 15 s.
     """
 
     def __init__(
         self,
-        master: str | Sequence[str] | None = None,
+        master: str | Sequence[str] | Masters | None = None,
         *,
         token: str | None = None,
         timeout_s: float = 10.0,
         max_wait_s: float = 10.0,
         durability: str | None = None,
     ) -> None:
-        self._masters = Masters(masters_or_default(master))
+        self._masters = _masters_of(master)
         self._timeout_s = timeout_s
         self._max_wait_s = max_wait_s
         self._client = MasterClient(
@@ -355,14 +358,14 @@ class SyncPusher:
 
     def __init__(
         self,
-        master: str | Sequence[str] | None = None,
+        master: str | Sequence[str] | Masters | None = None,
         *,
         token: str | None = None,
         timeout_s: float = 10.0,
         max_wait_s: float = 10.0,
         durability: str | None = None,
     ) -> None:
-        self._masters = Masters(masters_or_default(master))
+        self._masters = _masters_of(master)
         self._token = token_or_default(token)
         self._durability = durability
         self._timeout_s = timeout_s
@@ -588,3 +591,7 @@ def _on_the_wire(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+def _masters_of(given: str | Sequence[str] | Masters | None) -> Masters:
+    return given if isinstance(given, Masters) else Masters(masters_or_default(given))

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from worker_sdk.home import Home
+from worker_sdk.masters import Masters
+
 if TYPE_CHECKING:
     from worker_sdk.pusher import Pusher, SyncPusher
 
@@ -11,8 +14,11 @@ _MAX_WAIT_S: Final = 60.0
 
 
 class LazyPushers:
-    def __init__(self, masters: str | Sequence[str], token: str | None) -> None:
+    """`home`: the store that their jobs go to; None: that of the first master that grants a call."""
+
+    def __init__(self, masters: str | Sequence[str], token: str | None, home: Home | None = None) -> None:
         self._masters = masters
+        self._home = home
         self._token = token
         self._pusher: Pusher | None = None
         self._sync_pusher: SyncPusher | None = None
@@ -22,7 +28,8 @@ class LazyPushers:
         if self._pusher is None:
             from worker_sdk.pusher import Pusher
 
-            self._pusher = Pusher(self._masters, token=self._token, max_wait_s=_MAX_WAIT_S)
+            masters = Masters(self._masters, home=self._home)
+            self._pusher = Pusher(masters, token=self._token, max_wait_s=_MAX_WAIT_S)
         return self._pusher
 
     def sync_pusher(self) -> "SyncPusher":
@@ -32,7 +39,8 @@ class LazyPushers:
 
             # Two threads may both come here, and one pusher is lost: it has no connection yet. A lock could be held by
             # another thread when a handler forks.
-            self._sync_pusher = SyncPusher(self._masters, token=self._token, max_wait_s=_MAX_WAIT_S)
+            masters = Masters(self._masters, home=self._home)
+            self._sync_pusher = SyncPusher(masters, token=self._token, max_wait_s=_MAX_WAIT_S)
         return self._sync_pusher
 
     async def stop(self) -> None:

@@ -39,6 +39,7 @@ from jqmaster.errors import (
     ForbiddenError,
     InvalidError,
     JqmasterError,
+    OtherStoreError,
     UnauthorizedError,
     UnparsableError,
 )
@@ -57,6 +58,7 @@ SECURITY_HEADERS: Final = [
     (b"referrer-policy", b"no-referrer"),
 ]
 MAX_QUERY_BYTES: Final = 4096
+STORE: Final = b"jq-store"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +240,8 @@ class Endpoint:
         self._policy = policy
         self._limits = limits
         self._services = services
+        self._store_id = services.store_id.encode()
+        self._headers = [*SECURITY_HEADERS, (STORE, self._store_id)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began_s = perf_counter()
@@ -262,6 +266,7 @@ class Endpoint:
                 )
                 if (prove := scope.get(PROVE)) is not None:
                     prove(is_worker=operation.access is AccessScope.WORK)
+            self._check_store(fields)
             if operation.is_stream:
                 demand_events(fields)
             encoding = negotiate(fields, strict=not (operation.is_stream or operation.is_text))
@@ -285,7 +290,7 @@ class Endpoint:
                     reply = await operation.handler(call)
         except Exception as exc:
             problem = _problem(exc, negotiate(fields, strict=False))
-            problem.raw_headers.append((b"x-request-id", request.id.encode()))
+            problem.raw_headers += [(b"x-request-id", request.id.encode()), (STORE, self._store_id)]
             await problem(scope, receive, send)
             traffic = self._traffic.get(scope["method"], self._other_traffic)
             traffic.add(problem.status_code, perf_counter() - began_s)
@@ -297,8 +302,12 @@ class Endpoint:
         else:
             if request.given is not None and (request_id := request.given_id):
                 reply = replace(reply, headers=(*reply.headers, (b"x-request-id", request_id.encode())))
-            await _send(reply, encoding, send)
+            await self._send(reply, encoding, send)
             self._traffic[operation.method].add(reply.status, perf_counter() - began_s)
+
+    def _check_store(self, fields: Fields) -> None:
+        if fields.get(STORE, self._store_id) != self._store_id:
+            raise OtherStoreError("this master belongs to another store than the JQ-Store of the request")
 
     async def _is_admitted(self, operation: Operation, scope: Scope, fields: Fields) -> bool:
         if operation.access is None:
@@ -322,6 +331,21 @@ class Endpoint:
                 raise
             return None  # what anybody may read is answered, whether the store is there or not
 
+    async def _send(self, reply: Reply, encoding: Encoding, send: Send) -> None:
+        if reply.status == HTTPStatus.NO_CONTENT:
+            body = b""
+            headers = [*self._headers, *reply.headers]
+        else:
+            body = encode(reply.value, encoding) if reply.media_type is None else reply.value
+            headers = [
+                (b"content-type", reply.media_type or encoding.value.encode()),
+                (b"content-length", str(len(body)).encode()),
+                *self._headers,
+                *reply.headers,
+            ]
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
     """What no route serves."""
@@ -335,22 +359,6 @@ def _problem(exc: Exception, encoding: Encoding) -> Response:
     response = problem_response(exc, encoding)
     response.raw_headers += SECURITY_HEADERS
     return response
-
-
-async def _send(reply: Reply, encoding: Encoding, send: Send) -> None:
-    if reply.status == HTTPStatus.NO_CONTENT:
-        body = b""
-        headers = [*SECURITY_HEADERS, *reply.headers]
-    else:
-        body = encode(reply.value, encoding) if reply.media_type is None else reply.value
-        headers = [
-            (b"content-type", reply.media_type or encoding.value.encode()),
-            (b"content-length", str(len(body)).encode()),
-            *SECURITY_HEADERS,
-            *reply.headers,
-        ]
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 def check(model: type[ModelT], fields: Mapping[str, Any], loc: tuple[str | int, ...] = ()) -> ModelT:

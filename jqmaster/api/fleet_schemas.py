@@ -43,6 +43,13 @@ class RegisterRequest(Request):
         ),
     ]
 
+    place: Annotated[str, Field(max_length=128)] = Field(
+        "",
+        description="Names this machine since its start, from a process that holds a lock there which any other process at "
+        "this `url` would need. Where the former worker at the URL gave the same name, it is known to have ended, and "
+        "its jobs are free at once; else they are when their leases end.",
+    )
+
     def to_spec(self, url: str | None) -> WorkerSpec:
         return WorkerSpec(
             url,
@@ -53,6 +60,7 @@ class RegisterRequest(Request):
             self.labels,
             self.version,
             self.secret,
+            self.place,
         )
 
 

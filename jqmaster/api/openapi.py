@@ -43,7 +43,7 @@ _WORKER_SERVERS: Final = [
 ]
 
 # What any request may meet before its handler runs, and what only those meet that need a credential or have a body.
-_ANY_PROBLEMS: Final = (400, 406, 408, 414, 422, 431, 503)
+_ANY_PROBLEMS: Final = (400, 406, 408, 414, 421, 422, 431, 503)
 _ACCESS_PROBLEMS: Final = (401, 403)
 _BODY_PROBLEMS: Final = (413, 415)
 
@@ -55,7 +55,8 @@ MASTER_TEXT: Final = (
     "Extension codes are 0 to 127, and -1 for a timestamp; the other negative codes are reserved by MessagePack and refused. "
     "Errors are problems (RFC 9457); docs/errors.md lists their codes. A 503 with code `outcome_unknown` may have happened: "
     "repeat it with the same ID. `X-Request-ID` names a request in answers and logs: the one that is sent, or one that each "
-    "problem gets."
+    "problem gets. `JQ-Store` in each answer names the master's store. A client that sends it back is refused (421, "
+    "`other_store`) by a master of another store, which happens when an address is given to somebody else."
 )
 WORKER_TEXT: Final = (
     "What a worker serves. It registers with `POST /api/workers` of a master, reports with heartbeats and results, "
@@ -107,6 +108,13 @@ _IF_NONE_MATCH: Final = {
     "schema": {"type": "string"},
     "description": "*: only to make a new one; 412 when it exists.",
 }
+_STORE: Final = {
+    "name": "JQ-Store",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "The store that the caller belongs to, as an earlier answer named it; 421 if this master's is another.",
+}
 _ETAG: Final = {"ETag": {"description": "Changes with every change.", "schema": {"type": "string"}}}
 _RETRY_AFTER: Final = {
     "Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}
@@ -145,6 +153,7 @@ _PROBLEM_TEXTS: Final = {
     413: "A body, an argument or a structure is over its limit.",
     414: "The path is too long.",
     415: "The body is neither JSON nor MessagePack, or it is compressed.",
+    421: "The request's `JQ-Store` names another store than this master's. Nothing was done.",
     422: "Understood and refused; `errors` names each field and rule.",
     429: "A constraint lets no more of these jobs wait, or the caller did something too often; come again after Retry-After.",
     431: "The head is too large.",
@@ -182,6 +191,7 @@ def master_document() -> dict[str, Any]:
             "description": "The codes of problems; docs/errors.md says what each means.",
         },
     )
+    spec.components.parameter("Store", "header", _STORE)
     spec.components.security_scheme(
         "bearer",
         {
@@ -349,12 +359,14 @@ def _problem_response(status: int) -> dict[str, Any]:
 
 
 def _master_operation(op: Operation) -> dict[str, Any]:
-    parameters = [_path_parameter(name) for name in re.findall(r"{(\w+)}", op.path)]
+    parameters: list[dict[str, Any] | str] = [
+        _path_parameter(name) for name in re.findall(r"{(\w+)}", op.path)
+    ]
     parameters += [
         {"name": name, "in": "query", "required": False, **described} for name, described in op.query.items()
     ]
     is_enqueue = op.method == "POST" and op.path == "/api/jobs"
-    parameters += _header_parameters(op)
+    parameters += [*_header_parameters(op), "Store"]
     responses: dict[str, Any] = {}
     for status, model in op.responses.items():
         is_result = op.path.endswith("/result")

@@ -94,6 +94,7 @@ CODES: Final = (
     ProblemCode("too_many_actions", (429,), "Too many bulk actions are running.", "Wait for one to end, or cancel one."),
     # Workers
     ProblemCode("unknown_worker", (404,), "The worker is not registered, or no longer.", "Stop the jobs without reports and register again."),
+    ProblemCode("other_store", (421,), "The request's `JQ-Store` names another store than this master's.", "Ask another master; this address belongs to a master of another store."),
     ProblemCode("foreign_worker", (403,), "The worker was registered with another token.", "Use that token; a worker whose token was replaced sends a heartbeat with `proof`."),
     ProblemCode("address_refused", (422,), "The worker's URL is malformed, or masters must not call it.", "Register an address that masters may reach."),
     ProblemCode("address_unresolved", (422,), "The host name in the worker's URL cannot be resolved.", "Check the name; try again after a random wait."),

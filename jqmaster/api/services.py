@@ -38,7 +38,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`master_id` is this process's own. `admit_url` gives the normalised URL of a worker or raises AddressRefusedError; `breakers` the breaker of each
+    """`master_id` is this process's own; `store_id` tells this store from all others. `admit_url` gives the normalised URL of a worker or raises AddressRefusedError; `breakers` the breaker of each
     worker where this master leads; `contract` the OpenAPI document."""
 
     live: LiveSettings
@@ -56,6 +56,7 @@ class Services:
     stats: StatsService
     identity: IdentityService
     master_id: str
+    store_id: str
     admit_url: Callable[[str], Awaitable[str]]
     condition: Callable[[], Awaitable[Condition]]
     breakers: Callable[[], dict[str, str]]

@@ -10,7 +10,7 @@ DetachedBy = Literal["silence", "operator", "successor"]
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """What a worker says of itself when it registers. `url` None: it pulls."""
+    """What a worker says of itself when it registers. `url` None: it pulls. `place`: see RegisterRequest."""
 
     url: str | None
     names: tuple[str, ...]
@@ -20,6 +20,7 @@ class WorkerSpec:
     labels: Mapping[str, str]
     version: str
     secret: str
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ MESSAGES: Final = {
 # Of a lost job whose worker was cut off.
 DETACHED_MESSAGES: Final = {
     "operator": "the worker was detached by people while it ran the job",
-    "successor": "the worker ended while it ran the job: another one was started at its address",
+    "successor": "the worker was lost while it ran the job: another one was started at its address",
 }
 
 
@@ -90,8 +90,8 @@ class Reaper:
             await self._grace.pause(min(POLL_S, next_ms / 1000) if next_ms >= 0 else POLL_S)
 
     async def _reapable(self, expired: list[ExpiredLease]) -> list[ExpiredLease]:
-        """In a grace time only what its worker cannot hold any more, as another one serves its address, or has said that
-        it never had."""
+        """In a grace time only what its worker cannot hold any more, as it is known to have ended, or has said that it
+        never had."""
         if expired and self._grace.is_over:
             # A lease that ended is the last moment to see that it ended in a crowd.
             self._grace.look(*await self._workers.all_with_time())
@@ -151,7 +151,7 @@ class Reaper:
 
 
 def _is_free_for_sure(lease: ExpiredLease) -> bool:
-    return lease.detached_by == "successor" or (
+    return lease.is_worker_gone or (
         lease.job is not None
         and lease.job.state is JobState.RUNNING
         and was_never_taken_up(lease.job, lease.worker_as_of_ms)

@@ -11,9 +11,9 @@ from jqmaster.domain.ids import is_id
 from jqmaster.errors import (
     ConflictError,
     JqmasterError,
-    NotFoundError,
     OverloadedError,
     RateLimitedError,
+    unknown_worker,
 )
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.store.leases import LeaseStore
@@ -87,7 +87,7 @@ class PollDesk:
         or is detached), RateLimitedError (another poll of this worker took the place of this one), OverloadedError.
         """
         if not is_id(worker_id):
-            raise _unknown(worker_id)
+            raise unknown_worker(worker_id)
         if ask.refused:
             await self._leases.refuse_offers(worker_id, ask.refused)
         if ask.withdraws:
@@ -208,7 +208,7 @@ def _checked(worker_id: str, found: PollReply | NoPoll) -> PollReply:
         case PollReply():
             return found
         case NoPoll.UNKNOWN:
-            raise _unknown(worker_id)
+            raise unknown_worker(worker_id)
         case NoPoll.DETACHED:
             raise ConflictError(
                 f"worker {worker_id} is detached; its next heartbeat tells what to do", code="worker_detached"
@@ -227,7 +227,3 @@ def _replaced() -> RateLimitedError:
         code="poll_replaced",
         retry_after_s=AGAIN_AFTER_S,
     )
-
-
-def _unknown(worker_id: str) -> NotFoundError:
-    return NotFoundError(f"no worker {worker_id[:64]} is registered", code="unknown_worker")

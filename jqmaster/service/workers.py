@@ -13,7 +13,7 @@ from jqmaster.domain.job import CONTINUED, Job, JobState
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision, HoldOrder, Outcome, decide
 from jqmaster.domain.worker import Worker, WorkerSpec
-from jqmaster.errors import ConflictError, NotFoundError, after_it_was_done
+from jqmaster.errors import ConflictError, after_it_was_done, unknown_worker
 from jqmaster.service.registrations import Registrations
 from jqmaster.service.rules import RuleCache
 from jqmaster.store import codec
@@ -98,7 +98,7 @@ class WorkerService:
         """`as_of_ms`: store time, or less, when the claims were listed. Raises NotFoundError when the worker is not (any more) registered."""
         answer = await self._workers.renew(worker_id, claims, free, as_of_ms) if is_id(worker_id) else None
         if answer is None:
-            raise _unknown(worker_id)
+            raise unknown_worker(worker_id)
         if asks_to_continue and answer.detached_by == "silence":
             return await self._let_continue(worker_id, claims, answer)
         return answer
@@ -153,7 +153,7 @@ class WorkerService:
         )
         match await command(worker_id, entry):
             case Commanded.UNKNOWN:
-                raise _unknown(worker_id)
+                raise unknown_worker(worker_id)
             case Commanded.DETACHED:
                 raise ConflictError(
                     f"worker {worker_id} is detached; it registers anew by itself", code="worker_detached"
@@ -167,16 +167,16 @@ class WorkerService:
     async def confirm_start(
         self, worker_id: str, claims: Sequence[tuple[str, str]]
     ) -> tuple[list[str], list[str]]:
-        """Job IDs that may start, and those whose token is stale."""
+        """Job IDs that may start, and those whose token is stale. Raises NotFoundError where the worker is not registered."""
         if not is_id(worker_id):
-            raise _unknown(worker_id)
+            raise unknown_worker(worker_id)
         verdicts = await self._settlements.confirm_start(worker_id, claims)
         return _split([job_id for job_id, _ in claims], verdicts)
 
     async def results(self, worker_id: str, outcomes: Sequence[Outcome]) -> tuple[list[str], list[str]]:
-        """Job IDs whose outcome counts (or did before), and those whose token is stale."""
+        """Job IDs whose outcome counts (or did before), and those whose token is stale. Raises NotFoundError where the worker is not registered."""
         if not is_id(worker_id):
-            raise _unknown(worker_id)
+            raise unknown_worker(worker_id)
         succeeded = [o for o in outcomes if o.type == "success"]
         others = [o for o in outcomes if o.type != "success"]
         accepted: list[str] = []
@@ -188,6 +188,8 @@ class WorkerService:
             accepted, stale = _split([o.job_id for o in succeeded], verdicts)
         if others:
             settlements = await self._decide(others)
+            if not settlements:
+                await self.get(worker_id)  # no script is called that would find out
             verdicts = await self._settlements.settle(worker_id, settlements)
             more_accepted, more_stale = _split([s.job_id for s in settlements], verdicts)
             accepted, stale = accepted + more_accepted, stale + more_stale
@@ -223,14 +225,14 @@ class WorkerService:
     async def leave(self, worker_id: str) -> None:
         """An orderly leave; what it still holds ends with its leases. Raises NotFoundError."""
         if not (is_id(worker_id) and await self._workers.forget(worker_id)):
-            raise _unknown(worker_id)
+            raise unknown_worker(worker_id)
         logger.info("worker %s left", worker_id)
 
     async def get(self, worker_id: str) -> Worker:
         """Raises NotFoundError."""
         worker = await self._workers.get(worker_id) if is_id(worker_id) else None
         if worker is None:
-            raise _unknown(worker_id)
+            raise unknown_worker(worker_id)
         return worker
 
     async def held(self, worker_id: str) -> list[Job]:
@@ -279,7 +281,3 @@ def _split(job_ids: Sequence[str], verdicts: Sequence[bool]) -> tuple[list[str],
         return list(job_ids), []
     pairs = list(zip(job_ids, verdicts, strict=True))
     return [job_id for job_id, ok in pairs if ok], [job_id for job_id, ok in pairs if not ok]
-
-
-def _unknown(worker_id: str) -> NotFoundError:
-    return NotFoundError(f"no worker {worker_id[:64]} is registered", code="unknown_worker")

@@ -20,13 +20,15 @@ SET_ASIDE_PER_CALL: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class ExpiredLease:
-    """`job` is None where its record cannot be read: see `LeaseStore.set_aside`. `detached_by` as in `Worker`."""
+    """`job` is None where its record cannot be read: see `LeaseStore.set_aside`. `detached_by` as in `Worker`;
+    `is_worker_gone`: its process is known to have ended."""
 
     job: Job | None
     job_id: str
     worker_seen_ms: int
     worker_as_of_ms: int
     detached_by: DetachedBy | None = None
+    is_worker_gone: bool = False
 
 
 class LeaseStore:
@@ -82,8 +84,8 @@ class LeaseStore:
             (self._shard.now_arg, MAX_PER_CALL, k.job_prefix, k.worker_prefix),
         )
         found = []
-        for n in range(0, len(flat), 5):
-            job_id, head, seen_ms, as_of_ms, detached_by = flat[n : n + 5]
+        for n in range(0, len(flat), 6):
+            job_id, head, seen_ms, as_of_ms, detached_by, is_gone = flat[n : n + 6]
             text = job_id.decode()
             found.append(
                 ExpiredLease(
@@ -92,6 +94,7 @@ class LeaseStore:
                     seen_ms,
                     as_of_ms,
                     detached_by.decode() or None,
+                    bool(is_gone),
                 )
             )
         return now_ms, found, next_ms

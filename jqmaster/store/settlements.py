@@ -7,6 +7,7 @@ from typing import Any, Final
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.tally import Tally
+from jqmaster.errors import unknown_worker
 from jqmaster.store import codec
 from jqmaster.store.client import Along, Call
 from jqmaster.store.keys import Keys
@@ -42,7 +43,8 @@ class Settlement:
 
 
 class SettlementStore:
-    """Attempts of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises."""
+    """Attempts of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises, and
+    NotFoundError when the worker is not registered: then nothing was settled."""
 
     def __init__(self, shard: Shard, tally: Tally, *, result_ttl_ms: int) -> None:
         self._shard = shard
@@ -62,7 +64,9 @@ class SettlementStore:
             args: list[Arg] = [self._shard.now_arg, codec.id_bytes(worker_id), self._keys.job_prefix]
             for job_id, token in chunk:
                 args += (job_id, bytes.fromhex(token))
-            _, data = await self._client.run("confirm_start", (self._keys.running,), args)
+            keys = (self._keys.running, self._keys.worker(worker_id))
+            word, data = await self._client.run("confirm_start", keys, args)
+            _check_known(word, worker_id)
             confirmed += map(bool, data[0])
         return confirmed
 
@@ -80,12 +84,20 @@ class SettlementStore:
             calls.append(
                 Call(
                     load("settle_success"),
-                    (k.running, k.claims(worker_id), k.finished(JobState.SUCCEEDED), k.results),
+                    (
+                        k.running,
+                        k.claims(worker_id),
+                        k.finished(JobState.SUCCEEDED),
+                        k.results,
+                        k.worker(worker_id),
+                    ),
                     args,
                 )
             )
         along = self._shard.along(freed(worker_id, len(ended)))
         replies = await self._client.run_all(calls, along=along)
+        for word, _ in replies:
+            _check_known(word, worker_id)
         verdicts = [bool(code) for _, data in replies for code in data[0]]
         for _, data in replies:
             runs = iter(data[2])
@@ -114,9 +126,11 @@ class SettlementStore:
                     s.hold.gate_id if s.hold else "",
                     s.hold.for_ms if s.hold else 0,
                 )
-            calls.append(Call(load("settle"), (k.running, k.results), args))
+            calls.append(Call(load("settle"), (k.running, k.results, k.worker(worker_id)), args))
         along = self._shard.along(freed(worker_id, len(settlements)))
         replies = await self._client.run_all(calls, along=along)
+        for word, _ in replies:
+            _check_known(word, worker_id)
         verdicts = [bool(code) for _, data in replies for code in data[0]]
         runs = [run_ms for _, data in replies for run_ms in data[2]]
         for s, run_ms in zip(settlements, runs, strict=True):
@@ -135,6 +149,11 @@ class SettlementStore:
             self._shard.woke(freed(worker_id, count))
         if any(data[1] for _, data in replies):
             self._shard.woke("ready")
+
+
+def _check_known(word: str, worker_id: str) -> None:
+    if word == "unknown":
+        raise unknown_worker(worker_id)
 
 
 def target_args(keys: Keys, decision: Decision) -> tuple[Arg, ...]:

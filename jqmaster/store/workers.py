@@ -77,8 +77,9 @@ class WorkerStore:
         self._grace_ms = grace_ms
 
     async def register(self, worker_id: str, spec: WorkerSpec, owner: str = "") -> tuple[int, int]:
-        """Makes the worker known; another one at its URL is detached, and its claims are over. Store time and epoch (0:
-        nobody led yet). Raises StoreUnavailableError, too, where it came to the store so late that nobody waits for it."""
+        """Makes the worker known; another one at its URL is detached, and its claims are over if it is known to have ended.
+        Store time and epoch (0: nobody led yet). Raises StoreUnavailableError, too, where it came to the store so late that
+        nobody waits for it."""
         k = self._keys
         # By the store's own clock, and asked first: a connection may hold a command back and deliver it long after the
         # worker has registered by another master.
@@ -93,6 +94,7 @@ class WorkerStore:
             "version": spec.version,
             "secret": spec.secret,
             "owner": owner,
+            "place": spec.place,
         }
         fields = [part for field in described.items() for part in field]
         word, data = await self._client.run(

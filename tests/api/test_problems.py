@@ -50,6 +50,7 @@ EXPECTED = {
     errors.ConflictError: 409,
     errors.TooLargeError: 413,
     errors.UnsupportedMediaTypeError: 415,
+    errors.OtherStoreError: 421,
     errors.InvalidError: 422,
     errors.AddressRefusedError: 422,
     errors.RateLimitedError: 429,

@@ -189,11 +189,12 @@ async def test_a_silent_worker_is_detached_and_goes_on_when_it_asks(store_server
 async def test_a_restart_on_the_same_address_frees_the_jobs_at_once(store_server: StoreServer) -> None:
     """Long before the lease of 30 s ends, and in the grace after the election."""
     async with master_on(store_server.url, lease_ms=30_000) as (_, api), worker_at(api) as worker:
+        worker.id = (await worker.register(place="this machine"))[1]["worker_id"]
         job_id = await api.enqueue("work")
         first = await worker.next_job()
         await worker.beat()
         worker.running.clear()  # the process ended, and its supervisor starts another
-        status, answer = await worker.register()
+        status, answer = await worker.register(place="this machine")
         assert status == 201
         assert answer["worker_id"] != worker.id
         former, worker.id = worker.id, answer["worker_id"]

@@ -417,6 +417,23 @@ async def test_a_worker_that_is_not_one_cannot_report(api: Api) -> None:
     assert (status, problem["code"]) == (404, "unknown_worker")
 
 
+@pytest.mark.parametrize("kind", ["success", "failure"])
+async def test_a_report_of_a_worker_that_is_not_registered_is_not_called_stale(
+    api: Api, worker: ScriptedWorker, kind: str
+) -> None:
+    """It would be dropped, and a master of the worker's own store could still take it."""
+    await api.enqueue("work")
+    known = await worker.next_job()
+    for job in (known, {"job_id": new_id(), "token": TOKEN}):
+        report = {"results": [ending(job, kind)]}
+        status, problem = await api.call("POST", f"/api/workers/{new_id()}/results", report)
+        assert (status, problem["code"]) == (404, "unknown_worker")
+    start = {"starts": [{"job_id": known["job_id"], "token": known["token"]}]}
+    status, problem = await api.call("POST", f"/api/workers/{new_id()}/start", start)
+    assert (status, problem["code"]) == (404, "unknown_worker")
+    assert await api.state(known["job_id"]) == "running"
+
+
 # --- leave, and pushes
 
 

@@ -129,15 +129,13 @@ async def return_offers(world: StoreWorld, job: Job, target: JobState) -> None:
 
 
 async def settle(world: StoreWorld, job: Job, target: JobState) -> None:
+    async def holder() -> str:
+        return job.worker_id or await world.worker()
+
     if target is JobState.SUCCEEDED:
-        await world.settlements.settle_success(job.worker_id or NOBODY, [(job.id, job.token, b"")])
+        await world.settlements.settle_success(await holder(), [(job.id, job.token, b"")])
     else:
-        await world.settlements.settle(
-            job.worker_id or NOBODY, [world.settlement(job, job.token, decision(target))]
-        )
-
-
-NOBODY = "00000000-0000-0000-0000-000000000000"
+        await world.settlements.settle(await holder(), [world.settlement(job, job.token, decision(target))])
 
 
 async def reclaim(world: StoreWorld, job: Job, target: JobState) -> None:

@@ -25,6 +25,12 @@ def operations(name: str) -> list[tuple[str, str, dict[str, Any]]]:
     return [(m, p, op) for p, ops in document(name)["paths"].items() for m, op in ops.items() if m in METHODS]
 
 
+def parameters_of(name: str, operation: dict[str, Any]) -> list[dict[str, Any]]:
+    """With those that stand once for all operations."""
+    shared = document(name)["components"].get("parameters", {})
+    return [shared[p["$ref"].rpartition("/")[2]] if "$ref" in p else p for p in operation["parameters"]]
+
+
 @pytest.mark.req("J11")
 @pytest.mark.parametrize("path", generated_files())
 def test_generated_files_are_up_to_date(path: str) -> None:
@@ -62,10 +68,11 @@ def test_every_operation_has_a_name_a_summary_and_examples(name: str) -> None:
     for method, path, operation in operations(name):
         where = f"{method} {path}"
         assert operation["summary"], where
-        assert {p["name"] for p in operation["parameters"] if p["in"] == "path"} == set(
-            re.findall(r"{(\w+)}", path)
-        ), where
-        for parameter in operation["parameters"]:
+        parameters = parameters_of(name, operation)
+        assert {p["name"] for p in parameters if p["in"] == "path"} == set(re.findall(r"{(\w+)}", path)), (
+            where
+        )
+        for parameter in parameters:
             assert parameter.get("description"), (where, parameter["name"])
         for media in operation.get("requestBody", {"content": {}})["content"].values():
             assert "example" in media, where
@@ -168,7 +175,7 @@ def test_no_two_enums_get_one_name_from_generators(name: str) -> None:
         ]
     for _, _, operation in operations(name):
         owner = operation["operationId"].replace("_", "")
-        names += [(owner, p["name"]) for p in operation["parameters"] if "enum" in p["schema"]]
+        names += [(owner, p["name"]) for p in parameters_of(name, operation) if "enum" in p["schema"]]
     assert len(set(names)) == len(names)
 
 

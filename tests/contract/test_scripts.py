@@ -182,6 +182,7 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
     await world.redis.zrem(world.ready(spec.name), spec.id)
     await world.redis.hdel(k.ready_counts, spec.name)
     await world.redis.sadd(k.claims(before.worker_id), spec.id)
+    await world.worker(worker_id=before.worker_id)
     assert await world.settlements.confirm_start(before.worker_id, [(spec.id, before.token)]) == [True]
     assert await world.get(spec.id) == replace(before, is_confirmed=True)
     worker = await world.worker()
@@ -208,8 +209,8 @@ async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWor
 
 def test_calls_are_held_against_the_header() -> None:
     script = scripts.load("settle_success")
-    script.check_call([""] * 4, [""] * 9)
-    for keys, args in ((3, 6), (5, 6), (4, 5), (4, 7)):
+    script.check_call([""] * 5, [""] * 9)
+    for keys, args in ((4, 6), (6, 6), (5, 5), (5, 7)):
         with pytest.raises(scripts.ScriptContractError):
             script.check_call([""] * keys, [""] * args)
     claim = scripts.load("claim")

@@ -35,6 +35,7 @@ class Protocol:
         True  # a leader believes in its lock for less than the lock's life, from sending the renewal
     )
     resign_is_compared: bool = True  # giving the lock back names the leadership that gives it back
+    successor_proves_end: bool = True  # leases end early for a new worker at an address only if the former process is known to have ended
     stop_is_told: bool = (
         True  # a run that its worker stopped by itself is named once more, so that it counts as begun
     )
@@ -294,6 +295,12 @@ def _time(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
     may_arrive = rules.offer_ends and (claim, False) in state.offers
     if claim is not None and not state.offer_over and not may_arrive:
         yield "the offer ends in the store", state._replace(offer_over=True)
+    if claim is not None and not state.lease_over and (state.is_silent or not rules.successor_proves_end):
+        # Another process registers at the address of the claim's worker, which has ended or may still live.
+        is_running = any(c == claim for c, _ in state.running)
+        may_start = any(c == claim for c, _ in state.offers)
+        if not (rules.successor_proves_end and (is_running or may_start)):
+            yield "a successor registers", state._replace(lease_over=True, offer_over=True)
     if claim is not None and state.offer_over and not state.lease_over:
         is_running = any(c == claim and not over for c, over in state.running)
         if not is_running or not rules.worker_stops_itself:

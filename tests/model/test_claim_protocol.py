@@ -22,6 +22,7 @@ NEEDED = [
     ("tokens_are_remembered", (), "one claim was started twice"),
     ("absence_is_dated", (), "a start was taken for none"),
     ("stop_is_told", (), "a start was taken for none"),
+    ("successor_proves_end", (), "two executions at once"),
     ("trust_ends_first", (), "two leaders at once"),
     ("resign_is_compared", (), "two leaders at once"),
 ]

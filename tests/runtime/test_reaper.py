@@ -377,7 +377,7 @@ async def test_two_lost_workers_are_no_crowd(reaping: Reaping) -> None:
 async def test_the_jobs_of_a_worker_with_a_successor_are_taken_back_at_once_even_in_a_grace(
     world: StoreWorld,
 ) -> None:
-    spec = WorkerSpec("http://h:1", ("work",), 10, "n", 1, {}, "1", "s" * 32)
+    spec = WorkerSpec("http://h:1", ("work",), 10, "n", 1, {}, "1", "s" * 32, "here")
     former = new_id()
     await world.workers.register(former, spec)
     await world.enqueue()

@@ -48,6 +48,7 @@ class FakeMaster:
         self.lease_s = lease_s
         self.epoch = 1_000
         self.offer_s = 2.0
+        self.store = ""  # its identity; "": a master older than that
         self.ahead_ms = STORE_AHEAD_MS  # of the store's clock; set it back and forth
         self.fence: int | None = None  # of the newest claim; None: masters that do not tell it
         self.lease_until_ms = 0  # as the last heartbeat was told
@@ -140,6 +141,8 @@ class FakeMaster:
         body = unpack(data) if data else None
         path = request.path
         self.calls.append((request.method, request.path_qs, body))
+        if self.store and request.headers.get("JQ-Store", self.store) != self.store:
+            return self._problem(421, "other_store")
         if request.headers.get("Authorization") != f"Bearer {self.token}":
             self.faults.append(f"{path}: no token")
             return self._problem(401, "unauthorized")
@@ -157,7 +160,8 @@ class FakeMaster:
         return self._of_job(request, body)
 
     async def _register(self, body: Fields) -> web.Response:
-        if set(body) != {"url", "names", "max_jobs", "node_id", "pid", "labels", "version", "secret"}:
+        needed = {"url", "names", "max_jobs", "node_id", "pid", "labels", "version", "secret"}
+        if not needed <= set(body) <= needed | {"place"}:
             self.faults.append(f"register: {sorted(body)}")
         nonce = secrets.token_urlsafe(32)
         if body["url"] is None:
@@ -283,10 +287,12 @@ class FakeMaster:
         return self._answer(200, {"id": job_id, "state": "ready"})
 
     def _answer(self, status: int, body: Any = None, headers: dict[str, str] | None = None) -> web.Response:
+        named = {"JQ-Store": self.store} if self.store else {}
         if status == 204:
-            return web.Response(status=204)
+            return web.Response(status=204, headers=named)
         data = b"" if body is None else self._packed(body)
-        return web.Response(status=status, body=data, headers={"Content-Type": MSGPACK, **(headers or {})})
+        fields = {"Content-Type": MSGPACK, **named, **(headers or {})}
+        return web.Response(status=status, body=data, headers=fields)
 
     def _packed(self, body: Any) -> bytes:
         data = bytes(msgpack.packb(body, datetime=True))

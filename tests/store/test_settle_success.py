@@ -48,9 +48,9 @@ async def test_a_stale_token_or_another_worker_changes_nothing(world: StoreWorld
 
 async def test_no_token_settles_a_job_that_has_none(world: StoreWorld) -> None:
     job_id = await world.enqueue()
-    nobody = "00000000-0000-0000-0000-000000000000"
+    worker = await world.worker()
     async with world.unchanged():
-        assert await world.settlements.settle_success(nobody, [(job_id, "0" * 32, b"")]) == [False]
+        assert await world.settlements.settle_success(worker, [(job_id, "0" * 32, b"")]) == [False]
 
 
 async def test_many_at_once_with_damaged_stale_and_doubled_ones_among_them(world: StoreWorld) -> None:

@@ -2,6 +2,7 @@
 from them for heartbeats and leases."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import msgpack
 import pytest
@@ -206,7 +207,7 @@ async def test_a_restart_on_the_same_address_frees_the_jobs_of_the_former_one_at
     world: StoreWorld,
 ) -> None:
     await world.enqueue_many(700)
-    spec = WorkerSpec("http://h:1", ("work",), 1_000, "n", 1, {}, "1", "s" * 32)
+    spec = WorkerSpec("http://h:1", ("work",), 1_000, "n", 1, {}, "1", "s" * 32, "here")
     first, second = new_id(), new_id()
     await world.workers.register(first, spec)
     jobs = [job for _ in range(7) for job in await world.claim(first)]
@@ -217,7 +218,8 @@ async def test_a_restart_on_the_same_address_frees_the_jobs_of_the_former_one_at
     assert await world.workers.register(second, spec)
     _, expired, _ = await world.leases.expired_leases()
     assert {lease.job_id for lease in expired} <= {job.job_id for job in jobs}
-    assert (len(expired), {lease.detached_by for lease in expired}) == (500, {"successor"})
+    assert len(expired) == 500
+    assert {(lease.detached_by, lease.is_worker_gone) for lease in expired} == {("successor", True)}
     redis, k = world.redis, world.shard.keys
     assert await redis.zcount(k.running, "-inf", world.now_ms) == 700
     # The former one, should it live, learns that they are not its own any more, and renews nothing.
@@ -229,8 +231,38 @@ async def test_a_restart_on_the_same_address_frees_the_jobs_of_the_former_one_at
     assert elsewhere
 
 
+@pytest.mark.req("M3", "M6")
+@pytest.mark.parametrize(("former", "successor"), [("", ""), ("here", ""), ("", "here"), ("here", "there")])
+async def test_an_address_that_may_have_moved_leaves_the_former_worker_its_leases(
+    world: StoreWorld, former: str, successor: str
+) -> None:
+    """It may live where nobody can reach it, and runs its jobs until its leases end."""
+    await world.enqueue_many(3)
+    spec = WorkerSpec("http://h:1", ("work",), 10, "n", 1, {}, "1", "s" * 32, former)
+    first = new_id()
+    await world.workers.register(first, spec)
+    claims = [(job.job_id, job.token) for job in await world.claim(first)]
+    assert await world.workers.renew(first, claims, 0)
+    ends = await world.redis.zrange(world.shard.keys.running, 0, -1, withscores=True)
+    world.pass_ms(100)
+    await world.workers.register(new_id(), replace(spec, place=successor))
+    assert await world.redis.zrange(world.shard.keys.running, 0, -1, withscores=True) == ends
+    answer = await world.workers.renew(first, claims, 0)
+    assert answer
+    assert (answer.detached_by, answer.is_renewed, answer.lost) == ("successor", False, frozenset())
+    assert await world.redis.zrange(world.shard.keys.running, 0, -1, withscores=True) == ends
+    assert await world.settlements.settle_success(first, [(*claims[0], b"r")]) == [True], (
+        "its right until then"
+    )
+    world.pass_ms(LEASE_MS - 101)
+    assert (await world.leases.expired_leases())[1] == []
+    world.pass_ms(1)
+    _, expired, _ = await world.leases.expired_leases()
+    assert [(lease.detached_by, lease.is_worker_gone) for lease in expired] == [("successor", False)] * 2
+
+
 async def test_a_deadline_that_has_come_before_stays(world: StoreWorld) -> None:
-    spec = WorkerSpec("http://h:1", ("work",), 10, "n", 1, {}, "1", "s" * 32)
+    spec = WorkerSpec("http://h:1", ("work",), 10, "n", 1, {}, "1", "s" * 32, "here")
     first = new_id()
     await world.enqueue(timeout_ms=1_000)
     await world.workers.register(first, spec)

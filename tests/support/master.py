@@ -85,7 +85,9 @@ class Api:
 
 def app_alone(*tokens: str, credentials: Credentials | None = None) -> Router:
     """The application without anything behind it: whoever is not let in never reaches a service, and there is none."""
-    services = cast(Services, SimpleNamespace(settings=Settings(), contract=dict, traffic=Traffic()))
+    services = cast(
+        Services, SimpleNamespace(settings=Settings(), contract=dict, traffic=Traffic(), store_id="0" * 32)
+    )
     return build_app(services, AccessPolicy(tokens, credentials=credentials))
 
 

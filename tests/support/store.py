@@ -107,9 +107,11 @@ class StoreWorld:
         assert set(await self.acceptance.enqueue(specs)) == {Accepted.NEW}
         return [spec.id for spec in specs]
 
-    async def worker(self, *names: str, max_jobs: int = 10, url: str | None = "") -> str:
+    async def worker(
+        self, *names: str, max_jobs: int = 10, url: str | None = "", worker_id: str | None = None
+    ) -> str:
         """At an address of its own, unless one is given; None: it pulls."""
-        worker_id = new_id()
+        worker_id = worker_id or new_id()
         own_url = f"http://{worker_id}" if url == "" else url
         spec = WorkerSpec(own_url, names or ("work",), max_jobs, "node-1", 1, {}, "1", "s" * 32)
         await self.workers.register(worker_id, spec)

@@ -1,15 +1,16 @@
 #!lua flags=allow-oom
 -- Lets handlers start that asked first: yes only while the claim is the worker's and its lease is not over.
--- KEYS running:zset
+-- KEYS running:zset worker:hash
 -- ARGV now_ms worker_id_bytes job_prefix [+ id token_bytes]
--- REPLY ok:[1 confirmed, 0 stale]
--- CHECKS FIRST lease, state, token and worker of each
+-- REPLY ok:[1 confirmed, 0 stale] | unknown
+-- CHECKS FIRST that the worker is registered; then lease, state, token and worker of each
 -- include lib/time.lua
 -- include lib/record.lua
-local running_key = KEYS[1]
+local running_key, worker_key = KEYS[1], KEYS[2]
 local now_ms, worker_id_bytes, job_prefix = time_ms(ARGV[1]), ARGV[2], ARGV[3]
 local FIRST, WIDTH = 4, 2
 
+if redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 local confirmed = {}
 for i = FIRST, #ARGV, WIDTH do
   local key = job_prefix .. ARGV[i]

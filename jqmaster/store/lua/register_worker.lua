@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Makes a worker known. Another one that served the same address is told to stop and gets nothing more; what it holds is free at once.
+-- Makes a worker known. Another one that served the same address gets nothing more; what it holds is free at once if it is known to have ended, and else when its leases end.
 -- KEYS worker:hash workers:zset worker_urls:hash epoch:string running:zset
 -- ARGV now_ms worker_id url(empty: it pulls) worker_prefix claims_prefix wake_channel(empty: nobody to wake) until_ms(after it the caller has given up) [+ field value]
--- REPLY ok:now_ms,epoch,replaced_worker_id(empty: none) | late
+-- REPLY ok:now_ms,epoch,worker_id whose claims are free now(empty: none) | late
 -- CHECKS FIRST that the caller still waits: held up on its way, it would replace a worker that registered since
 -- include lib/time.lua
 local worker_key, workers_key, urls_key, epoch_key, running_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -15,16 +15,25 @@ local replaced = url ~= '' and redis.call('HGET', urls_key, url) or false
 redis.call('HSET', worker_key, 'registered_at_ms', now_ms, 'is_draining', 0, 'is_detached', 0, unpack(ARGV, FIRST))
 redis.call('ZADD', workers_key, now_ms, worker_id)
 if url ~= '' then redis.call('HSET', urls_key, url, worker_id) end
+local freed = ''
 if replaced and replaced ~= worker_id and redis.call('EXISTS', worker_prefix .. replaced) == 1 then
-  redis.call('HSET', worker_prefix .. replaced, 'is_detached', 1, 'detached_by', 'successor')
-  -- Nobody serves it any more: its leases end now, and the leader takes them back. They are as many as its slots, 1,000
-  -- at most; in pieces, as no command takes more.
+  local former_key = worker_prefix .. replaced
+  redis.call('HSET', former_key, 'is_detached', 1, 'detached_by', 'successor')
+  -- Else the address has moved, perhaps, and the former one lives where nobody can reach it: it may run its jobs until its
+  -- leases end.
+  local place = redis.call('HGET', worker_key, 'place') or ''
+  if place ~= '' and redis.call('HGET', former_key, 'place') == place then freed = replaced end
+end
+if freed ~= '' then
+  redis.call('HSET', worker_prefix .. freed, 'is_gone', 1)
+  -- Its process has ended: its leases end now, and the leader takes them back. They are as many as its slots, 1,000 at
+  -- most; in pieces, as no command takes more.
   local ends = {}
-  for _, id in ipairs(redis.call('SMEMBERS', claims_prefix .. replaced)) do
+  for _, id in ipairs(redis.call('SMEMBERS', claims_prefix .. freed)) do
     ends[#ends + 1] = now_ms
     ends[#ends + 1] = id
   end
   for at = 1, #ends, 500 do redis.call('ZADD', running_key, 'XX', 'LT', unpack(ends, at, math.min(at + 499, #ends))) end
 end
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'workers') end
-return {'ok', now_ms, redis.call('GET', epoch_key) or '', replaced or ''}
+return {'ok', now_ms, redis.call('GET', epoch_key) or '', freed}

@@ -13,12 +13,12 @@ local as_of_ms = math.min(tonumber(ARGV[5]), now_ms)
 local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
 local FIRST, WIDTH = 10, 2
 
-local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'detached_by')
+local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'detached_by', 'is_gone')
 if not worker[1] then return {'unknown'} end
 local detached_by = worker[3] == '1' and (worker[4] or 'operator') or ''
 -- Who fell silent and came back keeps what it holds while it asks whether it may go on. The others keep the rest of their
--- leases, and who has a successor at its address nothing: its jobs are free already.
-local is_renewed, is_replaced = detached_by == '' or detached_by == 'silence', detached_by == 'successor'
+-- leases, and who was known to have ended nothing: its jobs are free already.
+local is_renewed, is_gone = detached_by == '' or detached_by == 'silence', worker[5] == '1'
 local renewed, to_cancel, lost = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do
   local id = ARGV[i]
@@ -26,7 +26,7 @@ for i = FIRST, #ARGV, WIDTH do
   local head = beginning(key, 103)
   local is_ours = #head == 104 and string.sub(head, 57, 72) == ARGV[i + 1] and string.sub(head, 73, 88) == worker_id_bytes
   local state = string.byte(head, 2)
-  if is_ours and state == STATE.running and not is_replaced then
+  if is_ours and state == STATE.running and not is_gone then
     local flags = string.byte(head, 3)
     if not has_flag(flags, FLAG_CONFIRMED) then
       redis.call('SETRANGE', key, 2, string.char(flags + FLAG_CONFIRMED))

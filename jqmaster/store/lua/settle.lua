@@ -1,19 +1,20 @@
 #!lua flags=allow-oom
 -- Ends running attempts that did not succeed, as decided from what their worker reported, each only for the holder of its token.
--- KEYS running:zset results:zset
+-- KEYS running:zset results:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes target_state index_key delay_ms cause is_counted history_entry(empty: none) result held_gate(empty: none) hold_ms]
--- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[run_ms(-1: it did not end just now)]
--- CHECKS FIRST state, token and worker of each
+-- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[run_ms(-1: it did not end just now)] | unknown
+-- CHECKS FIRST that the worker is registered; then state, token and worker of each
 -- include lib/time.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
 -- include lib/settle.lua
-local running_key, results_key = KEYS[1], KEYS[2]
+local running_key, results_key, worker_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, worker_id_bytes, result_ttl_ms = time_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 tag = ARGV[2]
 local wake_channel, finished_channel = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 11
 
+if redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 local batch = new_batch(now_ms)
 local accepted, runs = {}, {}
 for i = FIRST, #ARGV, WIDTH do

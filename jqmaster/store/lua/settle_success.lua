@@ -1,18 +1,19 @@
 #!lua flags=allow-oom
 -- Ends running attempts as succeeded, each only for the holder of its token. A repeat of an accepted one is accepted.
--- KEYS running:zset claims:set succeeded:zset results:zset
+-- KEYS running:zset claims:set succeeded:zset results:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes result]
--- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms jobs](of those that ended just now)
--- CHECKS FIRST state, token and worker of each
+-- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms jobs](of those that ended just now) | unknown
+-- CHECKS FIRST that the worker is registered; then state, token and worker of each
 -- include lib/time.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
-local running_key, claims_key, succeeded_key, results_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local running_key, claims_key, succeeded_key, results_key, worker_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, worker_id_bytes, result_ttl_ms = time_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 tag = ARGV[2]
 local wake_channel, finished_channel = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 3
 
+if redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 local byte, sub = string.byte, string.sub
 local job_prefix, result_prefix = tag .. 'job:', tag .. 'result:'
 local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {}, {}

@@ -1,0 +1,76 @@
+"""Which store this program belongs to, so that a master of another store is not taken for one of its own."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection
+from typing import Final
+
+from worker_sdk import forked
+
+logger = logging.getLogger(__name__)
+
+HEADER: Final = "JQ-Store"
+# A store that was begun anew is another one. Its masters are believed once nobody has answered for the former store for
+# so long: by default a lease.
+PATIENCE_S: Final = 15.0
+_WARN_EVERY_S: Final = 60.0
+
+
+class Home:
+    """`store` is that of the first master that granted a call; "" until then. Safe for threads.
+
+    `patience_s` may be set at any time. A worker shares one with all its clients.
+    """
+
+    def __init__(
+        self, *, patience_s: float | None = None, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.store = ""
+        self.patience_s = PATIENCE_S if patience_s is None else patience_s
+        self._now_s = now_s
+        self._foreign: dict[str, str] = {}  # the store at each address that answered for another one
+        self._foreign_since_s = 0.0
+        self._warned_at_s: dict[str, float] = {}
+        self._lock = threading.Lock()
+        forked.renew_in_child(self)
+
+    def renew(self) -> None:
+        """In a forked process: a thread of the parent may have held the lock."""
+        self._lock = threading.Lock()
+
+    def admits(self, address: str, store: str, *, is_ok: bool, addresses: Collection[str]) -> bool:
+        """Whether an answer from `address`, whose master named `store`, may be believed. Masters older than the header
+        name none, and are believed. `addresses`: all that may be asked.
+        """
+        if not store or (store == self.store and not self._foreign):
+            return True
+        with self._lock:
+            if not self.store and is_ok:
+                self.store = store
+            if store == self.store or not self.store:
+                self._foreign.clear()
+                return True
+            now_s = self._now_s()
+            if not self._foreign:
+                self._foreign_since_s = now_s
+            self._foreign[address] = store
+            self._warn(address, store, now_s)
+            is_everywhere = all(self._foreign.get(one) == store for one in addresses)
+            if is_everywhere and now_s - self._foreign_since_s >= self.patience_s:
+                logger.warning(
+                    "all masters have belonged to store %s for %.0f s: the former store, %s, is given up",
+                    store, self.patience_s, self.store,
+                )  # fmt: skip
+                self.store = store
+                self._foreign.clear()
+            # The call named the former store, so even a master of the new one has refused it.
+            return False
+
+    def _warn(self, address: str, store: str, now_s: float) -> None:
+        if now_s - self._warned_at_s.get(address, -_WARN_EVERY_S) >= _WARN_EVERY_S:
+            self._warned_at_s[address] = now_s
+            logger.warning(
+                "%s belongs to another store (%s, not %s): its answers are not believed, and it is asked last",
+                address, store, self.store,
+            )  # fmt: skip

@@ -1,0 +1,50 @@
+"""A lock that shows whether the process that served a URL before has ended.
+
+The lock is a socket in Linux's abstract namespace: the kernel frees it when the process ends, however it ends, and a copy
+of the machine or a container elsewhere does not have it. Whoever holds it knows that no other worker at this URL lives here.
+"""
+
+import contextlib
+import hashlib
+import socket
+from pathlib import Path
+from typing import Final
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+# Abstract names belong to a network namespace.
+_NAMESPACE: Final = Path("/proc/self/ns/net")
+
+
+class Place:
+    """The lock of one worker."""
+
+    def __init__(self) -> None:
+        self._lock: socket.socket | None = None
+
+    def take(self, url: str) -> str:
+        """A name for this machine since its start, for a registration at `url`. "" where another process holds the lock, or
+        where there are no such locks."""
+        try:
+            name = f"{_BOOT_ID.read_text().strip()} {_NAMESPACE.stat().st_ino}"
+            if self._lock is None:
+                lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+                try:
+                    lock.bind(b"\0jqmaster-worker-" + hashlib.sha256(url.encode()).hexdigest()[:32].encode())
+                except BaseException:
+                    lock.close()
+                    raise
+                self._lock = lock
+        except OSError:
+            return ""
+        return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+    def leave(self, *, is_idle: bool) -> None:
+        """The worker is stopped. While a handler of it still runs, the lock stays until the process ends."""
+        if self._lock is None:
+            return
+        if is_idle:
+            self._lock.close()
+        else:
+            with contextlib.suppress(OSError):
+                self._lock.detach()
+        self._lock = None
