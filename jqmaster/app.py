@@ -505,7 +505,7 @@ class Master:
             on_stale=stale,
         )
         repair = Repair(self._shard, leadership.epoch, who=f"master {self.id}", **tuning.repair(s))
-        mender = Mender(repair, clock, on_stale=stale)
+        mender = Mender(repair, clock, on_stale=stale, left_lying=self._progress.left_lying)
         self._duties = _Duties(
             dispatcher=dispatcher,
             promoter=promoter,

@@ -589,6 +589,16 @@ class HolderView(TypedDict):
     value: str | None
 
 
+class IndexMissingVerdict(TypedDict):
+    """It is ready, and the store's index does not lead to it; the leader repairs that."""
+
+    code: Literal["index_missing"]
+    # A sentence for the person on call.
+    text: str
+    # What is wrong with the lane that it lies in.
+    fault: str
+
+
 class JobActionList(TypedDict):
     """Those that are under way or ended in the last 7 days, 200 at most."""
 
@@ -1724,7 +1734,7 @@ class WhyAnswer(TypedDict):
 
     state: JobState
     as_of: str
-    verdicts: list[NoLeaderVerdict | ExpiredVerdict | DueVerdict | RulesChangingVerdict | ConstraintVerdict | NoWorkerVerdict | WorkersUnavailableVerdict | AheadVerdict | NextVerdict | RunningVerdict | FinishedVerdict]
+    verdicts: list[NoLeaderVerdict | ExpiredVerdict | DueVerdict | RulesChangingVerdict | ConstraintVerdict | NoWorkerVerdict | WorkersUnavailableVerdict | AheadVerdict | IndexMissingVerdict | NextVerdict | RunningVerdict | FinishedVerdict]
     # All that apply to the unfinished job; empty while it is matched again.
     constraints: list[WhyConstraint]
 

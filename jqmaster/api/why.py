@@ -13,6 +13,7 @@ from jqmaster.domain.verdict import (
     Expired,
     Finished,
     GateCheck,
+    IndexMissing,
     Kind,
     Next,
     NoLeader,
@@ -53,6 +54,8 @@ def _numbers(verdict: Verdict) -> dict[str, Any]:
             return {"expires_at": iso_ms(verdict.expires_at_ms)}
         case NoLeader() | Next():
             return {}
+        case IndexMissing():
+            return {"fault": verdict.fault}
         case RulesChanging():
             return {
                 "edition": verdict.edition,

@@ -143,6 +143,14 @@ class AheadVerdict(Answer):
     others: dict[str, int] = Field(description="Those of other names that the same workers take, by name.")
 
 
+class IndexMissingVerdict(Answer):
+    """It is ready, and the store's index does not lead to it; the leader repairs that."""
+
+    code: Literal["index_missing"]
+    text: Text
+    fault: str = Field(description="What is wrong with the lane that it lies in.")
+
+
 class NextVerdict(Answer):
     """The first free slot of its workers takes it."""
 
@@ -176,7 +184,7 @@ class FinishedVerdict(Answer):
 
 Verdict = Annotated[
     NoLeaderVerdict | ExpiredVerdict | DueVerdict | RulesChangingVerdict | ConstraintVerdict | NoWorkerVerdict
-    | WorkersUnavailableVerdict | AheadVerdict | NextVerdict | RunningVerdict | FinishedVerdict,
+    | WorkersUnavailableVerdict | AheadVerdict | IndexMissingVerdict | NextVerdict | RunningVerdict | FinishedVerdict,
     Field(discriminator="code"),
 ]  # fmt: skip
 

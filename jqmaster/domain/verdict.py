@@ -93,7 +93,8 @@ class Standing:
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One instant in the store. `lease_until_ms` of a running job: the sooner of lease end and deadline. `standing`
-    is None where the job is not ready or lies in a lane of older constraints."""
+    is None where the job is not ready or lies in a lane of older constraints. `index_fault`: what is wrong with the index
+    of a ready job, so that no claim finds it; "" where nothing is."""
 
     now_ms: int
     job: Job
@@ -104,6 +105,7 @@ class Snapshot:
     lease_until_ms: int | None
     gates: tuple[GateCheck, ...]
     standing: Standing | None
+    index_fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +347,22 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexMissing:
+    """The job is ready, and the store's index does not lead to it: part of the data was lost or changed by hand."""
+
+    code: ClassVar = "index_missing"
+    fault: str
+
+    @property
+    def text(self) -> str:
+        return (
+            f"Its index entry is missing or wrong (its lane {self.fault}), so no claim finds it. The leader repairs the index "
+            "of names whose jobs have been ready for 30 s beside free workers, and all of it once an hour; "
+            "`jqmaster fsck --repair` does it now."
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Next:
     code: ClassVar = "next"
 
@@ -402,8 +420,8 @@ class Finished:
 
 
 Verdict = (
-    Due | Expired | NoLeader | RulesChanging | ByConstraint | NoWorker | WorkersUnavailable | Ahead | Next | Running
-    | Finished
+    Due | Expired | NoLeader | RulesChanging | ByConstraint | NoWorker | WorkersUnavailable | Ahead | IndexMissing | Next
+    | Running | Finished
 )  # fmt: skip
 
 
@@ -421,7 +439,8 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
         return [*found, Expired(job.expires_at_ms)]
     if job.state in (JobState.SCHEDULED, JobState.RETRYING):
         found.append(Due(str(job.state), job.due_at_ms, job.due_at_ms - now_ms, job.failures))
-    if not snapshot.edition == snapshot.settled_edition == snapshot.lane_edition:
+    is_settled = snapshot.edition == snapshot.settled_edition == snapshot.lane_edition
+    if not (is_settled or snapshot.index_fault):
         found.append(RulesChanging(snapshot.edition, snapshot.settled_edition, snapshot.lane_edition))
     closed = _closed(snapshot, constraints, fleet)
     found += closed
@@ -429,7 +448,9 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
     workers = _workers(job.name, now_ms, fleet)
     if workers:
         found.append(workers)
-    if snapshot.standing:
+    if snapshot.index_fault:
+        found.append(IndexMissing(snapshot.index_fault))
+    elif snapshot.standing:
         ahead = _ahead(job.name, snapshot.standing, is_held_back=bool(closed))
         if ahead:
             found.append(ahead)

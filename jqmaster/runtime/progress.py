@@ -52,20 +52,25 @@ class Progress:
         rounds = Stall(self.round_s(), "the dispatcher has made no round")
         return max(rounds, await self._idleness())
 
+    async def left_lying(self) -> dict[str, int]:
+        """How many jobs are ready of each name for which a worker is free. Raises what `StoreClient.run` raises."""
+        names = self._fleet.takers(*await self._workers.all_with_time())
+        ready = await self._inspector.ready_counts(sorted(names))
+        return {name: count for name, count in ready.items() if count}
+
     async def _idleness(self) -> Stall:
         """A claim that was answered ends it, also with nothing: what constraints hold back is no stall."""
         dispatcher, now_s = self._dispatcher(), self._clock.monotonic_s()
         if dispatcher is None or now_s - dispatcher.claimed_at_s < QUIET_S:
             self._idle_since_s = None
             return NO_STALL
-        names = self._fleet.takers(*await self._workers.all_with_time())
-        ready = await self._inspector.ready_counts(sorted(names))
-        if not any(ready.values()):
+        ready = await self.left_lying()
+        if not ready:
             self._idle_since_s = None
             return NO_STALL
         if self._idle_since_s is None:
             self._idle_since_s = now_s
-        waiting = ", ".join(f"{count} {name}" for name, count in list(ready.items())[:5] if count)
+        waiting = ", ".join(f"{count} {name}" for name, count in list(ready.items())[:5])
         return Stall(
             now_s - max(self._idle_since_s, dispatcher.claimed_at_s),
             f"workers are free, jobs are ready ({waiting}), and none was asked for",

@@ -51,13 +51,19 @@ class Repair:
         async for job_ids, found_in in self._checker.everything_named():
             found = await self._checker.check_jobs(list(dict.fromkeys(job_ids)), found_in)
             yield Step(await self.repair_jobs(found, found_in))
+        async for step in self.order_steps():
+            yield step
+        yield Step(await self.repair_slots([f async for f in self._checker.check_slots()]))
+        self._shard.woke("ready")
+        self._shard.woke("due")
+
+    async def order_steps(self) -> AsyncIterator[Step]:
+        """Goes through the lanes and names, by which claims find ready jobs, and through no job."""
         async for found in self._checker.lane_pages():
             yield Step(await self.repair_lanes(found))
         async for found in self._checker.name_pages():
             yield Step(await self.repair_names(found))
-        yield Step(await self.repair_slots([f async for f in self._checker.check_slots()]))
         self._shard.woke("ready")
-        self._shard.woke("due")
 
     async def repair_jobs(self, found: Sequence[Finding], found_in: str) -> list[Finding]:
         """Those of the findings that were put right; what is wrong is looked at anew. `found_in`: the order, claims or

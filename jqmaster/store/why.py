@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from jqmaster.domain.constraint import Rate
-from jqmaster.domain.job import JobState
 from jqmaster.domain.verdict import Bound, GateCheck, Holder, Snapshot, Standing
-from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.records import HEAD_READ, RecordStore
 from jqmaster.store.shard import Shard
@@ -47,14 +45,23 @@ class WhyStore:
         )
         if word == "unknown":
             return None
-        now_ms, head, has_leader, edition, settled, lane_edition, lease_ms, gates, is_ready, ahead, bound = (
-            data
-        )
+        (
+            now_ms,
+            head,
+            has_leader,
+            edition,
+            settled,
+            lane_edition,
+            lease_ms,
+            gates,
+            is_ready,
+            ahead,
+            bound,
+            fault,
+        ) = data
         job = await self._records.decode_head(job_id, head)
         standing = None
-        if job.state is JobState.READY and lane_edition == edition:
-            if not is_ready:
-                raise DamagedError(f"job {job_id} is ready and lies in no lane; `jqmaster fsck` tells more")
+        if is_ready:
             by_name = {ahead[n].decode(): int(ahead[n + 1]) for n in range(0, len(ahead), 2)}
             was_cut = len(rivals) > MAX_NAMES and bound == 0
             standing = Standing(by_name, Bound.AT_LEAST if was_cut else _BOUNDS[bound])
@@ -68,6 +75,7 @@ class WhyStore:
             lease_until_ms=_or_none(lease_ms),
             gates=tuple(map(_gate, gates)),
             standing=standing,
+            index_fault=fault.decode(),
         )
 
 

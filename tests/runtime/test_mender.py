@@ -1,7 +1,8 @@
-"""A new leader looks through the store once, and puts right what is certain."""
+"""A leader looks through the store again and again, and puts right what is certain."""
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -9,8 +10,9 @@ from jqmaster.domain.job import JobState
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime import mender as module
 from jqmaster.runtime.mender import Mender
-from jqmaster.store.repair import Repair
+from jqmaster.store.repair import Repair, Step
 from tests.support.admin import admin_of
+from tests.support.clock import ManualClock
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 from tests.support.store import LEASE_MS, RESULT_TTL_MS, StoreWorld
@@ -104,6 +106,119 @@ async def test_a_sound_store_is_left_alone_and_not_spoken_of(
         await run.until_done()
     assert run.mender.repaired == 0
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+class WatchedClock(EagerClock):
+    """Keeps when the first round was over, and all rests; it goes no further than the third round."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began_s = self.now_s
+        self.rests_s: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.rests_s.append(seconds)
+        if self.now_s - self.began_s > 2.5 * module.ROUND_S:
+            await asyncio.Event().wait()
+        await super().sleep(seconds)
+
+
+@pytest.mark.req("D1")
+async def test_it_goes_through_again_every_hour(world: StoreWorld) -> None:
+    clock = WatchedClock()
+    async with Run(world, clock) as run:
+        await run.until_done()
+        await world.enqueue(delay_ms=9)
+        await world.redis.delete(world.shard.keys.scheduled)
+        await wait_until(lambda: run.mender.repaired)
+        assert run.mender.repaired == 1
+    assert clock.now_s - clock.began_s <= 2.6 * module.ROUND_S
+    assert await world.findings() == []
+
+
+def test_rounds_after_the_first_take_little_of_the_stores_time() -> None:
+    assert 1 / (1 + module.LATER_REST) <= 0.005
+
+
+class RestlessClock(ManualClock):
+    """The test moves it from look to look; the short rests of a round are over at once."""
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds < 1:
+            await asyncio.sleep(0)
+        else:
+            await super().sleep(seconds)
+
+
+class Lookout:
+    """A mender that looks when the test lets it. `left`: names of which jobs lie there beside free workers."""
+
+    def __init__(self, repair: Repair) -> None:
+        self.clock = RestlessClock()
+        self.left: set[str] = set()
+        self.asked = 0
+        self.mender = Mender(repair, self.clock, on_stale=lambda: None, left_lying=self._left_lying)
+
+    async def _left_lying(self) -> set[str]:
+        self.asked += 1
+        return self.left
+
+    async def looks(self, times: int) -> None:
+        for _ in range(times):
+            before = self.asked
+            await self.clock.pass_s(module.LOOK_S)
+            await wait_until(lambda: self.asked > before)  # noqa: B023
+
+
+@pytest.mark.req("D1")
+async def test_jobs_that_no_claim_finds_are_found_within_a_minute(world: StoreWorld) -> None:
+    job_id = await world.enqueue()
+    lookout = Lookout(repair_of(world))
+    mender = lookout.mender
+    await mender.start()
+    await lookout.looks(1)
+    await wait_until(lambda: mender.is_done)
+    for key in await world.redis.keys(f"{world.shard.keys.tag}open*"):
+        await world.redis.delete(key)
+    worker = await world.worker()
+    assert await world.claim(worker) == []
+    lookout.left.add("work")
+    await lookout.looks(3)
+    assert mender.repaired == 0, "they may be claimed any moment, as far as can be told"
+    await lookout.looks(1)
+    await wait_until(lambda: mender.repaired)
+    await mender.stop()
+    assert [job.job_id for job in await world.claim(worker)] == [job_id]
+    assert await world.findings() == []
+
+
+async def test_jobs_that_a_constraint_holds_back_are_not_looked_at_all_the_time(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = 0
+    repair = repair_of(world)
+    steps = repair.order_steps
+
+    async def counted() -> AsyncIterator[Step]:
+        nonlocal rounds
+        rounds += 1
+        async for step in steps():
+            yield step
+
+    monkeypatch.setattr(repair, "order_steps", counted)
+    lookout = Lookout(repair)
+    await lookout.mender.start()
+    await lookout.looks(1)
+    await wait_until(lambda: lookout.mender.is_done)
+    assert rounds == 1, "with the first look through all"
+    lookout.left.add("work")
+    await lookout.looks(4)
+    await wait_until(lambda: rounds == 2)
+    await lookout.looks(55)
+    assert rounds == 2
+    await lookout.looks(7)
+    await wait_until(lambda: rounds == 3)
+    await lookout.mender.stop()
 
 
 async def test_under_another_leadership_it_ends(world: StoreWorld) -> None:

@@ -10,9 +10,10 @@ from jqmaster.domain.outcome import Decision
 from jqmaster.domain.verdict import Ahead, ByConstraint, Reach, Running, WorkersUnavailable
 from jqmaster.errors import NotFoundError, StoreUnavailableError
 from jqmaster.service.why import Answer, WhyService
+from jqmaster.store.repair import Repair
 from jqmaster.store.why import WhyStore
 from tests.support.constraints import ConstrainedWorld, constraint
-from tests.support.store import StoreWorld
+from tests.support.store import LEASE_MS, RESULT_TTL_MS, StoreWorld
 
 pytestmark = pytest.mark.req("J13")
 
@@ -87,6 +88,23 @@ async def test_the_life_of_a_job_from_one_reason_to_the_next(world: StoreWorld, 
     await world.steering.cancel(job)
     answer = await desk.why(job)
     assert ([v.code for v in answer.verdicts], answer.state) == (["finished"], JobState.CANCELED)
+
+
+@pytest.mark.parametrize("lost", ["open", "ready:", "lanes:"])
+async def test_a_ready_job_that_no_claim_finds_is_not_called_the_next(
+    world: StoreWorld, desk: Desk, lost: str
+) -> None:
+    job = await world.enqueue()
+    await world.worker(url=URL)
+    assert await desk.codes(job) == ["next"]
+    for key in await world.redis.keys(f"{world.shard.keys.tag}{lost}*"):
+        await world.redis.delete(key)
+    (verdict,) = (await desk.why(job)).verdicts
+    assert verdict.code == "index_missing"
+    assert "no claim finds it" in verdict.text
+    repair = Repair(world.shard, world.epoch, who="test", lease_ms=LEASE_MS, result_ttl_ms=RESULT_TTL_MS)
+    _ = [step async for step in repair.steps()]
+    assert "index_missing" not in await desk.codes(job)
 
 
 async def test_without_a_leader_nobody_gives_jobs_out(world: StoreWorld, desk: Desk) -> None:

@@ -2,11 +2,12 @@
 -- Where a job stands, all at one instant: the gates that it has to pass as a claim would see them, and how many jobs come before it.
 -- KEYS rules:hash leader:string running:zset
 -- ARGV now_ms tag job_id head_bytes max_holders(of each closed gate) max_lanes(looked at) is_keyed(1: jobs of one lane may bring gates of their own along) [+ name(that may come before it)]
--- REPLY ok:now_ms,record_beginning,1 if a master leads,edition,edition in force,edition of its lane(-1: unknown),lease or deadline ms(-1: none),[[gate, key value, waiting, 1 if closed, concurrency, running, rate limit, period_ms, starts, held_until_ms, is_paused, is_shadow, is_fair, is_override, opens_at_ms(-1: unknown), [job, since_ms, worker_id_bytes]] numbers -1: none],1 if ready,[name, jobs before it],bound(0: exact, 1: at least, 2: about) | unknown
+-- REPLY ok:now_ms,record_beginning,1 if a master leads,edition,edition in force,edition of its lane(-1: unknown),lease or deadline ms(-1: none),[[gate, key value, waiting, 1 if closed, concurrency, running, rate limit, period_ms, starts, held_until_ms, is_paused, is_shadow, is_fair, is_override, opens_at_ms(-1: unknown), [job, since_ms, worker_id_bytes]] numbers -1: none],1 if ready,[name, jobs before it],bound(0: exact, 1: at least, 2: about),fault(why no claim finds this ready job; empty: one does) | unknown
 -- CHECKS FIRST that the job exists; it writes nothing
 -- include lib/time.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
+-- include lib/lane_fault.lua
 local rules_key, leader_key, running_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, job_id, head_bytes, max_holders, max_lanes, is_keyed = time_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
 tag = ARGV[2]
@@ -258,7 +259,11 @@ local function count_ahead()
   end
 end
 
-if state == STATE.ready and lane and lane.edition == edition then count_ahead() end
+local fault = ''
+if state == STATE.ready and lane then
+  fault = redis.call('ZSCORE', tag .. 'ready:' .. lane.id, job_id) and fault_of(lane.id, edition) or 'is not in the list of its lane'
+  if fault == '' and lane.edition == edition then count_ahead() end
+end
 local by_name = {}
 for _, name in ipairs(names) do
   if (ahead[name] or 0) > 0 then
@@ -267,4 +272,4 @@ for _, name in ipairs(names) do
   end
 end
 return {'ok', now_ms, head, redis.call('EXISTS', leader_key), edition, tonumber(rules[2] or 0), lane and lane.edition or -1,
-  tonumber(redis.call('ZSCORE', running_key, job_id) or -1), gates, is_ready, by_name, bound}
+  tonumber(redis.call('ZSCORE', running_key, job_id) or -1), gates, is_ready, by_name, bound, fault}
