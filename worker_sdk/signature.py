@@ -2,14 +2,19 @@
 
 import hashlib
 import hmac
+import logging
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from worker_sdk.recent import NonceCache
 
+logger = logging.getLogger(__name__)
+
 WINDOW_S: Final = 300.0
+_WARN_EVERY_S: Final = 60.0
 
 # The line feeds of a signed text have no place in it: else `/challenge` would sign forged requests for whoever asks.
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{16,128}")
@@ -23,13 +28,27 @@ def signed_text(*, method: str, path: str, worker_id: str, timestamp: str, nonce
     return "\n".join((method, path, worker_id, timestamp, nonce, digest)).encode()
 
 
+def _utc(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:.0f} s since 1970"
+
+
 class SignatureCheck:
     """`secrets`: the one that registers, then those that are still valid while it rotates."""
 
-    def __init__(self, secrets: Sequence[str], wall_clock_s: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        secrets: Sequence[str],
+        wall_clock_s: Callable[[], float] = time.time,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._keys = [secret.encode() for secret in secrets]
         self._nonces = NonceCache(WINDOW_S)
         self._wall_clock_s = wall_clock_s
+        self._now_s = now_s
+        self._warned_at_s = float("-inf")
 
     def prove(self, nonce: object) -> str | None:
         """The answer to a challenge; None for a nonce that is not of the agreed form."""
@@ -40,13 +59,26 @@ class SignatureCheck:
     def may_be_valid(self, headers: Mapping[bytes, bytes], worker_id: str) -> bool:
         """What can be told before the body is read: form, addressee and time."""
         timestamp = headers.get(b"x-jq-timestamp", b"")
-        return (
+        has_form = (
             headers.get(b"x-jq-worker") == worker_id.encode()
             and _TIMESTAMP.fullmatch(timestamp) is not None
-            and abs(self._wall_clock_s() - int(timestamp) / 1000) <= WINDOW_S
             and _NONCE.fullmatch(headers.get(b"x-jq-nonce", b"")) is not None
             and _SIGNATURE.fullmatch(headers.get(b"x-jq-signature", b"")) is not None
         )
+        return has_form and self._is_of_our_time(int(timestamp) / 1000)
+
+    def _is_of_our_time(self, signed_s: float) -> bool:
+        here_s = self._wall_clock_s()
+        if abs(here_s - signed_s) <= WINDOW_S:
+            return True
+        if self._now_s() - self._warned_at_s >= _WARN_EVERY_S:
+            self._warned_at_s = self._now_s()
+            logger.warning(
+                "a master's call is refused because of its time: the master's clock says %s, this machine's %s. They must "
+                "agree within %.0f s; until they do, this worker gets no jobs",
+                _utc(signed_s), _utc(here_s), WINDOW_S,
+            )  # fmt: skip
+        return False
 
     def is_valid(
         self, method: str, path: str, headers: Mapping[bytes, bytes], worker_id: str, body: bytes

@@ -9,12 +9,14 @@ LONGEST_OPEN_S = 30.0
 
 @dataclass(slots=True)
 class Breaker:
-    """States as in M. Nygard, "Release It!": closed (all may pass), open (none), half-open (one probe)."""
+    """States as in M. Nygard, "Release It!": closed (all may pass), open (none), half-open (one probe). `why`: the reason of
+    the last failure, for people."""
 
     failures: int = 0
     open_s: float = 0.0
     open_until_s: float = 0.0
     is_probing: bool = False
+    why: str = ""
 
     def admits(self, now_s: float) -> bool:
         if self.open_s == 0.0:
@@ -28,10 +30,11 @@ class Breaker:
         self.is_probing = self.open_s > 0.0
 
     def succeeded(self) -> None:
-        self.failures, self.open_s, self.open_until_s, self.is_probing = 0, 0.0, 0.0, False
+        self.failures, self.open_s, self.open_until_s, self.is_probing, self.why = 0, 0.0, 0.0, False, ""
 
-    def failed(self, now_s: float) -> None:
+    def failed(self, now_s: float, why: str = "") -> None:
         self.failures += 1
+        self.why = why
         if self.is_probing:
             self.open_s = min(self.open_s * 2, LONGEST_OPEN_S)
         elif self.open_s == 0.0 and self.failures >= FAILURES_TO_OPEN:

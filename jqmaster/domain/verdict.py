@@ -16,6 +16,7 @@ from jqmaster.domain.worker import Worker
 
 MAX_NAMED_HOLDERS: Final = 3
 MAX_NAMED_NAMES: Final = 5
+MAX_NAMED_REASONS: Final = 3
 
 
 # --- what is known
@@ -111,11 +112,12 @@ class Snapshot:
 @dataclass(frozen=True, slots=True)
 class Reach:
     """What only the leader knows of a worker. `paused_ms`: it asked for no offers for so long; `refused_names`: it
-    registered them and then said that it does not know them."""
+    registered them and then said that it does not know them; `why`: the reason of the last failed push."""
 
     breaker: str = "closed"
     paused_ms: int = 0
     refused_names: frozenset[str] = frozenset()
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +286,7 @@ class NoWorker:
 @dataclass(frozen=True, slots=True)
 class WorkersUnavailable:
     """None of the live workers for the name takes a job now; each counts once. `broken`, `paused` and `refusing` are
-    None where this master does not lead."""
+    None where this master does not lead. `broken_why`: the reasons of the last failed pushes to the broken ones."""
 
     code: ClassVar = "workers_unavailable"
     name: str
@@ -297,15 +299,17 @@ class WorkersUnavailable:
     refusing: int | None
     busy: int
     max_jobs: int
+    broken_why: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
+        reasons = ["; ".join(self.broken_why)] if self.broken_why else []
         whys = [
             f"{count} {why}"
             for count, why in (
                 (self.full, f"full ({self.busy} of {self.max_jobs} slots)"),
                 (self.draining, "draining"),
-                (self.broken, "not reachable (circuit breaker open)"),
+                (self.broken, f"not reachable ({': '.join(['circuit breaker open', *reasons])})"),
                 (self.paused, "asked for a pause"),
                 (self.refusing, "registered for the name and refused it as unknown"),
                 (self.pulling, "not asking for jobs (without an address, they pull)"),
@@ -491,6 +495,7 @@ def _workers(name: str, now_ms: int, fleet: FleetFacts) -> NoWorker | WorkersUna
     if not live:
         last_seen_ms = max((worker.last_seen_ms for worker in known), default=None)
         return NoWorker(name, len(known) - len(detached), len(detached), last_seen_ms, now_ms)
+    broken_why: set[str] = set()
     counts = dict.fromkeys(("draining", "full", "broken", "paused", "refusing", "pulling"), 0)
     for worker in live:
         reach = (fleet.reach or {}).get(worker.id, Reach())
@@ -500,6 +505,7 @@ def _workers(name: str, now_ms: int, fleet: FleetFacts) -> NoWorker | WorkersUna
             counts["refusing"] += 1
         elif reach.breaker == "open":
             counts["broken"] += 1
+            broken_why |= {reach.why} - {""}
         elif worker.busy >= worker.spec.max_jobs:
             counts["full"] += 1
         elif reach.paused_ms > 0:
@@ -520,6 +526,7 @@ def _workers(name: str, now_ms: int, fleet: FleetFacts) -> NoWorker | WorkersUna
         refusing=counts["refusing"] if is_known else None,
         busy=sum(worker.busy for worker in live),
         max_jobs=sum(worker.spec.max_jobs for worker in live),
+        broken_why=tuple(sorted(broken_why)[:MAX_NAMED_REASONS]),
     )
 
 

@@ -456,7 +456,7 @@ class Dispatcher:
                     member.breaker.succeeded()
                     member.pause(now_s, retry_after_s)
                 else:
-                    member.breaker.failed(now_s)
+                    member.breaker.failed(now_s, why)
                 logger.warning("push to worker %s: not delivered (%s)", member.worker.id, why)
                 returned = [(j.job_id, j.token) for j in claim.jobs]
             case Refused(why=why):

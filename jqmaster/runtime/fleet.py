@@ -226,7 +226,10 @@ class Fleet:
         now_s = self._clock.monotonic_s()
         return {
             worker_id: Reach(
-                m.breaker.state(now_s), max(0, round((m.paused_until_s - now_s) * 1000)), m.unknown_names
+                m.breaker.state(now_s),
+                max(0, round((m.paused_until_s - now_s) * 1000)),
+                m.unknown_names,
+                m.breaker.why,
             )
             for worker_id, m in self._members.items()
         }

@@ -132,7 +132,7 @@ class Offers:
                     return PutOff(why)
                 if part.is_alone and not self._is_probe:
                     return result
-                self._breaker.failed(self._clock.monotonic_s())
+                self._breaker.failed(self._clock.monotonic_s(), why)
                 if part.is_alone:
                     # The next probe has to be another job, or this one could keep the breaker open for ever.
                     return PutOff(why)
@@ -143,7 +143,7 @@ class Offers:
                 logger.warning("push to worker %s: no answer that makes sense (%s)", self._worker_id, why)
                 is_odd_job = part.is_alone and is_answer and self._is_heard
                 if not is_odd_job:
-                    self._breaker.failed(self._clock.monotonic_s())
+                    self._breaker.failed(self._clock.monotonic_s(), why)
                 if is_odd_job or self._is_stopping() or (part.is_alone and part.nonsense >= MOST_NONSENSE):
                     return result
                 self._parts.extend((part,) if part.is_alone else part.halves())

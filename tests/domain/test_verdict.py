@@ -296,6 +296,21 @@ def test_each_unavailable_worker_counts_once_under_its_first_reason() -> None:
     assert second.code == "next"
 
 
+def test_the_reason_of_the_last_failed_push_is_repeated() -> None:
+    reach = {
+        f"worker-{n}": Reach(breaker="open", why=why)
+        for n, why in enumerate(
+            ["status 401: the signature", "cannot connect (refused)", "status 401: the signature", ""]
+        )
+    }
+    first, *_ = verdicts(snapshot(), {}, fleet(*(worker(n) for n in range(4)), reach=reach))
+    assert isinstance(first, WorkersUnavailable)
+    assert (
+        "4 not reachable (circuit breaker open: cannot connect (refused); status 401: the signature)"
+        in first.text
+    )
+
+
 def test_one_free_worker_is_enough() -> None:
     assert codes(snapshot(), fleet(worker(1, busy=4), worker(2), worker(3, is_draining=True))) == ["next"]
     assert codes(snapshot(), fleet(worker(1), reach={"worker-1": Reach(breaker="half_open")})) == ["next"]

@@ -446,6 +446,7 @@ async def test_after_five_failures_a_worker_is_left_alone_and_then_probed_with_o
             await _hand_back_all(dispatching, worker)
             dispatcher.wake("workers")
     await wait_until(lambda: dispatching.fleet.breaker_states()[worker.id] == "open")
+    assert dispatching.fleet.reach()[worker.id].why == "status 500"
     await _hand_back_all(dispatching, worker)
     opened_s = asyncio.get_running_loop().time()
     await wait_until(lambda: len(worker.pushes) > 5)

@@ -17,6 +17,7 @@ import pytest
 from tests.sdk.fake_master import MSGPACK, FakeMaster, new_id, sign, unpack
 from tests.support.waiting import wait_until
 from worker_sdk import Worker
+from worker_sdk.signature import SignatureCheck
 
 
 @pytest.fixture
@@ -277,6 +278,29 @@ async def test_whoever_cannot_sign_starts_nothing(
         assert (await master.send(method, route, {}, secret="y" * 43)).status_code == 401
     await wait_until(lambda: len(master.results) == 1)
     assert ran == [None]
+
+
+@pytest.mark.parametrize("off_s", [-86_400, 86_400])
+async def test_a_refusal_because_of_the_clock_is_logged_once_a_minute(
+    off_s: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    now, here_s = [0.0], 1_795_238_645.0
+    check = SignatureCheck(["s" * 32], wall_clock_s=lambda: here_s, now_s=lambda: now[0])
+    headers = {
+        name.lower().encode(): value.encode()
+        for name, value in sign(
+            secret="s" * 32, method="POST", path="/jobs", worker_id="w", nonce="n" * 16, body=b"",
+            timestamp_ms=int((here_s + off_s) * 1000),
+        ).items()
+    }  # fmt: skip
+    for now[0] in (0.0, 30.0, 59.0, 61.0):
+        assert not check.may_be_valid(headers, "w")
+    assert not check.may_be_valid(headers, "another")
+    assert not check.may_be_valid({**headers, b"x-jq-timestamp": b"9" * 15}, "w")
+    warnings = [record.getMessage() for record in caplog.records]
+    assert len(warnings) == 2
+    assert "this machine's 2026-11-21T05:24:05+00:00" in warnings[0]
+    assert f"the master's clock says 2026-11-2{'0' if off_s < 0 else '2'}T05:24:05+00:00" in warnings[0]
 
 
 async def test_an_old_secret_is_valid_while_it_rotates(master: FakeMaster, up: Callable[[], Any]) -> None:
