@@ -46,14 +46,16 @@ class Mix:
 
 
 class Pushers:
-    """`calls` is the history; `unsettled` the pushes whose fate is not known yet."""
+    """`calls` is the history; `unsettled` the pushes whose fate is not known yet. `store_id`: what each call says of the
+    store that it is meant for, so that a stranger at a master's address refuses it."""
 
-    def __init__(self, urls: list[str], mix: Mix, seed: int) -> None:
+    def __init__(self, urls: list[str], mix: Mix, seed: int, *, store_id: str = "") -> None:
         self.calls: list[Call] = []
         self.unsettled: dict[str, dict[str, Any]] = {}
         self._urls = urls
         self._mix = mix
         self._seed = seed
+        self._named = {"JQ-Store": store_id} if store_id else {}
         self._count = 0
         self._recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self._session: aiohttp.ClientSession | None = None
@@ -198,7 +200,7 @@ class Pushers:
     ) -> Call:
         assert self._session
         body = None if job is None else odd_values.packed(job)
-        headers = {"Content-Type": "application/msgpack", "Accept": "application/msgpack"}
+        headers = {"Content-Type": "application/msgpack", "Accept": "application/msgpack", **self._named}
         invoked_s = time.monotonic()
         status, answer = 0, None
         try:

@@ -68,6 +68,8 @@ def _processes(scale: Scale) -> list[tuple[float, str, str, float, float]]:
         (2, "term", "leader", 0.1, 2.0),
         (2, "demote", "leader", 0.0, 0.0),
         (1, "kill", "master", 0.1, 4.0),
+        # A master of another store answers at this one's address.
+        (2, "stranger", "master", 1.0, 2 * lease_s),
         (3, "stop", "leader", 0.5 * ttl_s, 3 * ttl_s),
         (1, "stop", "master", 0.5 * ttl_s, 2 * ttl_s),
         (4, "kill", "worker", 0.1, 3.0),

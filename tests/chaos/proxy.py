@@ -82,6 +82,9 @@ class Link:
     def __init__(self, name: str, upstream: tuple[str, int] | str, *, seed: int) -> None:
         self.name = name
         self.upstream = upstream
+        # Who is there instead, for a while.
+        self.stranger: tuple[str, int] | None = None
+        self.met = 0  # connections to strangers
         self.weather = Weather()
         self.bites = Bites()
         self._rng = random.Random(f"{seed}:{name}")
@@ -176,10 +179,12 @@ class Link:
         loop = asyncio.get_running_loop()
         reader = _Reader(limit=CHUNK_BYTES)
         protocol = asyncio.StreamReaderProtocol(reader)
-        if isinstance(self.upstream, str):
-            transport, _ = await loop.create_unix_connection(lambda: protocol, self.upstream)
+        upstream = self.stranger or self.upstream
+        self.met += self.stranger is not None
+        if isinstance(upstream, str):
+            transport, _ = await loop.create_unix_connection(lambda: protocol, upstream)
         else:
-            transport, _ = await loop.create_connection(lambda: protocol, *self.upstream)
+            transport, _ = await loop.create_connection(lambda: protocol, *upstream)
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         self._writers.add(writer)
         try:

@@ -55,6 +55,8 @@ class Rig:
         self.links: dict[str, Link] = {}
         self.masters: dict[str, MasterProcess] = {}
         self.workers: dict[str, Process] = {}
+        # A master of another store, which takes the place of ours now and then.
+        self._stranger: MasterProcess | None = None
         self._seed = seed
         self._plan = plan
         self._max_losses = max_losses
@@ -123,6 +125,10 @@ class Rig:
             if status != 0:
                 self.stuck.append(f"the forked pusher ({status}): {process.log.read_text()[-500:]}")
 
+    async def store_id(self) -> str:
+        """As answers of the masters name it."""
+        return str((await self.client.command("GET", Keys("jq").generation)).decode())
+
     def journals(self) -> list[Path]:
         return [self.directory / f"journal-{name}" for name in self.workers]
 
@@ -137,6 +143,8 @@ class Rig:
             self._begin(name, master)
         for master in self.masters.values():
             await asyncio.to_thread(master.wait_until_ready, 60)
+        if any(planned.kind == "stranger" for planned in self._plan):
+            await self._make_stranger()
         for name, worker in self.workers.items():
             self._begin(name, worker)
         await wait_until(self._all_registered, timeout_s=60, what="all workers are registered")
@@ -170,6 +178,13 @@ class Rig:
             log_level="info",
         )
         await self._open(HttpLink(f"pushers>{name}", ("127.0.0.1", self.masters[name].port), seed=self._seed))
+
+    async def _make_stranger(self) -> None:
+        """On a store of its own: what is done to ours leaves it alone."""
+        directory = self.directory / "stranger"
+        directory.mkdir()
+        self._stranger = MasterProcess(directory)
+        await asyncio.to_thread(self._stranger.start)
 
     async def _make_worker(self, name: str, *, is_pulling: bool) -> None:
         port = free_port()
@@ -213,7 +228,8 @@ class Rig:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        processes = [*self.workers.values(), *self.masters.values()]
+        strangers = [self._stranger] if self._stranger else []
+        processes = [*self.workers.values(), *self.masters.values(), *strangers]
         for process in processes:
             if process.popen is not None and process.popen.poll() is None:
                 process.signal(signal.SIGCONT)
@@ -328,6 +344,8 @@ class Rig:
                     return await self._terminate(target, for_s)
                 case "stop":
                     return await self._stand_still(target, for_s), 0.0
+                case "stranger":
+                    return await self._stand_in(target, for_s), 0.0
                 case "demote":
                     return await self._demote(target), 0.0
                 case "drain" | "detach" as order:
@@ -407,6 +425,19 @@ class Rig:
         halted = _is_halted(pid)
         send(signal.SIGCONT)
         return int(halted)
+
+    async def _stand_in(self, target: str, for_s: float) -> int:
+        """Whoever asks this master finds the stranger at its address."""
+        assert self._stranger
+        links = [link for name, link in self.links.items() if name.endswith(f">{target}")]
+        before = sum(link.met for link in links)
+        for stranger in (("127.0.0.1", self._stranger.port), None):
+            for link in links:
+                link.stranger = stranger
+                link.reset()
+            if stranger is not None:
+                await asyncio.sleep(for_s)
+        return sum(link.met for link in links) - before
 
     # --- orders of operators
 

@@ -54,7 +54,7 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
         directory, scale, order.plan, seed=order.seed, max_losses=order.max_losses, without=order.without
     ) as rig:
         await _limit(rig)
-        pushers = Pushers(rig.master_urls, order.mix, order.seed)
+        pushers = Pushers(rig.master_urls, order.mix, order.seed, store_id=await rig.store_id())
         history.began_s = time.monotonic()
         async with rig.forked_pusher(order.duration_s) as forked_calls, asyncio.TaskGroup() as group:
             group.create_task(rig.suffer(order.plan, history.began_s))
