@@ -54,6 +54,7 @@ from jqmaster.runtime.watchdog import Watchdog
 from jqmaster.runtime.worker_client import WorkerClient
 from jqmaster.service.bulk_actions import BulkActionService
 from jqmaster.service.constraints import ConstraintService
+from jqmaster.service.failures import FailureReader
 from jqmaster.service.identity import IdentityService
 from jqmaster.service.intake import Intake
 from jqmaster.service.jobs import JobService
@@ -357,6 +358,7 @@ class Master:
             self._stores.workers,
             self._master_service,
             self._clock,
+            failures=FailureReader(self._stores.history, self._stores.records),
             **tuning.stats(self.settings),
             store_state=self._store_state,
         )

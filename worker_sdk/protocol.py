@@ -429,13 +429,19 @@ class FailureGroup(TypedDict):
     """Jobs that failed for good, of one name and cause, whose messages differ in numbers, IDs and the
     like only."""
 
-    # For the filter `failure_group` of jobs.
+    # For the filter `failure_group` of jobs, which a caller without the right to content cannot use: to them
+    # a group is all failures of one name, cause and type.
     id: str
     name: str
     # error, timeout, undecodable or lost.
     cause: str
-    # With placeholders for what varies.
+    # With placeholders for what varies; `[hidden]` where the caller may not see it, `[redacted]` where nobody
+    # may.
     message: str
+    # True: one of these stands in place of the message.
+    message_hidden: bool
+    # The type of the exception, of the latest of its jobs; shown to everybody. Null: not known.
+    error_type: str | None
     # Jobs that failed for good since the group is kept; attempts that were retried do not count.
     count: int
     first_seen_at: str

@@ -539,6 +539,8 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "name": "mail.send",
                 "cause": "error",
                 "message": "connect to <address>: timed out after <n>s",
+                "message_hidden": False,
+                "error_type": "TimeoutError",
                 "count": 7,
                 "first_seen_at": "2026-11-21T04:00:00.000Z",
                 "last_seen_at": "2026-11-21T04:30:00.000Z",

@@ -52,6 +52,7 @@ async def list_failures(call: Call) -> Reply:
     return Reply(
         200,
         await call.services.stats.failures(
+            call.content,
             name=_text(query, "name"),
             q=_text(query, "q") or "",
             limit=_limit(query),

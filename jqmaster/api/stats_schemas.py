@@ -159,10 +159,20 @@ class NameDetail(NameStats):
 class FailureGroup(Answer):
     """Jobs that failed for good, of one name and cause, whose messages differ in numbers, IDs and the like only."""
 
-    id: str = Field(pattern="^[0-9a-f]{16}$", description="For the filter `failure_group` of jobs.")
+    id: str = Field(
+        pattern="^[0-9a-f]{16}$",
+        description="For the filter `failure_group` of jobs, which a caller without the right to content cannot use: to them a "
+        "group is all failures of one name, cause and type.",
+    )
     name: str
     cause: str = Field(description="error, timeout, undecodable or lost.")
-    message: str = Field(description="With placeholders for what varies.")
+    message: str = Field(
+        description="With placeholders for what varies; `[hidden]` where the caller may not see it, `[redacted]` where nobody may."
+    )
+    message_hidden: bool = Field(description="True: one of these stands in place of the message.")
+    error_type: str | None = Field(
+        description="The type of the exception, of the latest of its jobs; shown to everybody. Null: not known."
+    )
     count: Count = Field(
         description="Jobs that failed for good since the group is kept; attempts that were retried do not count."
     )

@@ -108,6 +108,11 @@ class ContentAccess:
             return REDACTED
         return None if self.is_granted else HIDDEN
 
+    @property
+    def shows_error_type(self) -> bool:
+        """Whether types of exceptions are shown: to everybody, unless they are redacted."""
+        return not self.redactor.meets("error", ("type",))
+
     def filter(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """The document of a filter of jobs: a text that errors are searched for is text of errors. The ID of a group is a
         digest of one."""

@@ -79,9 +79,11 @@ class JobContent:
         found = () if attempt.error is None else self._found("error", attempt.error)
         return str(_without(attempt.message, self._quoted(found)))
 
-    def group_text(self, text: str) -> str:
-        """The text of a group of failures of which the job is an example."""
-        return self._access.error_text_cover or str(_without(text, self._quoted()))
+    def group_text(self, text: str, end: Attempt | None) -> str:
+        """The text of a group of failures of which the job, whose last attempt had this end, is an example."""
+        error = end.error if end else None
+        found = () if error is None else self._found("error", error)
+        return self._access.error_text_cover or str(_without(text, self._quoted(found)))
 
     def _quoted(self, *more: Iterable[object]) -> tuple[str, ...]:
         """The redacted values of the job, and these, in the forms in which they may stand within a text."""
@@ -104,9 +106,7 @@ class JobContent:
 
 def shown_error_type(access: ContentAccess, attempt: Attempt) -> str | None:
     """The type of an attempt's exception, which is no content; None where it is not certain, or redacted itself."""
-    if access.redactor.meets("error", ("type",)):
-        return None
-    return error_type_of(attempt.error, attempt.message)
+    return error_type_of(attempt.error, attempt.message) if access.shows_error_type else None
 
 
 def _decoded(value: bytes) -> object:

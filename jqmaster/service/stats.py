@@ -12,12 +12,14 @@ import msgpack
 
 from jqmaster.clock import Clock
 from jqmaster.config import Durability
+from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.histogram import Histogram
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.tally import COUNTED, TOTAL, NameCounts
 from jqmaster.errors import InvalidError, NotFoundError
+from jqmaster.service.failures import FailureReader, ShownGroup
 from jqmaster.service.masters import MasterService
-from jqmaster.store.history import STEP_MS, Backlog, FailureGroup, HistoryStore, Step
+from jqmaster.store.history import STEP_MS, Backlog, HistoryStore, Step
 from jqmaster.store.inspect import Inspector
 from jqmaster.store.workers import WorkerStore
 
@@ -86,6 +88,7 @@ class StatsService:
         masters: MasterService,
         clock: Clock,
         *,
+        failures: FailureReader,
         stale_ms: int,
         store_state: Callable[[], StoreState],
     ) -> None:
@@ -93,6 +96,7 @@ class StatsService:
         self._inspector = inspector
         self._workers = workers
         self._masters = masters
+        self._failures = failures
         self._clock = clock
         self._stale_ms = stale_ms
         self._store_state = store_state
@@ -250,14 +254,20 @@ class StatsService:
     # --- failures
 
     async def failures(
-        self, *, name: str | None = None, q: str = "", limit: int, cursor: str | None = None
+        self,
+        access: ContentAccess,
+        *,
+        name: str | None = None,
+        q: str = "",
+        limit: int,
+        cursor: str | None = None,
     ) -> dict[str, Any]:
-        """A page of the groups of final failures, the latest first. `q` is looked for, whatever its case, in name and
-        message. Raises InvalidError for a cursor that no page gave."""
+        """A page of the groups of final failures, the latest first. `q` is looked for, whatever its case, in the name and in
+        what the caller sees of the text. Raises InvalidError for a cursor that no page gave."""
         wanted = q.casefold()
         groups = [
             group
-            for group in await self._history.failure_groups()
+            for group in await self._failures.groups(access)
             if (name is None or group.name == name)
             and (wanted in group.message.casefold() or wanted in group.name.casefold())
         ]
@@ -267,7 +277,7 @@ class StatsService:
         page = groups[:limit]
         more = len(groups) > limit
         return {
-            "groups": [_group(group) for group in page],
+            "groups": [_group(shown) for shown in await self._failures.shown(page, access)],
             "next_cursor": _encode_cursor("failures", (-page[-1].last_seen_ms, page[-1].id))
             if more
             else None,
@@ -310,12 +320,15 @@ def _buckets(histogram: Histogram) -> list[dict[str, int | None]]:
     return [{"le_ms": le_ms, "count": count} for le_ms, count in histogram.buckets()]
 
 
-def _group(group: FailureGroup) -> dict[str, Any]:
+def _group(shown: ShownGroup) -> dict[str, Any]:
+    group = shown.group
     return {
         "id": group.id,
         "name": group.name,
         "cause": group.cause,
-        "message": group.message,
+        "message": shown.message,
+        "message_hidden": shown.is_hidden,
+        "error_type": shown.error_type,
         "count": group.count,
         "first_seen_at": iso_ms(group.first_seen_ms),
         "last_seen_at": iso_ms(group.last_seen_ms),

@@ -339,3 +339,73 @@ async def test_a_view_says_that_what_it_shows_is_incomplete(store_server: StoreS
         assert (whole["headers_redacted"], partial["headers_redacted"]) == (False, False)
         hidden = await callers.viewer.job(partial["id"])
         assert (hidden["argument_hidden"], hidden["argument_redacted"]) == (True, False)
+
+
+async def failed(callers: Callers, worker: ScriptedWorker, text: str, **fields: Any) -> str:
+    """A job that failed for good with a ValueError of this text."""
+    job_id = await callers.operator.enqueue("work", max_retry=0, **fields)
+    error = {"type": "ValueError", "message": text, "traceback": f"… ValueError: {text}"}
+    await worker.end(await worker.next_job(), "failure", message=f"ValueError: {text}", error=error)
+    return job_id
+
+
+async def groups_of(api: Api, query: str = "") -> list[dict[str, Any]]:
+    status, page = await api.call("GET", f"/api/failures?{query}")
+    assert status == 200, page
+    groups: list[dict[str, Any]] = page["groups"]
+    return groups
+
+
+async def test_viewers_see_failures_by_type_and_not_their_texts(store_server: StoreServer) -> None:
+    async with callers_of(store_server.url) as callers, worker_at(callers.worker) as worker:
+        await failed(callers, worker, "MARKone is gone")
+        last = await failed(callers, worker, "MARKtwo is gone")
+
+        async def counted() -> list[dict[str, Any]] | None:
+            groups = await groups_of(callers.operator)
+            return groups if len(groups) == 2 else None
+
+        groups = await wait_until(counted, what="both groups are counted")
+        assert {group["message"] for group in groups} == {
+            "ValueError: MARKone is gone",
+            "ValueError: MARKtwo is gone",
+        }
+        (group,) = await groups_of(callers.viewer)
+        assert "MARK" not in str(group)
+        assert (group["message"], group["message_hidden"], group["error_type"]) == (
+            "[hidden]",
+            True,
+            "ValueError",
+        )
+        assert (group["count"], group["example_job_id"]) == (2, last)
+        # Neither its ID nor a search tells of the text.
+        assert group["id"] not in {one["id"] for one in groups}
+        assert await groups_of(callers.viewer, "q=MARK") == []
+        assert len(await groups_of(callers.viewer, "q=WORK")) == 1
+        assert len(await groups_of(callers.operator, "q=MARKone")) == 1
+
+        await callers.admin.call("PATCH", "/api/settings", {"redact_paths": ["error.message"]})
+        groups = await groups_of(callers.operator)
+        assert [(one["message"], one["error_type"]) for one in groups] == [("[redacted]", "ValueError")] * 2
+        assert await groups_of(callers.operator, "q=MARK") == []
+        # They are acted upon all the same.
+        action = {"action": "retry", "filter": {"failure_group": groups[0]["id"]}, "dry_run": True}
+        assert (await callers.operator.call("POST", "/api/jobs/actions", action))[1]["count"] == 1
+
+
+async def test_a_group_of_failures_does_not_quote_what_is_redacted(store_server: StoreServer) -> None:
+    async with (
+        callers_of(store_server.url, redact_paths="argument.card error.sql") as callers,
+        worker_at(callers.worker) as worker,
+    ):
+        job_id = await failed(callers, worker, "no card MARKcard", argument={"card": "MARKcard"})
+
+        async def counted() -> list[dict[str, Any]]:
+            return await groups_of(callers.operator)
+
+        (group,) = await wait_until(counted, what="the group is counted")
+        assert (group["message"], group["message_hidden"]) == ("ValueError: no card [redacted]", False)
+        # When the job is gone nothing tells what its texts quote.
+        stored = await callers.operator.call("DELETE", f"/api/jobs/{job_id}")
+        assert stored[0] == 204
+        assert {one["message"] for one in await groups_of(callers.operator)} <= {"[redacted]"}

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from jqmaster.clock import SystemClock
+from jqmaster.domain.content import full_access
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.master import Pace
@@ -13,6 +14,7 @@ from jqmaster.domain.outcome import Decision, Outcome
 from jqmaster.domain.tally import TOTAL, Tally
 from jqmaster.errors import InvalidError
 from jqmaster.runtime.history_keeper import HistoryKeeper
+from jqmaster.service.failures import FailureReader
 from jqmaster.service.masters import MasterService
 from jqmaster.service.stats import SPANS, Span, StatsService, StoreState
 from jqmaster.service.workers import WorkerService
@@ -32,6 +34,7 @@ def service(world: StoreWorld) -> StatsService:
         world.workers,
         MasterService(MasterStore(world.shard), world.leadership, Pace(1.0)),
         SystemClock(),
+        failures=FailureReader(HistoryStore(world.shard, master_id="reader"), world.records),
         stale_ms=3_000,
         store_state=lambda: STATE,
     )
@@ -202,13 +205,13 @@ async def test_a_worker_s_report_of_a_failure_leads_to_its_group(world: StoreWor
     )
     await keeper.flush()
     stats = service(world)
-    (group,) = (await stats.failures(limit=10))["groups"]
+    (group,) = (await stats.failures(full_access([]), limit=10))["groups"]
     assert (group["name"], group["cause"], group["message"]) == ("mail", "error", "user <n>: <text> box")
     assert (group["count"], group["example_job_id"]) == (3, job_ids[-1])
     for wanted in ({"q": "BOX"}, {"q": "mai"}, {"name": "mail"}):
-        assert len((await stats.failures(limit=10, **cast(Any, wanted)))["groups"]) == 1
+        assert len((await stats.failures(full_access([]), limit=10, **cast(Any, wanted)))["groups"]) == 1
     for wanted in ({"q": "again"}, {"name": "mai"}):
-        assert not (await stats.failures(limit=10, **cast(Any, wanted)))["groups"]
+        assert not (await stats.failures(full_access([]), limit=10, **cast(Any, wanted)))["groups"]
 
 
 @pytest.mark.req("D16")
@@ -220,10 +223,10 @@ async def test_failures_are_paged_without_gaps(world: StoreWorld) -> None:
         await master.keeper.flush()
     stats = service(world)
     found: list[dict[str, Any]] = []
-    page = await stats.failures(limit=2)
+    page = await stats.failures(full_access([]), limit=2)
     while page["next_cursor"]:
         found += page["groups"]
-        page = await stats.failures(limit=2, cursor=page["next_cursor"])
+        page = await stats.failures(full_access([]), limit=2, cursor=page["next_cursor"])
     found += page["groups"]
     assert sorted(g["message"] for g in found) == list("abcde")
     assert [g["last_seen_at"] for g in found] == sorted((g["last_seen_at"] for g in found), reverse=True)

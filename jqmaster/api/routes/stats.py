@@ -48,7 +48,7 @@ OPERATIONS: Final = [
     Operation("GET", "/api/failures", stats.list_failures, Scope.READ, "List failures by group", "statistics", {200: schemas.FailureList},
               query={
                   "name": {"schema": _TEXT, "description": "Of this name only."},
-                  "q": {"schema": _TEXT, "description": "Looked for in name and message, whatever its case."},
+                  "q": {"schema": _TEXT, "description": "Looked for in the name and in the message as it is shown, whatever its case."},
                   "limit": _LIMIT,
                   "cursor": _CURSOR,
               }, problems=_STORE, text=_FAILURES_TEXT),

@@ -66,6 +66,7 @@ export default {
   "settings.at_start": "read at the start",
   "settings.change_one": "Change {name}",
   "settings.secret": "not shown",
+  "settings.admin_only": "Only an admin can change it.",
   "settings.done": "{name}: in force on all masters within a second",
   "settings.reset": "Back to what is configured",
   "settings.list.hint": "One a line.",

@@ -59,6 +59,8 @@ export default {
   "constraints.changed": "Changed",
   "constraints.top_keys": "Values with the most waiting",
   "constraints.ask_value": "Show one value",
+  "constraints.values_hidden": "You may not see the values of this key.",
+  "constraints.values_redacted": "The values of this key are redacted. To limit one, name a job that has it: POST …/values with job_id.",
   "constraints.no_keys": "No unfinished job has a value.",
   "constraints.key_usage": "{waiting} wait, {running} run",
   "constraints.as_all": "As all values",

@@ -66,6 +66,7 @@ export default {
   "settings.at_start": "起動時に読み込み",
   "settings.change_one": "{name} を変更",
   "settings.secret": "表示しません",
+  "settings.admin_only": "変更できるのは管理者だけです。",
   "settings.done": "{name}: 1秒以内に全マスターで有効になります",
   "settings.reset": "構成の値に戻す",
   "settings.list.hint": "1行に1つ。",

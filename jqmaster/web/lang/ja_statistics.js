@@ -59,6 +59,8 @@ export default {
   "constraints.changed": "変更",
   "constraints.top_keys": "待機の多い値",
   "constraints.ask_value": "値を指定して表示",
+  "constraints.values_hidden": "このキーの値を表示する権限がありません。",
+  "constraints.values_redacted": "このキーの値は伏せられています。値ごとに制限するには、その値を持つジョブを job_id で指定してください (POST …/values)。",
   "constraints.no_keys": "未終了のジョブに値はありません。",
   "constraints.key_usage": "待機 {waiting}、実行中 {running}",
   "constraints.as_all": "共通の上限に戻す",

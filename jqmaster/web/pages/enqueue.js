@@ -6,11 +6,13 @@ import { t } from "../i18n.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
 import { Badge, Button, Copy, ErrorBox, Field, Text, durationText, toast } from "../ui.js";
-import { specOf } from "./job.js";
+import { isArgumentIncomplete, specOf } from "./job.js";
 
 const PREVIEW_MS = 500;
 /** @type {Record<string, string>} */
-const BLANK = { name: "", argument: "{}", priority: "0", max_retry: "5", timeout: "30", when: "now", delay: "60", run_at: "", expires_at: "", tags: "", headers: "", keep_result: "", rerun_lost: "" };
+const BLANK = { name: "", argument: "{}", priority: "0", max_retry: "5", timeout: "30", when: "now", delay: "60", run_at: "", expires_at: "", tags: "", headers: "", keep_result: "", rerun_lost: "", left_out: "" };
+// Stands in views in place of what nobody may see.
+const REDACTED = "[redacted]";
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
@@ -55,6 +57,7 @@ export function Page({ query, go, session }) {
   const shown = problem ?? preview.problem;
   return html`<div class="page-head"><h1>${t("nav.enqueue")}</h1>${made.body && html`<${Copy} text=${() => curl(session, "POST", "api/jobs", { body: made.body })} label=${t("copy.curl")} />`}</div>
     ${from && html`<p class="muted">${t("enqueue.from")} <a class="id" href=${href("job", { id: from })}>${visible(from)}</a></p>`}
+    ${form["left_out"] && html`<div class="card" role="note">${t("enqueue.left_out")}</div>`}
     ${sent && html`<div class="sent card" role="status"><strong>${t("enqueue.done")}</strong> <a class="id" href=${href("job", { id: sent })}>${visible(sent)}</a> <${Button} class="small" onClick=${() => go("job", { id: sent })}>${t("enqueue.show")}<//></div>`}
     <div class="job-grid"><form class="card stack" onSubmit=${submit} novalidate>
       <${Field} label=${t("job.name")} hint=${t("enqueue.name.hint")} problem=${shown} path="name">${input("name", { list: "known-names", maxlength: 200, autocapitalize: "none", spellcheck: false, required: true })}<//>
@@ -88,20 +91,26 @@ function KnownNames() {
  * @returns {{text?: string, body?: any, problem?: Problem}}
  */
 export function bodyOf(form) {
-  const argument = (form["argument"] ?? "").trim() || "null";
+  const typed = (form["argument"] ?? "").trim();
+  // What is left out of a copy has to be typed; a copied placeholder would be taken for the value.
+  if (form["left_out"] === "argument" && !typed) return { problem: refusal("argument", t("enqueue.argument.left_out")) };
+  if (typed.includes(JSON.stringify(REDACTED))) return { problem: refusal("argument", t("enqueue.redacted")) };
+  const argument = typed || "null";
   let parsed;
   try {
     parsed = parseExact(argument);
   } catch (error) {
-    return { problem: new Problem(422, { title: t("enqueue.not_json"), errors: [{ loc: ["argument"], msg: `${t("enqueue.not_json")}: ${error instanceof Error ? error.message : ""}` }] }) };
+    return { problem: refusal("argument", t("enqueue.not_json"), `: ${error instanceof Error ? error.message : ""}`) };
   }
   /** @type {Record<string, string>} */
   const headers = {};
   for (const line of (form["headers"] ?? "").split("\n")) {
     if (!line.trim()) continue;
     const at = line.indexOf(":");
-    if (at < 1) return { problem: new Problem(422, { title: t("enqueue.bad_header"), errors: [{ loc: ["headers"], msg: t("enqueue.bad_header") }] }) };
-    headers[line.slice(0, at).trim()] = line.slice(at + 1).trim();
+    if (at < 1) return { problem: refusal("headers", t("enqueue.bad_header")) };
+    const value = line.slice(at + 1).trim();
+    if (value === REDACTED) return { problem: refusal("headers", t("enqueue.redacted")) };
+    headers[line.slice(0, at).trim()] = value;
   }
   // What is no number goes as it is: the API names the field and the rule.
   const asNumber = (/** @type {string} */ name) => { const text = (form[name] ?? "").trim(); return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text || null; };
@@ -118,14 +127,24 @@ export function bodyOf(form) {
 }
 
 /**
+ * @param {string} field
+ * @param {string} title
+ * @param {string} [more]
+ */
+const refusal = (field, title, more = "") => new Problem(422, { title, errors: [{ loc: [field], msg: title + more }] });
+
+/**
  * @param {any} job
- * @returns {Record<string, string>} The form that makes the same job once more, due now.
+ * @returns {Record<string, string>} The form that makes the same job once more, due now; without what is not shown of it.
  */
 function formOf(job) {
   const spec = specOf(job);
+  const isArgumentLeftOut = isArgumentIncomplete(job);
+  const headers = /** @type {[string, string][]} */ (Object.entries(job.headers)).filter(([, value]) => value !== REDACTED);
   return {
-    ...BLANK, name: spec.name, argument: toJson(spec.argument, 2), priority: String(job.priority), max_retry: String(job.max_retry), timeout: String(job.timeout),
-    tags: job.tags.join(", "), headers: Object.entries(job.headers).map(([key, value]) => `${key}: ${value}`).join("\n"), keep_result: job.keep_result ? "yes" : "",
+    ...BLANK, name: spec.name, argument: isArgumentLeftOut ? "" : toJson(spec.argument, 2), priority: String(job.priority), max_retry: String(job.max_retry), timeout: String(job.timeout),
+    tags: job.tags.join(", "), headers: headers.map(([key, value]) => `${key}: ${value}`).join("\n"), keep_result: job.keep_result ? "yes" : "",
+    left_out: isArgumentLeftOut ? "argument" : job.headers_redacted ? "headers" : "",
   };
 }
 

@@ -32,7 +32,7 @@ export function Page({ query, go, session }) {
   const mayOperate = may(session, "operate");
   return html`<p class="crumbs"><a href=${href("jobs")}>${t("nav.jobs")}</a> / <a href=${href("jobs", { name: job.name })}><${Text} value=${job.name} max=${60} /></a></p>
     <div class="page-head job-head"><h1><${Text} value=${job.name} max=${120} /></h1><span class="big-state"><${State} state=${job.state} /></span></div>
-    <p class="row job-id"><code class="id">${visible(job.id)}</code> <${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(job, 2)} label=${t("copy.json")} /> <${Copy} text=${() => curl(session, "POST", "api/jobs", { body: specOf(job) })} label=${t("copy.curl")} /></p>
+    <p class="row job-id"><code class="id">${visible(job.id)}</code> <${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(job, 2)} label=${t("copy.json")} /> ${!isIncomplete(job) && html`<${Copy} text=${() => curl(session, "POST", "api/jobs", { body: specOf(job) })} label=${t("copy.curl")} />`}</p>
     <${ErrorBox} problem=${found.problem} />
     <div class="row actions" role="group" aria-label=${t("job.actions")}>
       ${mayOperate && ["scheduled", "retrying"].includes(job.state) && html`<${Button} kind="primary" onClick=${() => act("run")}>${t("job.run")}<//>`}
@@ -47,7 +47,7 @@ export function Page({ query, go, session }) {
       <${Timeline} job=${job} />
       <${Attempts} job=${job} />
     </div><div class="stack">
-      <${Carried} title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden} bytes=${job.argument_bytes} />
+      <${Carried} title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden} isRedacted=${job.argument_redacted} bytes=${job.argument_bytes} />
       ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`}
       <${Facts} job=${job} />
     </div></div>
@@ -57,7 +57,24 @@ export function Page({ query, go, session }) {
 }
 
 /**
- * The job as somebody would push it.
+ * Whether a part of what the job carries is not shown: a copy would be another job.
+ * @param {any} job
+ */
+export function isIncomplete(job) {
+  return job.argument_hidden || isArgumentIncomplete(job) || job.headers_redacted;
+}
+
+/** @param {any} job */
+export const isArgumentIncomplete = (job) => job.argument_redacted || isTooLarge(job.argument, job.argument_bytes);
+
+/**
+ * @param {any} value
+ * @param {number} bytes
+ */
+const isTooLarge = (value, bytes) => value === null && bytes > 1;
+
+/**
+ * The job as somebody would push it. Not of an incomplete one.
  * @param {any} job
  */
 export function specOf(job) {
@@ -109,7 +126,13 @@ function Limits({ constraints }) {
 function LastWord({ job }) {
   const last = job.attempts.at(-1);
   return html`<section class=${`card last-word ${job.state === "failed" ? "bad" : ""}`}><h2>${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}</h2>
-    ${last?.message && html`<pre><${Text} value=${last.message} max=${1500} isBlock /></pre>`}</section>`;
+    ${last?.message ? html`<pre><${Text} value=${last.message} max=${1500} isBlock /></pre>` : last && html`<${HiddenError} job=${job} attempt=${last} />`}</section>`;
+}
+
+/** @param {{job: any, attempt: any}} props The type of an error whose text the caller may not see. */
+function HiddenError({ job, attempt: one }) {
+  if (!job.argument_hidden || !["failure", "timeout"].includes(one.outcome)) return null;
+  return html`<p class="muted">${one.error_type && html`<code><${Text} value=${one.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>`;
 }
 
 /**
@@ -173,16 +196,15 @@ function Attempts({ job }) {
       <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : one.outcome === "success" ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
         <span class="muted"><${Time} at=${one.started_at} />${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}</span>
         <span class="muted">${t("job.worker")} <${Id} id=${one.worker_id} href=${href("workers", { id: one.worker_id })} /></span></p>
-      ${one.message && html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>`}
+      ${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}
       ${one.error !== null && html`<details><summary>${t("job.error_value")}</summary><${Value} value=${one.error} label=${t("job.error_value")} /></details>`}
       ${job.events.filter((/** @type {any} */ event) => event.attempt === one.attempt).map((/** @type {any} */ event) => html`<p class="muted"><${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}${event.message && html`: <${Text} value=${event.message} />`}</p>`)}</li>`)}</ol>`}</section>`;
 }
 
-/** @param {{title: string, value: any, isHidden: boolean, isMissing?: boolean, bytes?: number}} props */
-function Carried({ title, value, isHidden, isMissing = false, bytes }) {
-  const isTooLarge = !isHidden && value === null && (bytes ?? 0) > 1;
+/** @param {{title: string, value: any, isHidden: boolean, isMissing?: boolean, isRedacted?: boolean, bytes?: number}} props */
+function Carried({ title, value, isHidden, isMissing = false, isRedacted = false, bytes }) {
   return html`<section class="card"><h2>${title} ${bytes !== undefined && html`<span class="muted small"><${Bytes} value=${bytes} /></span>`}</h2>
-    ${isMissing ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`<${Value} value=${value} label=${title} />`}</section>`;
+    ${isMissing ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${Value} value=${value} label=${title} />`}</section>`;
 }
 
 /** @param {{job: any}} props */

@@ -14,7 +14,6 @@ export function Page({ query, go, session }) {
   const [editing, setEditing] = useState(/** @type {string | null} */ (null));
   const q = (query["q"] ?? "").toLowerCase();
   const isOnlyRuntime = query["runtime"] === "1";
-  const mayOperate = may(session, "operate");
   const all = /** @type {any[]} */ (data?.settings ?? []);
   const shown = all.filter((one) => (!q || `${one.key} ${one.label} ${one.effect}`.toLowerCase().includes(q)) && (!isOnlyRuntime || one.is_runtime));
   const groups = [...new Set(shown.map((one) => one.group))];
@@ -31,7 +30,8 @@ export function Page({ query, go, session }) {
             <p class="muted"><${Text} value=${one.effect} max=${600} /></p>
             <p class="row small"><code>${visible(one.key)}</code> <${Badge} kind=${SOURCES[/** @type {keyof typeof SOURCES} */ (one.source)] ?? "off"}>${tOr(`settings.source.${one.source}`, visible(one.source))}<//>
               <span class="muted">${t("settings.default")} ${one.is_secret ? "–" : valueText(one, one.default)}${rangeText(one) && ` · ${rangeText(one)}`}${!one.is_runtime ? ` · ${t("settings.at_start")}` : ""}</span>
-              ${one.is_runtime && mayOperate && html`<${Button} class="small" aria-label=${t("settings.change_one", { name: visible(one.label) })} onClick=${() => setEditing(one.key)}>${t("settings.change")}<//>`}</p>`}</li>`)}</ul></section>`)}`;
+              ${one.change_scope === "admin" && !may(session, "admin") && html`<span class="muted">${t("settings.admin_only")}</span>`}
+              ${one.change_scope && may(session, one.change_scope) && html`<${Button} class="small" aria-label=${t("settings.change_one", { name: visible(one.label) })} onClick=${() => setEditing(one.key)}>${t("settings.change")}<//>`}</p>`}</li>`)}</ul></section>`)}`;
 }
 
 /**
@@ -63,7 +63,7 @@ function rangeText(setting) {
 
 /** @param {{setting: any}} props */
 function Setting({ setting }) {
-  if (setting.is_secret) return html`<span class="muted">${t("settings.secret")}</span>`;
+  if (setting.is_secret || setting.is_hidden) return html`<span class="muted">${t("settings.secret")}</span>`;
   return html`<strong class="num">${valueText(setting, setting.value)}</strong>`;
 }
 

@@ -1,0 +1,176 @@
+"""Markers in everything that a job carries are looked for in every answer of every route, as every kind of caller. A new
+route has to be told to this test before it passes."""
+
+import contextlib
+import itertools
+import json
+import logging
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from jqmaster.api.endpoint import Operation
+from jqmaster.api.routes import OPERATIONS
+from jqmaster.domain.access import Scope
+from jqmaster.domain.ids import new_id
+from tests.support.marked import CONSTRAINTS, NAME, OPEN, REDACT_PATHS, SECRET, Marked, marked
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
+
+pytestmark = [pytest.mark.req("D18"), pytest.mark.rule("E6.1")]
+
+CALLERS: Final = ("none", *Scope)
+# Callers who fetch a result get the whole of it.
+WHOLE: Final = {("GET", "/api/jobs/{job_id}/result")}
+JSON: Final = {"Accept": "application/json"}
+
+# Bodies of calls that change nothing, or nothing that matters here; {} where an answer shows nothing but an identity.
+BODIES: Final[dict[tuple[str, str], list[Any]]] = {
+    ("POST", "/api/jobs"): [{"name": "other"}],
+    ("POST", "/api/jobs/bulk"): [{"jobs": [{"name": "other"}]}],
+    ("POST", "/api/jobs/preview"): [{"name": NAME}],
+    ("PATCH", "/api/jobs/{job_id}"): [{"priority": 0}],
+    ("POST", "/api/constraints/preview"): [
+        {"matcher": {"field": "name", "op": "eq", "value": NAME}},
+        *(
+            {"matcher": {"field": "name", "op": "eq", "value": NAME}, "key": key}
+            for key in (
+                "argument",
+                "argument.open",
+                "argument.secret",
+                "headers.x-open",
+                "headers.x-secret",
+                "name",
+            )
+        ),
+    ],
+    ("PUT", "/api/constraints/{name}"): [{"matcher": {"field": "name", "op": "eq", "value": "x"}}],
+    ("POST", "/api/constraints/{name}/values"): [{}],
+    ("POST", "/api/jobs/actions"): [
+        {"action": "retry", "filter": {"name": NAME}, "dry_run": True},
+        {"action": "retry", "filter": {"text": "with", "name": "none"}},
+    ],
+    ("PATCH", "/api/settings"): [{"max_push_jobs": 100}],
+    ("POST", "/api/workers"): [{}],
+    ("POST", "/api/workers/{worker_id}/heartbeat"): [{}],
+    ("POST", "/api/workers/{worker_id}/start"): [{}],
+    ("POST", "/api/workers/{worker_id}/results"): [{}],
+    ("POST", "/api/workers/{worker_id}/claim"): [{}],
+    ("POST", "/api/session"): [{}],
+    ("POST", "/api/tokens"): [{}],
+    ("POST", "/api/tokens/{token_id}/rotate"): [{}],
+    ("POST", "/api/users"): [{}],
+    ("PATCH", "/api/users/{user}"): [{}],
+}
+# Without a body. These are called for what they refuse, or would end what other calls look at.
+PLAIN: Final = {
+    ("POST", "/api/jobs/{job_id}/retry"), ("POST", "/api/jobs/{job_id}/run"), ("POST", "/api/jobs/actions/{action_id}/cancel"),
+    ("POST", "/api/masters/{master_id}/demote"), ("POST", "/api/workers/{worker_id}/resume"),
+}  # fmt: skip
+UNTOUCHED: Final = {
+    ("DELETE", "/api/jobs/{job_id}"), ("POST", "/api/jobs/{job_id}/cancel"), ("DELETE", "/api/constraints/{name}"),
+    ("POST", "/api/workers/{worker_id}/drain"), ("POST", "/api/workers/{worker_id}/detach"), ("DELETE", "/api/workers/{worker_id}"),
+    ("DELETE", "/api/session"), ("DELETE", "/api/tokens/{token_id}"), ("DELETE", "/api/users/{user}"),
+}  # fmt: skip
+
+
+def paths_of(path: str, ids: Marked) -> Iterator[str]:
+    """The route with everything in place of its parameters that was planted."""
+    values: dict[str, tuple[str, ...]] = {
+        "job_id": ids.jobs, "worker_id": (ids.worker,), "name": tuple(CONSTRAINTS), "action_id": (ids.action,), "job_name": (NAME,),
+        "master_id": (new_id(),), "token_id": ("0" * 12,), "user": ("nobody",),
+    }  # fmt: skip
+    names = re.findall(r"{(\w+)}", path)
+    for chosen in itertools.product(*(values[name] for name in names)):
+        given = dict(zip(names, chosen, strict=True))
+        yield re.sub(r"{(\w+)}", lambda match, given=given: given[match[1]], path)  # type: ignore[misc]
+
+
+def requests_of(operation: Operation, ids: Marked) -> Iterator[tuple[str, Any]]:
+    key = (operation.method, operation.path)
+    if key in UNTOUCHED:
+        return
+    assert operation.method == "GET" or key in BODIES or key in PLAIN, (
+        f"{key} is new: say how it is called here"
+    )
+    for path in paths_of(operation.path, ids):
+        for body in BODIES.get(key, [None]):
+            yield path, body
+
+
+async def answers(http: httpx.AsyncClient, ids: Marked) -> AsyncIterator[tuple[Operation, str, str]]:
+    """What every route says to one caller, with where."""
+    for operation in OPERATIONS:
+        if operation.is_stream:
+            continue
+        for path, body in requests_of(operation, ids):
+            response = await http.request(operation.method, path, json=body, headers=JSON)
+            assert response.status_code != 500, (operation.method, path, response.text)
+            yield operation, f"{operation.method} {path} {body}", response.text
+
+
+async def stream_of(http: httpx.AsyncClient) -> str:
+    """The first events of the stream, an action on many jobs among them; empty for those who may not listen."""
+    heard = ""
+    with contextlib.suppress(httpx.ReadTimeout):
+        async with http.stream(
+            "GET", "/api/stream", headers={"Accept": "text/event-stream"}, timeout=1.5
+        ) as response:
+            if response.status_code == 200:
+                async for text in response.aiter_text():
+                    heard += text
+    return heard
+
+
+def marks(text: str, of: tuple[str, ...]) -> set[str]:
+    return {mark for mark in of if mark in text}
+
+
+@pytest.mark.parametrize("is_redacted", [False, True], ids=["all shown", "redacted"])
+@pytest.mark.parametrize("viewers_see_content", [False, True], ids=["viewers blind", "viewers see"])
+async def test_content_shows_only_where_the_right_is_given(
+    store_server: StoreServer,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    viewers_see_content: bool,
+    is_redacted: bool,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    tokens = [f"{scope}:t-{scope}" for scope in Scope]
+    seen: dict[str, set[str]] = {}
+    async with master_on(store_server.url, tokens=tokens, viewers_see_content=viewers_see_content) as (
+        master,
+        _,
+    ):
+        admin = Api(master.server.url, "t-admin")
+        async with marked(admin) as ids:
+            paths = {"redact_paths": list(REDACT_PATHS if is_redacted else ())}
+            assert (await admin.call("PATCH", "/api/settings", paths))[0] == 200
+            for caller in CALLERS:
+                headers = {} if caller == "none" else {"Authorization": f"Bearer t-{caller}"}
+                async with httpx.AsyncClient(
+                    base_url=master.server.url, headers=headers, trust_env=False
+                ) as http:
+                    is_granted = caller in ("operate", "admin") or (caller == "read" and viewers_see_content)
+                    found = seen.setdefault(caller, set())
+                    async for operation, where, text in answers(http, ids):
+                        if (operation.method, operation.path) in WHOLE and caller in ("push", "admin"):
+                            continue
+                        shown = marks(text, OPEN + SECRET)
+                        found |= shown
+                        assert is_granted or not shown, (caller, where, text)
+                        assert not is_redacted or not marks(text, SECRET), (caller, where, text)
+                    heard = await stream_of(http)
+                    assert not marks(heard, OPEN + SECRET), (caller, heard)
+            for job_id in (ids.waiting, ids.running):
+                await admin.call("POST", f"/api/jobs/{job_id}/cancel")
+        await admin.http.aclose()
+    # The markers are where they were put: each is shown to those who may see it.
+    wanted = set(OPEN) if is_redacted else {*OPEN, *SECRET}
+    assert seen["operate"] == seen["admin"] == wanted
+    lines = [json.dumps(record.getMessage()) + (record.exc_text or "") for record in caplog.records]
+    assert not [line for line in lines if marks(line, OPEN + SECRET)]
+    assert any(record.levelno == logging.DEBUG for record in caplog.records)

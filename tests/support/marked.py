@@ -1,0 +1,86 @@
+"""A master whose jobs and constraints hold markers wherever there is content, so that a test can look for them."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tests.support.master import Api
+from tests.support.scripted_worker import worker_at
+from tests.support.waiting import wait_until
+
+# Letters alone: groups of failures leave out what varies.
+OPEN: Final = (
+    "MARKargument", "MARKheader", "MARKresult", "MARKerror", "MARKmessage", "MARKoverride", "MARKmatcher", "MARKfilter",
+)  # fmt: skip
+# What stands below `REDACT_PATHS`.
+SECRET: Final = ("GONEargument", "GONEheader", "GONEresult", "GONEerror", "GONEoverride", "GONEmatcher")
+REDACT_PATHS: Final = ("argument.secret", "headers.x-secret", "result.secret", "error.secret")
+NAME: Final = "marked"
+_WORK: Final = {"field": "name", "op": "eq", "value": NAME}
+# On redacted paths constraints can be made only before these are redacted.
+CONSTRAINTS: Final[dict[str, dict[str, Any]]] = {
+    "by-open": {
+        "matcher": {"all": [_WORK, {"field": "argument.open", "op": "ne", "value": "MARKmatcher"}]},
+        "key": "argument.open", "concurrency": 1, "overrides": [{"value": "MARKoverride", "concurrency": 2}],
+    },
+    "by-secret": {
+        "matcher": {"all": [_WORK, {"field": "argument.secret", "op": "in", "value": ["GONEmatcher", "GONEargument"]}]},
+        "key": "argument.secret", "concurrency": 1, "overrides": [{"value": "GONEoverride", "paused": True}],
+    },
+    "by-header": {"matcher": _WORK, "key": 'headers["x-open"]', "concurrency": 1},
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """IDs of what was planted."""
+
+    failed: str
+    succeeded: str
+    running: str
+    waiting: str
+    worker: str
+    action: str
+    group: str
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        return (self.failed, self.succeeded, self.running, self.waiting)
+
+
+@contextlib.asynccontextmanager
+async def marked(admin: Api) -> AsyncIterator[Marked]:
+    """One job that failed, one that succeeded, one that runs and one that waits for it; nothing is redacted yet."""
+    job: dict[str, Any] = {
+        "argument": {"open": "MARKargument", "secret": "GONEargument"},
+        "headers": {"x-open": "MARKheader", "x-secret": "GONEheader"},
+        "keep_result": True, "max_retry": 0, "tags": ["plain"],
+    }  # fmt: skip
+    async with worker_at(admin, NAME) as worker:
+        failed = await admin.enqueue(NAME, **job)
+        text = "ValueError: MARKmessage with GONEargument and GONEerror"
+        error = {"open": "MARKerror", "secret": "GONEerror"}
+        await worker.end(await worker.next_job(), "failure", message=text, error=error)
+        succeeded = await admin.enqueue(NAME, **job)
+        result = {"open": "MARKresult", "secret": "GONEresult"}
+        await worker.end(await worker.next_job(), result=result)
+        for name, document in CONSTRAINTS.items():
+            status, problem = await admin.call("PUT", f"/api/constraints/{name}", document)
+            assert status == 201, problem
+            for value in (document["overrides"][0]["value"],) if "overrides" in document else ():
+                limit = {"value": value, "concurrency": 3}
+                assert (await admin.call("POST", f"/api/constraints/{name}/values", limit))[0] == 200
+        running = await admin.enqueue(NAME, **job)
+        await worker.next_job()
+        waiting = await admin.enqueue(NAME, **job)
+        action = {"action": "retry", "filter": {"text": "MARKfilter", "name": "none"}}
+        status, begun = await admin.call("POST", "/api/jobs/actions", action)
+        assert status == 202, begun
+
+        async def grouped() -> list[dict[str, Any]]:
+            groups: list[dict[str, Any]] = (await admin.call("GET", "/api/failures"))[1]["groups"]
+            return groups
+
+        (group,) = await wait_until(grouped, what="the failure is counted")
+        yield Marked(failed, succeeded, running, waiting, worker.id, begun["id"], group["id"])
