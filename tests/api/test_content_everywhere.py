@@ -1,6 +1,7 @@
 """Markers in everything that a job carries are looked for in every answer of every route, as every kind of caller. A new
 route has to be told to this test before it passes."""
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -77,10 +78,10 @@ UNTOUCHED: Final = {
 }  # fmt: skip
 
 
-def paths_of(path: str, ids: Marked) -> Iterator[str]:
+def paths_of(path: str, ids: Marked, jobs: tuple[str, ...]) -> Iterator[str]:
     """The route with everything in place of its parameters that was planted."""
     values: dict[str, tuple[str, ...]] = {
-        "job_id": ids.jobs, "worker_id": (ids.worker,), "name": tuple(CONSTRAINTS), "action_id": (ids.action,), "job_name": (NAME,),
+        "job_id": jobs, "worker_id": (ids.worker,), "name": tuple(CONSTRAINTS), "action_id": (ids.action,), "job_name": (NAME,),
         "master_id": (new_id(),), "token_id": ("0" * 12,), "user": ("nobody",),
     }  # fmt: skip
     names = re.findall(r"{(\w+)}", path)
@@ -96,7 +97,9 @@ def requests_of(operation: Operation, ids: Marked) -> Iterator[tuple[str, Any]]:
     assert operation.method == "GET" or key in BODIES or key in PLAIN, (
         f"{key} is new: say how it is called here"
     )
-    for path in paths_of(operation.path, ids):
+    # A job that is over would run again, and its result be gone.
+    jobs = (ids.running, ids.waiting) if operation.path.endswith("/retry") else ids.jobs
+    for path in paths_of(operation.path, ids, jobs):
         for body in BODIES.get(key, [None]):
             yield path, body
 
@@ -113,12 +116,13 @@ async def answers(http: httpx.AsyncClient, ids: Marked) -> AsyncIterator[tuple[O
 
 
 async def stream_of(http: httpx.AsyncClient) -> str:
-    """The first events of the stream, an action on many jobs among them; empty for those who may not listen."""
+    """What the stream says in its first moments; empty for those who may not listen."""
     heard = ""
-    with contextlib.suppress(httpx.ReadTimeout):
-        async with http.stream(
-            "GET", "/api/stream", headers={"Accept": "text/event-stream"}, timeout=1.5
-        ) as response:
+    with contextlib.suppress(TimeoutError):
+        async with (
+            asyncio.timeout(1.5),
+            http.stream("GET", "/api/stream", headers={"Accept": "text/event-stream"}) as response,
+        ):
             if response.status_code == 200:
                 async for text in response.aiter_text():
                     heard += text

@@ -1,0 +1,127 @@
+"""What jobs carry, in the pages: who sees it, and what is redacted is not copied."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import expect
+
+import jqmaster
+from jqmaster.domain.access import Role
+from tests.support.marked import NAME, OPEN, REDACT_PATHS, SECRET, Marked, marked
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
+from tests.ui.conftest import Screens
+
+pytestmark = [pytest.mark.req("D21"), pytest.mark.rule("E6.1"), pytest.mark.asyncio(loop_scope="session")]
+
+PASSWORD = "a-password-of-this-test"
+PAGES = sorted(path.stem for path in (Path(jqmaster.__file__).parent / "web" / "pages").glob("*.js"))
+
+
+async def test_no_page_shows_content_to_viewers_or_what_is_redacted_to_anybody(
+    store_server: StoreServer, screens: Screens
+) -> None:
+    """On a master of its own, whose users log in."""
+    tokens = ["admin:t-admin"]
+    async with master_on(store_server.url, tokens=tokens) as (master, _):
+        admin = Api(master.server.url, "t-admin")
+        its = Screens(screens.browser, master.server.url)
+        for role in Role:
+            await master._identity.create_user(f"u-{role}", PASSWORD, role, who="test")
+        async with marked(admin) as ids:
+            await admin.call("PATCH", "/api/settings", {"redact_paths": list(REDACT_PATHS)})
+            for role in Role:
+                seen = await marks_on_pages(its, role, ids)
+                assert not seen & set(SECRET), (role, seen)
+                if role is Role.VIEWER:
+                    assert not seen, seen
+                else:
+                    assert seen >= {
+                        "MARKargument",
+                        "MARKheader",
+                        "MARKresult",
+                        "MARKmessage",
+                        "MARKoverride",
+                    }, seen
+            for job_id in (ids.waiting, ids.running):
+                await admin.call("POST", f"/api/jobs/{job_id}/cancel")
+        await admin.http.aclose()
+
+
+async def marks_on_pages(screens: Screens, role: Role, ids: Marked) -> set[str]:
+    """The markers that a user of this role finds on any page."""
+    addresses = [
+        *(f"#/{page}" for page in PAGES),
+        *(f"#/job?id={job_id}" for job_id in ids.jobs),
+        *(f"#/constraints?name={name}" for name in ("by-open", "by-secret", "by-header")),
+        f"#/enqueue?from={ids.failed}", f"#/names?name={NAME}", f"#/workers?id={ids.worker}", "#/jobs?state=failed",
+    ]  # fmt: skip
+    seen: set[str] = set()
+    async with screens.open("#/workers") as page:
+        await page.get_by_label("User").fill(f"u-{role}")
+        await page.get_by_label("Password").fill(PASSWORD)
+        await page.get_by_role("button", name="Log in").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Workers")
+        for address in addresses:
+            await page.goto(f"/{address}")
+            await expect(page.get_by_role("heading", level=1).first).to_be_visible()
+            await expect(page.locator(".loading")).to_have_count(0)
+            fields = await page.locator("textarea, input").evaluate_all("all => all.map((one) => one.value)")
+            text = await page.content() + json.dumps(fields)
+            seen |= {mark for mark in (*OPEN, *SECRET) if mark in text}
+    return seen
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def redacting(api: Api) -> AsyncIterator[Api]:
+    """The session's master while it redacts."""
+    await api.call("PATCH", "/api/settings", {"redact_paths": ["argument.pin", "headers.x-key"]})
+    yield api
+    await api.call("PATCH", "/api/settings", {"redact_paths": None})
+
+
+async def test_redacted_parts_are_not_copied_into_a_new_job(screens: Screens, redacting: Api) -> None:
+    carried: dict[str, Any] = {"headers": {"x-key": "k3y", "trace": "t"}, "delay": 1000}
+    job_id = await redacting.enqueue("ui.echo", {"pin": "1234", "n": 1}, **carried)
+    async with screens.open(f"#/job?id={job_id}") as page:
+        await expect(page.locator("main")).to_contain_text("Parts of it are redacted")
+        await expect(page.get_by_role("button", name=re.compile("curl"))).to_have_count(0)
+        await page.get_by_role("link", name="Edit and enqueue again").click()
+        await expect(page.get_by_role("note")).to_contain_text("left out")
+        await expect(page.get_by_label("Argument")).to_have_value("")
+        await expect(page.get_by_label("Headers")).to_have_value("trace: t")
+        enqueue = page.get_by_role("button", name="Enqueue", exact=True)
+        await enqueue.click()
+        await expect(page.locator(".field-error").first).to_contain_text("cannot be copied")
+        await page.get_by_label("Argument").fill('{"pin": "[redacted]", "n": 1}')
+        await enqueue.click()
+        await expect(page.locator(".field-error").first).to_contain_text("placeholder")
+        await page.get_by_label("Argument").fill('{"pin": "9999", "n": 1}')
+        await enqueue.click()
+        await page.get_by_role("button", name="Show the job").click()
+        await expect(page.locator("main")).to_contain_text("Parts of it are redacted")
+    await redacting.call("POST", f"/api/jobs/{job_id}/cancel")
+
+
+async def test_operators_are_told_which_settings_are_for_admins(
+    store_server: StoreServer, screens: Screens
+) -> None:
+    async with master_on(store_server.url, tokens=["admin:t-admin"]) as (master, _):
+        its = Screens(screens.browser, master.server.url)
+        await master._identity.create_user("olga", PASSWORD, Role.OPERATOR, who="test")
+        async with its.open("#/settings?q=redact_paths") as page:
+            await page.get_by_label("User").fill("olga")
+            await page.get_by_label("Password").fill(PASSWORD)
+            await page.get_by_role("button", name="Log in").click()
+            setting = page.locator(".setting").filter(has_text="redact_paths").first
+            await expect(setting).to_contain_text("Only an admin")
+            await expect(setting.get_by_role("button", name=re.compile("^Change"))).to_have_count(0)
+            await page.goto("/#/settings?q=max_push_jobs")
+            await expect(
+                page.locator(".setting").get_by_role("button", name=re.compile("^Change"))
+            ).to_have_count(1)
