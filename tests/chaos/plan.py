@@ -78,6 +78,8 @@ def _processes(scale: Scale) -> list[tuple[float, str, str, float, float]]:
         (2, "term", "worker", 0.1, 2.0),
         (2, "drain", "worker", 1.0, 5.0),
         (2, "detach", "worker", 0.0, 0.0),
+        # It is cut off, and another process registers at its address.
+        (2, "move", "worker", 0.5 * lease_s, 2 * lease_s),
         (2, "kill", "store", 0.1, 2.0),
         (1, "stop", "store", 0.3, 1.0),
         (1, "stop", "store", 1.5, 1.2 * lease_s),

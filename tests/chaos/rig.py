@@ -19,7 +19,7 @@ from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
 from tests.chaos.history import Epoch, Fault
 from tests.chaos.plan import Planned, Scale
-from tests.chaos.proxy import HttpLink, Link, RawLink
+from tests.chaos.proxy import HttpLink, Link, RawLink, Weather
 from tests.chaos.store import ChaosStore
 from tests.support.ports import free_port
 from tests.support.processes import MasterProcess, Process
@@ -55,6 +55,8 @@ class Rig:
         self.links: dict[str, Link] = {}
         self.masters: dict[str, MasterProcess] = {}
         self.workers: dict[str, Process] = {}
+        # Each at the address of a worker that is cut off meanwhile.
+        self.successors: dict[str, Process] = {}
         # A master of another store, which takes the place of ours now and then.
         self._stranger: MasterProcess | None = None
         self._seed = seed
@@ -130,7 +132,7 @@ class Rig:
         return str((await self.client.command("GET", Keys("jq").generation)).decode())
 
     def journals(self) -> list[Path]:
-        return [self.directory / f"journal-{name}" for name in self.workers]
+        return [self.directory / f"journal-{name}" for name in (*self.workers, *self.successors)]
 
     async def _start(self) -> None:
         await asyncio.to_thread(self.store.start)
@@ -212,6 +214,22 @@ class Rig:
             CHAOS_JOURNAL=str(self.directory / f"journal-{name}"),
         )
 
+    def _make_successor(self, name: str) -> tuple[str, int]:
+        """Of this worker, past all links but the one that leads to its address: its name, and where it listens."""
+        successor, port = f"{name}-moved", free_port()
+        self.successors[successor] = Process(
+            ["-m", "tests.chaos.chaos_worker"],
+            self.directory / f"{successor}.log",
+            CHAOS_WORKER=successor,
+            CHAOS_MASTERS=" ".join(master.url for master in self.masters.values()),
+            CHAOS_PORT=str(port),
+            CHAOS_URL=f"http://127.0.0.1:{self.links[f'masters>{name}'].port}",
+            CHAOS_WITHOUT=self._without,
+            CHAOS_MAX_JOBS=str(self.scale.max_jobs),
+            CHAOS_JOURNAL=str(self.directory / f"journal-{successor}"),
+        )
+        return successor, port
+
     async def _open(self, link: Link) -> None:
         await link.start()
         self.links[link.name] = link
@@ -229,7 +247,7 @@ class Rig:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         strangers = [self._stranger] if self._stranger else []
-        processes = [*self.workers.values(), *self.masters.values(), *strangers]
+        processes = [*self.workers.values(), *self.successors.values(), *self.masters.values(), *strangers]
         for process in processes:
             if process.popen is not None and process.popen.poll() is None:
                 process.signal(signal.SIGCONT)
@@ -344,6 +362,8 @@ class Rig:
                     return await self._terminate(target, for_s)
                 case "stop":
                     return await self._stand_still(target, for_s), 0.0
+                case "move":
+                    return await self._move(target, for_s), 0.0
                 case "stranger":
                     return await self._stand_in(target, for_s), 0.0
                 case "demote":
@@ -438,6 +458,30 @@ class Rig:
             if stranger is not None:
                 await asyncio.sleep(for_s)
         return sum(link.met for link in links) - before
+
+    async def _move(self, target: str, for_s: float) -> int:
+        """The worker lives on where nobody reaches it, while another process serves its address. Whether that one was
+        given anything."""
+        to_it, from_it = self.links[f"masters>{target}"], self._links_of(f"{target}>masters")
+        successor, port = self._make_successor(target)
+        process, before = self.successors[successor], to_it.met
+        for link in from_it:
+            link.change(Weather(holds_requests=True, holds_answers=True))
+        to_it.stranger = ("127.0.0.1", port)
+        to_it.reset()
+        self._begin(successor, process)
+        await asyncio.sleep(for_s)
+        from_s = time.monotonic()
+        try:
+            await asyncio.to_thread(process.terminate, END_WITHIN_S)
+        except AssertionError:
+            self.stuck.append(f"{successor}: not within {END_WITHIN_S:g} s after SIGTERM")
+        self.faults.append(Fault("term", successor, from_s, time.monotonic()))
+        to_it.stranger = None
+        to_it.reset()
+        for link in from_it:
+            link.clear()
+        return to_it.met - before
 
     # --- orders of operators
 
