@@ -1,15 +1,21 @@
-FROM python:3.13-slim AS build
+# Pinned by full version; put `@sha256:…` behind it to pin the bytes that you have tested.
+FROM python:3.13.9-slim-trixie AS build
 WORKDIR /src
-RUN python -m venv /opt/jqmaster
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY requirements.lock requirements-build.lock ./
+# What is downloaded must have the hashes of the locks; what is built from this checkout needs nothing more.
+RUN python -m venv /opt/build && python -m venv /opt/jqmaster \
+    && /opt/build/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r requirements-build.lock \
+    && /opt/jqmaster/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r requirements.lock
+COPY pyproject.toml README.md LICENSE ./
 COPY jqmaster jqmaster
 COPY worker_sdk worker_sdk
 COPY openapi openapi
-RUN /opt/jqmaster/bin/pip install --no-cache-dir --constraint constraints.txt . \
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /tmp/wheels . \
+    && /opt/jqmaster/bin/pip install --no-cache-dir --no-deps --no-index /tmp/wheels/*.whl \
     # Compiled now: the root file system is read-only later.
     && /opt/jqmaster/bin/python -m compileall -q /opt/jqmaster/lib
 
-FROM python:3.13-slim
+FROM python:3.13.9-slim-trixie
 LABEL org.opencontainers.image.title="jqmaster" org.opencontainers.image.licenses="Apache-2.0"
 ENV PATH=/opt/jqmaster/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
     JQMASTER_HOST=0.0.0.0 JQMASTER_DATA_DIR=/data \

@@ -17,7 +17,7 @@ OTHER_VENV   ?= .venv-other
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster check browser vendor check-web spec docs bench bench-peers pictures chaos prove clean
+.PHONY: help setup run test test-all test-cluster check browser vendor check-web spec docs lock sbom audit bench bench-peers pictures chaos prove clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -56,6 +56,25 @@ check: setup ## Format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# `make audit` exits with 0 (nothing known), 1 (something known) or 3 (not audited: the services are out of reach).
+LOCK_TOOL  ?= uv==0.13.9
+AUDIT_TOOL ?= pip-audit==2.10.1
+COMPILE     = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --constraint constraints.txt --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --custom-compile-command 'make lock'
+
+lock: setup ## Write requirements.lock and requirements-build.lock anew from constraints.txt (needs a package index), and the SBOM
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(LOCK_TOOL)'
+	$(COMPILE) pyproject.toml --output-file requirements.lock
+	echo hatchling | $(COMPILE) - --output-file requirements-build.lock
+	$(MAKE) sbom
+
+sbom: setup ## Write sbom.cdx.json (CycloneDX) anew from requirements.lock and the web UI's libraries
+	$(BIN)/python -m tools.sbom --write
+
+audit: setup ## Look the versions of requirements.lock up among known vulnerabilities (needs the network)
+	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(AUDIT_TOOL)'
+	@$(BIN)/python -m tools.audit
 
 vendor: ## Copy the web UI's libraries from npm, as tools/web/package.json pins them
 	cd tools/web && npm ci --silent && npm run --silent vendor

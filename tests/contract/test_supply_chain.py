@@ -1,0 +1,124 @@
+"""The lock, the bill of materials and the audit agree with what is tested. No network is needed."""
+
+import importlib.metadata
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tools import audit, sbom
+
+ROOT = Path(__file__).parents[2]
+LOCKS = ("requirements.lock", "requirements-build.lock")
+
+
+def closure(roots: list[str]) -> set[str]:
+    """What these requirements need on this machine, by name."""
+    found: set[str] = set()
+    waiting = [Requirement(root) for root in roots]
+    while waiting:
+        requirement = waiting.pop()
+        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        extras = requirement.extras or {""}
+        if name in found or not _applies(requirement, {""}):
+            continue
+        found.add(name)
+        for line in importlib.metadata.requires(name) or ():
+            needed = Requirement(line)
+            if _applies(needed, extras):
+                waiting.append(needed)
+    return found
+
+
+def _applies(requirement: Requirement, extras: set[str]) -> bool:
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras)
+
+
+def has_marker(text: str, name: str) -> bool:
+    return re.search(rf"^{re.escape(name)}==\S+ ;", text, re.MULTILINE | re.IGNORECASE) is not None
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_has_the_tested_versions_each_with_hashes_and_no_address(lock: str) -> None:
+    text = (ROOT / lock).read_text()
+    tested = sbom.pinned(ROOT / "constraints.txt")
+    locked = sbom.pinned(ROOT / lock)
+    assert locked, lock
+    differing = {
+        name: (version, tested.get(name))
+        for name, version in locked.items()
+        # Of what only other systems need nothing was tested here.
+        if tested.get(name, version) != version or (name not in tested and not has_marker(text, name))
+    }
+    assert differing == {}, "run `make lock`"
+    for entry in re.split(r"\n(?=[a-z0-9])", text.strip()):
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), entry[:60]
+    assert "://" not in text
+    assert "--index" not in text
+    assert "--find-links" not in text
+
+
+def test_the_lock_holds_all_that_runs_and_nothing_else() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = closure(project["dependencies"])
+    locked = set(sbom.pinned(ROOT / "requirements.lock"))
+    assert needed <= locked, "run `make lock`"
+    # The others are for other systems and older Pythons.
+    text = (ROOT / "requirements.lock").read_text()
+    for name in locked - needed:
+        assert has_marker(text, name), name
+
+
+def test_the_bill_of_materials_is_that_of_the_lock() -> None:
+    assert sbom.FILE.read_text() == sbom.text(), "run `make sbom`"
+    bill = json.loads(sbom.FILE.read_text())
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert {"timestamp"}.isdisjoint(bill["metadata"])
+    assert "pkg:pypi/uvicorn@" in sbom.FILE.read_text()
+    assert "pkg:npm/preact@" in sbom.FILE.read_text()
+
+
+def says(text: str, *, code: int = 0, error: str = "") -> list[str]:
+    program = f"import sys; sys.stdout.write({text!r}); sys.stderr.write({error!r}); sys.exit({code})"
+    return [sys.executable, "-c", program]
+
+
+def answer(**vulnerable: list[dict[str, object]]) -> str:
+    packages = sbom.pinned(sbom.LOCK)
+    return json.dumps(
+        {
+            "dependencies": [
+                {"name": n, "version": v, "vulns": vulnerable.get(n, [])} for n, v in packages.items()
+            ]
+        }
+    )
+
+
+def test_an_audit_tells_clean_from_vulnerable(capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit.audit(says(answer())) == audit.CLEAN
+    assert "no vulnerability is known" in capsys.readouterr().out
+    known = answer(uvicorn=[{"id": "CVE-1", "fix_versions": ["9"]}])
+    assert audit.audit(says(known, code=1)) == audit.VULNERABLE
+    assert "CVE-1, fixed in: 9" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        says("", code=1, error="Traceback\nConnectionError: no route"),
+        says("not JSON"),
+        says('{"dependencies": []}'),
+        says('{"dependencies": [{"name": "uvicorn", "skip_reason": "x"}]}'),
+        ["/nonexistent/pip-audit"],
+    ],
+)
+def test_an_audit_that_could_not_look_says_so(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit.audit(command) == audit.NOT_AUDITED
+    seen = capsys.readouterr()
+    assert seen.err.startswith("NOT AUDITED: ")
+    assert "no vulnerability" not in seen.out

@@ -1,0 +1,70 @@
+"""The software bill of materials, as CycloneDX: what runs with jqmaster, made from its lock and nothing else.
+
+The same lock gives the same bytes: there is no time in it, and its serial number is made of its content.
+"""
+
+import json
+import re
+import sys
+import tomllib
+import uuid
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[1]
+FILE: Final = ROOT / "sbom.cdx.json"
+LOCK: Final = ROOT / "requirements.lock"
+# Of tools/web/package.json: what is copied into the pages. The others only check and build.
+VENDORED: Final = ("htm", "preact", "uplot")
+
+_PINNED: Final = re.compile(r"^([a-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE | re.IGNORECASE)
+
+
+def pinned(lock: Path) -> dict[str, str]:
+    """Return the versions of a requirements file by name, in the form that names are compared in."""
+    found = _PINNED.findall(lock.read_text())
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found}
+
+
+def document() -> dict[str, Any]:
+    """Return the bill."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    web = json.loads((ROOT / "tools" / "web" / "package.json").read_text())["devDependencies"]
+    components = [
+        *(_component("pypi", name, version) for name, version in sorted(pinned(LOCK).items())),
+        *(_component("npm", name, web[name]) for name in VENDORED),
+    ]
+    own = {
+        **_component("pypi", project["name"], project["version"]),
+        "type": "application",
+        "licenses": [{"license": {"id": project["license"]}}],
+    }
+    serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps([own, components], sort_keys=True))
+    return {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": f"urn:uuid:{serial}",
+        "version": 1,
+        "metadata": {"component": own},
+        "components": components,
+        "dependencies": [
+            {"ref": own["bom-ref"], "dependsOn": [component["bom-ref"] for component in components]}
+        ],
+    }
+
+
+def text() -> str:
+    """Return the bill as it is written."""
+    return json.dumps(document(), indent=2) + "\n"
+
+
+def _component(kind: str, name: str, version: str) -> dict[str, Any]:
+    purl = f"pkg:{kind}/{name}@{version}"
+    return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
+
+
+if __name__ == "__main__":
+    if "--write" not in sys.argv:
+        sys.exit("usage: python -m tools.sbom --write")
+    FILE.write_text(text())
