@@ -57,7 +57,6 @@ check: setup ## Format, lint, types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# `make audit` exits with 0 (nothing known), 1 (something known) or 3 (not audited: the services are out of reach).
 LOCK_TOOL  ?= uv==0.13.9
 AUDIT_TOOL ?= pip-audit==2.10.1
 COMPILE     = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --constraint constraints.txt --generate-hashes \
@@ -74,7 +73,7 @@ sbom: setup ## Write sbom.cdx.json (CycloneDX) anew from requirements.lock and t
 
 audit: setup ## Look the versions of requirements.lock up among known vulnerabilities (needs the network)
 	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(AUDIT_TOOL)'
-	@$(BIN)/python -m tools.audit
+	@$(BIN)/python -m tools.audit # 1: something is known; 3: not audited, the services are out of reach
 
 vendor: ## Copy the web UI's libraries from npm, as tools/web/package.json pins them
 	cd tools/web && npm ci --silent && npm run --silent vendor

@@ -169,7 +169,7 @@ function Preferences({ session, onLeave, onHelp }) {
     <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}>${icon}</button>
     <${Language} class=${session ? "wide-only" : ""} />
     <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}>?</button>
-    ${session?.method === "session" && html`<span class="who"><span class="wide-only">${visible(session.who ?? "")}</span><button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
+    ${session?.method === "session" && html`<span class="who"><a href=${href("account")} title=${t("nav.account")}>${visible(session.who ?? "")}</a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
   </div>`;
 }
 

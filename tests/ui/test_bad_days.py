@@ -7,6 +7,7 @@ import secrets
 from collections.abc import AsyncIterator
 from urllib.parse import quote
 
+import httpx
 import pytest
 from playwright.async_api import Browser, expect
 
@@ -16,7 +17,7 @@ from tests.support.prefix_proxy import behind_prefix
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from tests.ui.conftest import HOSTILE, Screens
-from tests.ui.test_core import LATER, tag
+from tests.ui.test_core import LATER, accessible, tag
 
 pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session")]
 
@@ -56,6 +57,44 @@ async def test_behind_a_proxy_it_is_live_logs_in_and_acts(
         await page.get_by_role("dialog").get_by_role("button", name="Cancel the job (1)").click()
         await expect(page.locator(".big-state")).to_have_text("Canceled")
         assert await api.state(one) == "canceled"
+
+
+async def test_people_change_their_password_and_end_their_other_logins(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    old, new = "correct horse battery", "seven plums in a hat"
+    async with _guarded(store_server) as api:
+        status, _ = await api.call("POST", "/api/users", {"name": "ada", "password": old, "role": "viewer"})
+        assert status == 201
+        url = str(api.http.base_url)
+        async with httpx.AsyncClient(base_url=url, trust_env=False) as elsewhere:
+            login = await elsewhere.post("/api/session", json={"user": "ada", "password": old})
+            assert login.status_code == 201
+            async with Screens(browser, url).open("#/jobs") as page:
+                await page.get_by_label("User", exact=True).fill("ada")
+                await page.get_by_label("Password", exact=True).fill(old)
+                await page.keyboard.press("Enter")
+                await page.get_by_role("link", name="user:ada").click()
+                await expect(page.get_by_role("heading", level=1)).to_have_text("My account")
+                await expect(page.locator("tbody tr")).to_have_count(2)
+                await accessible(page)
+                await page.get_by_label("Present password").fill(old)
+                await page.get_by_label("New password").fill("ada-ada-ada-ada")
+                await page.get_by_role("button", name="Change the password").click()
+                await expect(
+                    page.get_by_text("must have at least 5 different characters").first
+                ).to_be_visible()
+                await page.get_by_label("New password").fill(new)
+                await page.get_by_role("button", name="Change the password").click()
+                await expect(page.get_by_text("The password was changed")).to_be_visible()
+                assert (await elsewhere.get("/api/jobs")).status_code == 401
+                again = await elsewhere.post("/api/session", json={"user": "ada", "password": new})
+                assert again.status_code == 201
+                await page.reload()
+                await expect(page.locator("tbody tr")).to_have_count(2)
+                await page.get_by_role("button", name="End all others").click()
+                await expect(page.locator("tbody tr")).to_have_count(1)
+                assert (await elsewhere.get("/api/jobs")).status_code == 401
 
 
 async def test_a_stream_that_falls_silent_without_an_end_is_shown_as_lost_and_opened_anew(

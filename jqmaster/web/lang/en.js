@@ -2,7 +2,7 @@
 export default {
   "nav": "Pages", "nav.overview": "Overview", "nav.jobs": "Jobs", "nav.job": "Job", "nav.failures": "Failures", "nav.names": "Names",
   "nav.constraints": "Constraints", "nav.workers": "Workers", "nav.masters": "Masters", "nav.enqueue": "Enqueue", "nav.audit": "Audit",
-  "nav.settings": "Settings", "nav.access": "Access", "nav.login": "Log in",
+  "nav.settings": "Settings", "nav.access": "Access", "nav.account": "My account", "nav.login": "Log in",
   "skip": "Skip to the content", "menu": "Menu", "search": "Search jobs", "search.hint": "ID or name", "language": "Language",
   "logout": "Log out", "none": "none", "close": "Close", "cancel": "Cancel", "copy": "Copy", "copy.done": "Copied", "copy.failed": "Could not copy",
   "copy.json": "Copy as JSON", "copy.curl": "Copy as curl", "code": "Code", "loading": "Loading …",

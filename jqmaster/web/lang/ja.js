@@ -2,7 +2,7 @@
 export default {
   "nav": "ページ", "nav.overview": "概要", "nav.jobs": "ジョブ", "nav.job": "ジョブ", "nav.failures": "失敗", "nav.names": "名前",
   "nav.constraints": "制約", "nav.workers": "ワーカー", "nav.masters": "マスター", "nav.enqueue": "投入", "nav.audit": "監査",
-  "nav.settings": "設定", "nav.access": "アクセス", "nav.login": "ログイン",
+  "nav.settings": "設定", "nav.access": "アクセス", "nav.account": "マイアカウント", "nav.login": "ログイン",
   "skip": "本文へ移動", "menu": "メニュー", "search": "ジョブを検索", "search.hint": "ID または名前", "language": "言語",
   "logout": "ログアウト", "none": "なし", "close": "閉じる", "cancel": "やめる", "copy": "コピー", "copy.done": "コピーしました", "copy.failed": "コピーできません",
   "copy.json": "JSON でコピー", "copy.curl": "curl でコピー", "code": "コード", "loading": "読み込み中…",

@@ -134,7 +134,7 @@ function UserForm({ user, isNew = false, onSend, onClose }) {
     ${isNew ? html`<${Field} label=${t("login.user")} hint=${t("access.user.hint")} problem=${problem} path="name">${(/** @type {any} */ a) => html`<input ...${a} name="name" required maxlength="64" autofocus autocomplete="off" autocapitalize="none" spellcheck=${false} />`}<//>
       <${Field} label=${t("access.role")} problem=${problem} path="role">${(/** @type {any} */ a) => html`<select ...${a} name="role">${ROLES.map((role) => html`<option value=${role}>${t(`access.role.${role}`)}</option>`)}</select>`}<//>`
       : html`<p><strong><${Text} value=${user.name} /></strong></p><p>${t("access.password.text")}</p>`}
-    <${Field} label=${t("login.password")} hint=${t("access.password.hint")} problem=${problem} path="password">${(/** @type {any} */ a) => html`<input ...${a} name="password" type="password" required minlength="10" maxlength="200" autocomplete="new-password" />`}<//>
+    <${Field} label=${t("login.password")} hint=${t("access.password.hint")} problem=${problem} path="password">${(/** @type {any} */ a) => html`<input ...${a} name="password" type="password" required minlength="12" maxlength="200" autocomplete="new-password" />`}<//>
     <${ErrorBox} problem=${problem} /><footer><${Button} onClick=${onClose}>${t("cancel")}<//><button class="button primary">${isNew ? t("access.add") : t("save")}</button></footer></form><//>`;
 }
 

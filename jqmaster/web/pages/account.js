@@ -1,0 +1,48 @@
+/** Who is logged in here: the password, and all logins. */
+import { html, useState } from "../lib.js";
+import { Problem, del, get, post } from "../api.js";
+import { t } from "../i18n.js";
+import { useResource } from "../live.js";
+import { Badge, Button, Empty, ErrorBox, Field, Loading, Table, Text, Time, attempt, toast } from "../ui.js";
+
+/** @param {{session: import("../api.js").Session}} props */
+export function Page({ session }) {
+  if (session.method !== "session") return html`<h1>${t("nav.account")}</h1><${Empty} title=${t("account.no_login")} />`;
+  return html`<div class="page-head"><h1>${t("nav.account")}</h1></div><p class="muted"><${Text} value=${session.who ?? ""} max=${80} /></p>
+    ${(session.who ?? "").startsWith("user:") && html`<${Password} />`}<${Logins} />`;
+}
+
+function Password() {
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const submit = async (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    const form = /** @type {HTMLFormElement} */ (event.target);
+    try {
+      await post("api/session/password", Object.fromEntries(new FormData(form)));
+      setProblem(null);
+      form.reset();
+      toast(t("account.password.done"));
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  return html`<section aria-labelledby="password"><h2 id="password">${t("account.password")}</h2><form onSubmit=${submit} class="stack">
+    <${Field} label=${t("account.password.old")} problem=${problem} path="old_password">${(/** @type {any} */ a) => html`<input ...${a} name="old_password" type="password" required maxlength="200" autocomplete="current-password" />`}<//>
+    <${Field} label=${t("account.password.new")} hint=${t("access.password.hint")} problem=${problem} path="new_password">${(/** @type {any} */ a) => html`<input ...${a} name="new_password" type="password" required minlength="12" maxlength="200" autocomplete="new-password" />`}<//>
+    <p class="muted">${t("account.password.text")}</p><${ErrorBox} problem=${problem} /><p><button class="button primary">${t("account.password.change")}</button></p></form></section>`;
+}
+
+function Logins() {
+  const { data, problem, reload } = useResource((signal) => get("api/sessions", {}, signal), [], { everyMs: 30_000 });
+  const logins = /** @type {any[]} */ (data?.sessions ?? []);
+  const end = (/** @type {string} */ path) => attempt(async () => { await del(path); await reload(); }, t("account.login.ended"));
+  return html`<section class="after"><div class="page-head"><h2 id="logins">${t("account.logins")}</h2>${logins.length > 1 && html`<${Button} kind="danger" onClick=${() => end("api/sessions")}>${t("account.login.end_others")}<//>`}</div>
+    <${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${data === null ? !problem && html`<${Loading} />` : html`<${Table} caption=${t("account.logins")} rows=${logins} rowKey=${(/** @type {any} */ login) => login.id} columns=${[
+      { key: "address", label: t("account.login.address"), render: (/** @type {any} */ login) => html`<${Text} value=${login.address || "–"} max=${60} /> ${login.is_current && html`<${Badge} kind="info">${t("account.login.current")}<//>`}` },
+      { key: "opened", label: t("account.login.opened"), align: "end", priority: 2, render: (/** @type {any} */ login) => login.opened_at ? html`<${Time} at=${login.opened_at} />` : "–" },
+      { key: "used", label: t("access.used"), align: "end", render: (/** @type {any} */ login) => html`<${Time} at=${login.last_used_at} />` },
+      { key: "act", label: t("job.actions"), align: "end", render: (/** @type {any} */ login) => !login.is_current && html`<${Button} class="small" kind="danger" onClick=${() => end(`api/sessions/${encodeURIComponent(login.id)}`)}>${t("account.login.end")}<//>` },
+    ]} />`}</section>`;
+}
