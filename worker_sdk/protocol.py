@@ -628,7 +628,7 @@ class JobActionRequest(TypedDict):
     action: ActionKind
     filter: NotRequired[JobFilterRequest | None]
     ids: NotRequired[list[str] | None]
-    # Of set_priority: the new one. Smaller runs first.
+    # The new priority, for set_priority only. The lowest number runs first.
     priority: NotRequired[int | None]
     # Only tell how many jobs it would touch now, and change nothing.
     dry_run: NotRequired[bool]
@@ -743,7 +743,7 @@ class JobRequest(TypedDict):
     name: str
     # Any value. In JSON, binary is {"$bin": base64}.
     argument: NotRequired[Any]
-    # Smaller runs first.
+    # The lowest number runs first.
     priority: NotRequired[int]
     # How many times a failed run is tried again; 0: never.
     max_retry: NotRequired[int]
@@ -1736,7 +1736,7 @@ class ValueRequest(TypedDict):
 
 
 class WhyAnswer(TypedDict):
-    """What has to change before the job runs, first things first; later versions may know more codes."""
+    """What has to change before the job can run, in order; later versions may add codes."""
 
     state: JobState
     as_of: str

@@ -58,7 +58,10 @@ class JobActionRequest(Request):
     filter: JobFilterRequest | None = None
     ids: list[JobId] | None = Field(None, min_length=1, max_length=MAX_IDS)
     priority: int | None = Field(
-        None, ge=-(2**31), le=2**31 - 1, description="Of set_priority: the new one. Smaller runs first."
+        None,
+        ge=-(2**31),
+        le=2**31 - 1,
+        description="The new priority, for set_priority only. The lowest number runs first.",
     )
     dry_run: bool = Field(
         False, description="Only tell how many jobs it would touch now, and change nothing."

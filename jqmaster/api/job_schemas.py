@@ -34,7 +34,7 @@ class JobRequest(Request):
 
     name: Annotated[str, Field(pattern=NAME_PATTERN, description="The kind of job; it selects the handler.")]
     argument: AnyValue = Field(default_factory=lambda: b"\xc0")
-    priority: int = Field(0, ge=-(2**31), le=2**31 - 1, description="Smaller runs first.")
+    priority: int = Field(0, ge=-(2**31), le=2**31 - 1, description="The lowest number runs first.")
     max_retry: int = Field(
         5, ge=0, le=1000, description="How many times a failed run is tried again; 0: never."
     )

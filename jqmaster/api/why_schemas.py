@@ -190,7 +190,7 @@ Verdict = Annotated[
 
 
 class WhyAnswer(Answer):
-    """What has to change before the job runs, first things first; later versions may know more codes."""
+    """What has to change before the job can run, in order; later versions may add codes."""
 
     state: JobState
     as_of: Timestamp

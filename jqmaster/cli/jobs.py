@@ -264,7 +264,7 @@ def set_job(
 
 
 def ask_first(question: str) -> None:
-    """Ask the person at the terminal; ends the command where nobody can be asked, or who is asked says no."""
+    """Ask for confirmation at the terminal; ends the command where there is none, or the answer is no."""
     if not sys.stdin.isatty():
         exits.fail(exits.USAGE, "there is no terminal to ask; use --yes")
     typer.confirm(question, abort=True)

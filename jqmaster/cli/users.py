@@ -38,7 +38,7 @@ def add(
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
 ) -> None:
-    """Add a user. The first one must be an admin: it ends the free access from this machine."""
+    """Add a user. The first one must be an admin: from then on this machine, too, has to log in."""
     _check_role(role)
     body = {"name": name, "role": role, "password": _password(password_file)}
     with Master(master, token) as http:

@@ -572,7 +572,7 @@ class IdentityService:
     def _check_first(self, *, is_admin: bool) -> None:
         if self._configured.is_empty and not self.has_any and not is_admin:
             raise ConflictError(
-                "the first user or token ends the free access from this machine: it must be an admin's, without an end",
+                "the first user or token must have admin rights and must not expire: from then on everybody has to log in",
                 code="first_must_be_admin",
             )
 
