@@ -9,7 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from jqmaster import __version__
+from jqmaster import __version__, descriptors
 from jqmaster.api.app import build_app
 from jqmaster.api.auth import AccessPolicy, configured_tokens
 from jqmaster.api.http_server import MasterServer
@@ -52,6 +52,7 @@ from jqmaster.runtime.sub_leader import SubLeader
 from jqmaster.runtime.sweeper import Sweeper
 from jqmaster.runtime.watchdog import Watchdog
 from jqmaster.runtime.worker_client import WorkerClient
+from jqmaster.service.audit_writer import AuditWriter
 from jqmaster.service.bulk_actions import BulkActionService
 from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.failures import FailureReader
@@ -68,6 +69,7 @@ from jqmaster.service.rules import RuleCache
 from jqmaster.service.stats import StatsService, StoreState
 from jqmaster.service.store_facts import StoreFactsReader
 from jqmaster.service.waiters import FinishWaiters
+from jqmaster.service.waiting_places import WaitingPlaces
 from jqmaster.service.why import WhyService
 from jqmaster.service.worker_owners import WorkerOwners
 from jqmaster.service.workers import WorkerService
@@ -175,6 +177,9 @@ class Master:
         self._fleet = Fleet(clock, **tuning.fleet(settings))
         self._desk = PollDesk(stores.polls, stores.leases)
         self._waiters = FinishWaiters()
+        self._waiting = WaitingPlaces(
+            lambda: min(self.live.current.max_connections, descriptors.for_clients())
+        )
         self.intake = Intake(PushPace(stores.inspector.load, clock), **tuning.intake(settings))
         self._job_service = self._make_job_service()
         self._worker_service = WorkerService(
@@ -372,10 +377,12 @@ class Master:
             counts=self._stores.inspector.counts,
             max_streams=lambda: self.live.current.max_streams,
             access=lambda: no_access(self.live.current.redact_paths),
+            waiting=self._waiting,
         )
 
     def _make_services(self, *, clients: Sequence[StoreClient]) -> Services:
         stores, clock = self._stores, self._clock
+        audit = AuditStore(self._shard)
         traffic = Traffic()
         constraints = ConstraintService(
             stores.rules,
@@ -405,8 +412,10 @@ class Master:
             workers=self._worker_service,
             owners=WorkerOwners(stores.workers),
             polls=self._desk,
+            waiting=self._waiting,
             constraints=constraints,
-            audit=AuditStore(self._shard),
+            audit=audit,
+            audit_writer=AuditWriter(audit),
             identity=self._identity,
             masters=self._master_service,
             stats=self.stats,

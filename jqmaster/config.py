@@ -225,14 +225,14 @@ class Settings(BaseSettings):
         description="Connections served at once, at most half of the file descriptors allowed; further ones get 503.",
     )
     unproven_share: float = Field(
-        0.25,
+        0.5,
         ge=0.01,
         le=1,
         description="Share of `max_connections` for connections on which no valid credential was shown yet; beyond it the "
         "longest idle one of them is closed.",
     )
     address_share: float = Field(
-        0.75,
+        0.9,
         ge=0.01,
         le=1,
         description="Share of `max_connections` that one address may hold (an IPv6 /64 is one; workers do not count); further ones get 503. "

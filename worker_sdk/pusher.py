@@ -319,6 +319,7 @@ class Pusher:
                 return _result_of(answer)
             if time.monotonic() >= end_s:
                 raise NotFinishedError(job_id, str(answer.body.get("state")))
+            await asyncio.sleep(_until_asked_again_s(answer, end_s))
 
     async def status(self, job_id: str) -> Mapping[str, Any]:
         """Return the job as the master shows it: a map of `state`, `attempts` and so on, as JobView in the OpenAPI document."""
@@ -415,6 +416,7 @@ class SyncPusher:
                 return _result_of(answer)
             if time.monotonic() >= end_s:
                 raise NotFinishedError(job_id, str(answer.body.get("state")))
+            time.sleep(_until_asked_again_s(answer, end_s))
 
     def status(self, job_id: str) -> Mapping[str, Any]:
         """Do as `Pusher.status`."""
@@ -564,6 +566,13 @@ def _after(accepted_ids: list[str], exc: WorkerSdkError) -> WorkerSdkError:
 
 def _path_of(job_id: str) -> str:
     return f"/api/jobs/{quote(job_id, safe='')}"
+
+
+def _until_asked_again_s(answer: Answer, end_s: float) -> float:
+    """0 after a poll that waited. A master where too many wait answers at once, and says when to come again."""
+    if not answer.retry_after_s:
+        return 0.0
+    return max(0.0, min(pause_s(1, answer.retry_after_s), end_s - time.monotonic()))
 
 
 def _result_path(job_id: str, end_s: float, timeout_s: float) -> str:

@@ -1,5 +1,6 @@
 """Jobs over HTTP."""
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, get_args
@@ -35,6 +36,8 @@ FILTERS: Final = (
 ORDERS: Final = ("oldest", "newest")
 CAUSES: Final = tuple(cause.name.lower() for cause in Cause if cause is not Cause.NONE)
 MAX_WAIT_S: Final = 60.0
+# To whom waited in vain for a place to wait in: nor is the connection kept for the time until then.
+_COME_AGAIN: Final = ((b"retry-after", b"1"), (b"connection", b"close"))
 MAX_PAGE: Final = 500
 _GROUP: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
@@ -109,9 +112,11 @@ async def result(call: Call) -> Reply:
     named = ((_JOB_ID_FIELD, job_id.encode()),) if is_id(job_id) else ()
     if not await _may_touch(call, job_id):
         return Reply(200, None, named)
-    found = await call.services.jobs.result(job_id, wait_s=min(float(wait), MAX_WAIT_S))
+    wait_s = min(float(wait), MAX_WAIT_S)
+    with call.services.waiting.take() if wait_s > 0 else contextlib.nullcontext(True) as has_place:
+        found = await call.services.jobs.result(job_id, wait_s=wait_s if has_place else 0.0)
     if isinstance(found, JobState):
-        return Reply(202, {"state": str(found)}, named)
+        return Reply(202, {"state": str(found)}, named if has_place else (*named, *_COME_AGAIN))
     return Reply(200, None if found is None else views.result_view(found), named)
 
 
@@ -169,7 +174,7 @@ async def _write_down(call: Call, action: str, after: Mapping[str, Any] | None =
     if call.may(Scope.OPERATE):
         job_id = call.path["job_id"]
         entry = encode_entry(who=call.who, action=action, target=job_id, before=None, after=after)
-        await call.services.audit.write(entry)
+        await call.services.audit_writer.write(entry)
 
 
 def _bulk_specs(call: Call, body: bytes) -> Iterator[JobSpec]:

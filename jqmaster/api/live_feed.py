@@ -14,6 +14,7 @@ from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.job import JobState
 from jqmaster.errors import JqmasterError, OverloadedError
 from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.service.waiting_places import WaitingPlaces
 from jqmaster.store.actions import ActionStore
 from jqmaster.store.live import LiveStore, Look
 
@@ -50,6 +51,7 @@ class LiveFeed:
         counts: Callable[[], Awaitable[Mapping[JobState, int]]],
         max_streams: Callable[[], int],
         access: Callable[[], ContentAccess],
+        waiting: WaitingPlaces,
     ) -> None:
         self._store = store
         self._actions = actions
@@ -58,6 +60,7 @@ class LiveFeed:
         self._counts = counts
         self._max_streams = max_streams
         self._access = access
+        self._waiting = waiting
         self._listeners: set[_Listener] = set()
         self._somebody = asyncio.Event()
         self._is_ending = False
@@ -92,35 +95,38 @@ class LiveFeed:
 
         Raises OverloadedError at the first step.
         """
-        if self._is_ending or len(self._listeners) >= self._max_streams():
-            what = "the master is stopping" if self._is_ending else "too many dashboards look at this master"
-            raise OverloadedError(what, code="too_many_streams", retry_after_s=RETRY_AFTER_S)
-        listener = _Listener()
-        if has_missed:
-            for sign in _SIGNS:
-                listener.tell(sign, self._event(sign, _NOTHING))
-        if not self._listeners:
-            # What was seen before nobody looked is old: everything is looked at anew, at once.
-            self._present.clear()
-            self._told.clear()
-            self._last = None
-            self._somebody.set()
-        for slot, event in self._present.items():
-            listener.tell(slot, event)
-        self._listeners.add(listener)
-        try:
-            yield f"retry: {RETRY_MS}\n\n".encode()
-            asked_s = self._clock.monotonic_s()
-            while not listener.is_over:
-                await listener.wait(ADMIT_EVERY_S)
-                if self._clock.monotonic_s() - asked_s >= ADMIT_EVERY_S:
-                    asked_s = self._clock.monotonic_s()
-                    if not await _is_let_in(is_admitted):
-                        return
-                if events := listener.take():
-                    yield events
-        finally:
-            self._listeners.discard(listener)
+        with self._waiting.take() as has_place:
+            if self._is_ending or not has_place or len(self._listeners) >= self._max_streams():
+                what = (
+                    "the master is stopping" if self._is_ending else "too many dashboards look at this master"
+                )
+                raise OverloadedError(what, code="too_many_streams", retry_after_s=RETRY_AFTER_S)
+            listener = _Listener()
+            if has_missed:
+                for sign in _SIGNS:
+                    listener.tell(sign, self._event(sign, _NOTHING))
+            if not self._listeners:
+                # What was seen before nobody looked is old: everything is looked at anew, at once.
+                self._present.clear()
+                self._told.clear()
+                self._last = None
+                self._somebody.set()
+            for slot, event in self._present.items():
+                listener.tell(slot, event)
+            self._listeners.add(listener)
+            try:
+                yield f"retry: {RETRY_MS}\n\n".encode()
+                asked_s = self._clock.monotonic_s()
+                while not listener.is_over:
+                    await listener.wait(ADMIT_EVERY_S)
+                    if self._clock.monotonic_s() - asked_s >= ADMIT_EVERY_S:
+                        asked_s = self._clock.monotonic_s()
+                        if not await _is_let_in(is_admitted):
+                            return
+                    if events := listener.take():
+                        yield events
+            finally:
+                self._listeners.discard(listener)
 
     async def _run(self) -> None:
         while True:

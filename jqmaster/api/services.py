@@ -7,6 +7,7 @@ from typing import Any
 from jqmaster.api.live_feed import LiveFeed
 from jqmaster.config import Durability, Settings
 from jqmaster.domain.latency import Traffic
+from jqmaster.service.audit_writer import AuditWriter
 from jqmaster.service.bulk_actions import BulkActionService
 from jqmaster.service.constraints import ConstraintService
 from jqmaster.service.identity import IdentityService
@@ -17,6 +18,7 @@ from jqmaster.service.masters import MasterService
 from jqmaster.service.metrics import Metrics
 from jqmaster.service.polls import PollDesk
 from jqmaster.service.stats import StatsService
+from jqmaster.service.waiting_places import WaitingPlaces
 from jqmaster.service.why import WhyService
 from jqmaster.service.worker_owners import WorkerOwners
 from jqmaster.service.workers import WorkerService
@@ -50,8 +52,10 @@ class Services:
     workers: WorkerService
     owners: WorkerOwners
     polls: PollDesk
+    waiting: WaitingPlaces
     constraints: ConstraintService
     audit: AuditStore
+    audit_writer: AuditWriter
     masters: MasterService
     stats: StatsService
     identity: IdentityService

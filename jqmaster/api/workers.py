@@ -11,7 +11,7 @@ from jqmaster.api.wire import read_list
 from jqmaster.domain.caller import caller_of
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.worker import Worker
-from jqmaster.errors import FieldError, TooLargeError, after_it_was_done, invalid
+from jqmaster.errors import FieldError, OverloadedError, TooLargeError, after_it_was_done, invalid
 
 RAW_RESULT: Final = frozenset({"result", "error"})
 MAX_RESULTS: Final = 500
@@ -90,7 +90,11 @@ async def results(call: Call) -> Reply:
 async def claim(call: Call) -> Reply:
     request = await call.read(ClaimRequest)
     await _check_owner(call)
-    reply = await call.services.polls.poll(call.path["worker_id"], request.to_ask(), call.gone)
+    ask = request.to_ask()
+    with call.services.waiting.take(is_worker=True) as has_place:
+        if not has_place and not ask.withdraws:
+            raise OverloadedError("too many calls wait at this master", retry_after_s=1)
+        reply = await call.services.polls.poll(call.path["worker_id"], ask, call.gone)
     return Reply(
         200,
         {

@@ -33,6 +33,7 @@ class Grace:
         self._crowd_seen_ms = 0
         now_s = clock.monotonic_s()
         self._until_s = now_s + grace_s
+        self._short_s: float | None = None
         # Of the last answer: when it was asked for and got, and what the store's clock said.
         self._heard_s = (now_s, now_s)
         self._heard_ms: int | None = None
@@ -51,6 +52,11 @@ class Grace:
     @property
     def is_over(self) -> bool:
         return self._clock.monotonic_s() >= self._until_s
+
+    @property
+    def outage_ms(self) -> int | None:
+        """How long the store was away, where that is all that a time of grace was begun for; None: there is more."""
+        return None if self._short_s is None else round(self._short_s * 1000)
 
     async def ask(self, read: Callable[[], Coroutine[Any, Any, _T]], time_of: Callable[[_T], int]) -> _T:
         """The answer of `read`, which the store's time is part of. Raises what it raises."""
@@ -91,7 +97,7 @@ class Grace:
         earlier_sent_s, earlier_received_s = self._heard_s
         own_s = received_s - earlier_received_s - self._asked_s - self._meant_s
         if self._away_s > OUTAGE_S:
-            self._begin(f"the store was away for {self._away_s:.1f} s")
+            self._begin(f"the store was away for {self._away_s:.1f} s", outage_s=self._away_s)
         elif own_s > self._trust_s:
             self._begin(f"this master stood still for {own_s:.1f} s")
         if self._heard_ms is not None:
@@ -105,6 +111,10 @@ class Grace:
         self._heard_s, self._heard_ms = (sent_s, received_s), now_ms
         self._asked_s = self._meant_s = self._away_s = 0.0
 
-    def _begin(self, why: str) -> None:
+    def _begin(self, why: str, *, outage_s: float | None = None) -> None:
         logger.warning("%s; nothing is reclaimed or detached for %.1f s", why, self._grace_s)
+        if outage_s is None or self.is_over:
+            self._short_s = outage_s
+        elif self._short_s is not None:
+            self._short_s += outage_s
         self._until_s = self._clock.monotonic_s() + self._grace_s

@@ -20,6 +20,8 @@ from jqmaster.store.workers import WorkerStore
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
+# A worker that was heard so lately was heard since the store came back, or as good as.
+HEARD_MS: Final = 2_000
 
 MESSAGES: Final = {
     "lost": "the worker fell silent while it ran the job",
@@ -62,6 +64,7 @@ class Reaper:
     def tune(self, *, rules: ExpiryRules, timeout_grace_ms: int, offer_ms: int) -> None:
         """From the next lease that ends on."""
         self._rules = rules
+        self._timeout_grace_ms = timeout_grace_ms
         self._deadline_extra_ms = timeout_grace_ms + offer_ms
 
     async def start(self) -> None:
@@ -81,7 +84,7 @@ class Reaper:
                         self._on_stale()
                         return
                     self._grace.was_set_back = False
-                reapable = await self._reapable(expired)
+                reapable = await self._reapable(expired, now_ms)
                 if reapable and not await self._reap(now_ms, reapable):
                     self._on_stale()
                     return
@@ -89,13 +92,25 @@ class Reaper:
                 logger.warning("cannot reap: %s", exc.detail)
             await self._grace.pause(min(POLL_S, next_ms / 1000) if next_ms >= 0 else POLL_S)
 
-    async def _reapable(self, expired: list[ExpiredLease]) -> list[ExpiredLease]:
+    async def _reapable(self, expired: list[ExpiredLease], now_ms: int) -> list[ExpiredLease]:
         """In a grace time only what its worker cannot hold any more, as it is known to have ended, or has said that it
-        never had."""
+        never had; and runs that outlived their time by more than an outage."""
         if expired and self._grace.is_over:
             # A lease that ended is the last moment to see that it ended in a crowd.
             self._grace.look(*await self._workers.all_with_time())
-        return expired if self._grace.is_over else [e for e in expired if _is_free_for_sure(e)]
+        if self._grace.is_over:
+            return expired
+        return [e for e in expired if _is_free_for_sure(e) or self._has_run_away(e, now_ms)]
+
+    def _has_run_away(self, lease: ExpiredLease, now_ms: int) -> bool:
+        """After an outage that was shorter than the grace of a timeout: that run would have been ended without it, too. Its
+        worker lives, reports, and has had as long as ever to report the end."""
+        outage_ms, job = self._grace.outage_ms, lease.job
+        if outage_ms is None or outage_ms > self._timeout_grace_ms or job is None:
+            return False
+        deadline_ms = job.started_at_ms + job.timeout_ms + self._deadline_extra_ms + outage_ms
+        is_heard = now_ms - lease.worker_seen_ms <= min(self._rules.stale_ms, HEARD_MS)
+        return job.state is JobState.RUNNING and now_ms >= deadline_ms and is_heard
 
     async def _reap(self, now_ms: int, expired: list[ExpiredLease]) -> bool:
         """False under a stale epoch."""

@@ -46,6 +46,9 @@ IDEMPOTENCY_LIFE_MS: Final = 24 * 3600 * 1000
 MAX_WAITING_ENQUEUES: Final = 5_000
 # Pushes with an Idempotency-Key ask the store by themselves: heartbeats and results must find a connection besides.
 KEYED_AT_A_TIME: Final = 8
+# Of one round trip; nothing else is done by the store meanwhile.
+MAX_CANCELS: Final = 100
+MAX_WAITING_CANCELS: Final = 5_000
 # The store's word that a job ended can be lost; a long poll looks again this often.
 MAX_ORDERS: Final = 200
 LOOK_AGAIN_S: Final = 5.0
@@ -104,6 +107,9 @@ class JobService:
         # By the number of replicas: a batch waits for them once, and nobody for more than was asked for.
         self._enqueues: dict[int, NaturalBatcher[JobSpec, Accepted | BacklogFull]] = {}
         self._keyed = asyncio.Semaphore(KEYED_AT_A_TIME)
+        self._cancels: NaturalBatcher[str, tuple[str, str] | Refusal | Exception | None] = NaturalBatcher(
+            steering.cancel_each, max_batch=MAX_CANCELS, max_waiting=MAX_WAITING_CANCELS
+        )
         self._orders: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -112,6 +118,7 @@ class JobService:
     async def stop(self) -> None:
         for batcher in self._enqueues.values():
             await batcher.stop()
+        await self._cancels.stop()
         await asyncio.gather(*self._orders, return_exceptions=True)
 
     def _batcher(self, replicas: int) -> NaturalBatcher[JobSpec, Accepted | BacklogFull]:
@@ -266,16 +273,23 @@ class JobService:
         """Raises NotFoundError, ConflictError (it is over)."""
         if not is_id(job_id):
             raise _unknown(job_id)
-        try:
-            claim = await self._steering.cancel(job_id)
-        except KeyError:
-            raise _unknown(job_id) from None
-        except StateConflict as exc:
-            _raise_conflict(exc, "be canceled")
-        if claim:
-            self._order_stop(claim, job_id)
+        # Those of many callers at once share a round trip, and a wait for the disk.
+        end = await self._cancels.submit(job_id)
+        if isinstance(end, Exception):
+            raise end
+        if isinstance(end, Refusal):
+            try:
+                end.throw()
+            except KeyError:
+                raise _unknown(job_id) from None
+            except StateConflict as exc:
+                _raise_conflict(exc, "be canceled")
+        self._order_stop(end, job_id)
 
-    def _order_stop(self, claim: tuple[str, str], job_id: str) -> None:
+    def _order_stop(self, claim: tuple[str, str] | None, job_id: str) -> None:
+        # Of many at once the rest hear of it by their heartbeats.
+        if claim is None or len(self._orders) >= MAX_ORDERS:
+            return
         worker_id, token = claim
         order = asyncio.create_task(self._tell_worker(worker_id, job_id, token))
         self._orders.add(order)
@@ -285,8 +299,7 @@ class JobService:
         """Cancels each by itself; whether it was done. Known IDs only."""
         ends = await self._steering.cancel_all(job_ids, counted_by)
         for job_id, end in zip(job_ids, ends, strict=True):
-            # Of many at once the rest hear of it by their heartbeats.
-            if isinstance(end, tuple) and len(self._orders) < MAX_ORDERS:
+            if isinstance(end, tuple):
                 self._order_stop(end, job_id)
         return [not isinstance(end, Refusal) for end in ends]
 

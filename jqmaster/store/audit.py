@@ -5,7 +5,7 @@ sessions, tokens, users and the settings of access, `changes` everything else. R
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
@@ -13,6 +13,8 @@ import msgpack
 
 from jqmaster.errors import InvalidError
 from jqmaster.store import codec
+from jqmaster.store.client import Call
+from jqmaster.store.scripts import load
 from jqmaster.store.shard import Shard
 
 Log = Literal["changes", "access"]
@@ -74,8 +76,13 @@ class AuditStore:
 
     async def write(self, entry: bytes) -> None:
         """An entry of what was done just now. For what is done in one script with others the script writes it."""
-        await self._client.run(
-            "write_audit", (self._keys["changes"],), (self._shard.now_arg, entry, MAX_ENTRIES)
+        await self.write_all([entry])
+
+    async def write_all(self, entries: Sequence[bytes]) -> None:
+        """What `write` does, to each, in one round trip."""
+        script, keys = load("write_audit"), (self._keys["changes"],)
+        await self._client.run_all(
+            [Call(script, keys, (self._shard.now_arg, entry, MAX_ENTRIES)) for entry in entries]
         )
 
     async def page(

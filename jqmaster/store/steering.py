@@ -87,28 +87,31 @@ class SteeringStore:
             end.throw()
         return end
 
+    async def cancel_each(self, job_ids: Sequence[str]) -> list[tuple[str, str] | Refusal | Exception | None]:
+        """As `cancel_all`; what would have been raised for one alone stands in its place."""
+        replies = await self._client.run_each([self._cancel_call(job_id, NOBODY) for job_id in job_ids])
+        return [reply if isinstance(reply, Exception) else self._canceled(*reply) for reply in replies]
+
     async def cancel_all(
         self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY
     ) -> list[tuple[str, str] | Refusal | None]:
         """What `cancel` does, to each by itself, in one round trip."""
         replies = await self._client.run_all([self._cancel_call(job_id, counted_by) for job_id in job_ids])
-        ends: list[tuple[str, str] | Refusal | None] = []
-        for word, data in replies:
-            if word != "ok":
-                ends.append(_refusal(word, data))
-                continue
-            worker, token, has_opened, name = data
-            if name:
-                self._tally.of(name.decode()).canceled += 1
-            if has_opened:
-                self._shard.woke("ready")
-            if worker:
-                worker_id = codec.id_text(worker)
-                self._shard.woke(freed(worker_id, 1))
-                ends.append((worker_id, token.hex()))
-            else:
-                ends.append(None)
-        return ends
+        return [self._canceled(word, data) for word, data in replies]
+
+    def _canceled(self, word: str, data: list[Any]) -> tuple[str, str] | Refusal | None:
+        if word != "ok":
+            return _refusal(word, data)
+        worker, token, has_opened, name = data
+        if name:
+            self._tally.of(name.decode()).canceled += 1
+        if has_opened:
+            self._shard.woke("ready")
+        if not worker:
+            return None
+        worker_id = codec.id_text(worker)
+        self._shard.woke(freed(worker_id, 1))
+        return worker_id, token.hex()
 
     def _cancel_call(self, job_id: str, counted_by: CountedBy) -> Call:
         k = self._keys

@@ -611,7 +611,7 @@ async def test_connections_above_the_cap_get_503_and_the_others_go_on(start: Sta
 async def test_who_proves_nothing_holds_no_connection_against_others(
     start: Start, request_first: bytes
 ) -> None:
-    edge = await start(max_connections=64)
+    edge = await start(max_connections=64, unproven_share=0.25)
     flood = edge.connection
     async with held(edge, 12, PROVED) as callers, contextlib.AsyncExitStack() as stack:
         for _ in range(100):

@@ -3,11 +3,12 @@
 import asyncio
 import time
 
+import httpx
 import pytest
 
 from jqmaster.domain.ids import new_id
 from tests.support.master import Api, master_on
-from tests.support.scripted_worker import FINISHED_AT, worker_at
+from tests.support.scripted_worker import FINISHED_AT, puller_at, worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
@@ -154,3 +155,29 @@ async def test_wait_is_a_number_of_seconds_and_capped(
 
 async def _is_null(api: Api, job_id: str) -> bool:
     return await result_of(api, job_id) == (200, None)
+
+
+async def test_polls_leave_connections_to_pushes(store_server: StoreServer) -> None:
+    """Those who find no place to wait in are answered at once, and their connections are closed."""
+    async with master_on(store_server.url, max_connections=16) as (master, api):
+        job_id = await api.enqueue("work", keep_result=True)
+        waiting = master._waiting
+        clients, polls = [Api(master.server.url) for _ in range(12)], []
+        for n, client in enumerate(clients, 1):
+            polls.append(asyncio.create_task(result_of(client, job_id, "?wait=60")))
+            await wait_until(lambda n=n: waiting.taken == n, what="it waits")
+        for _ in range(20):
+            async with httpx.AsyncClient(base_url=master.server.url, trust_env=False) as late:
+                answer = await late.get(f"/api/jobs/{job_id}/result?wait=60")
+                assert (answer.status_code, answer.headers["retry-after"]) == (202, "1")
+                assert answer.headers["connection"] == "close"
+                assert (await late.get("/api/stream")).status_code == 503
+        async with puller_at(api, "other") as puller:
+            assert await puller.claim(wait=0) == [], "workers have places of their own"
+        another = await api.enqueue("work")
+        for each in (job_id, another):
+            assert (await api.call("POST", f"/api/jobs/{each}/cancel"))[0] == 200
+        assert {status for status, _ in await asyncio.gather(*polls)} == {200}
+        assert waiting.taken == 0
+        for client in clients:
+            await client.http.aclose()

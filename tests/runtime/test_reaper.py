@@ -242,6 +242,28 @@ async def test_nothing_is_taken_back_in_the_grace_after_an_outage(
     assert (await world.get(job.job_id)).token == job.token
 
 
+@pytest.mark.parametrize(("away_s", "is_ended"), [(2, True), (8, False)])
+async def test_a_short_outage_keeps_no_runaway_run_whose_worker_reports(
+    reaping: Reaping, monkeypatch: pytest.MonkeyPatch, away_s: int, is_ended: bool
+) -> None:
+    """It had as long as ever to report its end. After a longer one its report may be on its way still."""
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=2_000, max_retry=0)
+    silent_worker, silent_job = await world.running(timeout_ms=2_000, max_retry=0)
+    await reaping.beat_for(1, worker, (job.job_id, job.token))
+    await reaping.beat(silent_worker, (silent_job.job_id, silent_job.token))
+    with store_away(world, monkeypatch):
+        await reaping.clock.pass_s(away_s)
+    await reaping.beat_for(14, worker, (job.job_id, job.token))
+    assert not reaping.grace.is_over
+    found = await world.get(job.job_id)
+    assert (found.state, found.cause) == (
+        (JobState.FAILED, Cause.TIMEOUT) if is_ended else (JobState.RUNNING, Cause.NONE)
+    )
+    assert await world.state(silent_job.job_id) == JobState.RUNNING
+
+
 async def test_a_hiccup_of_the_store_costs_no_grace(
     reaping: Reaping, monkeypatch: pytest.MonkeyPatch
 ) -> None:

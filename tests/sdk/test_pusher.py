@@ -320,6 +320,22 @@ async def test_a_refused_job_of_many_is_named_by_its_place(master: FakeMaster, p
     assert caught.value.errors[0]["loc"] == ["jobs", 1_003, "name"]
 
 
+async def test_a_master_where_too_many_wait_is_asked_when_it_said(
+    master: FakeMaster, pusher: AnyPusher
+) -> None:
+    done = {"type": "success", "finished_at": "2026-11-21T04:30:00.123Z", "result": 1}
+    master.script("result", 202, {"state": "running"}, **{"Retry-After": "1"})
+    master.script("result", 200, done)
+    began_s = time.monotonic()
+    assert (await pusher.result("j", wait=20)) is not None
+    assert time.monotonic() - began_s >= 1
+    # Nor for longer than it is waited for.
+    master.script("result", 202, {"state": "running"}, **{"Retry-After": "60"})
+    master.script("result", 202, {"state": "running"}, **{"Retry-After": "60"})
+    with pytest.raises(NotFinishedError):
+        await pusher.result("j", wait=0.2)
+
+
 @pytest.mark.req("J14")
 async def test_results_are_waited_for_in_long_polls(master: FakeMaster, pusher: AnyPusher) -> None:
     done = {"type": "success", "finished_at": "2026-11-21T04:30:00.123Z", "result": {"n": 1}}

@@ -14,6 +14,7 @@ from jqmaster.domain.job import Cause, JobSpec, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.errors import (
     ConflictError,
+    DamagedError,
     JqmasterError,
     NotFoundError,
     OutcomeUnknownError,
@@ -404,6 +405,34 @@ async def test_cancelling_a_waiting_job_tells_nobody(served: Served) -> None:
     await served.service.cancel(job_id)
     await served.service.stop()
     assert (await served.world.state(job_id), served.orders) == (JobState.CANCELED, [])
+
+
+async def test_many_cancellations_at_once_share_round_trips_and_none_spoils_another(served: Served) -> None:
+    world = served.world
+    over = (await world.running())[1]
+    job_ids = [await world.enqueue() for _ in range(150)]
+    await served.service.cancel(over.job_id)
+    damaged = await world.enqueue()
+    calls: list[int] = []
+    run_each = world.shard.client.run_each
+
+    async def counted(each: Any) -> Any:
+        calls.append(len(each))
+        answers = await run_each(each)
+        return [
+            DamagedError("its key is of another type") if damaged in call.args else answer
+            for call, answer in zip(each, answers, strict=True)
+        ]
+
+    served.world.steering._client.run_each = counted  # type: ignore[method-assign]
+    ends = await asyncio.gather(
+        *(served.service.cancel(job_id) for job_id in [*job_ids, over.job_id, damaged, new_id()]),
+        return_exceptions=True,
+    )
+    assert ends[:151] == [None] * 151
+    assert isinstance(ends[151], DamagedError)
+    assert isinstance(ends[152], NotFoundError)
+    assert (sum(calls), len(calls) <= 4) == (153, True)
 
 
 @pytest.mark.req("M9")

@@ -12,7 +12,7 @@ _JOB: Final = (404, 409, *_STORE)
 _WAIT: Final[dict[str, Any]] = {
     "wait": {
         "schema": {"type": "number", "minimum": 0, "default": 0},
-        "description": "Seconds to wait for the end; 60 at most.",
+        "description": "Seconds to wait for the end; 60 at most. Where too many wait already, the answer is 202 at once, with Retry-After.",
     }
 }
 _INSTANT: Final = {"type": "string", "format": "date-time"}

@@ -1,0 +1,29 @@
+"""How many calls may wait for something to happen: each holds a connection, and pushes need connections as well."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Final
+
+# Shares of all connections.
+CLIENTS_SHARE: Final = 3 / 4
+# Workers that pull ask for jobs in what waiting clients leave, and in a part that those cannot take.
+ALL_SHARE: Final = 7 / 8
+
+
+class WaitingPlaces:
+    """`most_connections` tells how many connections there may be at this moment."""
+
+    def __init__(self, most_connections: Callable[[], int]) -> None:
+        self._most_connections = most_connections
+        self.taken = 0
+
+    @contextlib.contextmanager
+    def take(self, *, is_worker: bool = False) -> Iterator[bool]:
+        """A place to wait in, given back at the end; False: there is none, and the caller is to be answered now."""
+        share = ALL_SHARE if is_worker else CLIENTS_SHARE
+        has_place = self.taken < max(1, int(self._most_connections() * share))
+        self.taken += has_place
+        try:
+            yield has_place
+        finally:
+            self.taken -= has_place
