@@ -46,6 +46,9 @@ IDEMPOTENCY_LIFE_MS: Final = 24 * 3600 * 1000
 MAX_WAITING_ENQUEUES: Final = 5_000
 # Pushes with an Idempotency-Key ask the store by themselves: heartbeats and results must find a connection besides.
 KEYED_AT_A_TIME: Final = 8
+# Likewise views of single jobs, which each answer to an order is: hundreds that waited for a connection would keep the leader's
+# duties from getting one, which then take the store for away.
+VIEWS_AT_A_TIME: Final = 16
 # Of one round trip; nothing else is done by the store meanwhile.
 MAX_CANCELS: Final = 100
 MAX_WAITING_CANCELS: Final = 5_000
@@ -107,6 +110,7 @@ class JobService:
         # By the number of replicas: a batch waits for them once, and nobody for more than was asked for.
         self._enqueues: dict[int, NaturalBatcher[JobSpec, Accepted | BacklogFull]] = {}
         self._keyed = asyncio.Semaphore(KEYED_AT_A_TIME)
+        self._views = asyncio.Semaphore(VIEWS_AT_A_TIME)
         self._cancels: NaturalBatcher[str, tuple[str, str] | Refusal | Exception | None] = NaturalBatcher(
             steering.cancel_each, max_batch=MAX_CANCELS, max_waiting=MAX_WAITING_CANCELS
         )
@@ -229,6 +233,10 @@ class JobService:
 
     async def view(self, job_id: str) -> JobDetail:
         """Raises NotFoundError."""
+        async with self._views:
+            return await self._view(job_id)
+
+    async def _view(self, job_id: str) -> JobDetail:
         job = await self._get(job_id)
         history = await self._records.history(job_id)
         attempts = [entry for entry in history if entry.outcome != CONTINUED]
