@@ -22,6 +22,9 @@ from worker_sdk import AnswerMismatchError, Pusher, SyncPusher, make_job
 from worker_sdk.masters import backoff_s
 from worker_sdk.pusher import new_job_id
 
+# Python warns of threads when it forks, of which tests always have some: that they do no harm is what is tested.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+
 CALLS = 100
 
 
@@ -274,7 +277,7 @@ async def test_an_answer_about_another_job_is_an_error(master: FakeMaster, what:
     asked, other = new_job_id(), new_job_id()
     route = {"enqueue": "jobs", "status": asked}.get(what, what)
     if what == "result":
-        master.script(route, 200, None, JQ_Job_Id=other)
+        master.script(route, 200, {}, JQ_Job_Id=other)
     else:
         master.script(
             route,

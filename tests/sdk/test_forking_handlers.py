@@ -20,6 +20,9 @@ from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
 from worker_sdk.context import CancelSignal
 
+# Python warns of threads when it forks, of which tests always have some: that they do no harm is what is tested.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+
 
 def exit_status(pid: int) -> int | None:
     """None while it runs. For a child of this process."""

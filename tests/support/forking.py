@@ -7,16 +7,12 @@ import pickle
 import select
 import signal
 import traceback
-import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
 
 def with_hooks() -> int:
-    with warnings.catch_warnings():
-        # Python warns of threads, of which tests always have some: that they do no harm is what is tested.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
+    return os.fork()
 
 
 def without_hooks() -> int:
