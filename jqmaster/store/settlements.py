@@ -44,7 +44,7 @@ class Settlement:
 
 class SettlementStore:
     """Attempts of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises, and
-    NotFoundError when the worker is not registered: then nothing was settled."""
+    NotFoundError when nothing was settled and the worker is not registered."""
 
     def __init__(self, shard: Shard, tally: Tally, *, result_ttl_ms: int) -> None:
         self._shard = shard

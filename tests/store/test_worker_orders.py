@@ -26,7 +26,7 @@ def order(world: StoreWorld, name: str) -> Callable[[str, bytes], Awaitable[Comm
 
 
 async def audited(world: StoreWorld) -> list[str]:
-    entries, _ = await AuditStore(world.shard).page(limit=50, cursor=None, target=None)
+    entries = (await AuditStore(world.shard).page(limit=50, cursor=None, target=None)).entries
     return [entry.who for entry in entries]
 
 

@@ -3,7 +3,7 @@
 -- KEYS running:zset results:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes target_state index_key delay_ms cause is_counted history_entry(empty: none) result held_gate(empty: none) hold_ms]
 -- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[run_ms(-1: it did not end just now)] | unknown
--- CHECKS FIRST that the worker is registered; then state, token and worker of each
+-- CHECKS FIRST state, token and worker of each; where none counts, that the worker is registered
 -- include lib/time.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
@@ -14,9 +14,8 @@ tag = ARGV[2]
 local wake_channel, finished_channel = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 11
 
-if redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 local batch = new_batch(now_ms)
-local accepted, runs = {}, {}
+local accepted, runs, known = {}, {}, 0
 for i = FIRST, #ARGV, WIDTH do
   local id, token_bytes, target = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local head = head_of(tag .. 'job:' .. id)
@@ -27,13 +26,17 @@ for i = FIRST, #ARGV, WIDTH do
     if ARGV[i + 9] ~= '' then hold_gate(ARGV[i + 9], now_ms + tonumber(ARGV[i + 10])) end
     runs[#runs] = math.max(0, now_ms - int64(head, 25))
     accepted[#accepted + 1] = 1
+    known = known + 1
   else
     -- A settled attempt's token stays until the next claim, so that its holder may repeat itself; a reclaimed one's does not.
     local state = string.byte(head, 2)
     local is_repeat = #head >= HEAD_LENGTH and string.sub(head, 57, 72) == token_bytes
       and (state == target or state ~= STATE.running and state ~= STATE.canceled and state ~= STATE.succeeded)
     accepted[#accepted + 1] = is_repeat and 1 or 0
+    known = known + accepted[#accepted]
     if is_repeat then redis.call('SETRANGE', tag .. 'job:' .. id, 0, string.char(VERSION)) end
   end
 end
+-- Whoever holds a token that counts is known; only a stranger's results could all be stale for another reason.
+if known == 0 and redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 return {'ok', accepted, write_batch(batch, running_key, wake_channel, finished_channel), runs}

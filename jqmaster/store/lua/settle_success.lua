@@ -3,7 +3,7 @@
 -- KEYS running:zset claims:set succeeded:zset results:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes result]
 -- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms jobs](of those that ended just now) | unknown
--- CHECKS FIRST that the worker is registered; then state, token and worker of each
+-- CHECKS FIRST state, token and worker of each; where none counts, that the worker is registered
 -- include lib/time.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
@@ -13,11 +13,10 @@ tag = ARGV[2]
 local wake_channel, finished_channel = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 3
 
-if redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 local byte, sub = string.byte, string.sub
 local job_prefix, result_prefix = tag .. 'job:', tag .. 'result:'
 local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {}, {}
-local count = 0
+local count, known = 0, 0
 local now_bytes, now_text = struct.pack('>i8', now_ms), string.format('%.0f', now_ms)
 
 -- Jobs that were claimed together have much in common, and what follows from it is made once.
@@ -64,13 +63,17 @@ for i = FIRST, #ARGV, WIDTH do
     end
     if ending.is_watched then watched[#watched + 1] = id end
     accepted[#accepted + 1] = 1
+    known = known + 1
   else
     local is_repeat = is_ours and byte(head, 2) == STATE.succeeded
     accepted[#accepted + 1] = is_repeat and 1 or 0
+    known = known + accepted[#accepted]
     -- See enqueue.lua: a repeat writes, or WAIT would lie.
     if is_repeat then redis.call('SETRANGE', key, 0, string.char(VERSION)) end
   end
 end
+-- Whoever holds a token that counts is known; only a stranger's results could all be stale for another reason.
+if known == 0 and redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 for _, home in ipairs(homes_seen) do
   lane_counts(home.lane, nil, -home.ended, 0)
   for run_ms, times in pairs(home.runs) do
