@@ -17,7 +17,7 @@ OTHER_VENV   ?= .venv-other
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster check browser vendor check-web spec docs lock sbom audit bench bench-peers pictures chaos prove clean
+.PHONY: help setup run test test-all test-cluster check browser vendor check-web spec docs conformance lock sbom audit bench bench-peers pictures chaos prove clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -88,6 +88,9 @@ docs: setup ## Write the generated parts of docs/ and deploy/valkey.acl anew
 	$(BIN)/python -m jqmaster.cli.docs --write
 	$(BIN)/python -m jqmaster.store.rights --write
 	$(BIN)/python -m tools.sdk_reference --write
+
+conformance: setup ## Ask every worker in the repository, and a master, all that the protocol promises
+	$(PYTEST) -rs tests/system/test_conformance.py
 
 bench: setup ## Measure speed: JSON lines and a table; BENCH='--group size --rounds 5 --out FILE'
 	$(BIN)/python -m benchmarks $(BENCH)

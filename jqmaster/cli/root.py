@@ -7,6 +7,7 @@ import typer
 from jqmaster.cli import (
     audit,
     bulk,
+    conformance,
     constraints,
     contract,
     exits,
@@ -83,5 +84,6 @@ app.add_typer(users.app, name="user", hidden=True)  # its name until 0.1
 app.command()(store.doctor)
 app.command()(store.fsck)
 app.command()(healthcheck.healthcheck)
+app.add_typer(conformance.app, name="conformance")
 app.command()(contract.openapi)
 app.command()(contract.version)

@@ -23,6 +23,7 @@ LEAVES = {
 }
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "conformance": set(),
     "log_context": set(),
     "clock": set(),
     "descriptors": set(),
@@ -39,7 +40,8 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": LEAVES | {"domain", "store", "service", "egress"},
     "api": LEAVES | {"domain", "store", "service", "egress"},
     "app": LEAVES | {"domain", "store", "service", "runtime", "api", "egress", "embedded"},
-    "cli": LEAVES | {"domain", "store", "service", "runtime", "api", "egress", "embedded", "app"},
+    "cli": LEAVES
+    | {"domain", "store", "service", "runtime", "api", "egress", "embedded", "app", "conformance"},
     "__init__": set(),
     "__main__": {"cli"},
 }

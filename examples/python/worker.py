@@ -1,0 +1,38 @@
+"""The worker that the conformance kit asks when it asks `worker_sdk`: `python -m examples.python.worker` (PULL=1: it pulls).
+
+jqmaster conformance worker --run "python -m examples.python.worker"
+"""
+
+import asyncio
+import os
+from typing import Any
+
+from worker_sdk import Discard, Worker
+
+worker = Worker(
+    master=os.environ.get("JQMASTER_URL", "http://127.0.0.1:8080"),
+    max_jobs=4,
+    pull=bool(os.environ.get("PULL")),
+    grace_s=2.0,
+)
+
+
+@worker.handler("conformance.echo")
+async def echo(argument: Any) -> Any:
+    return argument
+
+
+@worker.handler("conformance.sleep")
+async def sleep(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+@worker.handler("conformance.fail")
+async def fail(argument: dict[str, Any]) -> None:
+    if not argument["retry"]:
+        raise Discard(argument["message"])
+    raise RuntimeError(argument["message"])
+
+
+if __name__ == "__main__":
+    worker.run()

@@ -1,0 +1,361 @@
+"""A master that a worker under test registers with: it answers as it is told to, and writes down all that it hears.
+
+Its store's clock is an hour ahead of this machine's, so that a worker that mixes the two up is found out.
+"""
+
+import asyncio
+import secrets
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from jqmaster.conformance.raw_http import Message, Reply, Server, call
+from jqmaster.conformance.wire import JSON, MSGPACK, decode, encode, media_type, new_id, proof_of
+
+_AHEAD_MS: Final = 3_600_000
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A heartbeat: when it came, by the store's clock and by a clock that nobody sets."""
+
+    store_ms: int
+    at_s: float
+    worker_id: str
+    body: Fields
+
+    @property
+    def tokens(self) -> frozenset[str]:
+        return frozenset(claim["token"] for claim in self.body["running"])
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A result that a worker reported, also where it was not answered."""
+
+    at_s: float
+    worker_id: str
+    item: Fields
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    worker_id: str
+    body: Fields
+    fields: Mapping[str, str]
+    proof_error: str
+
+
+@dataclass(slots=True)
+class Script:
+    """What the master does until it is told otherwise; `FalseMaster.behave` begins with a new one."""
+
+    # Heartbeats: answered, cut off without an answer, or answered 404.
+    beats: Literal["answer", "cut", "unknown"] = "answer"
+    renews: bool = True
+    cancel: list[Fields] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)
+    drain: bool = False
+    detached: bool = False
+    # Answers for the next calls; None cuts the connection.
+    results: deque[tuple[int, Fields, dict[str, str]] | None] = field(default_factory=deque)
+    claims: deque[tuple[int, Fields, dict[str, str]] | None] = field(default_factory=deque)
+    stale: set[str] = field(default_factory=set)
+
+
+class FalseMaster:
+    """`beats`, `reports`, `polls`, `registrations` and `faults` only grow."""
+
+    def __init__(self, *, lease_s: float = 4.0, heartbeat_interval_s: float = 0.2) -> None:
+        self.token = secrets.token_urlsafe(16)
+        self.lease_s = lease_s
+        self.heartbeat_interval_s = heartbeat_interval_s
+        self.epoch = 1000
+        self.ahead_ms = _AHEAD_MS
+        self.fence = 0
+        self.script = Script()
+        self.beats: list[Beat] = []
+        self.reports: list[Report] = []
+        self.polls: list[Fields] = []
+        self.most_polls = 0
+        # How many calls had come when one of them was answered by the script.
+        self.failed_polls: list[int] = []
+        self.registrations: list[Registration] = []
+        self.refusals: deque[tuple[int, str]] = deque()
+        self.left: list[str] = []
+        # What was wrong with calls, whatever they were made for: each is told once.
+        self.faults: list[str] = []
+        # Set: a registration is not answered before this is.
+        self.hold_registration: asyncio.Event | None = None
+        self.mail: deque[list[Fields]] = deque()
+        self.url = ""
+        self._last_poll: tuple[str, list[Fields]] = ("", [])
+        self._withdrawn: set[str] = set()
+        self._open_polls = 0
+        self._server = Server(self._serve)
+
+    async def start(self, host: str, port: int) -> None:
+        bound = await self._server.start(host, port)
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{bound}"
+
+    async def stop(self) -> None:
+        await self._server.stop()
+
+    def behave(self) -> None:
+        """As an ordinary master from now on."""
+        self.script = Script()
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000 + self.ahead_ms
+
+    def next_fence(self) -> int:
+        self.fence = max(self.fence + 1, self.now_ms())
+        return self.fence
+
+    @property
+    def worker(self) -> Registration:
+        """The one that registered last."""
+        return self.registrations[-1]
+
+    def fault(self, text: str) -> None:
+        if text not in self.faults:
+            self.faults.append(text)
+
+    # --- what it serves
+
+    async def _serve(self, request: Message) -> Reply | None:
+        method, path, _ = request.first
+        if request.fields.get("authorization") != f"Bearer {self.token}":
+            self.fault(f"{method} {path}: not `Authorization: Bearer TOKEN`")
+            return self._answer(request, 401, _problem(401, "unauthorized"))
+        body: Any = None
+        if request.body:
+            kind = media_type(request.fields)
+            if kind not in (MSGPACK, JSON):
+                self.fault(f"{method} {path}: Content-Type {kind!r}")
+                return self._answer(request, 415, _problem(415, "unsupported_media_type"))
+            try:
+                body = decode(request.body, kind)
+            except ValueError as exc:
+                self.fault(f"{method} {path}: {exc}")
+                return self._answer(request, 400, _problem(400, "unparsable"))
+        parts = path.partition("?")[0].strip("/").split("/")
+        if parts == ["api", "workers"] and method == "POST" and isinstance(body, dict):
+            return await self._register(request, body)
+        if parts[:2] == ["api", "workers"] and len(parts) == 3 and method == "DELETE":
+            self.left.append(parts[2])
+            return self._answer(request, 204, None)
+        if (
+            parts[:2] != ["api", "workers"]
+            or len(parts) != 4
+            or method != "POST"
+            or not isinstance(body, dict)
+        ):
+            self.fault(f"{method} {path}: no such call, or no map as its body")
+            return self._answer(request, 404, _problem(404, "not_found"))
+        if parts[2] != self.worker.worker_id:
+            return self._answer(request, 404, _problem(404, "unknown_worker"))
+        match parts[3]:
+            case "heartbeat":
+                return self._heartbeat(request, parts[2], body)
+            case "results":
+                return self._results(request, parts[2], body)
+            case "start":
+                return self._start(request, body)
+            case "claim":
+                return await self._claim(request, body)
+        self.fault(f"{method} {path}: no such call")
+        return self._answer(request, 404, _problem(404, "not_found"))
+
+    def _answer(
+        self, request: Message, status: int, value: Any, fields: Mapping[str, str] | None = None
+    ) -> Reply:
+        accepted = request.fields.get("accept", "")
+        sent = media_type(request.fields)
+        kind = next(
+            (kind for kind in (MSGPACK, JSON) if kind in accepted), sent if sent in (MSGPACK, JSON) else JSON
+        )
+        if value is None:
+            return Reply(status, fields=fields)
+        return Reply(status, encode(value, kind), kind, fields)
+
+    async def _register(self, request: Message, body: Fields) -> Reply:
+        if self.refusals:
+            status, code = self.refusals.popleft()
+            return self._answer(request, status, _problem(status, code), {"Retry-After": "1"})
+        proof_error = ""
+        if body.get("url") is not None:
+            proof_error = await self._prove(body)
+        worker_id = new_id()
+        self.registrations.append(Registration(worker_id, body, request.fields, proof_error))
+        if proof_error:
+            return self._answer(request, 422, _problem(422, "address_unverified"))
+        # Who comes anew is neither cut off nor unknown.
+        self.script.detached = False
+        self.script.beats = "answer"
+        if self.hold_registration is not None:
+            await self.hold_registration.wait()
+        return self._answer(
+            request,
+            201,
+            {
+                "worker_id": worker_id,
+                "epoch": self.epoch,
+                "store_time_ms": self.now_ms(),
+                "heartbeat_interval_s": self.heartbeat_interval_s,
+                "lease_s": self.lease_s,
+                "a_field_of_tomorrow": {"x": [1]},
+            },
+        )
+
+    async def _prove(self, body: Fields) -> str:
+        nonce = secrets.token_urlsafe(32)
+        try:
+            answer = await call(
+                "POST",
+                f"{body['url']}/challenge",
+                fields={"Content-Type": MSGPACK},
+                body=encode({"nonce": nonce}, MSGPACK),
+                timeout_s=5,
+            )
+            proof = decode(answer.body, MSGPACK)["proof"] if answer.status == 200 else None
+        except (OSError, EOFError, ValueError, KeyError, TypeError, TimeoutError) as exc:
+            return f"POST /challenge: {type(exc).__name__}: {exc}"
+        if answer.status != 200:
+            return f"POST /challenge was answered {answer.status}"
+        if isinstance(proof, bytes):
+            return "`proof` is binary: encode it as MessagePack str, not bin"
+        return (
+            ""
+            if proof == proof_of(str(body.get("secret")), nonce)
+            else "`proof` is not the HMAC of the nonce"
+        )
+
+    def _heartbeat(self, request: Message, worker_id: str, body: Fields) -> Reply | None:
+        script = self.script
+        if not _is_heartbeat(body):
+            self.fault(f"heartbeat: {str(body)[:200]}")
+            return self._answer(request, 422, _problem(422, "invalid"))
+        self.beats.append(Beat(self.now_ms(), time.monotonic(), worker_id, body))
+        if script.beats == "cut":
+            return None
+        if script.beats == "unknown":
+            return self._answer(request, 404, _problem(404, "unknown_worker"))
+        now_ms = self.now_ms()
+        cancel = [claim for claim in script.cancel if claim["token"] in self.beats[-1].tokens]
+        return self._answer(
+            request,
+            200,
+            {
+                "epoch": self.epoch,
+                "store_time_ms": now_ms,
+                "fence": self.fence,
+                "lease_until_ms": now_ms
+                + (round(self.lease_s * 1000) if script.renews and not script.detached else 0),
+                "heartbeat_interval_s": self.heartbeat_interval_s,
+                "lease_s": self.lease_s,
+                "cancel": cancel,
+                "lost": [claim for claim in body["running"] if claim["token"] in script.lost],
+                "drain": script.drain,
+                "detached": script.detached,
+                "a_field_of_tomorrow": None,
+            },
+        )
+
+    def _results(self, request: Message, worker_id: str, body: Fields) -> Reply | None:
+        items = body.get("results")
+        if (
+            not isinstance(items, list)
+            or not all(isinstance(item, dict) for item in items)
+            or not 1 <= len(items) <= 500
+        ):
+            self.fault(f"results: {str(body)[:200]}")
+            return self._answer(request, 422, _problem(422, "invalid"))
+        self.reports += [Report(time.monotonic(), worker_id, item) for item in items]
+        if self.script.results:
+            scripted = self.script.results.popleft()
+            return None if scripted is None else self._answer(request, *scripted)
+        stale = [item["job_id"] for item in items if item["token"] in self.script.stale]
+        accepted = [item["job_id"] for item in items if item["token"] not in self.script.stale]
+        return self._answer(request, 200, {"accepted": accepted, "stale": stale})
+
+    def _start(self, request: Message, body: Fields) -> Reply:
+        asked = body.get("starts", [])
+        return self._answer(
+            request,
+            200,
+            {
+                "confirmed": [c["job_id"] for c in asked if c["token"] not in self.script.stale],
+                "stale": [c["job_id"] for c in asked if c["token"] in self.script.stale],
+            },
+        )
+
+    async def _claim(self, request: Message, body: Fields) -> Reply | None:
+        self.polls.append(body)
+        number = len(self.polls)
+        if body.get("withdraw"):
+            self._withdrawn.add(str(body.get("poll_id")))
+            return self._answer(request, 200, self._jobs([]))
+        self._open_polls += 1
+        self.most_polls = max(self.most_polls, self._open_polls)
+        try:
+            return await self._give(request, body, number)
+        finally:
+            self._open_polls -= 1
+
+    async def _give(self, request: Message, body: Fields, number: int) -> Reply | None:
+        poll_id = str(body.get("poll_id") or "")
+        worker_id = self.worker.worker_id
+        ends_s = time.monotonic() + min(float(body.get("wait") or 0), 1.0)
+        jobs: list[Fields] = []
+        if poll_id and poll_id == self._last_poll[0]:
+            jobs = self._last_poll[1]
+        else:
+            while (
+                not self.script.claims
+                and not self.mail
+                and not self.script.drain
+                and time.monotonic() < ends_s
+            ):
+                await asyncio.sleep(0.01)
+                if poll_id in self._withdrawn:
+                    return self._answer(request, 429, _problem(429, "poll_replaced"), {"Retry-After": "1"})
+                if worker_id != self.worker.worker_id:
+                    return self._answer(request, 404, _problem(404, "unknown_worker"))
+            if self.mail and not self.script.drain:
+                jobs = self.mail.popleft()
+        self._last_poll = (poll_id, jobs)
+        if self.script.claims:
+            scripted = self.script.claims.popleft()
+            self.failed_polls.append(number)
+            return None if scripted is None else self._answer(request, *scripted)
+        return self._answer(request, 200, self._jobs(jobs))
+
+    def _jobs(self, jobs: list[Fields]) -> Fields:
+        return {"epoch": self.epoch, "store_time_ms": self.now_ms(), "jobs": jobs, "drain": self.script.drain}
+
+
+def _is_heartbeat(body: Fields) -> bool:
+    running = body.get("running")
+    return (
+        isinstance(running, list)
+        and len(running) <= 1000
+        and all(
+            isinstance(claim, dict)
+            and set(claim) == {"job_id", "token"}
+            and all(isinstance(value, str) for value in claim.values())
+            for claim in running
+        )
+        and type(body.get("free")) is int
+        and body["free"] >= 0
+        and type(body.get("as_of_ms", 0)) is int
+        and set(body) <= {"running", "free", "as_of_ms", "asks_to_continue", "proof"}
+    )
+
+
+def _problem(status: int, code: str) -> Fields:
+    return {"type": "about:blank", "title": code, "status": status, "detail": "", "code": code, "errors": []}

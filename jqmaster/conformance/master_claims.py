@@ -1,0 +1,322 @@
+"""What a master promises to workers; the kit's own worker pulls (docs/worker_protocol.md, sections 4 to 8)."""
+
+import asyncio
+import re
+from typing import Any, Final
+
+from jqmaster.conformance.master_under_test import MasterUnderTest
+from jqmaster.conformance.questions import Questions, expect
+from jqmaster.conformance.wire import new_id, new_token
+
+TOPIC: Final[Questions[MasterUnderTest]] = Questions("claim")
+
+
+@TOPIC.question(
+    "registration",
+    "a registration is answered with worker_id, epoch, store_time_ms, heartbeat_interval_s and lease_s",
+)
+async def _(master: MasterUnderTest) -> None:
+    answer = (await master.register()).registered
+    kinds: dict[str, tuple[type, ...]] = {
+        "worker_id": (str,), "epoch": (int,), "store_time_ms": (int,), "heartbeat_interval_s": (int, float), "lease_s": (int, float),
+    }  # fmt: skip
+    for field, kind in kinds.items():
+        expect(isinstance(answer.get(field), kind), f"`{field}` is {answer.get(field)!r}")
+    expect(answer["lease_s"] > 2 * answer["heartbeat_interval_s"], "a lease has no room for two heartbeats")
+
+
+@TOPIC.question("bad_registration", "a registration that makes no sense is answered 422, and names the field")
+async def _(master: MasterUnderTest) -> None:
+    good = {"url": None, "names": [master.name], "max_jobs": 1, "secret": "s" * 32}
+    wrong: dict[str, Any] = {"url": 5, "names": [], "max_jobs": 0, "secret": "short"}
+    for field, value in wrong.items():
+        problem = await master.refused(422, "invalid", "POST", "/api/workers", {**good, field: value})
+        expect(
+            problem["errors"][0]["loc"][0] == field,
+            f"`errors` names {problem['errors'][0]['loc']}, not {field}",
+        )
+
+
+@TOPIC.question("dispatch", "a claim has all fields of an offer, the argument unchanged")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    argument = {"a": [1, -1.5, None, True, "ä🙂", b"\x00\xff"]}
+    job = await worker.one(await master.push(argument, timeout=7, headers={"h": "v"}))
+    expect(job["argument"] == argument, f"`argument` is {job['argument']!r}")
+    expect(re.fullmatch(r"[0-9a-f]{32}", job["token"]), f"`token` is {job['token']!r}")
+    expect(
+        (job["attempt"], job["phase"], job["name"], job["timeout"], job["headers"])
+        == (1, "run", master.name, 7.0, {"h": "v"}),
+        f"the claim is {job}",
+    )
+    beat = await worker.beat()
+    expect(
+        beat["store_time_ms"] - 60_000 < job["not_after_ms"] < job["lease_until_ms"] + 60_000,
+        "the times make no sense",
+    )
+    await worker.report(job)
+
+
+@TOPIC.question("unknown_worker", "an unknown worker is answered 404 unknown_worker")
+async def _(master: MasterUnderTest) -> None:
+    path = f"/api/workers/{new_id()}"
+    await master.refused(404, "unknown_worker", "POST", f"{path}/heartbeat", {"running": [], "free": 1})
+    await master.refused(404, "unknown_worker", "POST", f"{path}/claim", {"max": 1})
+
+
+@TOPIC.question("heartbeat", "a heartbeat renews what it names, and calls lost what is not the worker's")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job = await worker.one(await master.push())
+    beat = await worker.beat()
+    expect(beat["lease_until_ms"] > beat["store_time_ms"], "nothing was renewed")
+    expect(
+        (beat["cancel"], beat["lost"], beat["drain"], beat["detached"]) == ([], [], False, False),
+        f"the answer is {beat}",
+    )
+    foreign = {"job_id": job["job_id"], "token": new_token()}
+    worker.held.append(foreign)
+    beat = await worker.beat()
+    expect(beat["lost"] == [foreign], f"`lost` is {beat['lost']}")
+    worker.held.remove(foreign)
+    await worker.report(job)
+
+
+@TOPIC.question("outlives_lease", "a claim that heartbeats name outlives its first lease")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    lease_s, interval_s = worker.registered["lease_s"], worker.registered["heartbeat_interval_s"]
+    job = await worker.one(await master.push(timeout=60))
+    for _ in range(int(lease_s * 1.3 / interval_s) + 1):
+        await asyncio.sleep(interval_s)
+        expect((await worker.beat())["lost"] == [], "it was lost")
+    answer = await worker.report(job)
+    expect(answer["accepted"] == [job["job_id"]], f"the result was answered {answer}")
+
+
+@TOPIC.question("result_again", "a result is accepted, and accepted again; the job has succeeded once")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job = await worker.one(await master.push())
+    for _ in range(3):
+        answer = await worker.report(job)
+        expect((answer["accepted"], answer["stale"]) == ([job["job_id"]], []), f"answered {answer}")
+    view = await master.expect_state(job["job_id"], "succeeded")
+    expect(len(view["attempts"]) == 1, f"there are {len(view['attempts'])} attempts")
+
+
+@TOPIC.question("stale_token", "a result under another token is stale, and changes nothing")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job = await worker.one(await master.push())
+    answer = await worker.report(
+        {**job, "token": new_token()},
+        type="failure",
+        reason="other",
+        should_retry=False,
+        error=None,
+        message="x",
+    )
+    expect((answer["accepted"], answer["stale"]) == ([], [job["job_id"]]), f"answered {answer}")
+    await master.expect_state(job["job_id"], "running")
+    await worker.report(job)
+    await master.expect_state(job["job_id"], "succeeded")
+
+
+@TOPIC.question(
+    "retry",
+    "a failure is retried as a new attempt with a new token and a higher fence; the old token is stale",
+)
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    first = await worker.one(
+        await master.push(max_retry=3, retry={"base_s": 0.05, "factor": 1, "max_s": 0.05})
+    )
+    await worker.report(
+        first, type="failure", reason="other", should_retry=True, error={"code": 7}, message="boom"
+    )
+    second = await worker.one(first["job_id"])
+    expect(second["attempt"] == 2 and second["token"] != first["token"], f"the claim is {second}")
+    expect(second["fence"] > first["fence"], f"the fences are {first['fence']} and {second['fence']}")
+    expect(
+        (await worker.report({**first, "token": new_token()}))["stale"] == [first["job_id"]],
+        "a foreign token is not stale",
+    )
+    await worker.report(second)
+    view = await master.expect_state(first["job_id"], "succeeded")
+    expect(
+        [attempt["outcome"] for attempt in view["attempts"]] == ["failure", "success"],
+        f"the attempts are {view['attempts']}",
+    )
+
+
+@TOPIC.question("no_retry", "a failure that is not to be retried ends the job as failed")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job = await worker.one(await master.push(max_retry=3))
+    await worker.report(job, type="failure", reason="other", should_retry=False, error=None, message="gone")
+    view = await master.expect_state(job["job_id"], "failed")
+    expect("gone" in str(view["attempts"][-1].get("message")), f"the attempt is {view['attempts'][-1]}")
+
+
+@TOPIC.question("deferred", "a deferral puts the job off and counts nothing")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job = await worker.one(await master.push(max_retry=0))
+    await worker.report(job, type="deferred", retry_after=0.2)
+    again = await worker.one(job["job_id"])
+    expect(again["token"] != job["token"], "the token is the same")
+    await worker.report(again)
+    await master.expect_state(job["job_id"], "succeeded")
+
+
+@TOPIC.question("handed_back", "a job that is handed back is given out again and counts nothing")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job = await worker.one(await master.push(max_retry=0))
+    await worker.report(job, type="handed_back")
+    await worker.report(await worker.one(job["job_id"]))
+    await master.expect_state(job["job_id"], "succeeded")
+
+
+@TOPIC.question(
+    "canceled", "a heartbeat is told which of its jobs was canceled, until the worker has reported"
+)
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job = await worker.one(await master.push())
+    status, _ = await master.ask("POST", f"/api/jobs/{job['job_id']}/cancel")
+    expect(status == 200, f"cancel was answered {status}")
+    beat = await worker.beat()
+    told = [*beat["cancel"], *beat["lost"]]
+    expect({"job_id": job["job_id"], "token": job["token"]} in told, f"the answer is {beat}")
+    await worker.report(job, type="canceled")
+    await master.expect_state(job["job_id"], "canceled")
+    expect((await worker.beat())["cancel"] == [], "it is still told")
+
+
+@TOPIC.question(
+    "same_poll", "the same poll_id again is given the same jobs with the same tokens; another one is not"
+)
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    await master.push(1)
+    # No heartbeat in between: what one has named was heard of.
+    _, heard = await worker.ask_claim(poll_id="one", wait=10)
+    first = heard["jobs"]
+    status, again = await worker.ask_claim(poll_id="one", wait=1)
+    expect(
+        status == 200 and first and [j["token"] for j in again["jobs"]] == [j["token"] for j in first],
+        f"{heard} was answered again as {again}",
+    )
+    status, other = await worker.ask_claim(poll_id="two", wait=0)
+    expect(other["jobs"] == [], f"another call was given {other['jobs']}")
+    for job in first:
+        await worker.report(job)
+
+
+@TOPIC.question("refused", "a job that is refused goes back, and its next claim is attempt 1 again")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job_id = await master.push()
+    status, answer = await worker.ask_claim(poll_id="one", wait=10)
+    expect(status == 200 and len(answer["jobs"]) == 1, f"answered {status}: {answer}")
+    claim = {"job_id": job_id, "token": answer["jobs"][0]["token"]}
+    status, answer = await worker.ask_claim(poll_id="two", wait=10, refused=[claim])
+    expect(status == 200 and len(answer["jobs"]) == 1, f"answered {status}: {answer}")
+    (job,) = answer["jobs"]
+    expect(
+        (job["job_id"], job["attempt"], job["token"] != claim["token"]) == (job_id, 1, True),
+        f"the claim is {job}",
+    )
+    await worker.report(job)
+
+
+@TOPIC.question(
+    "withdrawn",
+    "a call that is withdrawn gives its jobs back; one that is not the newest is 409 no_such_poll",
+)
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job_id = await master.push()
+    status, answer = await worker.ask_claim(poll_id="one", wait=10)
+    expect(len(answer["jobs"]) == 1, f"answered {status}: {answer}")
+    path = f"/api/workers/{worker.id}/claim"
+    status, _ = await master.ask("POST", path, {"poll_id": "one", "withdraw": True})
+    expect(status == 200, f"the withdrawal was answered {status}")
+    await master.expect_state(job_id, "ready")
+    await master.refused(409, "no_such_poll", "POST", path, {"poll_id": "never", "withdraw": True})
+
+
+@TOPIC.question("room", "a worker is given no more than max, nor more than max_jobs in all")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register(max_jobs=2)
+    for n in range(4):
+        await master.push(n)
+    first = await worker.claim(max=1)
+    expect(len(first) == 1, f"max 1 was given {len(first)}")
+    second = await worker.claim(max=4)
+    expect(len(second) == 1, f"with one slot left it was given {len(second)}")
+    for job in [*first, *second]:
+        await worker.report(job)
+
+
+@TOPIC.question("start", "a start is confirmed for the holder's token, and stale for another")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job = await worker.one(await master.push())
+    path = f"/api/workers/{worker.id}/start"
+    claim = {"job_id": job["job_id"], "token": job["token"]}
+    _, answer = await master.ask("POST", path, {"starts": [claim]})
+    expect(answer == {"confirmed": [job["job_id"]], "stale": []}, f"answered {answer}")
+    _, answer = await master.ask("POST", path, {"starts": [{**claim, "token": new_token()}]})
+    expect(answer == {"confirmed": [], "stale": [job["job_id"]]}, f"answered {answer}")
+    await worker.report(job)
+
+
+@TOPIC.question("drain", "a worker that is to drain is told so, and given nothing; afterwards it is")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    status, _ = await master.ask("POST", f"/api/workers/{worker.id}/drain")
+    expect(status == 200, f"drain was answered {status}")
+    expect((await worker.beat())["drain"] is True, "the heartbeat is not told")
+    job_id = await master.push()
+    _, answer = await worker.ask_claim(wait=1)
+    expect((answer["jobs"], answer["drain"]) == ([], True), f"the call for jobs was answered {answer}")
+    await master.ask("POST", f"/api/workers/{worker.id}/resume")
+    await worker.report(await worker.one(job_id))
+
+
+@TOPIC.question(
+    "lost",
+    "a job whose worker falls silent is given to another, as a new attempt, and the old token is stale",
+)
+async def _(master: MasterUnderTest) -> None:
+    worker, other = await master.register(), None
+    job = await worker.one(await master.push(timeout=60))
+    lease_s = worker.registered["lease_s"]
+    await asyncio.sleep(lease_s + 0.5)
+    other = await master.register()
+    again = None
+    for _ in range(15):
+        found = await other.claim(wait=2)
+        if found:
+            (again,) = found
+            break
+    expect(again is not None, "nobody else is given it")
+    assert again is not None
+    expect(again["token"] != job["token"] and again["fence"] > job["fence"], f"the claim is {again}")
+    expect((await worker.report(job))["stale"] == [job["job_id"]], "the old token is not stale")
+    await other.report(again)
+    await master.expect_state(job["job_id"], "succeeded")
+
+
+@TOPIC.question("leave", "a worker that leaves is unknown afterwards")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    status, _ = await master.ask("DELETE", f"/api/workers/{worker.id}")
+    expect(status == 204, f"DELETE was answered {status}")
+    master.workers.remove(worker.id)
+    await master.refused(
+        404, "unknown_worker", "POST", f"/api/workers/{worker.id}/heartbeat", {"running": [], "free": 1}
+    )

@@ -1,0 +1,23 @@
+"""The whole kit for masters."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from jqmaster.conformance import master_claims, master_http, master_pushes
+from jqmaster.conformance.master_under_test import MasterUnderTest
+from jqmaster.conformance.questions import Question, Result, ask_all, chosen
+
+QUESTIONS: Final[tuple[Question[MasterUnderTest], ...]] = tuple(
+    question
+    for topic in (master_http.TOPIC, master_pushes.TOPIC, master_claims.TOPIC)
+    for question in topic.all
+)
+
+
+async def ask_master(
+    url: str, *, token: str | None, only: Sequence[str], told: Callable[[Result], None]
+) -> list[Result]:
+    """Ask the master at `url`. Raises OSError where nobody listens there."""
+    master = MasterUnderTest(url, token)
+    await master.send("GET", "/healthz")
+    return await ask_all(master, chosen(QUESTIONS, None, only), after_each=master.clean, told=told)

@@ -1,0 +1,147 @@
+"""Questions, how they are collected, and what became of each."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Generic, TypeVar
+
+SubjectT = TypeVar("SubjectT")
+
+# One question is given up after this; most take a fraction of a second.
+_DEADLINE_S: Final = 60.0
+
+
+class FailedError(Exception):
+    """The subject does not do what it is asked for; the text says what it did instead."""
+
+
+class SkippedError(Exception):
+    """The question cannot be asked here; the text says why."""
+
+
+class Mode(StrEnum):
+    """How a worker gets its jobs."""
+
+    PUSH = "push"
+    PULL = "pull"
+
+
+class Outcome(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[SubjectT]):
+    """`id` is stable; `text` says what holds where it is answered rightly."""
+
+    id: str
+    text: str
+    ask: Callable[[SubjectT], Awaitable[None]]
+    modes: frozenset[Mode]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    id: str
+    text: str
+    outcome: Outcome
+    detail: str
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "text": self.text,
+            "outcome": str(self.outcome),
+            "detail": self.detail,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+class Questions(Generic[SubjectT]):
+    """The questions of one topic, in the order in which they are written."""
+
+    def __init__(self, topic: str, *modes: Mode) -> None:
+        self._topic = topic
+        self._modes = frozenset(modes or Mode)
+        self.all: list[Question[SubjectT]] = []
+
+    def question(
+        self, name: str, text: str, *modes: Mode
+    ) -> Callable[[Callable[[SubjectT], Awaitable[None]]], Callable[[SubjectT], Awaitable[None]]]:
+        def add(ask: Callable[[SubjectT], Awaitable[None]]) -> Callable[[SubjectT], Awaitable[None]]:
+            self.all.append(
+                Question(f"{self._topic}.{name}", text, ask, frozenset(modes) if modes else self._modes)
+            )
+            return ask
+
+        return add
+
+
+def expect(is_so: object, otherwise: str) -> None:
+    """Raise FailedError with the text `otherwise` where it is not so."""
+    if not is_so:
+        raise FailedError(otherwise)
+
+
+async def until(is_so: Callable[[], object], otherwise: str, timeout_s: float = 10.0) -> None:
+    """Return as soon as it is so. Raises FailedError with the text `otherwise` after `timeout_s`."""
+    ends_s = time.monotonic() + timeout_s
+    while not is_so():
+        if time.monotonic() > ends_s:
+            raise FailedError(f"{otherwise} (within {timeout_s:g} s)")
+        await asyncio.sleep(0.01)
+
+
+async def stays(is_so: Callable[[], object], otherwise: str, seconds: float) -> None:
+    """Return after `seconds` in which it was so throughout. Raises FailedError as soon as it is not."""
+    ends_s = time.monotonic() + seconds
+    while time.monotonic() < ends_s:
+        expect(is_so(), otherwise)
+        await asyncio.sleep(0.01)
+
+
+async def ask_all(
+    subject: SubjectT,
+    questions: Sequence[Question[SubjectT]],
+    *,
+    after_each: Callable[[], Awaitable[None]],
+    told: Callable[[Result], None],
+) -> list[Result]:
+    """Ask one question after the other; `told` hears of each as soon as it is answered."""
+    results = []
+    for question in questions:
+        began_s = time.monotonic()
+        outcome, detail = Outcome.PASSED, ""
+        try:
+            async with asyncio.timeout(_DEADLINE_S):
+                await question.ask(subject)
+        except SkippedError as exc:
+            outcome, detail = Outcome.SKIPPED, str(exc)
+        except FailedError as exc:
+            outcome, detail = Outcome.FAILED, str(exc)
+        except TimeoutError:
+            outcome, detail = Outcome.FAILED, f"no end within {_DEADLINE_S:g} s"
+        except (OSError, ValueError, EOFError, KeyError, TypeError) as exc:
+            outcome, detail = Outcome.FAILED, f"{type(exc).__name__}: {exc}"[:300]
+        result = Result(question.id, question.text, outcome, detail, time.monotonic() - began_s)
+        results.append(result)
+        told(result)
+        await after_each()
+    return results
+
+
+def chosen(
+    questions: Iterable[Question[SubjectT]], mode: Mode | None, only: Sequence[str]
+) -> list[Question[SubjectT]]:
+    """Those of this mode whose ID begins with one of `only`, or all where that is empty."""
+    return [
+        question
+        for question in questions
+        if (mode is None or mode in question.modes)
+        and (not only or any(question.id.startswith(prefix) for prefix in only))
+    ]

@@ -1,0 +1,44 @@
+"""The end of a worker (docs/worker_protocol.md, section 7). Asked last: there is no worker afterwards."""
+
+import asyncio
+from typing import Final
+
+from jqmaster.conformance.questions import Mode, Questions, expect, until
+from jqmaster.conformance.worker_under_test import SLEEP, WorkerUnderTest
+
+TOPIC: Final[Questions[WorkerUnderTest]] = Questions("end")
+# The longest grace that the kit waits for.
+_GRACE_S: Final = 45.0
+
+
+@TOPIC.question(
+    "sigterm",
+    "on SIGTERM a worker takes no more, lets short jobs finish, hands back the others, leaves, and ends with 0",
+)
+async def _(worker: WorkerUnderTest) -> None:
+    process, master = worker.need_process(), worker.master
+    worker_id = worker.id
+    short = worker.job(SLEEP, 0.5)
+    await worker.give(short)
+    long = await worker.running(120.0)
+    worker.terminate()
+    seen = len(master.beats)
+    await until(
+        lambda: len(master.beats) > seen + 1 or process.returncode is not None,
+        "no heartbeat came after SIGTERM",
+    )
+    if process.returncode is None:
+        expect(master.beats[-1].body["free"] == 0, f"`free` is {master.beats[-1].body['free']} after SIGTERM")
+        if worker.mode is Mode.PUSH:
+            try:
+                verdict = await worker.offer(worker.job())
+                expect(verdict == "draining", f"an offer was answered {verdict}")
+            except OSError:
+                pass  # gone already
+    expect((await worker.result_of(short)).get("type") == "success", "the short job did not finish")
+    item = await worker.result_of(long, timeout_s=_GRACE_S)
+    expect(item.get("type") == "handed_back", f"the long job was reported as {item.get('type')}")
+    await until(lambda: worker_id in master.left, "it did not leave (DELETE /api/workers/{id})")
+    async with asyncio.timeout(_GRACE_S):
+        code = await process.wait()
+    expect(code == 0, f"its exit code is {code}")

@@ -1,0 +1,246 @@
+"""Heartbeats, leases, and what their answers order (docs/worker_protocol.md, sections 6 and 7)."""
+
+import asyncio
+from typing import Final
+
+from jqmaster.conformance.false_master import Fields
+from jqmaster.conformance.questions import FailedError, Mode, Questions, expect, stays, until
+from jqmaster.conformance.wire import MSGPACK, decode
+from jqmaster.conformance.worker_under_test import SLEEP, WorkerUnderTest
+
+TOPIC: Final[Questions[WorkerUnderTest]] = Questions("heartbeat")
+
+
+@TOPIC.question("pace", "a heartbeat comes every heartbeat_interval_s")
+async def _(worker: WorkerUnderTest) -> None:
+    seen = len(worker.master.beats)
+    await worker.beats(8)
+    beats = worker.master.beats[seen:]
+    mean_s = (beats[-1].at_s - beats[0].at_s) / (len(beats) - 1)
+    expect(
+        0.4 * worker.beat_s <= mean_s <= 3 * worker.beat_s,
+        f"one came every {mean_s:.2f} s, not every {worker.beat_s:g} s",
+    )
+
+
+@TOPIC.question("pace_changed", "an answer that names another heartbeat_interval_s is followed")
+async def _(worker: WorkerUnderTest) -> None:
+    before = worker.beat_s
+    worker.master.heartbeat_interval_s = 3 * before
+    try:
+        await worker.beats(2)
+        seen = len(worker.master.beats)
+        await worker.beats(4)
+        beats = worker.master.beats[seen:]
+        mean_s = (beats[-1].at_s - beats[0].at_s) / (len(beats) - 1)
+        expect(mean_s >= 2 * before, f"one still came every {mean_s:.2f} s")
+    finally:
+        worker.master.heartbeat_interval_s = before
+        await worker.beats(1)
+
+
+@TOPIC.question("as_of", "as_of_ms is store time, never ahead of it, and not far behind")
+async def _(worker: WorkerUnderTest) -> None:
+    seen = len(worker.master.beats)
+    await worker.beats(10)
+    for beat in worker.master.beats[seen:]:
+        as_of_ms = beat.body.get("as_of_ms", 0)
+        expect(as_of_ms > 0, "`as_of_ms` is missing: lost offers wait longer than they must")
+        expect(as_of_ms <= beat.store_ms, f"`as_of_ms` is {as_of_ms - beat.store_ms} ms ahead of the store")
+        expect(
+            as_of_ms >= beat.store_ms - 10_000,
+            f"`as_of_ms` is {beat.store_ms - as_of_ms} ms behind the store",
+        )
+
+
+@TOPIC.question("named", "a job that runs is named in every heartbeat, and free goes down by its slot")
+async def _(worker: WorkerUnderTest) -> None:
+    idle_free = worker.master.beats[-1].body["free"]
+    job = await worker.running()
+    seen = len(worker.master.beats)
+    await worker.beats(5)
+    for beat in worker.master.beats[seen:]:
+        expect(job["token"] in beat.tokens, "a heartbeat does not name it")
+    expect(
+        worker.master.beats[-1].body["free"] == idle_free - 1,
+        f"`free` is {worker.master.beats[-1].body['free']} of {idle_free}",
+    )
+    await worker.stop(job)
+
+
+@TOPIC.question("status", "GET /status tells what runs", Mode.PUSH)
+async def _(worker: WorkerUnderTest) -> None:
+    job = await worker.running()
+    status = decode((await worker.send("GET", "/status")).body, MSGPACK)
+    expect(status.get("worker_id") == worker.id, "`worker_id` is another")
+    expect(
+        [claim["token"] for claim in status.get("running", [])] == [job["token"]],
+        f"`running` is {status.get('running')}",
+    )
+    for field in ("free", "max_jobs", "names", "draining"):
+        expect(field in status, f"`{field}` is missing")
+    await worker.stop(job)
+
+
+@TOPIC.question("lease_kept", "a job outlives its first lease by far, as long as heartbeats are answered")
+async def _(worker: WorkerUnderTest) -> None:
+    seconds = worker.master.lease_s * 1.5
+    job = worker.job(SLEEP, seconds)
+    await worker.give(job)
+    item = await worker.result_of(job, timeout_s=seconds + 8)
+    expect(item.get("type") == "success", f"reported as {item.get('type')}: {item.get('message')}")
+
+
+@TOPIC.question("outage", "a job goes on through an outage of masters that is shorter than its lease")
+async def _(worker: WorkerUnderTest) -> None:
+    job = await worker.running(worker.master.lease_s * 0.8)
+    worker.master.script.beats = "cut"
+    await asyncio.sleep(worker.master.lease_s * 0.4)
+    worker.master.script.beats = "answer"
+    item = await worker.result_of(job)
+    expect(item.get("type") == "success", f"reported as {item.get('type')}: {item.get('message')}")
+
+
+@TOPIC.question(
+    "lease_over", "without an answered heartbeat a job is stopped before its lease ends, and not reported"
+)
+async def _(worker: WorkerUnderTest) -> None:
+    # It would end after its lease; had it gone on, its success would be seen.
+    job = await worker.running(worker.master.lease_s * 1.3)
+    worker.master.script.beats = "cut"
+    await asyncio.sleep(worker.master.lease_s * 1.2)
+    worker.master.script.beats = "answer"
+    await stays(lambda: not worker.reports_of(job), "it was reported", worker.master.lease_s * 0.6)
+    await until(lambda: not worker.is_named(job), "it is still named")
+
+
+@TOPIC.question("not_renewed", "an answer that renews nothing lengthens no lease")
+async def _(worker: WorkerUnderTest) -> None:
+    job = await worker.running(worker.master.lease_s * 1.3)
+    worker.master.script.renews = False
+    await stays(lambda: not worker.reports_of(job), "it was reported", worker.master.lease_s * 1.8)
+    worker.master.script.renews = True
+    await until(lambda: not worker.is_named(job), "it is still named")
+
+
+@TOPIC.question("drain", "while an answer says drain, offers are refused; afterwards they are taken")
+async def _(worker: WorkerUnderTest) -> None:
+    running = await worker.running()
+    worker.master.script.drain = True
+    await worker.beats(2)
+    await asyncio.sleep(0.1)
+    expect(worker.master.beats[-1].body["free"] == 0, f"`free` is {worker.master.beats[-1].body['free']}")
+    if worker.mode is Mode.PUSH:
+        verdict = await worker.offer(worker.job())
+        expect(verdict == "draining", f"answered {verdict}")
+    expect(worker.is_named(running), "the running job was stopped")
+    worker.master.script.drain = False
+    await worker.beats(2)
+    await asyncio.sleep(0.1)
+    job = worker.job(argument=1)
+    expect(await worker.offer(job) == "accepted", "afterwards it was refused")
+    await worker.stop(running)
+
+
+@TOPIC.question(
+    "drain_call", "POST /drain holds offers back at once, POST /resume takes them again", Mode.PUSH
+)
+async def _(worker: WorkerUnderTest) -> None:
+    worker.master.script.drain = True
+    expect(await worker.order("/drain", epoch=worker.master.epoch) == 200, "POST /drain was not answered 200")
+    verdict = await worker.offer(worker.job())
+    expect(verdict == "draining", f"answered {verdict}")
+    worker.master.script.drain = False
+    expect(
+        await worker.order("/resume", epoch=worker.master.epoch) == 200, "POST /resume was not answered 200"
+    )
+    await worker.beats(1)
+    job = worker.job(argument=1)
+    await _until_accepted(worker, job)
+    await worker.result_of(job)
+
+
+async def _until_accepted(worker: WorkerUnderTest, job: Fields) -> None:
+    for _ in range(10):
+        fresh = worker.job()
+        job.update(job_id=fresh["job_id"], token=fresh["token"], fence=fresh["fence"])
+        if await worker.offer(job) == "accepted":
+            return
+        await asyncio.sleep(worker.beat_s)
+    raise FailedError("no offer is taken any more")
+
+
+@TOPIC.question("detach_call", "POST /detach brings a heartbeat at once", Mode.PUSH)
+async def _(worker: WorkerUnderTest) -> None:
+    before = worker.master.heartbeat_interval_s
+    worker.master.heartbeat_interval_s = 3.0
+    await worker.beats(1)
+    try:
+        seen = len(worker.master.beats)
+        expect(await worker.order("/detach", epoch=worker.master.epoch) == 200, "it was not answered 200")
+        await until(lambda: len(worker.master.beats) > seen, "no heartbeat came", timeout_s=1.5)
+    finally:
+        worker.master.heartbeat_interval_s = before
+        await worker.beats(2)
+
+
+@TOPIC.question(
+    "continues", "a worker that is told detached asks to continue, and goes on with its jobs where it may"
+)
+async def _(worker: WorkerUnderTest) -> None:
+    job = await worker.running(3.0)
+    registered, seen = len(worker.master.registrations), len(worker.master.beats)
+    worker.master.script.detached = True
+    await until(lambda: _questions(worker, seen) >= 1, "it did not ask")
+    worker.master.script.detached = False
+    item = await worker.result_of(job)
+    expect(item.get("type") == "success", f"reported as {item.get('type')}")
+    expect(len(worker.master.registrations) == registered, "it registered anew")
+    await worker.beats(2)
+    expect(not worker.master.beats[-1].body.get("asks_to_continue"), "it still asks")
+
+
+@TOPIC.question(
+    "detached",
+    "after three questions without a yes a worker stops its jobs without reports, and registers anew",
+)
+async def _(worker: WorkerUnderTest) -> None:
+    job = await worker.running()
+    registered, seen = len(worker.master.registrations), len(worker.master.beats)
+    worker.master.script.detached = True
+    await until(
+        lambda: len(worker.master.registrations) > registered, "it did not register anew", timeout_s=20
+    )
+    expect(_questions(worker, seen) == 3, f"it asked {_questions(worker, seen)} times, not 3")
+    await worker.beats(2)
+    expect(not worker.reports_of(job), "it reported the job")
+    expect(not worker.is_named(job), "it names the job still")
+    again = worker.job(argument=1)
+    expect(await worker.offer(again) == "accepted", "it takes no jobs any more")
+    await worker.result_of(again)
+
+
+@TOPIC.question(
+    "unknown",
+    "a worker that the master does not know registers anew, and reports under its new ID what it owes",
+)
+async def _(worker: WorkerUnderTest) -> None:
+    master = worker.master
+    owed = worker.job(argument=1)
+    running = await worker.running()
+    problem = {"type": "about:blank", "title": "", "status": 503, "detail": "", "code": "x", "errors": []}
+    master.script.results.extend([(503, problem, {"Retry-After": "1"})])
+    await worker.give(owed)
+    await worker.result_of(owed)
+    old_id, registered = worker.id, len(master.registrations)
+    master.script.beats = "unknown"
+    await until(lambda: len(master.registrations) > registered, "it did not register anew", timeout_s=20)
+    await until(
+        lambda: any(report.worker_id != old_id for report in worker.reports_of(owed)),
+        "the owed result was not reported under the new ID",
+    )
+    expect(not worker.reports_of(running), "it reported a job that it had to stop")
+
+
+def _questions(worker: WorkerUnderTest, seen: int) -> int:
+    return sum(bool(beat.body.get("asks_to_continue")) for beat in worker.master.beats[seen:])

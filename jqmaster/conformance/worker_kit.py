@@ -1,0 +1,104 @@
+"""The whole kit for workers: a false master, the worker that registers with it, and every question in order."""
+
+import asyncio
+import contextlib
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from jqmaster.conformance import (
+    worker_end,
+    worker_heartbeats,
+    worker_http,
+    worker_offers,
+    worker_pulls,
+    worker_registration,
+    worker_results,
+    worker_signatures,
+)
+from jqmaster.conformance.false_master import FalseMaster
+from jqmaster.conformance.questions import Outcome, Question, Result, ask_all, chosen
+from jqmaster.conformance.worker_under_test import WorkerUnderTest
+
+# Those that change who the worker is, or end it, come last.
+QUESTIONS: Final[tuple[Question[WorkerUnderTest], ...]] = tuple(
+    question
+    for topic in (
+        worker_registration.TOPIC,
+        worker_signatures.TOPIC,
+        worker_http.TOPIC,
+        worker_pulls.TOPIC,
+        worker_offers.TOPIC,
+        worker_results.TOPIC,
+        worker_heartbeats.TOPIC,
+        worker_end.TOPIC,
+    )
+    for question in topic.all
+)
+
+
+class NoWorkerError(Exception):
+    """No worker registered in time."""
+
+
+async def ask_worker(
+    *,
+    host: str,
+    port: int,
+    command: str | None,
+    only: Sequence[str],
+    wait_s: float,
+    ready: Callable[[FalseMaster], None],
+    told: Callable[[Result], None],
+) -> list[Result]:
+    """Ask the worker that `command` starts, or the one that somebody points at the kit. `ready` hears of the master as soon
+    as it listens. The command finds its address and token in JQMASTER_URL and JQMASTER_TOKEN. Raises NoWorkerError."""
+    master = FalseMaster()
+    await master.start(host, port)
+    process: asyncio.subprocess.Process | None = None
+    try:
+        # Refused once: a worker has to come again.
+        master.refusals.append((503, "store_unavailable"))
+        ready(master)
+        if command is not None:
+            process = await asyncio.create_subprocess_exec(
+                *shlex.split(command),
+                env={**os.environ, "JQMASTER_URL": master.url, "JQMASTER_TOKEN": master.token},
+            )
+        await _registered(master, process, wait_s)
+        worker = WorkerUnderTest(master, process)
+        await worker.settle()
+        results = await ask_all(
+            worker, chosen(QUESTIONS, worker.mode, only), after_each=worker.settle, told=told
+        )
+        faults = Result(
+            "calls.form",
+            "every call of the worker was of the form, with the token and a content type",
+            Outcome.FAILED if master.faults else Outcome.PASSED,
+            "; ".join(master.faults)[:1000],
+            0.0,
+        )
+        told(faults)
+        return [*results, faults]
+    finally:
+        if process is not None and process.returncode is None:
+            process.kill()
+            await process.wait()
+        await master.stop()
+
+
+async def _registered(master: FalseMaster, process: asyncio.subprocess.Process | None, wait_s: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(wait_s):
+            while not (master.registrations and master.beats):
+                if process is not None and process.returncode is not None:
+                    raise NoWorkerError(f"the worker ended with {process.returncode} before it registered")
+                await asyncio.sleep(0.05)
+            return
+    faults = "; ".join(master.faults) or (
+        master.registrations[-1].proof_error if master.registrations else ""
+    )
+    raise NoWorkerError(
+        f"no worker registered and sent a heartbeat within {wait_s:g} s{': ' if faults else ''}{faults}"
+    )

@@ -1,0 +1,218 @@
+"""Results (docs/worker_protocol.md, section 5)."""
+
+import asyncio
+import re
+from typing import Final
+
+from jqmaster.conformance.false_master import Fields
+from jqmaster.conformance.questions import FailedError, Mode, Questions, expect, stays, until
+from jqmaster.conformance.worker_under_test import FAIL, SLEEP, WorkerUnderTest, claim_of
+
+TOPIC: Final[Questions[WorkerUnderTest]] = Questions("result")
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
+
+
+@TOPIC.question("form", "a result has job_id, token, type and finished_at in text")
+async def _(worker: WorkerUnderTest) -> None:
+    job = worker.job()
+    await worker.give(job)
+    item = await worker.result_of(job)
+    expect(item.get("job_id") == job["job_id"], "`job_id` is another")
+    finished_at = item.get("finished_at")
+    expect(
+        isinstance(finished_at, str) and _INSTANT.fullmatch(finished_at), f"`finished_at` is {finished_at!r}"
+    )
+    expect("result" in item, "`result` is missing")
+
+
+@TOPIC.question(
+    "failure", "a handler that fails is reported as failure, with reason other, and text for people"
+)
+async def _(worker: WorkerUnderTest) -> None:
+    job = worker.job(FAIL, {"message": "no such photo", "retry": True})
+    await worker.give(job)
+    item = await worker.result_of(job)
+    expect(
+        (item.get("type"), item.get("reason")) == ("failure", "other"),
+        f"{item.get('type')}, {item.get('reason')}",
+    )
+    expect(item.get("should_retry") is True, f"`should_retry` is {item.get('should_retry')!r}")
+    expect("error" in item, "`error` is missing; it may be nil")
+    message = item.get("message")
+    expect(isinstance(message, str) and "no such photo" in message, f"`message` is {message!r}")
+
+
+@TOPIC.question("final_failure", "a handler may say that a failure is not to be retried")
+async def _(worker: WorkerUnderTest) -> None:
+    job = worker.job(FAIL, {"message": "gone", "retry": False})
+    await worker.give(job)
+    item = await worker.result_of(job)
+    expect(item.get("should_retry") is False, f"`should_retry` is {item.get('should_retry')!r}")
+
+
+@TOPIC.question(
+    "timeout", "a job that runs longer than its timeout is stopped and reported with reason timeout"
+)
+async def _(worker: WorkerUnderTest) -> None:
+    job = worker.job(SLEEP, 20.0, timeout=0.6)
+    await worker.give(job)
+    item = await worker.result_of(job, timeout_s=4)
+    expect(
+        (item.get("type"), item.get("reason")) == ("failure", "timeout"),
+        f"{item.get('type')}, {item.get('reason')}",
+    )
+
+
+@TOPIC.question(
+    "repeats",
+    "results are repeated until they are answered: after a 503, a 429, a 401 and a broken connection",
+)
+async def _(worker: WorkerUnderTest) -> None:
+    problem = {"type": "about:blank", "title": "", "status": 503, "detail": "", "code": "x", "errors": []}
+    job = worker.job(argument=1)
+    worker.master.script.results.extend(
+        [
+            (503, problem, {"Retry-After": "1"}),
+            (429, {**problem, "status": 429}, {"Retry-After": "1"}),
+            None,
+            (401, {**problem, "status": 401}, {}),
+        ]
+    )
+    await worker.give(job)
+    await until(lambda: len(worker.reports_of(job)) >= 5, "the result was not repeated", timeout_s=30)
+    first, second = worker.reports_of(job)[:2]
+    expect(
+        second.at_s - first.at_s >= 0.95, f"repeated {second.at_s - first.at_s:.2f} s after `Retry-After: 1`"
+    )
+
+
+@TOPIC.question("owed", "a result that was not answered stays named in heartbeats, and no longer")
+async def _(worker: WorkerUnderTest) -> None:
+    problem = {"type": "about:blank", "title": "", "status": 503, "detail": "", "code": "x", "errors": []}
+    worker.master.script.results.extend([(503, problem, {"Retry-After": "1"})])
+    job = worker.job(argument=1)
+    await worker.give(job)
+    await worker.result_of(job)
+    await worker.beats(2)
+    expect(len(worker.reports_of(job)) > 1 or worker.is_named(job), "an owed result is not named")
+    await until(
+        lambda: len(worker.reports_of(job)) >= 2 and not worker.is_named(job),
+        "an answered result is still named",
+    )
+
+
+@TOPIC.question("stale", "the answer stale is final: the result is not repeated")
+async def _(worker: WorkerUnderTest) -> None:
+    job = worker.job(argument=1)
+    worker.master.script.stale.add(job["token"])
+    await worker.give(job)
+    await worker.result_of(job)
+    await worker.beats(2)
+    await stays(lambda: len(worker.reports_of(job)) == 1, "it was repeated", 4 * worker.beat_s)
+    expect(not worker.is_named(job), "it is still named")
+
+
+@TOPIC.question("too_large", "a result that the master finds too large is replaced by a failure that says so")
+async def _(worker: WorkerUnderTest) -> None:
+    problem = {"type": "about:blank", "title": "Too large", "status": 413, "detail": "a result has more than 1048576 bytes", "code": "result_too_large",
+               "errors": [{"loc": ["results", 0, "result"], "msg": "at most 1048576 bytes"}]}  # fmt: skip
+    job = worker.job(argument=1)
+    # Whether it was alone in the call or not: the second refusal is for it alone.
+    worker.master.script.results.extend([(413, problem, {})])
+    await worker.give(job)
+    await until(lambda: len(worker.reports_of(job)) >= 2, "nothing was sent instead")
+    if worker.reports_of(job)[-1].item.get("type") == "success":
+        worker.master.script.results.extend([(413, problem, {})])
+    await until(
+        lambda: worker.reports_of(job)[-1].item.get("type") == "failure", "no failure was reported instead"
+    )
+
+
+@TOPIC.question("together", "a refused result does not keep others from being reported")
+async def _(worker: WorkerUnderTest) -> None:
+    problem = {"type": "about:blank", "title": "", "status": 503, "detail": "", "code": "x", "errors": []}
+    worker.master.script.results.extend([(503, problem, {"Retry-After": "1"})])
+    jobs = [worker.job(argument=n) for n in range(2)]
+    await worker.give(*jobs)
+    for job in jobs:
+        await worker.result_of(job)
+    await until(lambda: not worker.master.beats[-1].tokens, "the results were not reported")
+
+
+@TOPIC.question("none_after_lost", "a job that was lost is stopped and not reported; its slot is free again")
+async def _(worker: WorkerUnderTest) -> None:
+    job = await worker.running()
+    worker.master.script.lost.add(job["token"])
+    await until(lambda: not worker.is_named(job), "a lost claim is still named")
+    await stays(lambda: not worker.reports_of(job), "a lost claim was reported", 3 * worker.beat_s)
+    again = worker.job(job_id=job["job_id"], attempt=2, argument=1)
+    await _until_taken(worker, again)
+    await worker.result_of(again)
+
+
+async def _until_taken(worker: WorkerUnderTest, job: Fields) -> None:
+    """Offer the job until it is taken: what was stopped may need a moment to end."""
+    for _ in range(50):
+        fresh = worker.job()
+        job.update(token=fresh["token"], fence=fresh["fence"])
+        if await worker.offer(job) == "accepted":
+            return
+        await asyncio.sleep(0.2)
+    raise FailedError("no offer of the job is taken any more")
+
+
+@TOPIC.question("canceled", "a job that a heartbeat's answer cancels is stopped and reported as canceled")
+async def _(worker: WorkerUnderTest) -> None:
+    job = await worker.running()
+    worker.master.script.cancel.append(claim_of(job))
+    item = await worker.result_of(job)
+    expect(item.get("type") == "canceled", f"reported as {item.get('type')}")
+
+
+@TOPIC.question(
+    "canceled_by_call", "POST /jobs/{id}/cancel stops a job at once; it is reported as canceled", Mode.PUSH
+)
+async def _(worker: WorkerUnderTest) -> None:
+    job = await worker.running()
+    status = await worker.order(
+        f"/jobs/{job['job_id']}/cancel", token=job["token"], epoch=worker.master.epoch
+    )
+    expect(status == 200, f"answered {status}")
+    item = await worker.result_of(job, timeout_s=3)
+    expect(item.get("type") == "canceled", f"reported as {item.get('type')}")
+
+
+@TOPIC.question(
+    "cancel_unknown",
+    "to cancel what does not run here, or under another token, is answered 404 and stops nothing",
+    Mode.PUSH,
+)
+async def _(worker: WorkerUnderTest) -> None:
+    job = await worker.running()
+    other = worker.job()
+    for target, token in ((other, other["token"]), (job, other["token"])):
+        status = await worker.order(
+            f"/jobs/{target['job_id']}/cancel", token=token, epoch=worker.master.epoch
+        )
+        expect(status == 404, f"answered {status}")
+    await worker.beats(2)
+    expect(worker.is_named(job), "the job was stopped")
+    await worker.stop(job)
+
+
+@TOPIC.question("cancel_stale", "an order of an older leader is answered 409 and does nothing", Mode.PUSH)
+async def _(worker: WorkerUnderTest) -> None:
+    job = await worker.running()
+    await worker.beats(1)
+    old = worker.master.epoch - 1
+    for route, fields in (
+        (f"/jobs/{job['job_id']}/cancel", {"token": job["token"]}),
+        ("/drain", {}),
+        ("/resume", {}),
+        ("/detach", {}),
+    ):
+        status = await worker.order(route, epoch=old, **fields)
+        expect(status == 409, f"{route} was answered {status}")
+    await worker.beats(2)
+    expect(worker.is_named(job), "the job was stopped")
+    await worker.stop(job)

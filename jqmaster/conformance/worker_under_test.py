@@ -1,0 +1,235 @@
+"""The worker that is asked: how jobs are offered to it, and how it is seen to run them."""
+
+import asyncio
+import contextlib
+import secrets
+import signal
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from jqmaster.conformance.false_master import FalseMaster, Fields, Report
+from jqmaster.conformance.questions import FailedError, Mode, SkippedError, expect, until
+from jqmaster.conformance.raw_http import Message, call
+from jqmaster.conformance.wire import MSGPACK, decode, encode, new_id, new_token, signature
+
+ECHO: Final = "conformance.echo"
+SLEEP: Final = "conformance.sleep"
+FAIL: Final = "conformance.fail"
+NAMES: Final = (ECHO, SLEEP, FAIL)
+
+
+class WorkerUnderTest:
+    """Speaks to the worker as its masters would. `process` is there where the kit started the worker itself."""
+
+    def __init__(self, master: FalseMaster, process: asyncio.subprocess.Process | None) -> None:
+        self.master = master
+        self.process = process
+
+    @property
+    def mode(self) -> Mode:
+        return Mode.PULL if self.master.worker.body.get("url") is None else Mode.PUSH
+
+    @property
+    def id(self) -> str:
+        return self.master.worker.worker_id
+
+    @property
+    def url(self) -> str:
+        return str(self.master.worker.body["url"]).rstrip("/")
+
+    @property
+    def secret(self) -> str:
+        return str(self.master.worker.body["secret"])
+
+    @property
+    def max_jobs(self) -> int:
+        return int(self.master.worker.body["max_jobs"])
+
+    @property
+    def beat_s(self) -> float:
+        return self.master.heartbeat_interval_s
+
+    async def settle(self) -> None:
+        """Between two questions: the master is an ordinary one again, and nothing runs. What still does is called off."""
+        self.master.behave()
+        # best effort: the next question tells
+        with contextlib.suppress(FailedError):
+            await self.beats(1)
+            self.master.script.lost = set(self.master.beats[-1].tokens)
+            await until(lambda: not self.master.beats[-1].tokens, "idle", timeout_s=8)
+
+    # --- signed calls
+
+    def headers(self, verb: str, route: str, body: bytes, **other: str) -> dict[str, str]:
+        """The signature, of what is sent unless `other` says otherwise: method, path, worker_id, timestamp, nonce, secret, signed_body."""
+        said = {
+            "method": verb,
+            "path": urlsplit(self.url).path + route,
+            "worker_id": self.id,
+            "timestamp": str(time.time_ns() // 1_000_000),
+            "nonce": secrets.token_urlsafe(16),
+            **other,
+        }
+        signed = signature(
+            said.pop("secret", self.secret),
+            body=said.pop("signed_body", body.decode("latin-1")).encode("latin-1"),
+            **said,
+        )
+        return {
+            "X-JQ-Worker": said["worker_id"],
+            "X-JQ-Timestamp": said["timestamp"],
+            "X-JQ-Nonce": said["nonce"],
+            "X-JQ-Signature": signed,
+        }
+
+    async def send(
+        self,
+        method: str,
+        route: str,
+        body: bytes | None = None,
+        *,
+        fields: Mapping[str, str] | None = None,
+        content_type: str = MSGPACK,
+    ) -> Message:
+        """One call; `fields` instead of a right signature."""
+        given = self.headers(method, route, body or b"") if fields is None else fields
+        kind = {"Content-Type": content_type} if body is not None and content_type else {}
+        return await call(method, self.url + route, fields={**kind, **given}, body=body)
+
+    async def order(self, route: str, **fields: Any) -> int:
+        """The status of a signed POST."""
+        return (await self.send("POST", route, encode(fields, MSGPACK))).status
+
+    # --- jobs
+
+    def job(self, name: str = ECHO, argument: Any = None, **fields: Any) -> Fields:
+        """An offer that is good for some seconds."""
+        now_ms = self.master.now_ms()
+        return {
+            "job_id": new_id(),
+            "attempt": 1,
+            "token": new_token(),
+            "fence": self.master.next_fence(),
+            "phase": "run",
+            "name": name,
+            "argument": argument,
+            "timeout": 30.0,
+            "not_after_ms": now_ms + 5000,
+            "lease_until_ms": now_ms + round(self.master.lease_s * 1000),
+            "headers": {},
+            **fields,
+        }
+
+    def body_of(self, *jobs: Fields, **fields: Any) -> bytes:
+        return encode(
+            {
+                "worker_id": self.id,
+                "epoch": self.master.epoch,
+                "store_time_ms": self.master.now_ms(),
+                "jobs": list(jobs),
+                **fields,
+            },
+            MSGPACK,
+        )
+
+    async def push(self, *jobs: Fields, **fields: Any) -> dict[str, str]:
+        """Verdict by job ID of the jobs of one push."""
+        answer = await self.send("POST", "/jobs", self.body_of(*jobs, **fields))
+        expect(answer.status == 200, f"a push was answered {answer.status}")
+        return verdicts(decode(answer.body, MSGPACK), [job["job_id"] for job in jobs])
+
+    async def give(self, *jobs: Fields) -> None:
+        """Hand out jobs that must be taken."""
+        if self.mode is Mode.PULL:
+            self.master.mail.append(list(jobs))
+            await until(lambda: not self.master.mail, "the worker asked for no jobs")
+            return
+        for job_id, verdict in (await self.push(*jobs)).items():
+            expect(verdict == "accepted", f"job {job_id} was answered {verdict}, not accepted")
+
+    async def offer(self, job: Fields) -> str:
+        """The verdict of one job; of a worker that pulls, `accepted` or `rejected`."""
+        if self.mode is Mode.PUSH:
+            return (await self.push(job))[job["job_id"]]
+        await self.give(job)
+        polls, seen = len(self.master.polls), len(self.master.beats)
+
+        def is_refused() -> bool:
+            return any(
+                claim["token"] == job["token"]
+                for poll in self.master.polls[max(0, polls - 1) :]
+                for claim in poll.get("refused") or []
+            )
+
+        await until(
+            lambda: self.was_taken(job) or is_refused() or len(self.master.beats) >= seen + 6,
+            "no heartbeat came",
+        )
+        return "accepted" if self.was_taken(job) else "rejected"
+
+    def was_taken(self, job: Fields) -> bool:
+        return any(job["token"] in beat.tokens for beat in self.master.beats) or bool(self.reports_of(job))
+
+    def reports_of(self, job: Fields) -> list[Report]:
+        return [report for report in self.master.reports if report.item.get("token") == job["token"]]
+
+    async def result_of(self, job: Fields, timeout_s: float = 10.0) -> Fields:
+        await until(lambda: self.reports_of(job), "no result was reported", timeout_s)
+        return self.reports_of(job)[-1].item
+
+    def is_named(self, job: Fields) -> bool:
+        """Whether the last heartbeat names the claim."""
+        return bool(self.master.beats) and job["token"] in self.master.beats[-1].tokens
+
+    async def running(self, seconds: float = 20.0, **fields: Any) -> Fields:
+        """A job that runs, and that a heartbeat has named."""
+        job = self.job(SLEEP, seconds, timeout=60.0, **fields)
+        await self.give(job)
+        await until(lambda: self.is_named(job), "no heartbeat names a job that runs")
+        return job
+
+    async def beats(self, count: int) -> None:
+        """After so many more heartbeats."""
+        seen = len(self.master.beats)
+        await until(lambda: len(self.master.beats) >= seen + count, f"{count} heartbeats did not come")
+
+    async def stop(self, job: Fields) -> None:
+        """End a job by the heartbeat's word."""
+        self.master.script.cancel.append(claim_of(job))
+        await self.result_of(job)
+
+    # --- the process
+
+    def need_process(self) -> asyncio.subprocess.Process:
+        if self.process is None:
+            raise SkippedError("the kit did not start the worker: use --run")
+        return self.process
+
+    def terminate(self) -> None:
+        self.need_process().send_signal(signal.SIGTERM)
+
+
+def verdicts(answer: Any, job_ids: list[str]) -> dict[str, str]:
+    """Of the answer to a push, one for each job. Raises FailedError where the answer is not of the form."""
+    expect(isinstance(answer, dict), "the answer to a push is no map")
+    accepted, rejected = answer.get("accepted"), answer.get("rejected")
+    expect(
+        isinstance(accepted, list) and isinstance(rejected, list), "`accepted` and `rejected` must be arrays"
+    )
+    found: dict[str, str] = {}
+    for job_id in accepted:
+        expect(isinstance(job_id, str), "an accepted job ID is not text")
+        found[job_id] = "accepted"
+    for entry in rejected:
+        expect(
+            isinstance(entry, dict) and isinstance(entry.get("job_id"), str), "a rejected job has no `job_id`"
+        )
+        found[entry["job_id"]] = str(entry.get("reason"))
+    expect(set(found) == set(job_ids), f"the answer names {sorted(found)}, not {sorted(set(job_ids))}")
+    return found
+
+
+def claim_of(job: Fields) -> Fields:
+    return {"job_id": job["job_id"], "token": job["token"]}
