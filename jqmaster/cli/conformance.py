@@ -40,6 +40,14 @@ def worker(  # noqa: PLR0917  options of a command
     ] = None,
     only: _Only = None,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the worker to register.")] = 60.0,
+    lease: Annotated[
+        float,
+        typer.Option(
+            min=2,
+            max=60,
+            help="Seconds of a lease; heartbeats come 20 times as often. More for slow workers.",
+        ),
+    ] = 4.0,
     as_json: _AsJson = False,
     list_them: _List = False,
 ) -> None:
@@ -80,6 +88,7 @@ def worker(  # noqa: PLR0917  options of a command
                 command=run,
                 only=only or [],
                 wait_s=wait,
+                lease_s=lease,
                 ready=ready,
                 told=lambda result: _tell(result, as_json=as_json),
             )

@@ -69,10 +69,10 @@ class Script:
 class FalseMaster:
     """`beats`, `reports`, `polls`, `registrations` and `faults` only grow."""
 
-    def __init__(self, *, lease_s: float = 4.0, heartbeat_interval_s: float = 0.2) -> None:
+    def __init__(self, *, lease_s: float = 4.0) -> None:
         self.token = secrets.token_urlsafe(16)
         self.lease_s = lease_s
-        self.heartbeat_interval_s = heartbeat_interval_s
+        self.heartbeat_interval_s = lease_s / 20
         self.epoch = 1000
         self.ahead_ms = _AHEAD_MS
         self.fence = 0
@@ -90,7 +90,8 @@ class FalseMaster:
         self.faults: list[str] = []
         # Set: a registration is not answered before this is.
         self.hold_registration: asyncio.Event | None = None
-        self.mail: deque[list[Fields]] = deque()
+        # Jobs for the next call of a worker that pulls, and when they were made: the time until it comes is no fault of its.
+        self.mail: deque[tuple[int, list[Fields]]] = deque()
         self.url = ""
         self._last_poll: tuple[str, list[Fields]] = ("", [])
         self._withdrawn: set[str] = set()
@@ -327,7 +328,10 @@ class FalseMaster:
                 if worker_id != self.worker.worker_id:
                     return self._answer(request, 404, _problem(404, "unknown_worker"))
             if self.mail and not self.script.drain:
-                jobs = self.mail.popleft()
+                made_ms, jobs = self.mail.popleft()
+                for job in jobs:
+                    job["not_after_ms"] += self.now_ms() - made_ms
+                    job["lease_until_ms"] += self.now_ms() - made_ms
         self._last_poll = (poll_id, jobs)
         if self.script.claims:
             scripted = self.script.claims.popleft()

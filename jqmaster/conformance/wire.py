@@ -25,9 +25,16 @@ def decode(body: bytes, content_type: str) -> Any:
     if content_type in (JSON, "application/problem+json"):
         return _from_json(json.loads(body))
     try:
-        return msgpack.unpackb(body, timestamp=0, strict_map_key=False)
+        return msgpack.unpackb(body, timestamp=0, strict_map_key=False, object_pairs_hook=_map)
     except (msgpack.UnpackException, TypeError, ValueError) as exc:
         raise ValueError(f"not one MessagePack value: {exc}") from None
+
+
+def _map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    try:
+        return dict(pairs)
+    except TypeError:  # a key that Python cannot hash; other languages can
+        return {repr(key): value for key, value in pairs}
 
 
 def encode(value: Any, content_type: str) -> bytes:

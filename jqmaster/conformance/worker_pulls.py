@@ -60,7 +60,7 @@ async def _(worker: WorkerUnderTest) -> None:
 async def _(worker: WorkerUnderTest) -> None:
     for scripted in (None, (503, _PROBLEM, {"Retry-After": "1"})):
         job = worker.job(argument=1)
-        worker.master.mail.append([job])
+        worker.master.mail.append((worker.master.now_ms(), [job]))
         await until(lambda: not worker.master.mail, "it asks for no jobs")
         await worker.result_of(job)
         failed = len(worker.master.failed_polls)

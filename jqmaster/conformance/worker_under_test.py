@@ -143,7 +143,7 @@ class WorkerUnderTest:
     async def give(self, *jobs: Fields) -> None:
         """Hand out jobs that must be taken."""
         if self.mode is Mode.PULL:
-            self.master.mail.append(list(jobs))
+            self.master.mail.append((self.master.now_ms(), list(jobs)))
             await until(lambda: not self.master.mail, "the worker asked for no jobs")
             return
         for job_id, verdict in (await self.push(*jobs)).items():

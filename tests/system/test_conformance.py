@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,22 +20,23 @@ ROOT = Path(__file__).parents[2]
 KIT = [sys.executable, "-m", "jqmaster", "conformance"]
 
 
-def ask_worker(command: str, *, pull: bool, only: tuple[str, ...] = ()) -> dict[str, dict[str, str]]:
+PUSHES, PULLS = 95, 50  # questions, at least
+WORKERS = {
+    "node push": ("node examples/node/worker.mjs", ["node"], PUSHES, 4),
+    "node pull": ("node examples/node/worker.mjs", ["node"], PULLS, 4),
+    "ruby push": ("ruby examples/ruby/worker.rb", ["ruby"], PUSHES, 4),
+}
+
+
+def ask_worker(command: str, *, pull: bool, lease_s: float = 4) -> dict[str, dict[str, str]]:
     """What became of each question, by ID."""
     done = subprocess.run(
-        [
-            *KIT,
-            "worker",
-            "--json",
-            "--run",
-            command,
-            *(word for prefix in only for word in ("--only", prefix)),
-        ],
+        [*KIT, "worker", "--json", "--lease", str(lease_s), "--run", command],
         cwd=ROOT,
         env={**os.environ, "PULL": "1" if pull else ""},
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=580,
         check=False,
     )
     found = {result["id"]: result for result in map(json.loads, done.stdout.splitlines())}
@@ -54,7 +56,25 @@ def all_passed(found: dict[str, dict[str, str]]) -> None:
 def test_our_worker_passes_the_kit(pull: bool) -> None:
     found = ask_worker(f"{sys.executable} -m examples.python.worker", pull=pull)
     all_passed(found)
-    assert len(found) >= (45 if pull else 90)
+    assert len(found) >= (PULLS if pull else PUSHES)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.req("J11", "M8")
+@pytest.mark.parametrize("name", WORKERS)
+def test_the_example_workers_pass_the_kit(name: str) -> None:
+    command, tools, least, lease_s = WORKERS[name]
+    for tool in tools:
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not on this machine")
+    if (
+        tools == ["ruby"]
+        and subprocess.run(["ruby", "-rmsgpack", "-e", ""], check=False, capture_output=True).returncode
+    ):
+        pytest.skip("the gem msgpack is not on this machine (Debian: ruby-msgpack)")
+    found = ask_worker(command, pull=name.endswith("pull"), lease_s=lease_s)
+    all_passed(found)
+    assert len(found) >= least
 
 
 @pytest.mark.timeout(300)
