@@ -88,7 +88,7 @@ def expect(is_so: object, otherwise: str) -> None:
         raise FailedError(otherwise)
 
 
-async def until(is_so: Callable[[], object], otherwise: str, timeout_s: float = 10.0) -> None:
+async def until(is_so: Callable[[], object], otherwise: str, timeout_s: float = 20.0) -> None:
     """Return as soon as it is so. Raises FailedError with the text `otherwise` after `timeout_s`."""
     ends_s = time.monotonic() + timeout_s
     while not is_so():

@@ -106,19 +106,19 @@ async def _(worker: WorkerUnderTest) -> None:
 )
 async def _(worker: WorkerUnderTest) -> None:
     # It would end after its lease; had it gone on, its success would be seen.
-    job = await worker.running(worker.master.lease_s * 1.3)
+    job = await worker.running(worker.master.lease_s * 1.6)
     worker.master.script.beats = "cut"
     await asyncio.sleep(worker.master.lease_s * 1.2)
     worker.master.script.beats = "answer"
-    await stays(lambda: not worker.reports_of(job), "it was reported", worker.master.lease_s * 0.6)
+    await stays(lambda: not worker.reports_of(job), "it was reported", worker.master.lease_s * 0.8)
     await until(lambda: not worker.is_named(job), "it is still named")
 
 
 @TOPIC.question("not_renewed", "an answer that renews nothing lengthens no lease")
 async def _(worker: WorkerUnderTest) -> None:
-    job = await worker.running(worker.master.lease_s * 1.3)
+    job = await worker.running(worker.master.lease_s * 1.6)
     worker.master.script.renews = False
-    await stays(lambda: not worker.reports_of(job), "it was reported", worker.master.lease_s * 1.8)
+    await stays(lambda: not worker.reports_of(job), "it was reported", worker.master.lease_s * 2.0)
     worker.master.script.renews = True
     await until(lambda: not worker.is_named(job), "it is still named")
 

@@ -24,7 +24,7 @@ async def _(worker: WorkerUnderTest) -> None:
     for name, kind in {"node_id": str, "pid": int, "version": str, "labels": dict}.items():
         expect(name not in body or type(body[name]) is kind, f"`{name}` is not {kind.__name__}")
     expect(
-        set(body) <= {"url", "names", "max_jobs", "node_id", "pid", "labels", "version", "secret"},
+        set(body) <= {"url", "names", "max_jobs", "node_id", "pid", "labels", "version", "secret", "place"},
         f"unknown fields: {sorted(body)}",
     )
     expect(32 <= len(body["secret"]) <= 128, "`secret` must have 32 to 128 characters")

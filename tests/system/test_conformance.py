@@ -25,6 +25,8 @@ WORKERS = {
     "node push": ("node examples/node/worker.mjs", ["node"], PUSHES, 4),
     "node pull": ("node examples/node/worker.mjs", ["node"], PULLS, 4),
     "ruby push": ("ruby examples/ruby/worker.rb", ["ruby"], PUSHES, 4),
+    # Each call of a shell is several processes.
+    "shell pull": ("examples/shell/worker.sh", ["bash", "curl", "jq"], PULLS, 8),
 }
 
 
