@@ -61,6 +61,7 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ("POST", "/api/workers/{worker_id}/results"): [{}],
     ("POST", "/api/workers/{worker_id}/claim"): [{}],
     ("POST", "/api/session"): [{}],
+    ("POST", "/api/session/password"): [{}],
     ("POST", "/api/tokens"): [{}],
     ("POST", "/api/tokens/{token_id}/rotate"): [{}],
     ("POST", "/api/users"): [{}],
@@ -74,7 +75,7 @@ PLAIN: Final = {
 UNTOUCHED: Final = {
     ("DELETE", "/api/jobs/{job_id}"), ("POST", "/api/jobs/{job_id}/cancel"), ("DELETE", "/api/constraints/{name}"),
     ("POST", "/api/workers/{worker_id}/drain"), ("POST", "/api/workers/{worker_id}/detach"), ("DELETE", "/api/workers/{worker_id}"),
-    ("DELETE", "/api/session"), ("DELETE", "/api/tokens/{token_id}"), ("DELETE", "/api/users/{user}"),
+    ("DELETE", "/api/session"), ("DELETE", "/api/sessions"), ("DELETE", "/api/sessions/{session_id}"), ("DELETE", "/api/users/{user}/sessions"), ("DELETE", "/api/tokens/{token_id}"), ("DELETE", "/api/users/{user}"),
 }  # fmt: skip
 
 
