@@ -709,7 +709,7 @@ async def test_stop_answers_what_is_under_way_and_then_closes(
     monkeypatch.setattr("jqmaster.api.http_server.STOP_GRACE_S", 0.2)
     edge = await start()
     async with edge.connection() as (reader, writer), edge.connection() as (idle, _):
-        writer.write(b"GET /wait HTTP/1.1\r\n" + HOST + b"\r\n")
+        writer.write(b"GET /wait HTTP/1.1\r\n" + HOST + b"Accept: application/msgpack\r\n\r\n")
         await wait_until(lambda: len(edge.app.calls) == 1)
         await edge.server.stop()
         status, body = await read_answer(reader)
