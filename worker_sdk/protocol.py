@@ -48,6 +48,18 @@ class AheadVerdict(TypedDict):
     others: dict[str, int]
 
 
+class AllMatcher(TypedDict):
+    """Each of these matches."""
+
+    all: list[Matcher]
+
+
+class AnyMatcher(TypedDict):
+    """One of these matches, or several."""
+
+    any: list[Matcher]
+
+
 class AppliedConstraintView(TypedDict):
     """A constraint that would apply to the job."""
 
@@ -211,6 +223,18 @@ class ClaimView(TypedDict):
     # UUIDv7
     job_id: str
     token: str
+
+
+class Condition(TypedDict):
+    """One field compares so with a value."""
+
+    # name, priority, tags, max_retry, timeout, keep_result, headers, argument; headers.KEY;
+    # argument.a.b[0]["any key"], 16 steps at most.
+    field: str
+    op: Literal["eq", "ne", "in", "lt", "le", "gt", "ge", "glob", "exists"]
+    # A scalar of at most 1024 characters or bytes; for `in` 1 to 1000 of them; for `exists` a boolean (true).
+    # glob knows *, ? and [abc].
+    value: NotRequired[Any]
 
 
 class ConstraintDetail(TypedDict):
@@ -1050,6 +1074,10 @@ class NoWorkerVerdict(TypedDict):
     stale: int
     detached: int
     last_seen_at: str | None
+
+
+# This does not match.
+NotMatcher = TypedDict("NotMatcher", {"not": "Matcher"})
 
 
 class OverrideRequest(TypedDict):
@@ -1892,7 +1920,7 @@ class WorkersUnavailableVerdict(TypedDict):
 # Selects jobs. A path that leads nowhere and a value of another type match nothing, not even `ne`; `exists`
 # with false asks for a missing path. Numbers compare exactly, a boolean is no number, binary no text. tags
 # match when any tag does, `ne` when none is equal. At most 100 conditions, 8 deep.
-Matcher = dict[str, Any]
+Matcher = AllMatcher | AnyMatcher | NotMatcher | Condition
 
 # How an attempt ended, by its worker's word.
 ResultItem = SuccessItem | FailureItem | DeferredItem | HandedBackItem | CanceledItem

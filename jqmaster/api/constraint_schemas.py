@@ -19,50 +19,60 @@ from jqmaster.domain.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.constraints import AskedValue
 
-MATCHER_SCHEMA: Final[dict[str, Any]] = {
-    "description": (
-        "Selects jobs. A path that leads nowhere and a value of another type match nothing, not even `ne`; `exists` "
-        "with false asks for a missing path. Numbers compare exactly, a boolean is no number, binary no text. tags "
-        f"match when any tag does, `ne` when none is equal. At most {matchers.MAX_NODES} conditions, "
-        f"{matchers.MAX_DEPTH} deep."
-    ),
-    "oneOf": [
-        *(
-            {
-                "type": "object",
-                "properties": {
-                    kind: {"type": "array", "items": {"$ref": "#/components/schemas/Matcher"}, "minItems": 1}
-                },
-                "required": [kind],
-                "additionalProperties": False,
-            }
-            for kind in ("all", "any")
-        ),
-        {
+_MATCHER: Final = {"$ref": "#/components/schemas/Matcher"}
+# Each has a name of its own: generators lose their way in a union of nameless maps that holds itself.
+MATCHER_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
+    **{
+        name: {
             "type": "object",
-            "properties": {"not": {"$ref": "#/components/schemas/Matcher"}},
-            "required": ["not"],
+            "description": text,
+            "properties": {kind: {"type": "array", "items": _MATCHER, "minItems": 1}},
+            "required": [kind],
             "additionalProperties": False,
-        },
-        {
-            "type": "object",
-            "properties": {
-                "field": {
-                    "type": "string",
-                    "maxLength": matchers.MAX_TEXT,
-                    "description": f'{", ".join(matchers.FIELDS)}; headers.KEY; argument.a.b[0]["any key"], '
-                    f"{matchers.MAX_PATH_SEGMENTS} steps at most.",
-                },
-                "op": {"type": "string", "enum": list(matchers.OPS)},
-                "value": {
-                    "description": f"A scalar of at most {matchers.MAX_TEXT} characters or bytes; for `in` 1 to "
-                    f"{matchers.MAX_IN_VALUES} of them; for `exists` a boolean (true). glob knows *, ? and [abc]."
-                },
+        }
+        for name, kind, text in (
+            ("AllMatcher", "all", "Each of these matches."),
+            ("AnyMatcher", "any", "One of these matches, or several."),
+        )
+    },
+    "NotMatcher": {
+        "type": "object",
+        "description": "This does not match.",
+        "properties": {"not": _MATCHER},
+        "required": ["not"],
+        "additionalProperties": False,
+    },
+    "Condition": {
+        "type": "object",
+        "description": "One field compares so with a value.",
+        "properties": {
+            "field": {
+                "type": "string",
+                "maxLength": matchers.MAX_TEXT,
+                "description": f'{", ".join(matchers.FIELDS)}; headers.KEY; argument.a.b[0]["any key"], '
+                f"{matchers.MAX_PATH_SEGMENTS} steps at most.",
             },
-            "required": ["field", "op"],
-            "additionalProperties": False,
+            "op": {"type": "string", "enum": list(matchers.OPS)},
+            "value": {
+                "description": f"A scalar of at most {matchers.MAX_TEXT} characters or bytes; for `in` 1 to "
+                f"{matchers.MAX_IN_VALUES} of them; for `exists` a boolean (true). glob knows *, ? and [abc]."
+            },
         },
-    ],
+        "required": ["field", "op"],
+        "additionalProperties": False,
+    },
+    "Matcher": {
+        "description": (
+            "Selects jobs. A path that leads nowhere and a value of another type match nothing, not even `ne`; `exists` "
+            "with false asks for a missing path. Numbers compare exactly, a boolean is no number, binary no text. tags "
+            f"match when any tag does, `ne` when none is equal. At most {matchers.MAX_NODES} conditions, "
+            f"{matchers.MAX_DEPTH} deep."
+        ),
+        "oneOf": [
+            {"$ref": f"#/components/schemas/{name}"}
+            for name in ("AllMatcher", "AnyMatcher", "NotMatcher", "Condition")
+        ],
+    },
 }
 # pydantic knows no schema but its own models: openapi.py makes a reference of it.
 MatcherDocument = Annotated[Any, WithJsonSchema({"x-schema": "Matcher"})]

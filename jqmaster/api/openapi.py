@@ -181,7 +181,8 @@ def master_document() -> dict[str, Any]:
     )
     models = [m for op in OPERATIONS for m in (op.request, *op.responses.values()) if m is not None]
     _add_schemas(spec, [*models, schemas.Problem])
-    spec.components.schema("Matcher", constraint_schemas.MATCHER_SCHEMA)
+    for name, schema in constraint_schemas.MATCHER_SCHEMAS.items():
+        spec.components.schema(name, schema)
     spec.components.schema("HistorySpan", stats_schemas.SPAN_SCHEMA)
     spec.components.schema(
         "ProblemCode",

@@ -1,5 +1,6 @@
 """`worker_sdk/protocol.py` from the OpenAPI documents: a TypedDict for each object, an alias for everything else."""
 
+import keyword
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -66,6 +67,12 @@ def _typed_dict(name: str, schema: Mapping[str, Any]) -> str:
             "",
         ]
     required = set(schema.get("required", ()))
+    if any(map(keyword.iskeyword, schema["properties"])):
+        # No annotation can bear such a name.
+        fields = ", ".join(
+            f'"{field}": "{_type_of(described)}"' for field, described in schema["properties"].items()
+        )
+        return f'\n{_comment(schema, "")}{name} = TypedDict("{name}", {{{fields}}})\n'
     for field, described in schema["properties"].items():
         kind = _type_of(described)
         kind = kind if field in required else f"NotRequired[{kind}]"

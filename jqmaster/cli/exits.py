@@ -16,7 +16,7 @@ UNREACHABLE: Final = 5
 
 TABLE: Final = (
     (OK, "done"),
-    (FAILED, "the job did not succeed (in time), or doctor or fsck found a fault"),
+    (FAILED, "the job did not succeed (in time), or doctor, fsck or conformance found a fault"),
     (USAGE, "the command line or the settings are wrong; of `constraints plan`: there are differences"),
     (NOT_FOUND, "no such job, constraint or master, or its result is not kept (any longer)"),
     (REFUSED, "the master or the store refused, or the data directory is in use"),
