@@ -82,7 +82,7 @@ def test_the_example_workers_pass_the_kit(name: str) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.req("J11")
 async def test_our_master_passes_the_kit(store_server: StoreServer) -> None:
-    async with master_on(store_server.url, lease_ms=5000, offer_ms=3000, worker_stale_s=5.0) as (master, _):
+    async with master_on(store_server.url, lease_ms=6000, offer_ms=3000, worker_stale_s=5.0) as (master, _):
         process = await asyncio.create_subprocess_exec(
             *KIT, "master", master.server.url, "--json", stdout=asyncio.subprocess.PIPE, cwd=ROOT
         )
