@@ -29,7 +29,7 @@ async def ids(masters: MasterStore) -> set[str]:
 
 
 async def audited(world: StoreWorld) -> list[tuple[str, str, str]]:
-    entries, _ = await AuditStore(world.shard).page(limit=10, cursor=None, target=None)
+    entries = (await AuditStore(world.shard).page(limit=10, cursor=None, target=None)).entries
     return [(e.who, e.action, e.target) for e in entries]
 
 

@@ -307,7 +307,7 @@ async def test_what_was_put_right_is_in_the_audit_log(world: StoreWorld) -> None
     job = await job_in(world, JobState.SCHEDULED)
     await world.redis.zrem(world.shard.keys.scheduled, job.id)
     (finding,) = await repaired(world)
-    (entry,), _ = await AuditStore(world.shard).page(limit=10, cursor=None, target=None)
+    (entry,) = (await AuditStore(world.shard).page(limit=10, cursor=None, target=None)).entries
     assert (entry.who, entry.action, entry.target) == ("test", "repair", "store")
     assert entry.before == {finding.key: f"membership: {finding.detail}"}
 
