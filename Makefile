@@ -90,7 +90,7 @@ docs: setup ## Write the generated parts of docs/ and deploy/valkey.acl anew
 	$(BIN)/python -m tools.sdk_reference --write
 
 conformance: setup ## Ask every worker in the repository, and a master, all that the protocol promises
-	$(PYTEST) -rs tests/system/test_conformance.py
+	JQMASTER_CONFORMANCE=1 $(PYTEST) -rs tests/system/test_conformance.py
 
 bench: setup ## Measure speed: JSON lines and a table; BENCH='--group size --rounds 5 --out FILE'
 	$(BIN)/python -m benchmarks $(BENCH)

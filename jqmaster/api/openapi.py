@@ -129,7 +129,8 @@ _DURABILITY: Final = {
 _JOB_ID: Final = {
     "JQ-Job-Id": {
         "description": "The job that the answer is about. A client that compares it with the job that it asked about finds "
-        "answers that were mixed up on their way.",
+        "answers that were mixed up on their way. Missing where the ID asked about is none.",
+        "required": False,
         "schema": {"type": "string"},
     }
 }

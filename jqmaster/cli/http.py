@@ -105,7 +105,13 @@ class Master:
                 f"{self._url} answered {response.status_code}, a redirect to {place}: give --master the address of a master",
             )
         answer = _decoded(response)
-        if response.status_code == 404 and isinstance(answer, dict) and answer.get("code") == "not_found":
+        has_path = urlsplit(self._url).path not in ("", "/")
+        if (
+            has_path
+            and response.status_code == 404
+            and isinstance(answer, dict)
+            and answer.get("code") == "not_found"
+        ):
             exits.fail(
                 exits.USAGE, f"no jqmaster at {self._url}: it has no {path}; --master takes http://host:port"
             )

@@ -72,7 +72,9 @@ async def test_only_readers_learn_where_the_store_is(
         faults = {"store": "store: no room in /srv/secret"}
         return Condition(False, "no room in /srv/secret", faults, "fsync", "fsync")
 
-    services = SimpleNamespace(settings=Settings(), contract=dict, condition=condition, traffic=Traffic())
+    services = SimpleNamespace(
+        store_id="", settings=Settings(), contract=dict, condition=condition, traffic=Traffic()
+    )
     app = build_app(cast(Services, services), AccessPolicy(tokens))
     transport = httpx.ASGITransport(app, client=(peer, 5000))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as http:

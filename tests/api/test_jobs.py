@@ -107,7 +107,7 @@ async def test_a_new_job_has_the_documented_defaults(api: Api) -> None:
     assert job == {
         "id": job_id, "name": "work", "state": "ready", "priority": 0, "attempt": 0, "failures": 0, "losses": 0, "max_retry": 5,
         "timeout": 30.0, "keep_result": False, "started_at": None, "finished_at": None, "expires_at": None, "cause": None,
-        "worker_id": None, "tags": [], "attempts": [], "events": [], "headers": {}, "argument": {"a": 1}, "argument_bytes": 4, "argument_hidden": False, "has_result": False, "result": None, "result_hidden": False, "constraints": [],
+        "worker_id": None, "tags": [], "attempts": [], "events": [], "headers": {}, "argument": {"a": 1}, "argument_bytes": 4, "argument_hidden": False, "argument_redacted": False, "headers_redacted": False, "has_result": False, "result": None, "result_hidden": False, "constraints": [],
     }  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def test_of_calls_to_masters(make_loop: MakeLoop) -> None:
                 limits = {"timeout_s": 10.0, "connect_timeout_s": 5.0}
                 assert (await client.call("GET", peer.address, "/", None, **limits)).status == 200
 
-            await check(peer, call, lambda: not client._open)
+            await check(peer, call, lambda: not client._pools.get().connections)
             await client.close()
 
     run_in(make_loop, main())

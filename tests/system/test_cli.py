@@ -66,6 +66,15 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("JQMASTER_")}
 
 
+# The command as a terminal starts it, also where the tests themselves run under `nohup`.
+HEEDS_SIGHUP = [
+    sys.executable,
+    "-c",
+    "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+    "os.execv(sys.executable, [sys.executable, '-m', 'jqmaster', *sys.argv[1:]])",
+]
+
+
 class Running:
     """`jqmaster …` in the background, its standard output in a file."""
 
@@ -74,7 +83,7 @@ class Running:
         self.log = directory / f"{arguments[0]}.out"
         with self.log.open("wb") as log, (directory / f"{arguments[0]}.err").open("wb") as errors:
             self.popen = subprocess.Popen(
-                [sys.executable, "-m", "jqmaster", *map(str, arguments)],
+                [*HEEDS_SIGHUP, *map(str, arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=errors,
