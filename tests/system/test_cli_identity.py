@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -68,21 +69,22 @@ def test_tokens_by_command(url: str, tmp_path: Path) -> None:
 
 @pytest.mark.rule("E1.4")
 def test_users_by_command(url: str, tmp_path: Path) -> None:
+    name = f"ada-{uuid.uuid4().hex[:8]}"  # a second try meets the users of the first
     file = tmp_path / "password"
     file.write_text(PASSWORD + "\n")
-    added = as_admin(url, "user", "add", "ada", "operator", "--password-file", file)
-    assert (added.code, added.out.split()) == (0, ["ada", "operator"]), added.err
-    assert as_admin(url, "user", "add", "ada", "viewer", "--password-file", "-", stdin=PASSWORD).code == 4
+    added = as_admin(url, "user", "add", name, "operator", "--password-file", file)
+    assert (added.code, added.out.split()) == (0, [name, "operator"]), added.err
+    assert as_admin(url, "user", "add", name, "viewer", "--password-file", "-", stdin=PASSWORD).code == 4
     assert as_admin(url, "user", "add", "bob", "viewer", "--password-file", "-", stdin="short").code == 4
-    assert as_admin(url, "user", "set-role", "ada", "viewer").code == 0
-    assert as_admin(url, "user", "password", "ada", "--password-file", "-", stdin=PASSWORD + "2").code == 0
-    assert as_admin(url, "user", "disable", "ada").code == 0
-    (user,) = as_admin(url, "user", "list", "--json").lines()
-    assert (user["name"], user["role"], user["is_disabled"]) == ("ada", "viewer", True)
+    assert as_admin(url, "user", "set-role", name, "viewer").code == 0
+    assert as_admin(url, "user", "password", name, "--password-file", "-", stdin=PASSWORD + "2").code == 0
+    assert as_admin(url, "user", "disable", name).code == 0
+    (user,) = [one for one in as_admin(url, "user", "list", "--json").lines() if one["name"] == name]
+    assert (user["name"], user["role"], user["is_disabled"]) == (name, "viewer", True)
     assert "disabled" in as_admin(url, "user", "list").out
-    assert as_admin(url, "user", "enable", "ada").out.split() == ["ada", "viewer"]
-    assert as_admin(url, "user", "remove", "ada").code == 0
-    assert as_admin(url, "user", "remove", "ada").code == 3
+    assert as_admin(url, "user", "enable", name).out.split() == [name, "viewer"]
+    assert as_admin(url, "user", "remove", name).code == 0
+    assert as_admin(url, "user", "remove", name).code == 3
 
 
 @pytest.mark.rule("E1.4")
