@@ -26,6 +26,8 @@ AS_ANOTHER = re.compile(r"^Do as `[\w.]+`\.$|\bas `[\w.]+` does\b")
 SELF_EVIDENT = {"job_id"}
 
 
+# CPython 3.11 miscounts its recursion when garbage of earlier tests is collected inside `ast.parse` (a SystemError).
+@pytest.mark.flaky(reruns=2)
 def test_the_page_is_the_one_that_make_docs_writes() -> None:
     assert (ROOT / TARGET).read_text("utf-8") == reference(), "run `make docs`"
 
