@@ -82,11 +82,11 @@ check-web: ## Types of the web UI (needs node and npm)
 	cd tools/web && npm ci --silent && npm run --silent check
 
 spec: setup ## Write openapi/ and worker_sdk/protocol.py anew from the code
-	$(BIN)/python -m jqmaster.api.openapi --write
+	$(BIN)/python -m jqmaster.spec.openapi --write
 
 docs: setup ## Write the generated parts of docs/ and deploy/valkey.acl anew
-	$(BIN)/python -m jqmaster.cli.docs --write
-	$(BIN)/python -m jqmaster.store.rights --write
+	$(BIN)/python -m jqmaster.cli.commands.docs --write
+	$(BIN)/python -m jqmaster.store.health.rights --write
 	$(BIN)/python -m tools.sdk_reference --write
 
 conformance: setup ## Ask every worker in the repository, and a master, all that the protocol promises

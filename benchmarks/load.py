@@ -20,7 +20,7 @@ import psutil
 import redis
 
 from jqmaster.embedded import url_of_running
-from jqmaster.runtime.mender import BEGINS_AFTER_S
+from jqmaster.runtime.duties.repair import BEGINS_AFTER_S
 
 ROOT = Path(__file__).parents[1]
 UP_WITHIN_S = 60.0

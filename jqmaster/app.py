@@ -9,12 +9,11 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from jqmaster import __version__, descriptors
+from jqmaster import __version__
 from jqmaster.api.app import build_app
-from jqmaster.api.auth import AccessPolicy, configured_tokens
-from jqmaster.api.http_server import MasterServer
-from jqmaster.api.live_feed import LiveFeed
-from jqmaster.api.openapi import master_document
+from jqmaster.api.http.auth import AccessPolicy, configured_tokens
+from jqmaster.api.http.server import MasterServer
+from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.api.services import Condition, Services
 from jqmaster.clock import Clock, SystemClock
 from jqmaster.config import Durability, Settings
@@ -22,90 +21,92 @@ from jqmaster.domain.content import full_access, no_access
 from jqmaster.domain.latency import Traffic
 from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.domain.tally import Tally
-from jqmaster.egress import EgressGuard
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.errors import JqmasterError, StoreUnavailableError, StoreUnfitError
 from jqmaster.lifecycle import Component, LoopFailures, running
+from jqmaster.net import descriptors
+from jqmaster.net.egress import EgressGuard
+from jqmaster.net.store_url import StoreUrl
+from jqmaster.net.tls import LiveContext, client_context
 from jqmaster.runtime import tuning
-from jqmaster.runtime.alone import AloneRuns
-from jqmaster.runtime.attendance import Attendance
-from jqmaster.runtime.audit_exporter import AuditExporter
-from jqmaster.runtime.backlog_sampler import BacklogSampler
-from jqmaster.runtime.bulk_actions import BulkActions
-from jqmaster.runtime.dispatcher import Dispatcher
-from jqmaster.runtime.fleet import Fleet
-from jqmaster.runtime.grace import Grace
-from jqmaster.runtime.history_keeper import HistoryKeeper
-from jqmaster.runtime.leader import Leader
-from jqmaster.runtime.line_sink import LineSink
-from jqmaster.runtime.master_client import MasterClient
-from jqmaster.runtime.membership import Membership
-from jqmaster.runtime.mender import Mender
-from jqmaster.runtime.orders import CancelOrders, WorkerOrders
-from jqmaster.runtime.own_address import at_port, own_url
-from jqmaster.runtime.progress import Progress
-from jqmaster.runtime.promoter import Promoter
-from jqmaster.runtime.reaper import Reaper
-from jqmaster.runtime.rule_keeper import RuleKeeper
-from jqmaster.runtime.store_gauge import StoreGauge
-from jqmaster.runtime.sub_leader import SubLeader
-from jqmaster.runtime.sweeper import Sweeper
-from jqmaster.runtime.watchdog import Watchdog
-from jqmaster.runtime.worker_client import WorkerClient
-from jqmaster.service.audit_writer import AuditWriter
-from jqmaster.service.bulk_actions import BulkActionService
-from jqmaster.service.constraints import ConstraintService
-from jqmaster.service.failures import FailureReader
-from jqmaster.service.identity import IdentityService
-from jqmaster.service.intake import Intake
-from jqmaster.service.jobs import JobService
-from jqmaster.service.live_settings import LiveSettings
-from jqmaster.service.masters import MasterService
-from jqmaster.service.metrics import Metrics, OwnFacts
-from jqmaster.service.polls import PollDesk
-from jqmaster.service.push_pace import PushPace
-from jqmaster.service.registrations import Registrations
-from jqmaster.service.rules import RuleCache
-from jqmaster.service.stats import StatsService, StoreState
-from jqmaster.service.store_facts import StoreFactsReader
-from jqmaster.service.waiters import FinishWaiters
-from jqmaster.service.waiting_places import WaitingPlaces
-from jqmaster.service.why import WhyService
-from jqmaster.service.worker_owners import WorkerOwners
-from jqmaster.service.workers import WorkerService
-from jqmaster.store import generation
-from jqmaster.store.acceptance import AcceptanceStore
-from jqmaster.store.actions import ActionStore
-from jqmaster.store.audit import AuditStore
-from jqmaster.store.audit_export import AuditExportStore
-from jqmaster.store.claims import ClaimStore
-from jqmaster.store.client import Along, StoreAccess, StoreClient
-from jqmaster.store.due import DueStore
-from jqmaster.store.events import EventListener
-from jqmaster.store.history import HistoryStore
-from jqmaster.store.identity import IdentityStore
-from jqmaster.store.inspect import Inspector
+from jqmaster.runtime.duties.audit_exporter import AuditExporter
+from jqmaster.runtime.duties.backlog_sampler import BacklogSampler
+from jqmaster.runtime.duties.bulk_actions import BulkActions
+from jqmaster.runtime.duties.constraint_keeper import RuleKeeper
+from jqmaster.runtime.duties.dispatcher import Dispatcher
+from jqmaster.runtime.duties.failure_detector import Attendance
+from jqmaster.runtime.duties.fleet import Fleet
+from jqmaster.runtime.duties.grace import Grace
+from jqmaster.runtime.duties.promoter import Promoter
+from jqmaster.runtime.duties.quarantine import AloneRuns
+from jqmaster.runtime.duties.reaper import Reaper
+from jqmaster.runtime.duties.repair import Mender
+from jqmaster.runtime.duties.sweeper import Sweeper
+from jqmaster.runtime.leadership.leader import Leader
+from jqmaster.runtime.leadership.master_client import MasterClient
+from jqmaster.runtime.leadership.membership import Membership
+from jqmaster.runtime.leadership.own_address import at_port, own_url
+from jqmaster.runtime.leadership.sub_leader import SubLeader
+from jqmaster.runtime.outbound.line_sink import LineSink
+from jqmaster.runtime.outbound.orders import CancelOrders, WorkerOrders
+from jqmaster.runtime.outbound.worker_client import WorkerClient
+from jqmaster.runtime.watch.history_keeper import HistoryKeeper
+from jqmaster.runtime.watch.progress import Progress
+from jqmaster.runtime.watch.store_health import StoreGauge
+from jqmaster.runtime.watch.watchdog import Watchdog
+from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.constraints import ConstraintService
+from jqmaster.service.identity.audit_writer import AuditWriter
+from jqmaster.service.identity.identity import IdentityService
+from jqmaster.service.jobs.bulk_actions import BulkActionService
+from jqmaster.service.jobs.failures import FailureReader
+from jqmaster.service.jobs.intake import Intake
+from jqmaster.service.jobs.jobs import JobService
+from jqmaster.service.jobs.push_pace import PushPace
+from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.service.jobs.waiting_places import WaitingPlaces
+from jqmaster.service.jobs.why import WhyService
+from jqmaster.service.operations.live_settings import LiveSettings
+from jqmaster.service.operations.metrics import Metrics, OwnFacts
+from jqmaster.service.operations.stats import StatsService, StoreState
+from jqmaster.service.operations.store_facts import StoreFactsReader
+from jqmaster.service.workers.masters import MasterService
+from jqmaster.service.workers.owners import WorkerOwners
+from jqmaster.service.workers.polls import PollDesk
+from jqmaster.service.workers.registrations import Registrations
+from jqmaster.service.workers.workers import WorkerService
+from jqmaster.spec.openapi import master_document
+from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.constraints.usage import UsageStore
+from jqmaster.store.constraints.why import WhyStore
+from jqmaster.store.health import generation
+from jqmaster.store.health.inspect import Inspector
+from jqmaster.store.health.probe import StoreReport, probe, require
+from jqmaster.store.health.repair import Repair
+from jqmaster.store.identity.audit import AuditStore
+from jqmaster.store.identity.audit_export import AuditExportStore
+from jqmaster.store.identity.identity import IdentityStore
+from jqmaster.store.jobs.claims import ClaimStore
+from jqmaster.store.jobs.enqueue import AcceptanceStore
+from jqmaster.store.jobs.leases import LeaseStore
+from jqmaster.store.jobs.operator_actions import SteeringStore
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.jobs.results import ResultStore
+from jqmaster.store.jobs.retention import RetentionStore
+from jqmaster.store.jobs.settlements import SettlementStore
+from jqmaster.store.jobs.timers import DueStore
 from jqmaster.store.keys import Keys
-from jqmaster.store.leadership import Leadership, LeadershipStore
-from jqmaster.store.leases import LeaseStore
-from jqmaster.store.live import LiveStore
-from jqmaster.store.masters import MasterStore
-from jqmaster.store.polls import PollStore
-from jqmaster.store.probe import StoreReport, probe, require
-from jqmaster.store.records import RecordStore
-from jqmaster.store.repair import Repair
-from jqmaster.store.results import ResultStore
-from jqmaster.store.retention import RetentionStore
-from jqmaster.store.rules import RuleStore
-from jqmaster.store.settings import SettingsStore
-from jqmaster.store.settlements import SettlementStore
-from jqmaster.store.shard import Shard
-from jqmaster.store.steering import SteeringStore
-from jqmaster.store.usage import UsageStore
-from jqmaster.store.why import WhyStore
-from jqmaster.store.workers import WorkerStore
-from jqmaster.store_url import StoreUrl
-from jqmaster.tls import LiveContext, client_context
+from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
+from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.link.client import Along, StoreAccess, StoreClient
+from jqmaster.store.link.events import EventListener
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.operations.bulk_actions import ActionStore
+from jqmaster.store.operations.history import HistoryStore
+from jqmaster.store.operations.live import LiveStore
+from jqmaster.store.operations.settings import SettingsStore
+from jqmaster.store.workers.polls import PollStore
+from jqmaster.store.workers.workers import WorkerStore
 from jqmaster.tracing import Tracing
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from jqmaster.store_url import StoreUrl
+from jqmaster.net.store_url import StoreUrl
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -1,7 +1,7 @@
 """Every error that a caller may meet, one class per thing that it may treat differently.
 
 `code` is stable and reaches the client unchanged. The HTTP status of each class is decided in one table,
-`jqmaster/api/problems.py`, and nowhere else.
+`jqmaster/api/http/problems.py`, and nowhere else.
 """
 
 import contextlib

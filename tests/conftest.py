@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
-from jqmaster.store.shard import Shard
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
 from tests.support.admin import forget_keys
 from tests.support.server import StoreServer, is_cluster_wanted, started
 from tests.support.store import StoreWorld
@@ -21,7 +21,7 @@ pytest_plugins = ["tests.support.req_report"]
 
 # Their servers, processes and pages share two cores with each other, and one that was kept waiting for seconds says nothing
 # of the product: such a test is run once more. The summary lists it (RERUN), and whoever sees it there often has a fault.
-_REAL_TIME = {"api", "chaos", "fundamentals", "runtime", "sdk", "service", "system", "ui"}
+_REAL_TIME = {"api", "chaos", "fundamentals", "net", "runtime", "sdk", "service", "system", "ui"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -36,36 +36,40 @@ class Entry:
 
     @property
     def module(self) -> str:
-        return self.path.split(".")[0]
+        return self.path.rpartition(".")[0]
 
     @property
     def name(self) -> str:
-        return self.path.split(".")[1]
+        return self.path.rpartition(".")[2]
 
     @property
     def title(self) -> str:
-        return f"`{self.name}`" if self.is_exported else f"`worker_sdk.{self.path}`"
+        return (
+            f"`{self.name}`"
+            if self.is_exported
+            else f"`worker_sdk.{self.path.replace('pusher.client', 'pusher')}`"
+        )
 
 
 SECTIONS: dict[str, list[Entry]] = {
     "Workers": [
-        Entry("worker.Worker"),
-        Entry("context.Context", is_constructed=False),
-        Entry("context.CancelSignal"),
+        Entry("worker.worker.Worker"),
+        Entry("worker.context.Context", is_constructed=False),
+        Entry("worker.context.CancelSignal"),
     ],
     "How a handler's job goes on": [
-        Entry("policies.retry_on"),
-        Entry("policies.discard_on"),
+        Entry("worker.policies.retry_on"),
+        Entry("worker.policies.discard_on"),
         Entry("errors.Retry"),
         Entry("errors.Defer"),
         Entry("errors.Discard"),
     ],
     "Pushers": [
-        Entry("pusher.Pusher"),
-        Entry("pusher.SyncPusher"),
-        Entry("pusher.JobOptions", is_exported=False),
-        Entry("pusher.make_job"),
-        Entry("pusher.JobResult"),
+        Entry("pusher.client.Pusher"),
+        Entry("pusher.client.SyncPusher"),
+        Entry("pusher.client.JobOptions", is_exported=False),
+        Entry("pusher.client.make_job"),
+        Entry("pusher.client.JobResult"),
     ],
     "Errors of pushers": [
         Entry("errors.WorkerSdkError"),
@@ -100,7 +104,7 @@ def reference() -> str:
 
 def definition(entry: Entry) -> ast.ClassDef | Function:
     """The source of a name."""
-    tree = ast.parse((ROOT / "worker_sdk" / f"{entry.module}.py").read_text("utf-8"))
+    tree = ast.parse((ROOT / "worker_sdk" / f"{entry.module.replace('.', '/')}.py").read_text("utf-8"))
     found = next(node for node in tree.body if getattr(node, "name", None) == entry.name)
     assert isinstance(found, ast.ClassDef | Function)
     return found

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from worker_sdk.context import CancelSignal, Context
 from worker_sdk.errors import (
     AnswerMismatchError,
     Defer,
@@ -13,11 +12,12 @@ from worker_sdk.errors import (
     UnavailableError,
     WorkerSdkError,
 )
-from worker_sdk.policies import discard_on, retry_on
-from worker_sdk.worker import Worker
+from worker_sdk.worker.context import CancelSignal, Context
+from worker_sdk.worker.policies import discard_on, retry_on
+from worker_sdk.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from worker_sdk.pusher import JobResult, Pusher, SyncPusher, make_job
+    from worker_sdk.pusher.client import JobResult, Pusher, SyncPusher, make_job
 
 __all__ = [
     "AnswerMismatchError",
@@ -45,7 +45,7 @@ _OF_PUSHER = frozenset({"JobResult", "Pusher", "SyncPusher", "make_job"})
 def __getattr__(name: str) -> Any:
     # Pushers bring clients for HTTP, which take their time to import: a process that runs one job does without.
     if name in _OF_PUSHER:
-        import worker_sdk.pusher
+        import worker_sdk.pusher.client
 
-        return getattr(worker_sdk.pusher, name)
+        return getattr(worker_sdk.pusher.client, name)
     raise AttributeError(f"module 'worker_sdk' has no attribute {name!r}")

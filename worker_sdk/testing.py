@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from worker_sdk.executor import Executor
-from worker_sdk.lease import now_s
-from worker_sdk.outcomes import Fields
-from worker_sdk.pusher import Pusher, SyncPusher, make_job
-from worker_sdk.run import JobRun
-from worker_sdk.worker import Worker
+from worker_sdk.pusher.client import Pusher, SyncPusher, make_job
+from worker_sdk.worker.executor import Executor
+from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.outcomes import Fields
+from worker_sdk.worker.run import JobRun
+from worker_sdk.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from worker_sdk.context import Pushers
     from worker_sdk.protocol import Dispatch
+    from worker_sdk.worker.context import Pushers
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from typing import Final
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from jqmaster.api.auth import AccessPolicy
-from jqmaster.api.endpoint import Endpoint, Limits, Operation, not_found
+from jqmaster.api.encoding.validator import ScanLimits
+from jqmaster.api.http.auth import AccessPolicy
+from jqmaster.api.http.endpoint import Endpoint, Limits, Operation, not_found
+from jqmaster.api.http.static import Site
 from jqmaster.api.routes import OPERATIONS
-from jqmaster.api.scan import ScanLimits
 from jqmaster.api.services import Services
-from jqmaster.api.static import Site
 from jqmaster.config import Settings
 
 _WORKERS: Final = "/api/workers/"

@@ -4,25 +4,25 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jqmaster.api.live_feed import LiveFeed
+from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.config import Durability, Settings
 from jqmaster.domain.latency import Traffic
-from jqmaster.service.audit_writer import AuditWriter
-from jqmaster.service.bulk_actions import BulkActionService
-from jqmaster.service.constraints import ConstraintService
-from jqmaster.service.identity import IdentityService
-from jqmaster.service.intake import Intake
-from jqmaster.service.jobs import JobService
-from jqmaster.service.live_settings import LiveSettings
-from jqmaster.service.masters import MasterService
-from jqmaster.service.metrics import Metrics
-from jqmaster.service.polls import PollDesk
-from jqmaster.service.stats import StatsService
-from jqmaster.service.waiting_places import WaitingPlaces
-from jqmaster.service.why import WhyService
-from jqmaster.service.worker_owners import WorkerOwners
-from jqmaster.service.workers import WorkerService
-from jqmaster.store.audit import AuditStore
+from jqmaster.service.constraints.constraints import ConstraintService
+from jqmaster.service.identity.audit_writer import AuditWriter
+from jqmaster.service.identity.identity import IdentityService
+from jqmaster.service.jobs.bulk_actions import BulkActionService
+from jqmaster.service.jobs.intake import Intake
+from jqmaster.service.jobs.jobs import JobService
+from jqmaster.service.jobs.waiting_places import WaitingPlaces
+from jqmaster.service.jobs.why import WhyService
+from jqmaster.service.operations.live_settings import LiveSettings
+from jqmaster.service.operations.metrics import Metrics
+from jqmaster.service.operations.stats import StatsService
+from jqmaster.service.workers.masters import MasterService
+from jqmaster.service.workers.owners import WorkerOwners
+from jqmaster.service.workers.polls import PollDesk
+from jqmaster.service.workers.workers import WorkerService
+from jqmaster.store.identity.audit import AuditStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jqmaster.api.wire import RawMsgpack
+from jqmaster.api.encoding.bodies import RawMsgpack
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Attempt, Cause, Job
@@ -12,15 +12,15 @@ from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.matcher import Path
 from jqmaster.domain.readable import readable, readable_members
 from jqmaster.domain.worker import Worker
-from jqmaster.service.constraint_documents import describe, describe_limits
-from jqmaster.service.constraints import Detail, KeyUsage, Usage
-from jqmaster.service.jobs import JobDetail
-from jqmaster.service.masters import ListedMaster
-from jqmaster.service.preview import Preview
-from jqmaster.store.actions import StoredAction
-from jqmaster.store.audit import AuditEntry
-from jqmaster.store.polls import Offer
-from jqmaster.store.rules import StoredConstraint
+from jqmaster.service.constraints.constraints import Detail, KeyUsage, Usage
+from jqmaster.service.constraints.documents import describe, describe_limits
+from jqmaster.service.constraints.preview import Preview
+from jqmaster.service.jobs.jobs import JobDetail
+from jqmaster.service.workers.masters import ListedMaster
+from jqmaster.store.constraints.constraints import StoredConstraint
+from jqmaster.store.identity.audit import AuditEntry
+from jqmaster.store.operations.bulk_actions import StoredAction
+from jqmaster.store.workers.polls import Offer
 
 MAX_SHOWN_BYTES: Final = 64 * 1024
 

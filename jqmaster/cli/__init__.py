@@ -2,7 +2,7 @@
 
 
 def main() -> None:
-    """Run the command line. Exit codes: `jqmaster.cli.exits`."""
-    from jqmaster.cli.root import app
+    """Run the command line. Exit codes: `jqmaster.cli.console.exits`."""
+    from jqmaster.cli.commands.root import app
 
     app()

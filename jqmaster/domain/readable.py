@@ -1,6 +1,6 @@
 """Stored values in a form that every client can decode.
 
-The API refuses values that a decoder may refuse (`api/scan.py`). A store may hold some all the same: earlier releases
+The API refuses values that a decoder may refuse (`api/encoding/validator.py`). A store may hold some all the same: earlier releases
 accepted extension types with reserved codes.
 """
 

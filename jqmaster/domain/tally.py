@@ -1,6 +1,6 @@
 """What this process counts: a few additions for each job, told apart by name, and bounded.
 
-The store keeps the history (`store/history.py`); this is what is not yet in it, and what was counted since the start.
+The store keeps the history (`store/operations/history.py`); this is what is not yet in it, and what was counted since the start.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

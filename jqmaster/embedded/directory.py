@@ -124,7 +124,7 @@ class DataDirectory:
         self._sync()
 
     def marks(self) -> dict[str, str]:
-        """By its key in the store, the mark of the data that were here: see `jqmaster.store.generation`."""
+        """By its key in the store, the mark of the data that were here: see `jqmaster.store.health.generation`."""
         with contextlib.suppress(FileNotFoundError):
             lines = (self.path / "generation").read_text("utf-8").splitlines()
             return dict(line.split(" ", 1) for line in lines if " " in line)

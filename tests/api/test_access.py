@@ -6,11 +6,11 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from jqmaster.api.endpoint import Operation
+from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.domain.access import ROLE_SCOPES, Principal, Role, Scope
 from jqmaster.domain.ids import new_id
-from jqmaster.service.identity import Session, csrf_token_of
+from jqmaster.service.identity.identity import Session, csrf_token_of
 from tests.support.contract import check_answer
 from tests.support.master import Api, app_alone, master_on
 from tests.support.server import StoreServer

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jqmaster.runtime import signing
+from jqmaster.runtime.outbound import signing
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until

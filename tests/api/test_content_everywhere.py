@@ -13,7 +13,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from jqmaster.api.endpoint import Operation
+from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.domain.access import Scope
 from jqmaster.domain.ids import new_id

@@ -9,27 +9,27 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from jqmaster.api import views
-from jqmaster.api.outcome_schemas import ENDINGS
-from jqmaster.api.scan import ScanLimits
-from jqmaster.api.usual import usual_job, usual_jobs, usual_success, usual_successes
+from jqmaster.api.encoding.bodies import Encoding, encode, read_list, read_map
+from jqmaster.api.encoding.fast_path import usual_job, usual_jobs, usual_success, usual_successes
+from jqmaster.api.encoding.validator import ScanLimits
+from jqmaster.api.jobs.outcome_schemas import ENDINGS
 from jqmaster.api.views import job_view
-from jqmaster.api.wire import Encoding, encode, read_list, read_map
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import Attempt, Cause, Job, JobState
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.redact import Redactor
 from jqmaster.errors import InvalidError, JqmasterError, TooLargeError, UnparsableError
-from jqmaster.runtime.push_body import encode_push
-from jqmaster.service.jobs import JobDetail
+from jqmaster.runtime.outbound.push_body import encode_push
+from jqmaster.service.jobs.jobs import JobDetail
 from jqmaster.store import codec
-from jqmaster.store.claims import Claim, ClaimedJob
-from jqmaster.store.placement import fields_of
-from jqmaster.store.polls import Offer
+from jqmaster.store.jobs.claims import Claim, ClaimedJob
+from jqmaster.store.jobs.placement import fields_of
+from jqmaster.store.workers.polls import Offer
 from tests.support.encoded_values import encoded_values
 from tests.support.histories import NIGHTLY
 from tests.support.scripted_worker import FINISHED_AT
-from worker_sdk.masters import read_answer
+from worker_sdk.masters.masters import read_answer
 from worker_sdk.wire import decode
 
 # Thousands of values take minutes on a busy machine.

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from jqmaster.config import Settings
-from tests.api.test_masters import follower_of, roles
+from tests.api.operations.test_masters import follower_of, roles
 from tests.support.master import QUICK, master_on
 from tests.support.proxy import StoreProxy
 from tests.support.scripted_worker import worker_at

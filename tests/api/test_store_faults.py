@@ -14,7 +14,7 @@ from redis.exceptions import ResponseError
 
 from jqmaster.domain.ids import new_id
 from jqmaster.errors import StoreUnavailableError
-from jqmaster.store.client import StoreClient
+from jqmaster.store.link.client import StoreClient
 from tests.support.admin import admin_of
 from tests.support.contract import check_answer
 from tests.support.master import MSGPACK, Api, master_on

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
+from jqmaster.store.link.client import StoreClient
 from tests.support.admin import admin_of
 from tests.support.master import Api, forget, master_on
 from tests.support.scripted_worker import worker_at

@@ -14,10 +14,10 @@ from typing import Any
 
 from tests.chaos.history import Line, write_line
 from worker_sdk import Context, Worker
-from worker_sdk.admission import Admission
-from worker_sdk.lease import now_s
-from worker_sdk.recent import RecentMap
-from worker_sdk.run import JobRun
+from worker_sdk.transport.recent import RecentMap
+from worker_sdk.worker.admission import Admission
+from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.run import JobRun
 
 NAME = os.environ.get("CHAOS_WORKER", "worker-0")
 # Half a tick late is everyday; this long is a time in which nothing of this process ran.

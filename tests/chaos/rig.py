@@ -15,8 +15,8 @@ import aiohttp
 import psutil
 
 from jqmaster.errors import JqmasterError
-from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
+from jqmaster.store.link.client import StoreClient
 from tests.chaos.history import Epoch, Fault
 from tests.chaos.plan import Planned, Scale
 from tests.chaos.proxy import HttpLink, Link, RawLink, Weather

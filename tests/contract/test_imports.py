@@ -10,40 +10,80 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 # Who may import whom: a package may import itself and those of its set. Leaves may be imported by all.
-LEAVES = {
-    "errors",
-    "clock",
-    "config",
-    "descriptors",
-    "lifecycle",
-    "store_url",
-    "tls",
-    "tracing",
-    "log_context",
-}
+LEAVES = {"errors", "clock", "config", "lifecycle", "net", "tracing", "log_context"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "conformance": set(),
     "log_context": set(),
     "clock": set(),
-    "descriptors": set(),
-    "config": {"store_url"},
-    "store_url": set(),
+    "config": {"net"},
+    "net": {"errors"},
     "tracing": {"config", "errors"},
     "lifecycle": {"clock", "errors"},
-    "tls": set(),
-    "egress": LEAVES,
     "domain": {"errors"},
     "store": LEAVES | {"domain"},
     "embedded": LEAVES,
-    "service": LEAVES | {"domain", "store", "egress"},
-    "runtime": LEAVES | {"domain", "store", "service", "egress"},
-    "api": LEAVES | {"domain", "store", "service", "egress"},
-    "app": LEAVES | {"domain", "store", "service", "runtime", "api", "egress", "embedded"},
+    "service": LEAVES | {"domain", "store"},
+    "runtime": LEAVES | {"domain", "store", "service"},
+    "api": LEAVES | {"domain", "store", "service"},
+    "spec": LEAVES | {"domain", "store", "service", "api"},
+    "app": LEAVES | {"domain", "store", "service", "runtime", "api", "spec", "embedded"},
     "cli": LEAVES
-    | {"domain", "store", "service", "runtime", "api", "egress", "embedded", "app", "conformance"},
+    | {"domain", "store", "service", "runtime", "api", "spec", "embedded", "app", "conformance"},
     "__init__": set(),
     "__main__": {"cli"},
+}
+# Inside a layer: which room may know which. A room may always know itself. "" is the door: the files of the layer
+# that stand in no room. Where one file alone may enter a room it is named, as ROOM.FILE.
+ROOMS: dict[str, dict[str, set[str]]] = {
+    "api": {
+        "": {"http", "encoding", "jobs", "workers", "constraints", "identity", "operations"},
+        "http": {"encoding", ".services"},
+        "encoding": {".schemas"},
+        "jobs": {"http", "encoding", ".schemas", ".views"},
+        "workers": {"http", "encoding", "jobs.outcome_schemas", ".schemas", ".views"},
+        "constraints": {"http", "encoding", "jobs", ".schemas", ".views"},
+        "identity": {"http", ".schemas", ".views"},
+        "operations": {"http", "encoding", "identity.audit", ".schemas", ".views"},
+    },
+    "service": {
+        "jobs": {"constraints"},
+        "workers": {"constraints"},
+        "constraints": set(),
+        "identity": {"jobs.batching"},
+        "operations": {"constraints", "jobs.failures", "workers.masters"},
+    },
+    "store": {
+        "": set(),
+        "link": {".keys"},
+        "jobs": {"", "link"},
+        "constraints": {"", "link", "jobs", "identity.audit"},
+        "workers": {"", "link", "jobs.claims", "identity.audit"},
+        "leadership": {"", "link", "identity.audit"},
+        "identity": {"", "link"},
+        "operations": {"", "link", "identity.audit"},
+        "health": {"", "link", "jobs", "constraints", "identity.audit"},
+    },
+    "runtime": {
+        "": set(),
+        "leadership": set(),
+        "duties": {"outbound"},
+        "outbound": set(),
+        "watch": {"duties"},
+    },
+    "cli": {
+        "": {"commands"},
+        "commands": {"console", "process"},
+        "process": {"console", "commands.serve", "commands.worker"},
+        "console": set(),
+    },
+    "worker_sdk": {
+        "": {"worker", "pusher"},
+        "worker": {"", "pusher", "masters", "transport"},
+        "pusher": {"", "masters", "transport"},
+        "masters": {"", "transport"},
+        "transport": {".forked"},
+    },
 }
 IMPURE = {
     "aiohttp", "asyncio", "httpx", "http", "logging", "redis", "requests", "socket", "starlette", "subprocess",
@@ -76,7 +116,7 @@ def imported(tree: ast.AST, module: str) -> Iterator[str]:
 
 
 def faults_of(source: str, module: str) -> list[str]:
-    """What is wrong with the imports of `module` (such as `jqmaster.store.claims`)."""
+    """What is wrong with the imports of `module` (such as `jqmaster.store.jobs.claims`)."""
     tree = ast.parse(source)
     top, _, rest = module.partition(".")
     part = rest.split(".")[0] if rest else "__init__"
@@ -97,6 +137,35 @@ def faults_of(source: str, module: str) -> list[str]:
                 faults.append(f"{module} imports {name}: the domain is pure")
     if (top, part) == ("jqmaster", "domain"):
         faults += [f"{module} reads the clock in line {line}" for line in clock_reads(tree)]
+    return faults
+
+
+def place_of(module: str) -> tuple[str, str, str]:
+    """Layer, room and file of a module; the room is empty at the door of its layer."""
+    parts = module.split(".")
+    if parts[0] == "jqmaster":
+        parts = parts[1:]
+    parts = [part for part in parts if part != "__init__"]
+    if len(parts) < 2:
+        return (parts or [""])[0], "", ""
+    return parts[0], ".".join(parts[1:-1]), parts[-1]
+
+
+def room_faults_of(source: str, module: str, known: set[str]) -> list[str]:
+    """What a module imports from rooms that its own may not know. `known`: all modules there are."""
+    layer, room, _ = place_of(module)
+    if layer not in ROOMS:
+        return []
+    faults = []
+    for name in imported(ast.parse(source), module):
+        target = name if name in known else name.rpartition(".")[0]
+        if target not in known or place_of(target)[0] != layer:
+            continue
+        _, other, file = place_of(target)
+        if other != room and not {other, f"{other}.{file}"} & ROOMS[layer][room]:
+            faults.append(
+                f"{module} imports {name}: {room or layer} may not know {other or 'the door'}.{file}"
+            )
     return faults
 
 
@@ -122,6 +191,38 @@ def modules() -> list[tuple[str, Path]]:
 @pytest.mark.parametrize(("module", "file"), [pytest.param(m, f, id=m) for m, f in modules()])
 def test_imports_flow_down(module: str, file: Path) -> None:
     assert faults_of(file.read_text("utf-8"), module) == []
+
+
+@pytest.mark.parametrize("layer", sorted(ROOMS))
+def test_rooms_know_only_what_they_may(layer: str) -> None:
+    known = {module for module, _ in modules()}
+    own = [(module, file) for module, file in modules() if place_of(module)[0] == layer]
+    assert {place_of(module)[1] for module, _ in own if not module.endswith("__init__")} <= set(ROOMS[layer])
+    assert [
+        fault for module, file in own for fault in room_faults_of(file.read_text("utf-8"), module, known)
+    ] == []
+
+
+@pytest.mark.parametrize("layer", sorted(ROOMS))
+def test_every_permission_between_rooms_is_used(layer: str) -> None:
+    known = {module for module, _ in modules()}
+    used = set()
+    for module, file in modules():
+        if place_of(module)[0] == layer:
+            for name in imported(ast.parse(file.read_text("utf-8")), module):
+                target = name if name in known else name.rpartition(".")[0]
+                if target in known and place_of(target)[0] == layer:
+                    _, other, name_of_file = place_of(target)
+                    used |= {(place_of(module)[1], other), (place_of(module)[1], f"{other}.{name_of_file}")}
+    assert {(room, may) for room, others in ROOMS[layer].items() for may in others} - used == set()
+
+
+def test_a_room_that_may_not_know_another_is_found() -> None:
+    known = {"jqmaster.store.jobs.claims", "jqmaster.store.identity.audit", "jqmaster.store.link.client"}
+    source = "from jqmaster.store.identity.audit import encode_entry\nfrom jqmaster.store.link import client"
+    assert room_faults_of(source, "jqmaster.store.jobs.claims", known) == [
+        "jqmaster.store.jobs.claims imports jqmaster.store.identity.audit.encode_entry: jobs may not know identity.audit"
+    ]
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
@@ -153,20 +254,20 @@ def test_no_package_may_import_one_that_may_import_it() -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("jqmaster.store.claims", "from jqmaster.service.jobs import JobService"),
-        ("jqmaster.store.claims", "def f():\n    import jqmaster.api.routes"),
-        ("jqmaster.service.jobs", "from jqmaster import app"),
-        ("jqmaster.service.jobs", "from ..runtime import leader"),
-        ("jqmaster.api.jobs", "from jqmaster.runtime import leader"),
-        ("jqmaster.api.jobs", "import redis.asyncio"),
+        ("jqmaster.store.jobs.claims", "from jqmaster.service.jobs.jobs import JobService"),
+        ("jqmaster.store.jobs.claims", "def f():\n    import jqmaster.api.routes"),
+        ("jqmaster.service.jobs.jobs", "from jqmaster import app"),
+        ("jqmaster.service.jobs.jobs", "from ...runtime.leadership import leader"),
+        ("jqmaster.api.jobs.handlers", "from jqmaster.runtime import leader"),
+        ("jqmaster.api.jobs.handlers", "import redis.asyncio"),
         ("jqmaster.domain.job", "import asyncio"),
         ("jqmaster.domain.job", "from http import client"),
         ("jqmaster.domain.job", "import time\nnow = time.time()"),
         ("jqmaster.domain.job", "from time import time"),
         ("jqmaster.domain.job", "import datetime\nnow = datetime.datetime.now()"),
         ("jqmaster.domain.job", "from jqmaster.store import keys"),
-        ("jqmaster.cli.worker", "from worker_sdk import Worker"),
-        ("worker_sdk.worker", "import jqmaster.errors"),
+        ("jqmaster.cli.commands.worker", "from worker_sdk import Worker"),
+        ("worker_sdk.worker.worker", "import jqmaster.errors"),
         ("jqmaster.errors", "from jqmaster.config import Settings"),
     ],
 )  # fmt: skip
@@ -176,4 +277,4 @@ def test_the_rule_finds_a_bad_import(module: str, source: str) -> None:
 
 def test_the_rule_lets_good_imports_pass() -> None:
     source = "import re\nfrom jqmaster.domain.job import Job\nfrom jqmaster.errors import NotFoundError\nfrom . import keys"
-    assert faults_of(source, "jqmaster.store.claims") == []
+    assert faults_of(source, "jqmaster.store.jobs.claims") == []

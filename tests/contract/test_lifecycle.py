@@ -8,9 +8,9 @@ import pytest
 
 from jqmaster.domain.job import TRANSITIONS, Cause, Job, JobState
 from jqmaster.domain.outcome import Decision
-from jqmaster.store.acceptance import Accepted
-from jqmaster.store.steering import Changes, StateConflict
-from tests.store.test_steering import job_in
+from jqmaster.store.jobs.enqueue import Accepted
+from jqmaster.store.jobs.operator_actions import Changes, StateConflict
+from tests.store.jobs.test_operator_actions import job_in
 from tests.support.store import LEASE_MS, StoreWorld
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "job_lifecycle.md"

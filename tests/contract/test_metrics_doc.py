@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from jqmaster.service.metrics import METRICS
+from jqmaster.service.operations.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "deploy" / "grafana" / "jqmaster.json"

@@ -9,10 +9,10 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 from starlette.routing import Route
 
-from jqmaster.api.endpoint import Endpoint
-from jqmaster.api.openapi import generated_files
-from jqmaster.api.outcome_schemas import ENDINGS, ResultItem
+from jqmaster.api.http.endpoint import Endpoint
+from jqmaster.api.jobs.outcome_schemas import ENDINGS, ResultItem
 from jqmaster.api.routes import OPERATIONS
+from jqmaster.spec.openapi import generated_files
 from tests.support.contract import document
 from tests.support.master import app_alone
 

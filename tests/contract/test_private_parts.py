@@ -57,7 +57,7 @@ def names_of(owner: type) -> set[str]:
 def test_a_private_part_is_still_there(library: str, owner: type, name: str) -> None:
     version = importlib.metadata.version(library)
     assert name in names_of(owner), (
-        f"{library} {version}: {owner.__name__}.{name} is gone, and jqmaster/api/http_server.py, worker_sdk/http_server.py or "
+        f"{library} {version}: {owner.__name__}.{name} is gone, and jqmaster/api/http/server.py, worker_sdk/transport/http_server.py or "
         f"jqmaster/store/ uses it. Adapt them before the bound of {library} in pyproject.toml is raised."
     )
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from jqmaster import errors
-from jqmaster.api.problem_codes import CODES, ProblemCode
-from jqmaster.api.problems import STATUS
-from jqmaster.api.wire import NotAcceptableError
-from jqmaster.cli.docs import ERRORS, errors_document
+from jqmaster.api.encoding.bodies import NotAcceptableError
+from jqmaster.api.http.problem_codes import CODES, ProblemCode
+from jqmaster.api.http.problems import STATUS
+from jqmaster.cli.commands.docs import ERRORS, errors_document
 from jqmaster.domain.job import JobState
 from jqmaster.errors import JqmasterError
 from tests.support.contract import document
@@ -90,7 +90,7 @@ def test_the_table_holds_every_code_with_its_statuses() -> None:
         found[code].add(status)
     listed = {entry.code: set(entry.statuses) for entry in CODES}
     assert listed == dict(found), (
-        "add or correct the row in jqmaster/api/problem_codes.py, then `make spec docs`"
+        "add or correct the row in jqmaster/api/http/problem_codes.py, then `make spec docs`"
     )
     assert len(listed) == len(CODES)
 

@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 
-from jqmaster.api.protocol_generator import python_source
+from jqmaster.spec.protocol_generator import python_source
 from tests.support.contract import document
 from worker_sdk import protocol
 

@@ -11,9 +11,9 @@ import pytest
 import requests
 import schemathesis
 
-from jqmaster.api.endpoint import Operation
+from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.routes import OPERATIONS
-from jqmaster.service.settings_catalog import RUNTIME
+from jqmaster.service.operations.settings_catalog import RUNTIME
 from tests.support.contract import document
 from tests.support.fuzz import ANSWERS_AND_REFUSALS, JSON, MSGPACK, SETTINGS, in_a_thread
 from tests.support.master import master_on

@@ -11,7 +11,7 @@ import pytest
 import requests
 import schemathesis
 
-from jqmaster.runtime.signing import signed_headers
+from jqmaster.runtime.outbound.signing import signed_headers
 from tests.support.contract import document
 from tests.support.fuzz import ANSWERS, SETTINGS, in_a_thread
 from tests.support.master import master_on

@@ -8,9 +8,10 @@ import pytest
 
 import jqmaster.store
 from jqmaster.domain.job import Cause, JobState, RetryPolicy
-from jqmaster.store import codec, scripts
+from jqmaster.store import codec
+from jqmaster.store.jobs.operator_actions import Changes
 from jqmaster.store.keys import KEYS
-from jqmaster.store.steering import Changes
+from jqmaster.store.link import scripts
 from tests.support.store import StoreWorld, unconstrained
 
 STORE = Path(jqmaster.store.__file__).parent
@@ -18,7 +19,7 @@ NAMES = scripts.names()
 
 
 def text_of(name: str) -> str:
-    return (STORE / "lua" / f"{name}.lua").read_text()
+    return next((STORE / "lua").glob(f"*/{name}.lua")).read_text()
 
 
 def body_of(name: str) -> str:
@@ -96,7 +97,7 @@ def test_every_key_is_one_of_the_table(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_script_is_used_by_the_store(name: str) -> None:
-    sources = "".join(p.read_text() for p in STORE.glob("*.py"))
+    sources = "".join(p.read_text() for p in STORE.rglob("*.py"))
     assert f'"{name}"' in sources
 
 

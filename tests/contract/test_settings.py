@@ -13,11 +13,11 @@ import pytest
 from jqmaster.app import Master
 from jqmaster.clock import SystemClock
 from jqmaster.config import RULES, Settings
-from jqmaster.service.settings_catalog import CATALOG, GROUPS, RUNTIME
-from jqmaster.store.client import StoreClient
-from jqmaster.store.leadership import Leadership
-from jqmaster.store.probe import StoreReport
-from jqmaster.store.settings import StoredSettings
+from jqmaster.service.operations.settings_catalog import CATALOG, GROUPS, RUNTIME
+from jqmaster.store.health.probe import StoreReport
+from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.operations.settings import StoredSettings
 from tests.support.master import QUICK
 from tests.support.settings import other_values
 

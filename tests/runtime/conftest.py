@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from jqmaster.clock import SystemClock
-from jqmaster.runtime.dispatcher import Dispatcher
-from jqmaster.runtime.fleet import Fleet, Member
-from jqmaster.runtime.worker_client import WorkerClient
-from jqmaster.service.polls import PollDesk
-from jqmaster.service.workers import WorkerOrder, WorkerService
-from jqmaster.store.claims import ClaimStore
-from jqmaster.store.leadership import Leadership
+from jqmaster.runtime.duties.dispatcher import Dispatcher
+from jqmaster.runtime.duties.fleet import Fleet, Member
+from jqmaster.runtime.outbound.worker_client import WorkerClient
+from jqmaster.service.workers.polls import PollDesk
+from jqmaster.service.workers.workers import WorkerOrder, WorkerService
+from jqmaster.store.jobs.claims import ClaimStore
+from jqmaster.store.leadership.leadership import Leadership
 from tests.support.egress import loopback_guard
 from tests.support.fake_worker import Behaviour, FakeWorker
 from tests.support.store import GRACE_MS, LEASE_MS, StoreWorld

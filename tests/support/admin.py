@@ -8,8 +8,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from jqmaster.store.client import StoreClient
-from jqmaster.store.shard import Shard
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
 
 
 def admin_of(client: StoreClient) -> Any:

@@ -10,12 +10,12 @@ import msgpack
 from jqmaster.domain.constraint import Constraint, Limits, Override, Rate, needs_rematch, new_cid
 from jqmaster.domain.job import JobSpec
 from jqmaster.domain.matcher import parse_matcher, parse_path
-from jqmaster.runtime.relocation import Relocation
-from jqmaster.service.rules import RuleCache
-from jqmaster.store.acceptance import Accepted, BacklogFull
-from jqmaster.store.claims import Claim, ClaimedJob
-from jqmaster.store.placement import StoredLane
-from jqmaster.store.rules import Change, RuleStore, StoredConstraint
+from jqmaster.runtime.duties.relocation import Relocation
+from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.store.constraints.constraints import Change, RuleStore, StoredConstraint
+from jqmaster.store.jobs.claims import Claim, ClaimedJob
+from jqmaster.store.jobs.enqueue import Accepted, BacklogFull
+from jqmaster.store.jobs.placement import StoredLane
 from tests.support.store import StoreWorld
 
 EVERY_JOB: Mapping[str, Any] = {"field": "name", "op": "exists"}

@@ -1,6 +1,6 @@
 """A guard for tests: calls go to this machine only."""
 
-from jqmaster.egress import EgressGuard
+from jqmaster.net.egress import EgressGuard
 
 
 def loopback_guard() -> EgressGuard:

@@ -20,8 +20,8 @@ import msgpack
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.worker import WorkerSpec
-from jqmaster.store.settlements import SettlementStore
-from jqmaster.store.workers import WorkerStore
+from jqmaster.store.jobs.settlements import SettlementStore
+from jqmaster.store.workers.workers import WorkerStore
 
 
 @dataclass

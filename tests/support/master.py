@@ -11,15 +11,15 @@ import msgpack
 from starlette.routing import Router
 
 from jqmaster.api.app import build_app
-from jqmaster.api.auth import AccessPolicy, Credentials
+from jqmaster.api.http.auth import AccessPolicy, Credentials
 from jqmaster.api.services import Services
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from jqmaster.domain.latency import Traffic
-from jqmaster.store import fsck
-from jqmaster.store.client import StoreAccess, StoreClient
+from jqmaster.store.health import fsck
 from jqmaster.store.keys import Keys
-from jqmaster.store.shard import Shard
+from jqmaster.store.link.client import StoreAccess, StoreClient
+from jqmaster.store.link.shard import Shard
 from tests.support.admin import forget_keys
 from tests.support.contract import check_answer
 from tests.support.waiting import wait_until

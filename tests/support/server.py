@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from jqmaster.store.rights import PASSWORD, USER, acl_file
+from jqmaster.store.health.rights import PASSWORD, USER, acl_file
 
 
 def server_binary() -> str:

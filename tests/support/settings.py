@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jqmaster.config import Settings
-from jqmaster.service.settings_catalog import CATALOG
+from jqmaster.service.operations.settings_catalog import CATALOG
 
 # Where half as much more would not do, or would break a rule between settings.
 _OTHERS: dict[str, Any] = {

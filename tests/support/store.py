@@ -15,26 +15,27 @@ from jqmaster.domain.ruleset import NO_RULES
 from jqmaster.domain.tally import Tally
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import DamagedError
-from jqmaster.service.rules import RuleCache
-from jqmaster.store import codec, fsck
-from jqmaster.store.acceptance import AcceptanceStore, Accepted
-from jqmaster.store.claims import Claim, ClaimedJob, ClaimStore
-from jqmaster.store.due import DueStore
-from jqmaster.store.inspect import Inspector
+from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.store import codec
+from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.health import fsck
+from jqmaster.store.health.inspect import Inspector
+from jqmaster.store.health.repair import Repair
+from jqmaster.store.jobs.claims import Claim, ClaimedJob, ClaimStore
+from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted
+from jqmaster.store.jobs.leases import LeaseStore
+from jqmaster.store.jobs.operator_actions import SteeringStore
+from jqmaster.store.jobs.placement import StoredLane
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.jobs.results import ResultStore
+from jqmaster.store.jobs.retention import RetentionStore
+from jqmaster.store.jobs.settlements import Settlement, SettlementStore
+from jqmaster.store.jobs.timers import DueStore
 from jqmaster.store.keys import KEYS
-from jqmaster.store.leadership import Leadership, LeadershipStore
-from jqmaster.store.leases import LeaseStore
-from jqmaster.store.placement import StoredLane
-from jqmaster.store.polls import PollStore
-from jqmaster.store.records import RecordStore
-from jqmaster.store.repair import Repair
-from jqmaster.store.results import ResultStore
-from jqmaster.store.retention import RetentionStore
-from jqmaster.store.rules import RuleStore
-from jqmaster.store.settlements import Settlement, SettlementStore
-from jqmaster.store.shard import Shard
-from jqmaster.store.steering import SteeringStore
-from jqmaster.store.workers import WorkerStore
+from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.workers.polls import PollStore
+from jqmaster.store.workers.workers import WorkerStore
 from tests.support.admin import admin_of
 
 LEASE_MS, OFFER_MS, GRACE_MS = 15_000, 5_000, 5_000

@@ -5,9 +5,9 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
-from jqmaster.store.shard import Shard
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
 from tests.support.store import StoreWorld
 
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from redis import Redis
 
-from jqmaster.cli.output import inert, say_json, show_value
+from jqmaster.cli.console.output import inert, say_json, show_value
 from jqmaster.domain.ids import new_id
 from jqmaster.embedded import url_of_running
 from tests.support.ports import free_port
@@ -388,7 +388,7 @@ def test_help_loads_nothing_heavy_and_lists_all_commands() -> None:
         "openapi",
     ):
         assert f" {command} " in done.out
-    probe = "import sys, jqmaster.cli.root; print([m for m in ('httpx', 'pydantic', 'redis', 'uvloop') if m in sys.modules])"
+    probe = "import sys, jqmaster.cli.commands.root; print([m for m in ('httpx', 'pydantic', 'redis', 'uvloop') if m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "[]"
 

@@ -125,7 +125,7 @@ async def test_an_edit_in_between_stops_an_apply_and_says_so(
     """The edit must fall between the look and the write, so the command runs in this process."""
     import typer
 
-    from jqmaster.cli import constraints
+    from jqmaster.cli.commands import constraints
 
     await cli("constraints", "apply", cli.file("limits.toml", FILE))
     file = cli.file(

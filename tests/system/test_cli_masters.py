@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.test_masters import CALM, follower_of
+from tests.api.operations.test_masters import CALM, follower_of
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 from tests.system.test_cli_constraints import Cli

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from jqmaster.api.examples import JOB_ID
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.spec.examples import JOB_ID
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until

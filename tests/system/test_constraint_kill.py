@@ -12,10 +12,10 @@ import pytest
 
 from jqmaster.domain.constraint import gate_id
 from jqmaster.domain.key_value import key_value
-from jqmaster.store.client import StoreClient
+from jqmaster.store.constraints.constraints import RuleStore
 from jqmaster.store.keys import Keys
-from jqmaster.store.rules import RuleStore
-from jqmaster.store.shard import Shard
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
 from tests.support.admin import admin_of
 from tests.support.master import Api, assert_sound
 from tests.support.processes import MasterProcess, Process, WorkerProcess, running

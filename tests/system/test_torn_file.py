@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from jqmaster.embedded import EmbeddedValkey
-from jqmaster.store.client import StoreClient
 from jqmaster.store.keys import Keys
-from jqmaster.store.shard import Shard
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
 from tests.support.store import StoreWorld
 
 pytestmark = pytest.mark.system

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from playwright.async_api import Browser, expect
 
-from jqmaster.api import live, live_feed
+from jqmaster.api.operations import live, live_feed
 from tests.support.master import Api, master_on
 from tests.support.prefix_proxy import behind_prefix
 from tests.support.server import StoreServer

@@ -20,7 +20,7 @@ export function Page({ session }) {
 }
 
 function Tokens() {
-  const { data, problem, reload } = useResource((signal) => get("api/tokens", {}, signal), [], { everyMs: 30_000 });
+  const { data, problem, reload } = useResource((signal) => get("api/identity/tokens", {}, signal), [], { everyMs: 30_000 });
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
   const tokens = /** @type {any[]} */ (data?.tokens ?? []);
   const close = () => setAsked(null);
@@ -55,7 +55,7 @@ function NewToken({ onClose, onDone }) {
     const life = LIVES.find(([key]) => key === data.get("life"))?.[1];
     const names = String(data.get("names") ?? "").split(/\s+/).filter(Boolean);
     try {
-      setMade(await post("api/tokens", { label: data.get("label"), scopes: data.getAll("scope"), ...(life && { ttl_s: life }), ...(names.length > 0 && { names }) }));
+      setMade(await post("api/identity/tokens", { label: data.get("label"), scopes: data.getAll("scope"), ...(life && { ttl_s: life }), ...(names.length > 0 && { names }) }));
       await onDone();
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
@@ -94,7 +94,7 @@ function Rotate({ token, onClose, onDone }) {
 
 /** @param {{me: string | null}} props */
 function Users({ me }) {
-  const { data, problem, reload } = useResource((signal) => get("api/users", {}, signal), [], { everyMs: 30_000 });
+  const { data, problem, reload } = useResource((signal) => get("api/identity/users", {}, signal), [], { everyMs: 30_000 });
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
   const users = /** @type {any[]} */ (data?.users ?? []);
   const close = () => setAsked(null);
@@ -112,7 +112,7 @@ function Users({ me }) {
           <${Button} class="small" onClick=${() => change(user, { is_disabled: !user.is_disabled }, t(user.is_disabled ? "access.enabled.done" : "access.disabled.done"))}>${t(user.is_disabled ? "access.enable" : "access.disable")}<//>
           <${Button} class="small" kind="danger" onClick=${() => setAsked({ what: "remove", of: user })}>${t("access.remove")}…<//></span>` },
       ]} />`}
-    ${asked?.what === "add" && html`<${UserForm} onClose=${close} onSend=${async (/** @type {any} */ fields) => { await post("api/users", fields); toast(t("access.user.made")); await reload(); }} isNew />`}
+    ${asked?.what === "add" && html`<${UserForm} onClose=${close} onSend=${async (/** @type {any} */ fields) => { await post("api/identity/users", fields); toast(t("access.user.made")); await reload(); }} isNew />`}
     ${asked?.what === "password" && html`<${UserForm} user=${asked.of} onClose=${close} onSend=${async (/** @type {any} */ fields) => { await patch(path(asked.of), { password: fields.password }); toast(t("access.password.done")); }} />`}
     ${asked?.what === "remove" && html`<${Sure} title=${t("access.remove.title")} verb=${t("access.remove")} onClose=${close} onConfirm=${async () => { await call("DELETE", path(asked.of)); toast(t("access.removed")); await reload(); }}><p><strong><${Text} value=${asked.of.name} /></strong></p><p>${t("access.remove.text")}</p><//>`}</section>`;
 }

@@ -34,10 +34,10 @@ function Password() {
 }
 
 function Logins() {
-  const { data, problem, reload } = useResource((signal) => get("api/sessions", {}, signal), [], { everyMs: 30_000 });
+  const { data, problem, reload } = useResource((signal) => get("api/identity/sessions", {}, signal), [], { everyMs: 30_000 });
   const logins = /** @type {any[]} */ (data?.sessions ?? []);
   const end = (/** @type {string} */ path) => attempt(async () => { await del(path); await reload(); }, t("account.login.ended"));
-  return html`<section class="after"><div class="page-head"><h2 id="logins">${t("account.logins")}</h2>${logins.length > 1 && html`<${Button} kind="danger" onClick=${() => end("api/sessions")}>${t("account.login.end_others")}<//>`}</div>
+  return html`<section class="after"><div class="page-head"><h2 id="logins">${t("account.logins")}</h2>${logins.length > 1 && html`<${Button} kind="danger" onClick=${() => end("api/identity/sessions")}>${t("account.login.end_others")}<//>`}</div>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${data === null ? !problem && html`<${Loading} />` : html`<${Table} caption=${t("account.logins")} rows=${logins} rowKey=${(/** @type {any} */ login) => login.id} columns=${[
       { key: "address", label: t("account.login.address"), render: (/** @type {any} */ login) => html`<${Text} value=${login.address || "–"} max=${60} /> ${login.is_current && html`<${Badge} kind="info">${t("account.login.current")}<//>`}` },

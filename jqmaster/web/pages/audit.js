@@ -27,7 +27,7 @@ function Entries({ query, go }) {
     const timer = setTimeout(() => go("audit", { target: typed.trim() }, { replace: true }), TYPING_MS);
     return () => clearTimeout(timer);
   }, [typed]);
-  const { data, problem, reload } = useResource((signal) => get("api/audit", { target, cursor, limit: PAGE }, signal), [target, cursor], { everyMs: 60_000 });
+  const { data, problem, reload } = useResource((signal) => get("api/identity/audit", { target, cursor, limit: PAGE }, signal), [target, cursor], { everyMs: 60_000 });
   const entries = /** @type {any[]} */ (data?.entries ?? []);
   return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
     <form class="filters" role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>

@@ -46,7 +46,7 @@ function Usage({ constraint }) {
 function List({ go, session }) {
   const hold = useHold();
   const [isMaking, setMaking] = useState(false);
-  const found = useResource((signal) => get("api/constraints", {}, signal), [], { events: ["constraints", "jobs"], leastMs: 2000, everyMs: 5000 });
+  const found = useResource((signal) => get("api/constraints/handlers", {}, signal), [], { events: ["constraints", "jobs"], leastMs: 2000, everyMs: 5000 });
   const { rows } = useSteadyRows(found.data?.constraints ?? [], nameOf, hold.isHeld, "all");
   const mayOperate = may(session, "operate");
   return html`<div class="page-head"><h1>${t("nav.constraints")}</h1>${mayOperate && html`<${Button} class="small" kind="primary" onClick=${() => setMaking(true)}>${t("constraints.make")}<//>`}</div>
@@ -134,7 +134,7 @@ function Delete({ one, path, onClose, onDone }) {
 
 /** @param {{name: string, etag: string}} props Its newest changes. */
 function Changes({ name, etag }) {
-  const { data, problem } = useResource((signal) => get("api/audit", { target: name, limit: CHANGES_SHOWN }, signal), [name, etag]);
+  const { data, problem } = useResource((signal) => get("api/identity/audit", { target: name, limit: CHANGES_SHOWN }, signal), [name, etag]);
   const entries = /** @type {any[]} */ (data?.entries ?? []);
   return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
     <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>

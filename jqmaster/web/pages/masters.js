@@ -12,7 +12,7 @@ const CHANGES = ["master.demote", "master.take_over"];
 
 /** @param {{session: import("../api.js").Session}} props */
 export function Page({ session }) {
-  const { data, problem, reload } = useResource((signal) => get("api/masters", {}, signal), [], { events: ["masters"], leastMs: 1000, everyMs: 5000 });
+  const { data, problem, reload } = useResource((signal) => get("api/operations/masters", {}, signal), [], { events: ["masters"], leastMs: 1000, everyMs: 5000 });
   const [leaving, setLeaving] = useState(/** @type {any} */ (null));
   const masters = /** @type {any[]} */ (data?.masters ?? []);
   const leader = masters.find((master) => master.role === "leader");
@@ -58,7 +58,7 @@ function Demote({ master, others, onClose, onDone }) {
 
 /** @param {{epoch: number}} props Changes of the lead that somebody made, as far as the newest entries of the audit log tell. */
 function Leaders({ epoch }) {
-  const { data, problem } = useResource((signal) => get("api/audit", { limit: NEWEST }, signal), [epoch]);
+  const { data, problem } = useResource((signal) => get("api/identity/audit", { limit: NEWEST }, signal), [epoch]);
   const entries = /** @type {any[]} */ (data?.entries ?? []).filter((entry) => CHANGES.includes(entry.action));
   return html`<section class="after" aria-labelledby="leaders"><h2 id="leaders">${t("masters.history")}</h2><${ErrorBox} problem=${problem} />
     ${data && (entries.length === 0 ? html`<p class="muted">${t("masters.history.none")} <a href=${href("audit")}>${t("nav.audit")}</a></p>`

@@ -61,16 +61,16 @@ const percent = (share) => number(share, { style: "percent", maximumFractionDigi
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, session }) {
   const span = SPANS.includes(query["span"] ?? "") ? query["span"] : "1h";
-  const asked = useResource((signal) => get("api/stats", {}, signal), []);
+  const asked = useResource((signal) => get("api/operations/stats", {}, signal), []);
   const pushed = useLatest("stats");
   const stats = newer(pushed, asked.data);
   useEffect(() => { if (stats) tellTime(stats.at); }, [stats?.at]);
   const history = useResource((signal) => get("api/stats/history", { span }, signal), [span], { events: ["stats"], leastMs: span === "1h" ? 10_000 : 60_000, everyMs: 30_000 });
   const names = useResource((signal) => get("api/names", { span: "1h", sort: "failed", limit: 5 }, signal), [], { events: ["jobs"], leastMs: 10_000, everyMs: 30_000 });
-  const masters = useResource((signal) => get("api/masters", {}, signal), [], { events: ["masters"], leastMs: 2000, everyMs: 15_000 });
+  const masters = useResource((signal) => get("api/operations/masters", {}, signal), [], { events: ["masters"], leastMs: 2000, everyMs: 15_000 });
 
   const waiting = useResource((signal) => get("api/names", { span: "1h", sort: "ready", limit: 20 }, signal), [], { events: ["jobs"], leastMs: 10_000, everyMs: 30_000 });
-  const workers = useResource((signal) => get("api/workers", {}, signal), [], { events: ["workers"], leastMs: 5000, everyMs: 30_000 });
+  const workers = useResource((signal) => get("api/workers/handlers", {}, signal), [], { events: ["workers"], leastMs: 5000, everyMs: 30_000 });
 
   if (!stats) return html`<h1>${t("nav.overview")}</h1><${ErrorBox} problem=${asked.problem} onRetry=${asked.reload} />${!asked.problem && html`<${Loading} />`}`;
   const failing = (names.data?.names ?? []).filter((/** @type {any} */ name) => name.failed >= FAILING_LEAST && name.success_share !== null && 1 - name.success_share >= FAILING_SHARE);
@@ -205,6 +205,6 @@ function Failing({ names }) {
 
 /** @param {{session: import("../api.js").Session}} props */
 function First({ session }) {
-  const call = curl(session, "POST", "api/jobs", { body: { name: "hello", argument: { to: "world" } } });
+  const call = curl(session, "POST", "api/jobs/handlers", { body: { name: "hello", argument: { to: "world" } } });
   return html`<div class="card"><${Empty} title=${t("jobs.empty.first")} curl=${call}>${may(session, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}<//></div>`;
 }

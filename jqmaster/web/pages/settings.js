@@ -10,7 +10,7 @@ const SOURCES = /** @type {const} */ ({ default: "off", configured: "info", runt
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
-  const { data, problem, reload } = useResource((signal) => get("api/settings", {}, signal), [], { events: ["settings"], leastMs: 1000, everyMs: 15_000 });
+  const { data, problem, reload } = useResource((signal) => get("api/operations/settings", {}, signal), [], { events: ["settings"], leastMs: 1000, everyMs: 15_000 });
   const [editing, setEditing] = useState(/** @type {string | null} */ (null));
   const q = (query["q"] ?? "").toLowerCase();
   const isOnlyRuntime = query["runtime"] === "1";
@@ -77,7 +77,7 @@ function Edit({ setting, onClose, onDone }) {
     setBusy(true);
     setProblem(null);
     try {
-      await patch("api/settings", { [setting.key]: value });
+      await patch("api/operations/settings", { [setting.key]: value });
       toast(t("settings.done", { name: visible(setting.label) }));
       await onDone();
       onClose();

@@ -38,7 +38,7 @@ export function Page({ query, go, session }) {
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go}} props */
 function All({ query, go }) {
   const hold = useHold();
-  const { data, problem, reload } = useResource((signal) => get("api/workers", {}, signal), [], { events: ["workers"], leastMs: 2000, everyMs: 5000 });
+  const { data, problem, reload } = useResource((signal) => get("api/workers/handlers", {}, signal), [], { events: ["workers"], leastMs: 2000, everyMs: 5000 });
   const state = STATES.includes(query["state"] ?? "") ? query["state"] : "";
   const name = query["name"] ?? "";
   const all = /** @type {any[]} */ (data?.workers ?? []);

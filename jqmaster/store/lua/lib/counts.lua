@@ -1,4 +1,4 @@
--- Counts of one name in one minute or hour, as MessagePack; jqmaster/store/history.py reads the same:
+-- Counts of one name in one minute or hour, as MessagePack; jqmaster/store/operations/history.py reads the same:
 -- [pushed, succeeded, failed, canceled, skipped, retried, longest wait ms, longest run ms, backlog (-1: not seen),
 --  oldest wait ms (-1: not seen), waits, runs], the last two as [number of the first bucket, count, count …] or [].
 local SUMS, WIDTH_OF_COUNTS = 6, 12

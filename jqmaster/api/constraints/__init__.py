@@ -1,0 +1,1 @@
+"""Constraints over HTTP: documents, overrides, usage and previews."""

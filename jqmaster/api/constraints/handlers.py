@@ -1,0 +1,128 @@
+"""Constraints over HTTP."""
+
+import json
+import re
+from typing import Any, Final, TypeVar
+
+from jqmaster.api import views
+from jqmaster.api.constraints.schemas import ConstraintRequest, PreviewRequest, ValueRequest
+from jqmaster.api.encoding.bodies import json_to_msgpack, read_map
+from jqmaster.api.http.endpoint import Call, Reply, check
+from jqmaster.api.schemas import Request
+from jqmaster.errors import FieldError, InvalidError, TooLargeError, UnparsableError
+from jqmaster.service.constraints.constraints import AskedValue, Precondition
+from jqmaster.service.constraints.documents import limits_of
+
+# Every master keeps all constraints in memory, and every change reads them anew.
+MAX_CONSTRAINT_BYTES: Final = 256 * 1024
+_ENTITY_TAG: Final = re.compile(rb'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
+
+_ModelT = TypeVar("_ModelT", bound=Request)
+
+
+async def list_constraints(call: Call) -> Reply:
+    call.query()
+    found = await call.services.constraints.all()
+    return Reply(
+        200,
+        {
+            "constraints": [
+                {**views.constraint_view(stored, call.content), "usage": views.usage_view(usage)}
+                for stored, usage in found
+            ]
+        },
+    )
+
+
+async def get(call: Call) -> Reply:
+    text = call.query("value").get("value")
+    asked = None if text is None else AskedValue(_value_of(call, text))
+    detail = await call.services.constraints.get(call.path["name"], asked, call.content)
+    return Reply(200, views.constraint_detail(detail, call.content), _etag(detail.stored.etag))
+
+
+async def put(call: Call) -> Reply:
+    name = call.path["name"]
+    demands = precondition(call)
+    request = await _read(call, ConstraintRequest)
+    if request.name not in (None, name):
+        raise InvalidError(
+            "the name differs from that in the path", errors=[FieldError(("name",), f"must be {name[:100]}")]
+        )
+    stored, is_new = await call.services.constraints.put(
+        name, request.model_dump(), call.who, call.content, demands
+    )
+    return Reply(201 if is_new else 200, views.constraint_view(stored, call.content), _etag(stored.etag))
+
+
+async def put_value(call: Call) -> Reply:
+    demands = precondition(call)
+    request = await _read(call, ValueRequest)
+    limits = limits_of(request.model_dump())
+    stored = await call.services.constraints.put_value(
+        call.path["name"], request.addressed(), limits, call.who, call.content, demands=demands
+    )
+    return Reply(200, views.constraint_view(stored, call.content), _etag(stored.etag))
+
+
+async def delete(call: Call) -> Reply:
+    await call.services.constraints.delete(call.path["name"], call.who, precondition(call))
+    return Reply(204)
+
+
+async def preview(call: Call) -> Reply:
+    request = await _read(call, PreviewRequest)
+    found = await call.services.constraints.preview(
+        request.matcher,
+        request.key,
+        request.limit,
+        call.content,
+        who=call.who,
+        most_per_minute=call.services.settings.previews_per_minute,
+    )
+    return Reply(200, views.preview_view(found, call.content))
+
+
+def precondition(call: Call) -> Precondition:
+    """If-Match and If-None-Match. Raises UnparsableError."""
+    return Precondition(_tags(call, b"if-match", is_weak=False), _tags(call, b"if-none-match", is_weak=True))
+
+
+def _tags(call: Call, field: bytes, *, is_weak: bool) -> frozenset[str] | None:
+    text = call.fields.get(field)
+    if text is None:
+        return None
+    if text.strip() == b"*":
+        return frozenset("*")
+    tags = set()
+    for part in text.split(b","):
+        tag = part.strip()
+        if not _ENTITY_TAG.fullmatch(tag):
+            raise UnparsableError(f"{field.decode().title()} takes entity tags in quotes, or *")
+        # A weak tag never fits If-Match (RFC 9110 §13.1.1).
+        if is_weak or not tag.startswith(b"W/"):
+            tags.add(tag.removeprefix(b"W/").strip(b'"').decode("latin-1"))
+    # A quoted asterisk is a tag, and none of ours.
+    return frozenset(tags - {"*"})
+
+
+async def _read(call: Call, model: type[_ModelT]) -> _ModelT:
+    body = await call.body()
+    if len(body) > MAX_CONSTRAINT_BYTES:
+        raise TooLargeError(f"a constraint has at most {MAX_CONSTRAINT_BYTES} bytes")
+    return check(model, read_map(body, limits=call.limits.scan))
+
+
+def _value_of(call: Call, text: str) -> Any:
+    """JSON where it is one, the text itself else: people ask for `acme` and `42`, programs may quote."""
+    try:
+        json.loads(text)
+        return read_map(json_to_msgpack(b'{"value":' + text.encode() + b"}"), limits=call.limits.scan)[
+            "value"
+        ]
+    except (ValueError, RecursionError, UnparsableError, InvalidError, TooLargeError):
+        return text
+
+
+def _etag(etag: str) -> tuple[tuple[bytes, bytes], ...]:
+    return ((b"etag", f'"{etag}"'.encode()),)

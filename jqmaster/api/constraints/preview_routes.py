@@ -1,0 +1,17 @@
+"""The route of a job's preview. It stands before those of single jobs, whose paths would fit too."""
+
+from typing import Final
+
+from jqmaster.api.constraints import preview_handlers, preview_schemas
+from jqmaster.api.http.auth import Scope
+from jqmaster.api.http.endpoint import Operation
+from jqmaster.api.jobs import schemas as job_schemas
+
+_TEXT: Final = (
+    "Enqueues nothing: it judges the request as a push would, and names the constraints that would apply."
+)
+
+OPERATIONS: Final = [
+    Operation("POST", "/api/jobs/preview", preview_handlers.preview, Scope.READ, "Which constraints would apply to a job?", "jobs",
+              {200: preview_schemas.JobPreview}, job_schemas.JobRequest, problems=(413, 503), text=_TEXT),
+]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Request and response bodies: MessagePack, JSON and NDJSON, their limits, and the fast path of common bodies."""

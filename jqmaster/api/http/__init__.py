@@ -1,0 +1,1 @@
+"""HTTP itself: the server, the endpoint that checks and calls a handler, authentication, problems, static files, event streams."""

@@ -1,0 +1,286 @@
+"""Who may call: tokens with scopes, sessions of browsers, or, where there is neither, whoever is on this machine."""
+
+import functools
+import hmac
+import ipaddress
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+from jqmaster.api.encoding.bodies import Fields
+from jqmaster.api.http.cookies import SessionCookie
+from jqmaster.config import Settings
+from jqmaster.domain.access import LOCAL, ConfiguredTokens, Principal, Scope, digest_of, make_token
+from jqmaster.domain.caller import TrustedProxies
+from jqmaster.errors import ForbiddenError, JqmasterError, UnauthorizedError, UnparsableError
+from jqmaster.service.identity.identity import Session
+
+__all__ = ["AccessPolicy", "Principal", "Scope"]
+
+_LOCAL: Final = Principal(LOCAL, frozenset(Scope))
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
+
+FIRST_TOKEN_FILE: Final = "first_token"  # noqa: S105  a file name
+CSRF_FIELD: Final = b"x-csrf-token"
+
+
+class Credentials(Protocol):
+    """Tokens and users that are kept in the store; see `service.identity.IdentityService`."""
+
+    @property
+    def has_any(self) -> bool: ...
+
+    def find(self, token: bytes) -> Principal | None: ...
+
+    async def session(self, secret: str) -> Session | None: ...
+
+
+class AccessPolicy:
+    """Decides on each request before anything of it is read."""
+
+    def __init__(
+        self,
+        tokens: Iterable[str] | ConfiguredTokens = (),
+        *,
+        host: str = "127.0.0.1",
+        allowed_hosts: Iterable[str] = (),
+        public_url: str | None = None,
+        has_tls: bool = False,
+        credentials: Credentials | None = None,
+        trusted_proxies: Iterable[str] = (),
+    ) -> None:
+        """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on."""
+        self._configured = tokens if isinstance(tokens, ConfiguredTokens) else ConfiguredTokens(tokens)
+        self._credentials = credentials
+        self._proxies = TrustedProxies(trusted_proxies)
+        self._demands_credentials = not self._configured.is_empty or public_url is not None
+        self.cookie = SessionCookie(public_url, has_tls=has_tls)
+        self._public_origin = _origin(public_url) if public_url else None
+        listed = {name.lower().strip("[]").rstrip(".") for name in allowed_hosts}
+        self._any_host = not self._configured.is_empty and not listed
+        self._hosts = listed | {"localhost", host.lower().strip("[]")}
+        if self._public_origin:
+            self._hosts.add(self._public_origin[1])
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: Settings,
+        own_tokens: Iterable[str] = (),
+        *,
+        configured: ConfiguredTokens | None = None,
+        credentials: Credentials | None = None,
+    ) -> "AccessPolicy":
+        """`configured`: those of `configured_tokens`, which are made here if not given. Raises what that raises."""
+        return cls(
+            configured or configured_tokens(settings, own_tokens),
+            host=settings.host,
+            allowed_hosts=settings.allowed_hosts,
+            public_url=settings.public_url,
+            has_tls=settings.tls_certfile is not None,
+            credentials=credentials,
+            trusted_proxies=settings.trusted_proxies,
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether callers on this machine need no credential: there is none."""
+        return not self._demands_credentials and not (self._credentials and self._credentials.has_any)
+
+    def address(self, fields: Fields, client_host: str | None) -> str:
+        """Where a call came from: the peer's address (`client_host`, None for a unix socket), or what trusted proxies say."""
+        return self._proxies.origin(client_host or "", fields.get(b"x-forwarded-for"))
+
+    async def session(self, fields: Fields) -> Session | None:
+        """The session that the browser's cookie names; None also where two cookies name different ones, as one of them may
+        be somebody else's who had the browser keep it. A round trip to the store for each, and for cookies alone."""
+        if self._credentials is None or self.is_open:
+            return None
+        found = [await self._credentials.session(secret) for secret in self.cookie.candidates(fields)]
+        valid = [session for session in found if session is not None]
+        return valid[0] if len(valid) == 1 else None
+
+    def authorize(
+        self,
+        method: str,
+        fields: Fields,
+        client_host: str | None,
+        scope: Scope,
+        session: Session | None = None,
+        *,
+        has_effect: bool = False,
+    ) -> Principal:
+        """The caller, if it may do what asks for `scope`. `client_host`: the peer's address, None for a unix socket.
+        `has_effect`: of a method that as a rule has none.
+
+        Raises UnparsableError (`bad_host`), UnauthorizedError, ForbiddenError (`cross_site`, `csrf`, `local_only`,
+        `forbidden`).
+        """
+        self.check_site(method, fields, has_effect=has_effect)
+        principal = self._principal(fields, client_host, session)
+        if session is not None and principal is session.principal:
+            check_csrf(method, fields, session)
+        if scope not in principal.scopes:
+            raise ForbiddenError(f"the caller does not have the scope {scope}")
+        return principal
+
+    def identify(
+        self, fields: Fields, client_host: str | None, session: Session | None = None
+    ) -> Principal | None:
+        """The caller of what is open to anybody; None where it is not known, which refuses nothing."""
+        try:
+            self.check_host(fields)
+            return self._principal(fields, client_host, session)
+        except JqmasterError:
+            return None
+
+    def check_site(self, method: str, fields: Fields, *, has_effect: bool = False) -> None:
+        """Refuse what a page of another site has a browser send. Raises UnparsableError, ForbiddenError."""
+        self.check_host(fields)
+        if has_effect or method not in _SAFE_METHODS:
+            self._refuse_cross_site(fields)
+
+    def check_host(self, fields: Fields) -> None:
+        """Refuse a Host that is not ours, lest a page on a rebound name talks to a master on loopback."""
+        if self._any_host:
+            return
+        host = _host_name(fields.get(b"host", b""))
+        if host not in self._hosts and not is_loopback(host):
+            raise UnparsableError("the Host header names another server", code="bad_host")
+
+    def _principal(self, fields: Fields, client_host: str | None, session: Session | None) -> Principal:
+        if (authorization := fields.get(b"authorization")) is not None and not self.is_open:
+            return self._authenticate(authorization)
+        if session is not None:
+            return session.principal
+        if not self.is_open:
+            raise UnauthorizedError("a bearer token or a login is needed")
+        if client_host is not None and not is_loopback(client_host):
+            raise ForbiddenError("without tokens and users only this machine is served", code="local_only")
+        return _LOCAL
+
+    def _authenticate(self, authorization: bytes) -> Principal:
+        kind, _, token = authorization.partition(b" ")
+        if kind.lower() != b"bearer" or not token:
+            raise UnauthorizedError("a bearer token is needed")
+        token = token.strip()
+        if self._credentials is not None:
+            found = self._credentials.find(token)
+        else:
+            found = self._configured.find(digest_of(token))
+        if found is None:
+            raise UnauthorizedError("the token is not valid")
+        return found
+
+    def _refuse_cross_site(self, fields: Fields) -> None:
+        if fields.get(b"sec-fetch-site") == b"cross-site":
+            raise ForbiddenError("requests of other sites have no effect here", code="cross_site")
+        if (origin := fields.get(b"origin")) is None:
+            return
+        theirs = _origin(origin.decode("latin-1"))
+        if theirs is None or (theirs != self._public_origin and theirs[1:] != _addressed(fields, theirs[0])):
+            raise ForbiddenError("requests of other sites have no effect here", code="cross_site")
+
+
+def check_csrf(method: str, fields: Fields, session: Session) -> None:
+    """Refuse what changes something by a session and does not show its token: a browser sends cookies unasked. Raises
+    ForbiddenError."""
+    if method in _SAFE_METHODS:
+        return
+    if not hmac.compare_digest(fields.get(CSRF_FIELD, b""), session.csrf_token.encode()):
+        raise ForbiddenError(
+            "X-CSRF-Token is not that of this session; `GET /api/session` tells it", code="csrf"
+        )
+
+
+def configured_tokens(settings: Settings, own_tokens: Iterable[str] = ()) -> ConfiguredTokens:
+    """Tokens of the settings and their file; off loopback also the first token that was made here. `own_tokens` are
+    of this process: where nobody else needs a token they do not either.
+
+    ValueError: an unreadable entry, or an address off loopback without any token (see `generate_first_token`).
+    """
+    tokens = [token.get_secret_value() for token in settings.tokens]
+    if settings.tokens_file is not None:
+        tokens += _entries(settings.tokens_file)
+    if needs_first_token(settings) and (path := settings.data_dir / FIRST_TOKEN_FILE).exists():
+        tokens += _entries(path)
+    if not tokens and not is_loopback(settings.host):
+        raise ValueError(f"listening on {settings.host} demands tokens, and none is configured")
+    return ConfiguredTokens(tokens, own_tokens)
+
+
+def generate_first_token(settings: Settings) -> str | None:
+    """An admin token for a master off loopback, or behind a proxy, without any; None where it is not needed or was made before.
+
+    Only its digest is kept (`first_token` in the data directory, mode 0600): show it now, it cannot be read again.
+    """
+    if not needs_first_token(settings):
+        return None
+    made = make_token({Scope.ADMIN})
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    entry = f"admin:sha256={made.digest.hex()}\n"
+    try:
+        descriptor = os.open(
+            settings.data_dir / FIRST_TOKEN_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+        )
+    except FileExistsError:
+        return None
+    with open(descriptor, "w") as file:
+        file.write(entry)
+        file.flush()
+        os.fsync(file.fileno())
+    return made.text
+
+
+def needs_first_token(settings: Settings) -> bool:
+    """Whether the master would be open to the network, or to whom a proxy lets in, with no token configured."""
+    is_exposed = settings.public_url is not None or not is_loopback(settings.host)
+    return is_exposed and not (settings.tokens or settings.tokens_file)
+
+
+# Asked of the peer and of the Host of every request.
+@functools.lru_cache(maxsize=1024)
+def is_loopback(host: str) -> bool:
+    """Whether the name or address means this machine to everybody."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _entries(path: Path) -> list[str]:
+    lines = (line.strip() for line in path.read_text().splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _origin(url: str) -> tuple[str, str, str] | None:
+    """Scheme, host and port; None for what is no address of a site."""
+    try:
+        parts = urlsplit(url)
+        if not parts.hostname:
+            return None
+        default_port = _DEFAULT_PORTS[parts.scheme]
+        return parts.scheme, parts.hostname, str(parts.port or default_port)
+    except (ValueError, KeyError):
+        return None
+
+
+def _addressed(fields: Fields, scheme: str) -> tuple[str, str]:
+    host = fields.get(b"host", b"")
+    return _host_name(host), _host_port(host) or _DEFAULT_PORTS[scheme]
+
+
+def _host_name(host: bytes) -> str:
+    name = host.decode("latin-1").lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0].rstrip(".")
+
+
+def _host_port(host: bytes) -> str:
+    return host.decode("latin-1").rpartition("]")[2].partition(":")[2]

@@ -1,0 +1,59 @@
+"""The cookie that a browser keeps a session in."""
+
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+from jqmaster.api.encoding.bodies import Fields
+
+# Each that is not a session's costs a round trip to the store. How long the field may be, `max_header_bytes` tells.
+MAX_CANDIDATES: Final = 4
+DEVICE_LIFE_S: Final = 90 * 86_400
+_SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+class SessionCookie:
+    """Its name and attributes. Scripts never see it, other sites never have it sent, and plain HTTP does not carry it where
+    there is TLS; a path of its own keeps it from neighbours on the same host."""
+
+    def __init__(self, public_url: str | None, *, has_tls: bool) -> None:
+        parts = urlsplit(public_url or "")
+        path = parts.path.rstrip("/") or "/"
+        is_secure = parts.scheme == "https" if public_url else has_tls
+        prefix = "" if not is_secure else "__Host-" if path == "/" else "__Secure-"
+        self.name: Final = f"{prefix}jqmaster_session"
+        self.device_name: Final = f"{prefix}jqmaster_device"
+        self._attributes = f"Path={path}; HttpOnly; SameSite=Strict" + ("; Secure" if is_secure else "")
+
+    def candidates(self, fields: Fields) -> list[str]:
+        """What cookies of its name hold and could be a secret. Several, where a neighbour on the same site has set one as well;
+        so many are looked at as cost little."""
+        return [value for value in _values(fields, self.name) if _SECRET.fullmatch(value)][:MAX_CANDIDATES]
+
+    def device(self, fields: Fields) -> str | None:
+        """What the browser keeps for good; see `service.devices`."""
+        values = _values(fields, self.device_name)
+        return values[0] if values else None
+
+    def set_device(self, proof: str) -> tuple[bytes, bytes]:
+        """The header that has a browser keep it."""
+        return self._field(f"{self.device_name}={proof}; Max-Age={DEVICE_LIFE_S}")
+
+    def set(self, secret: str, *, max_age_s: int) -> tuple[bytes, bytes]:
+        """The header that has a browser keep it."""
+        return self._field(f"{self.name}={secret}; Max-Age={max_age_s}")
+
+    def clear(self) -> tuple[bytes, bytes]:
+        """The header that has a browser drop it."""
+        return self._field(f"{self.name}=; Max-Age=0")
+
+    def _field(self, start: str) -> tuple[bytes, bytes]:
+        return b"set-cookie", f"{start}; {self._attributes}".encode()
+
+
+def _values(fields: Fields, name: str) -> list[str]:
+    """Of all cookies of this name, each once."""
+    # HTTP/2 proxies split the field, and `join_fields` joins with commas.
+    pairs = fields.get(b"cookie", b"").decode("latin-1").replace(",", ";").split(";")
+    parts = (pair.strip().partition("=") for pair in pairs)
+    return list(dict.fromkeys(value for found, _, value in parts if found == name))

@@ -1,0 +1,369 @@
+"""From an ASGI request to a handler and back: who calls, what it says, how it wants its answer.
+
+No framework object is built per request: this is the path of every push and every result.
+"""
+
+import functools
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from time import perf_counter
+from typing import Any, Final, Literal, TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from jqmaster.api.encoding.bodies import (
+    Encoding,
+    Fields,
+    demand_events,
+    encode,
+    join_fields,
+    negotiate,
+    read_body,
+    read_map,
+)
+from jqmaster.api.encoding.validator import ScanLimits
+from jqmaster.api.http.auth import AccessPolicy
+from jqmaster.api.http.connection_room import PROVE
+from jqmaster.api.http.problems import invalid_from, problem_response
+from jqmaster.api.services import Services
+from jqmaster.domain.access import Principal
+from jqmaster.domain.access import Scope as AccessScope
+from jqmaster.domain.content import ContentAccess, content_access
+from jqmaster.errors import (
+    FieldError,
+    ForbiddenError,
+    InvalidError,
+    JqmasterError,
+    OtherStoreError,
+    UnauthorizedError,
+    UnparsableError,
+)
+from jqmaster.log_context import REQUEST, RequestContext
+from jqmaster.service.identity.identity import Session
+from jqmaster.service.jobs.intake import Visit
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+SECURITY_HEADERS: Final = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+]
+MAX_QUERY_BYTES: Final = 4096
+STORE: Final = b"jq-store"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one request; from the settings at that moment."""
+
+    max_body_bytes: int
+    scan: ScanLimits
+
+
+@dataclass(slots=True)
+class Call:
+    """A request as its handler sees it."""
+
+    fields: Fields
+    path: Mapping[str, str]
+    query_string: bytes
+    principal: Principal | None
+    limits: Limits
+    services: Services
+    client_host: str | None
+    session: Session | None
+    policy: AccessPolicy
+    # Whether the caller would be let in now: what goes on for long asks again. Raises what keeps that from being known.
+    is_admitted: Callable[[], Awaitable[bool]]
+    _receive: Receive
+    visit: Visit | None = None  # of a push
+
+    @property
+    def who(self) -> str:
+        """The caller, as the audit log names it."""
+        return self.principal.name if self.principal else ""
+
+    @property
+    def known(self) -> Principal:
+        """The caller of a route that asks for a scope."""
+        assert self.principal is not None
+        return self.principal
+
+    @property
+    def bearer(self) -> bytes:
+        """The token that came with the request; empty where there is none."""
+        return self.fields.get(b"authorization", b"").partition(b" ")[2].strip()
+
+    @property
+    def address(self) -> str:
+        """Where the call came from; see `AccessPolicy.address`."""
+        return self.policy.address(self.fields, self.client_host)
+
+    def may_push(self, name: str) -> bool:
+        """Whether the caller may push, and see the results of, jobs of this name."""
+        test = self.principal.allows_name if self.principal else None
+        return test is None or test(name)
+
+    def may(self, scope: AccessScope) -> bool:
+        """Whether the caller has `scope`, also where less, or nothing, is asked for."""
+        return self.principal is not None and scope in self.principal.scopes
+
+    @property
+    def content(self) -> ContentAccess:
+        """What the caller may see of what jobs carry."""
+        settings = self.services.settings
+        return content_access(
+            self.principal,
+            viewers_see_content=settings.viewers_see_content,
+            redact_paths=settings.redact_paths,
+        )
+
+    async def body(self, max_bytes: int | None = None) -> bytes:
+        """The body as MessagePack, within the limits; of `max_bytes` at most where that is given. Raises what `read_body`
+        raises, and OverloadedError."""
+        visit, most = self.visit, max_bytes or self.limits.max_body_bytes
+        if visit is None:
+            return await read_body(self.fields, self._receive, max_bytes=most)
+        body = await read_body(self.fields, self._receive, max_bytes=most, hold=visit.hold)
+        await visit.read()
+        return body
+
+    async def read(
+        self,
+        model: type[ModelT],
+        raw_fields: frozenset[str] = frozenset(),
+        *,
+        max_bytes: int | None = None,
+    ) -> ModelT:
+        """The body as `model`. Raises what `read_map` raises, and InvalidError naming each field."""
+        return check(model, read_map(await self.body(max_bytes), raw_fields, limits=self.limits.scan))
+
+    async def gone(self) -> None:
+        """Returns when nobody waits for the answer any more. Not before the body was read."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    def query(self, *allowed: str) -> dict[str, str]:
+        """Query parameters. Raises InvalidError for one that is unknown or given twice."""
+        if len(self.query_string) > MAX_QUERY_BYTES:
+            raise InvalidError("the query is too long")
+        try:
+            pairs = parse_qsl(
+                self.query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=32
+            )
+        except ValueError:
+            raise UnparsableError("the query cannot be parsed") from None
+        query = dict(pairs)
+        wrong = [name for name in query if name not in allowed]
+        if wrong or len(query) != len(pairs):
+            rule = "unknown parameter" if wrong else "given twice"
+            raise InvalidError(
+                f"query: {rule}", errors=[FieldError(("query", name[:64]), rule) for name in wrong]
+            )
+        return query
+
+
+Handler = Callable[[Call], Awaitable["Reply | Streamed"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a handler answers; `value` is written as the client wants it."""
+
+    status: int
+    value: Any = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    # Of a `value` that is bytes and sent as it is.
+    media_type: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer without an end of its own: `app` gives it."""
+
+    app: ASGIApp
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method on one path: what runs, who may, and all that the OpenAPI document says of it.
+
+    `access` None: anybody. `text`: what the summary leaves open. `responses` maps each status that is no problem to its model (None: no body).
+    `is_stream`: it answers `text/event-stream`.
+    `push`: it takes in new jobs, and is refused when too many do.
+    `has_effect`: it changes something, or takes up room, though its method is GET.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    access: AccessScope | None
+    summary: str
+    tag: str
+    responses: Mapping[int, type[BaseModel] | None]
+    request: type[BaseModel] | None = None
+    query: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    problems: tuple[int, ...] = ()
+    text: str = ""
+    is_stream: bool = False
+    push: Literal["single", "bulk"] | None = None
+    # What it answers is plain text, whatever is asked for.
+    is_text: bool = False
+    has_effect: bool = False
+
+
+class Endpoint:
+    """ASGI application of one path."""
+
+    def __init__(
+        self,
+        operations: list[Operation],
+        policy: AccessPolicy,
+        limits: Callable[[], Limits],
+        services: Services,
+    ) -> None:
+        route, traffic = operations[0].path, services.traffic
+        self._traffic = {op.method: traffic.of(op.method, route) for op in operations}
+        # Of a method that has no operation here the name is the client's own.
+        self._other_traffic = traffic.of("other", route)
+        self._operations = {op.method: op for op in operations}
+        self._allow = ", ".join(sorted(self._operations))
+        self._policy = policy
+        self._limits = limits
+        self._services = services
+        self._store_id = services.store_id.encode()
+        self._headers = [*SECURITY_HEADERS, (STORE, self._store_id)]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began_s = perf_counter()
+        fields = join_fields(scope["headers"])
+        request = RequestContext(fields.get(b"x-request-id"), scope["path_params"])
+        # Each request has a task, and so a context, of its own.
+        REQUEST.set(request)
+        try:
+            operation = self._operations.get(scope["method"])
+            if operation is None:
+                raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allow})
+            client = scope.get("client")
+            host = client[0] if client else None
+            session = await self._session(fields, operation) if b"cookie" in fields else None
+            if operation.access is None:
+                if operation.method != "GET":
+                    self._policy.check_site(operation.method, fields)
+                principal = self._policy.identify(fields, host, session)
+            else:
+                principal = self._policy.authorize(
+                    scope["method"], fields, host, operation.access, session, has_effect=operation.has_effect
+                )
+                if (prove := scope.get(PROVE)) is not None:
+                    prove(is_worker=operation.access is AccessScope.WORK)
+            self._check_store(fields)
+            if operation.is_stream:
+                demand_events(fields)
+            encoding = negotiate(fields, strict=not (operation.is_stream or operation.is_text))
+            call = Call(
+                fields,
+                scope["path_params"],
+                scope["query_string"],
+                principal,
+                self._limits(),
+                self._services,
+                host,
+                session,
+                self._policy,
+                functools.partial(self._is_admitted, operation, scope, fields),
+                receive,
+            )
+            if operation.push is None:
+                reply = await operation.handler(call)
+            else:
+                with self._services.intake.enter(is_bulk=operation.push == "bulk") as call.visit:
+                    reply = await operation.handler(call)
+        except Exception as exc:
+            problem = _problem(exc, negotiate(fields, strict=False))
+            problem.raw_headers += [(b"x-request-id", request.id.encode()), (STORE, self._store_id)]
+            await problem(scope, receive, send)
+            traffic = self._traffic.get(scope["method"], self._other_traffic)
+            traffic.add(problem.status_code, perf_counter() - began_s)
+            return
+        if isinstance(reply, Streamed):
+            # How long it goes on is the client's choice: it is counted when it begins, and not measured.
+            self._traffic[operation.method].add(HTTPStatus.OK, perf_counter() - began_s)
+            await reply.app(scope, receive, send)
+        else:
+            if request.given is not None and (request_id := request.given_id):
+                reply = replace(reply, headers=(*reply.headers, (b"x-request-id", request_id.encode())))
+            await self._send(reply, encoding, send)
+            self._traffic[operation.method].add(reply.status, perf_counter() - began_s)
+
+    def _check_store(self, fields: Fields) -> None:
+        if fields.get(STORE, self._store_id) != self._store_id:
+            raise OtherStoreError("this master belongs to another store than the JQ-Store of the request")
+
+    async def _is_admitted(self, operation: Operation, scope: Scope, fields: Fields) -> bool:
+        if operation.access is None:
+            return True
+        client = scope.get("client")
+        host = client[0] if client else None
+        session = await self._session(fields, operation)
+        try:
+            self._policy.authorize(scope["method"], fields, host, operation.access, session)
+        except (UnauthorizedError, ForbiddenError):
+            return False
+        return True
+
+    async def _session(self, fields: Fields, operation: Operation) -> Session | None:
+        if b"cookie" not in fields or b"authorization" in fields:
+            return None
+        try:
+            return await self._policy.session(fields)
+        except JqmasterError:
+            if operation.access is not None or operation.method != "GET":
+                raise
+            return None  # what anybody may read is answered, whether the store is there or not
+
+    async def _send(self, reply: Reply, encoding: Encoding, send: Send) -> None:
+        if reply.status == HTTPStatus.NO_CONTENT:
+            body = b""
+            headers = [*self._headers, *reply.headers]
+        else:
+            body = encode(reply.value, encoding) if reply.media_type is None else reply.value
+            headers = [
+                (b"content-type", reply.media_type or encoding.value.encode()),
+                (b"content-length", str(len(body)).encode()),
+                *self._headers,
+                *reply.headers,
+            ]
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """What no route serves."""
+    if scope["type"] != "http":
+        return
+    encoding = negotiate(join_fields(scope["headers"]), strict=False)
+    await _problem(HTTPException(HTTPStatus.NOT_FOUND), encoding)(scope, receive, send)
+
+
+def _problem(exc: Exception, encoding: Encoding) -> Response:
+    response = problem_response(exc, encoding)
+    response.raw_headers += SECURITY_HEADERS
+    return response
+
+
+def check(model: type[ModelT], fields: Mapping[str, Any], loc: tuple[str | int, ...] = ()) -> ModelT:
+    """`fields` as `model`. Raises InvalidError that names each field under `loc` and the rule that it breaks."""
+    try:
+        return model.model_validate(fields)
+    except ValidationError as exc:
+        raise invalid_from(exc, loc) from None

@@ -1,0 +1,172 @@
+"""Errors as RFC 9457 problems. The one place that knows HTTP statuses."""
+
+import json
+import logging
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from jqmaster.api.encoding.bodies import Encoding, NotAcceptableError, encode
+from jqmaster.errors import (
+    ConflictError,
+    DamagedError,
+    FieldError,
+    ForbiddenError,
+    InvalidError,
+    JqmasterError,
+    NotFoundError,
+    OtherStoreError,
+    OutcomeUnknownError,
+    OverloadedError,
+    PreconditionFailedError,
+    RateLimitedError,
+    StoreUnavailableError,
+    StoreUnfitError,
+    TooLargeError,
+    UnauthorizedError,
+    UnparsableError,
+    UnsupportedMediaTypeError,
+    invalid,
+)
+
+logger = logging.getLogger(__name__)
+
+# A class that is missing here has the status of its nearest base.
+STATUS: Final[Mapping[type[JqmasterError], tuple[int, str]]] = {
+    UnparsableError: (400, "Cannot be parsed"),
+    UnauthorizedError: (401, "Not authenticated"),
+    ForbiddenError: (403, "Not allowed"),
+    NotFoundError: (404, "Not found"),
+    NotAcceptableError: (406, "No acceptable encoding"),
+    ConflictError: (409, "Conflicts with the present state"),
+    PreconditionFailedError: (412, "Not as it was expected to be"),
+    TooLargeError: (413, "Too large"),
+    UnsupportedMediaTypeError: (415, "Unsupported type of body"),
+    OtherStoreError: (421, "Another store"),
+    InvalidError: (422, "Not valid"),
+    RateLimitedError: (429, "Too many requests"),
+    DamagedError: (500, "Stored data are damaged"),
+    JqmasterError: (500, "Internal error"),
+    OverloadedError: (503, "Overloaded"),
+    StoreUnavailableError: (503, "The store is not available"),
+    StoreUnfitError: (503, "The store is not fit"),
+    OutcomeUnknownError: (503, "The outcome is unknown"),
+}
+
+MAX_PROBLEM_BYTES: Final = 4096
+# Errors of fields that hold text.
+_TEXT_ERRORS: Final = frozenset({"string_type", "literal_error", "enum", "value_error"})
+BINARY_RULE: Final = "must be text, and is binary: encode it as MessagePack str, not bin"
+_MAX_ECHO: Final = 64
+_MAX_DETAIL: Final = 300
+_MAX_RULE: Final = 200
+
+
+def problem_response(exc: Exception, encoding: Encoding) -> Response:
+    """The answer to a request that ended with `exc`: at most 4 KiB, and of an unforeseen one an incident ID only."""
+    if isinstance(exc, HTTPException):
+        return _from_http_exception(exc, encoding)
+    if isinstance(exc, ValidationError):
+        exc = invalid_from(exc)
+    if not isinstance(exc, JqmasterError):
+        incident = uuid.uuid4().hex[:12]
+        logger.error("incident %s", incident, exc_info=exc)
+        exc = JqmasterError(f"incident {incident}")
+    status, title = next(STATUS[cls] for cls in type(exc).__mro__ if cls in STATUS)
+    headers = {}
+    if status in (429, 503):
+        headers["retry-after"] = str(max(1, math.ceil(exc.retry_after_s or 1)))
+    elif status == 401:
+        headers["www-authenticate"] = "Bearer"
+    return _response(
+        status, title, exc.detail, exc.code, errors=exc.errors, encoding=encoding, headers=headers
+    )
+
+
+def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> InvalidError:
+    """A pydantic error as each field and the rule it breaks; the input itself is not repeated."""
+    errors = []
+    for error in exc.errors(include_url=False):
+        rule = error["msg"].removeprefix("Value error, ")
+        if error["type"] in _TEXT_ERRORS and isinstance(error.get("input"), bytes):
+            # What writes every string as `bin`, as some libraries do, would look in vain for what is wrong with the text.
+            rule = BINARY_RULE
+        if error["type"] == "union_tag_invalid":  # the one message that quotes the input in full
+            rule = f"must be one of {error['ctx']['expected_tags']}"
+        elif error["type"] == "model_type":  # and the one that names the class
+            rule = "must be a map (in JSON: an object)"
+        errors.append(FieldError((*prefix, *error["loc"]), rule))
+    return invalid(errors)
+
+
+def edge_problem(status: HTTPStatus, code: str) -> bytes:
+    """Return the MessagePack problem for bytes that never became a request, and so could not say how they want it: pushers
+    and workers read nothing else."""
+    return encode(_problem(status, status.phrase, "", code), Encoding.MSGPACK)
+
+
+def echo(value: object) -> str:
+    """Input as it may stand in a message: escaped, at most 64 characters."""
+    # Cut before escaping: the repr of a large value must not be built.
+    text = (
+        value
+        if isinstance(value, str)
+        else repr(value)
+        if isinstance(value, int | float)
+        else type(value).__name__
+    )
+    return _printable(text, _MAX_ECHO)
+
+
+def _from_http_exception(exc: HTTPException, encoding: Encoding) -> Response:
+    status = HTTPStatus(exc.status_code)
+    headers = {name.lower(): value for name, value in (exc.headers or {}).items()}
+    code = status.phrase.lower().replace(" ", "_")
+    return _response(status, status.phrase, "", code, encoding=encoding, headers=headers)
+
+
+def _response(
+    status: int,
+    title: str,
+    detail: str,
+    code: str,
+    *,
+    errors: Sequence[FieldError] = (),
+    encoding: Encoding,
+    headers: dict[str, str],
+) -> Response:
+    problem = _problem(status, title, detail, code)
+    # JSON of printable ASCII is the longer form of the two.
+    room = MAX_PROBLEM_BYTES - len(json.dumps(problem)) - 100
+    for index, error in enumerate(errors):
+        loc = [part if isinstance(part, int) else _printable(part, _MAX_ECHO) for part in error.loc[:8]]
+        entry: dict[str, Any] = {"loc": loc, "msg": _printable(error.msg, _MAX_RULE)}
+        room -= len(json.dumps(entry)) + 2
+        if room < 0:
+            problem["errors"].append({"loc": [], "msg": f"and {len(errors) - index} more"})
+            break
+        problem["errors"].append(entry)
+    media_type = "application/problem+json" if encoding is Encoding.JSON else encoding.value
+    return Response(encode(problem, encoding), status, headers, media_type)
+
+
+def _problem(status: int, title: str, detail: str, code: str) -> dict[str, Any]:
+    return {
+        "type": "about:blank",
+        "title": title,
+        "status": int(status),
+        "detail": _printable(detail, _MAX_DETAIL),
+        "code": code,
+        "errors": [],
+    }
+
+
+def _printable(text: str, limit: int) -> str:
+    escaped = text[:limit].encode("unicode_escape").decode("ascii")
+    return escaped if len(escaped) <= limit and len(text) <= limit else escaped[: limit - 3] + "..."

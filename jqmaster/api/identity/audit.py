@@ -1,0 +1,38 @@
+"""The audit log over HTTP."""
+
+from typing import Final
+
+from jqmaster.api import views
+from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.http.query import whole_number
+from jqmaster.errors import FieldError, InvalidError
+from jqmaster.store.identity.audit import LOGS
+
+MAX_PAGE: Final = 500
+
+
+async def list_entries(call: Call) -> Reply:
+    query = call.query("limit", "cursor", "target", "log", "after")
+    limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)
+    audit = call.services.audit
+    if (after := query.get("after")) is not None:
+        if others := query.keys() & {"cursor", "target", "log"}:
+            raise InvalidError(
+                "the query is not valid",
+                errors=[FieldError(("query", name), "not together with after") for name in sorted(others)],
+            )
+        page = await audit.after(after, limit=limit)
+    else:
+        log = query.get("log")
+        if log is not None and log not in LOGS:
+            rule = f"must be one of {', '.join(LOGS)}"
+            raise InvalidError("the query is not valid", errors=[FieldError(("query", "log"), rule)])
+        page = await audit.page(limit=limit, cursor=query.get("cursor"), target=query.get("target"), log=log)
+    return Reply(
+        200,
+        {
+            "entries": [views.audit_view(entry, call.content) for entry in page.entries],
+            "next_cursor": page.next_cursor,
+            "follow_from": page.follow_from,
+        },
+    )

@@ -1,0 +1,52 @@
+"""Routes of logins, tokens and users."""
+
+from typing import Final
+
+from jqmaster.api.http.endpoint import Operation
+from jqmaster.api.identity import schemas, sessions, tokens, users
+from jqmaster.domain.access import Scope
+
+_STORE: Final = (503,)
+_LOGIN_TEXT: Final = (
+    "Sets a cookie that holds the session. What changes something by it needs the header X-CSRF-Token with the answer's "
+    "`csrf_token`. Too many failed logins: 429."
+)
+_CREATE_TEXT: Final = "The token is in the answer, and never again. Only its SHA-256 is kept."
+_ROTATE_TEXT: Final = "Answers a new token for the same; the old one goes on for `overlap_s`."
+_REVOKE_TEXT: Final = "In force within 5 s on all masters. Sessions that were opened with it end at once."
+_CHANGE_TEXT: Final = "For users, in a session. Ends the user's other logins. 403 `wrong_password`; attempts are counted with those to log in."
+_OWN_TEXT: Final = "Only somebody who has logged in has any: with a bearer token, 409 `no_session`."
+_USER_TEXT: Final = "Any change ends the user's sessions."
+
+OPERATIONS: Final = [
+    Operation("GET", "/api/session", sessions.get, None, "Tell who I am", "identity",
+              {200: schemas.SessionView}, problems=_STORE),
+    Operation("POST", "/api/session", sessions.login, None, "Log in", "identity",
+              {201: schemas.SessionView}, schemas.LoginRequest, problems=(401, 403, 429, *_STORE), text=_LOGIN_TEXT),
+    Operation("DELETE", "/api/session", sessions.logout, None, "Log out", "identity", {204: None}, problems=(403, *_STORE)),
+    Operation("POST", "/api/session/password", sessions.change_password, Scope.READ, "Change my password", "identity",
+              {204: None}, schemas.OwnPasswordRequest, problems=(404, 409, 429, *_STORE), text=_CHANGE_TEXT),
+    Operation("GET", "/api/sessions", sessions.list_own, Scope.READ, "List my logins", "identity",
+              {200: schemas.OwnSessionList}, problems=(409, *_STORE), text=_OWN_TEXT),
+    Operation("DELETE", "/api/sessions", sessions.end_others, Scope.READ, "End my other logins", "identity", {204: None}, problems=(409, *_STORE)),
+    Operation("DELETE", "/api/sessions/{session_id}", sessions.end_one, Scope.READ, "End one of my logins", "identity",
+              {204: None}, problems=(404, 409, *_STORE)),
+    Operation("GET", "/api/tokens", tokens.list_tokens, Scope.ADMIN, "List tokens", "identity",
+              {200: schemas.TokenList}, problems=_STORE),
+    Operation("POST", "/api/tokens", tokens.create, Scope.ADMIN, "Make a token", "identity",
+              {201: schemas.NewTokenView}, schemas.TokenRequest, problems=(409, *_STORE), text=_CREATE_TEXT),
+    Operation("POST", "/api/tokens/{token_id}/rotate", tokens.rotate, Scope.ADMIN, "Replace a token", "identity",
+              {201: schemas.NewTokenView}, schemas.RotateRequest, problems=(404, 409, *_STORE), text=_ROTATE_TEXT),
+    Operation("DELETE", "/api/tokens/{token_id}", tokens.revoke, Scope.ADMIN, "Revoke a token", "identity",
+              {204: None}, problems=(404, 409, *_STORE), text=_REVOKE_TEXT),
+    Operation("GET", "/api/users", users.list_users, Scope.ADMIN, "List users", "identity",
+              {200: schemas.UserList}, problems=_STORE),
+    Operation("POST", "/api/users", users.create, Scope.ADMIN, "Add a user", "identity",
+              {201: schemas.UserView}, schemas.UserRequest, problems=(409, 429, *_STORE)),
+    Operation("PATCH", "/api/users/{user}", users.change, Scope.ADMIN, "Change a user's role or password, or disable it", "identity",
+              {200: schemas.UserView}, schemas.UserPatch, problems=(404, 409, 429, *_STORE), text=_USER_TEXT),
+    Operation("DELETE", "/api/users/{user}/sessions", users.end_sessions, Scope.ADMIN, "End a user's logins", "identity",
+              {204: None}, problems=(404, *_STORE)),
+    Operation("DELETE", "/api/users/{user}", users.remove, Scope.ADMIN, "Remove a user", "identity",
+              {204: None}, problems=(404, 409, *_STORE), text=_USER_TEXT),
+]  # fmt: skip

@@ -1,0 +1,123 @@
+"""Logins of browsers over HTTP."""
+
+from typing import Any, Final
+
+from jqmaster.api.http.auth import check_csrf
+from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.identity.schemas import LoginRequest, OwnPasswordRequest
+from jqmaster.domain.access import Principal, role_of
+from jqmaster.domain.instant import iso_ms
+from jqmaster.errors import ConflictError, UnauthorizedError
+from jqmaster.service.identity.identity import Session, csrf_token_of, session_id_of
+from jqmaster.store.identity.identity import ListedSession
+
+# Whoever logs in is not known yet.
+MAX_LOGIN_BYTES: Final = 4096
+
+
+async def get(call: Call) -> Reply:
+    if call.session is None and b"cookie" in call.fields:
+        await call.policy.session(
+            call.fields
+        )  # a store that is away is no end of a session: that is told as it is
+    return Reply(200, _view(call, call.principal, call.session))
+
+
+async def login(call: Call) -> Reply:
+    request = await call.read(LoginRequest, max_bytes=MAX_LOGIN_BYTES)
+    identity, cookie = call.services.identity, call.policy.cookie
+    replaces = _secret(call)
+    cookies: tuple[tuple[bytes, bytes], ...] = ()
+    if request.token is not None:
+        secret = await identity.login_by_token(request.token, address=call.address, replaces=replaces)
+    else:
+        secret, device = await identity.login(
+            request.user or "",
+            request.password or "",
+            address=call.address,
+            replaces=replaces,
+            device=cookie.device(call.fields),
+        )
+        cookies = (cookie.set_device(device),)
+    session = await identity.session(secret)
+    if session is None:
+        raise UnauthorizedError("it has just been revoked", code="login_failed")
+    max_age_s = int(call.services.settings.session_life_s)
+    return Reply(
+        201, _view(call, session.principal, session), (cookie.set(secret, max_age_s=max_age_s), *cookies)
+    )
+
+
+async def logout(call: Call) -> Reply:
+    cookie = call.policy.cookie
+    if call.session is not None:
+        check_csrf("DELETE", call.fields, call.session)
+        if secret := _secret(call):
+            await call.services.identity.logout(secret, call.session.principal.name)
+    return Reply(204, headers=(cookie.clear(),))
+
+
+def _secret(call: Call) -> str | None:
+    """The cookie that the caller's session is known by."""
+    if call.session is None:
+        return None
+    secrets = call.policy.cookie.candidates(call.fields)
+    return next((one for one in secrets if csrf_token_of(one) == call.session.csrf_token), None)
+
+
+async def list_own(call: Call) -> Reply:
+    session = _logged_in(call)
+    found = await call.services.identity.own_sessions(session)
+    return Reply(200, {"sessions": [_own_view(one, session) for one in found]})
+
+
+async def end_others(call: Call) -> Reply:
+    await call.services.identity.end_own(_logged_in(call), None)
+    return Reply(204)
+
+
+async def end_one(call: Call) -> Reply:
+    await call.services.identity.end_own(_logged_in(call), call.path["session_id"])
+    return Reply(204)
+
+
+async def change_password(call: Call) -> Reply:
+    session = _logged_in(call)
+    request = await call.read(OwnPasswordRequest, max_bytes=MAX_LOGIN_BYTES)
+    await call.services.identity.change_own_password(
+        session, request.old_password, request.new_password, address=call.address
+    )
+    return Reply(204)
+
+
+def _logged_in(call: Call) -> Session:
+    if call.session is None:
+        raise ConflictError("only somebody who has logged in has sessions", code="no_session")
+    return call.session
+
+
+def _own_view(one: ListedSession, current: Session) -> dict[str, Any]:
+    return {
+        "id": session_id_of(one),
+        "is_current": one.digest == current.digest,
+        "opened_at": iso_ms(one.opened_ms) if one.opened_ms else None,
+        "last_used_at": iso_ms(one.used_ms),
+        "expires_at": iso_ms(one.until_ms),
+        "address": one.address,
+    }
+
+
+def _view(call: Call, principal: Principal | None, session: Session | None) -> dict[str, Any]:
+    scopes = principal.scopes if principal else frozenset()
+    method = None
+    if principal is not None:
+        method = "session" if session else "local" if call.policy.is_open else "token"
+    return {
+        "who": principal.name if principal else None,
+        "role": role_of(scopes),
+        "scopes": sorted(scopes),
+        "method": method,
+        "csrf_token": session.csrf_token if session else None,
+        "expires_at": iso_ms(session.until_ms) if session else None,
+        "login_by_user": call.services.identity.has_users,
+    }

@@ -1,0 +1,54 @@
+"""Users over HTTP."""
+
+from typing import Any
+
+from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.identity.schemas import UserPatch, UserRequest
+from jqmaster.domain.access import Role
+from jqmaster.domain.instant import iso_ms
+from jqmaster.store.identity.identity import StoredUser
+
+
+async def list_users(call: Call) -> Reply:
+    users = await call.services.identity.users()
+    return Reply(200, {"users": [_view(user, last_login_ms) for user, last_login_ms in users]})
+
+
+async def create(call: Call) -> Reply:
+    request = await call.read(UserRequest)
+    user = await call.services.identity.create_user(
+        request.name, request.password, Role(request.role), who=call.who
+    )
+    return Reply(201, _view(user, None))
+
+
+async def change(call: Call) -> Reply:
+    request = await call.read(UserPatch)
+    user, last_login_ms = await call.services.identity.change_user(
+        call.path["user"],
+        role=request.new_role,
+        password=request.password,
+        is_disabled=request.is_disabled,
+        who=call.who,
+    )
+    return Reply(200, _view(user, last_login_ms))
+
+
+async def remove(call: Call) -> Reply:
+    await call.services.identity.remove_user(call.path["user"], call.who)
+    return Reply(204)
+
+
+async def end_sessions(call: Call) -> Reply:
+    await call.services.identity.end_sessions_of(call.path["user"], call.who)
+    return Reply(204)
+
+
+def _view(user: StoredUser, last_login_ms: int | None) -> dict[str, Any]:
+    return {
+        "name": user.name,
+        "role": str(user.role),
+        "created_at": iso_ms(user.created_at_ms),
+        "last_login_at": iso_ms(last_login_ms) if last_login_ms else None,
+        "is_disabled": user.is_disabled,
+    }

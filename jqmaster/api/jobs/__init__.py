@@ -1,0 +1,1 @@
+"""Jobs over HTTP: enqueue, read, cancel, retry, act on many, and why one waits."""

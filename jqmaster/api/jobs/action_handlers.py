@@ -1,0 +1,42 @@
+"""Actions on many jobs over HTTP."""
+
+from jqmaster.api import views
+from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.jobs.action_schemas import JobActionRequest
+
+
+async def begin(call: Call) -> Reply:
+    request = await call.read(JobActionRequest)
+    wish = request.to_wish()
+    if wish.filter is not None and wish.filter.text is not None:
+        call.content.check_error_text(("filter", "text"))
+    if request.dry_run:
+        counted = await call.services.actions.preview(wish)
+        examples = [views.job_summary(job) for job in counted.examples]
+        return Reply(200, {"count": counted.count, "is_exact": counted.is_exact, "examples": examples})
+    return Reply(202, views.action_view(await call.services.actions.begin(wish, call.who), call.content))
+
+
+async def list_actions(call: Call) -> Reply:
+    call.query()
+    return Reply(
+        200,
+        {
+            "actions": [
+                views.action_view(stored, call.content) for stored in await call.services.actions.all()
+            ]
+        },
+    )
+
+
+async def get(call: Call) -> Reply:
+    return Reply(
+        200, views.action_view(await call.services.actions.get(call.path["action_id"]), call.content)
+    )
+
+
+async def cancel(call: Call) -> Reply:
+    return Reply(
+        202,
+        views.action_view(await call.services.actions.cancel(call.path["action_id"], call.who), call.content),
+    )

@@ -1,0 +1,311 @@
+"""Jobs over HTTP."""
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, get_args
+
+from jqmaster.api import views
+from jqmaster.api.encoding.bodies import read_list, read_map
+from jqmaster.api.encoding.fast_path import usual_job, usual_jobs
+from jqmaster.api.http.endpoint import Call, Reply, check
+from jqmaster.api.http.query import query_error, whole_number
+from jqmaster.api.jobs.schemas import JobRequest, PatchRequest
+from jqmaster.api.schemas import instant_ms
+from jqmaster.config import Durability
+from jqmaster.domain.access import LOCAL, Scope
+from jqmaster.domain.ids import is_id, new_id
+from jqmaster.domain.job import FINISHED, Cause, JobSpec, JobState
+from jqmaster.domain.job_filter import JobFilter
+from jqmaster.errors import (
+    FieldError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    TooLargeError,
+    after_it_was_done,
+    invalid,
+)
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.jobs.operator_actions import Changes
+
+ARGUMENT: Final = frozenset({"argument"})
+FILTERS: Final = (
+    "state", "name", "tag", "worker", "q", "cause", "created_after", "created_before", "finished_after", "finished_before",
+    "text", "failure_group",
+)  # fmt: skip
+ORDERS: Final = ("oldest", "newest")
+CAUSES: Final = tuple(cause.name.lower() for cause in Cause if cause is not Cause.NONE)
+MAX_WAIT_S: Final = 60.0
+# To whom waited in vain for a place to wait in: nor is the connection kept for the time until then.
+_COME_AGAIN: Final = ((b"retry-after", b"1"), (b"connection", b"close"))
+MAX_PAGE: Final = 500
+_GROUP: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
+_NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
+# A bulk is checked whole before any of it is kept; past this many faults the rest of the list says nothing new.
+MAX_BULK_ERRORS: Final = 50
+_JOB_ID_FIELD: Final = b"jq-job-id"
+_LEVELS: Final[tuple[Durability, ...]] = get_args(Durability)
+
+
+async def enqueue(call: Call) -> Reply:
+    body = await call.body()
+    spec = usual_job(body, call.limits.scan)
+    if spec is None:
+        request = check(JobRequest, read_map(body, ARGUMENT, limits=call.limits.scan))
+        spec = request.to_spec(request.id or new_id())
+    _check_name(call, spec)
+    check_argument(call, spec)
+    key, durability = _idempotency_key(call), _durability(call)
+    caller = "" if call.known.name == LOCAL else call.known.identity
+    job_id, is_new = await call.services.jobs.enqueue(spec, key, caller=caller, durability=durability)
+    return Reply(201 if is_new else 200, {"id": job_id}, _promised(durability))
+
+
+async def enqueue_bulk(call: Call) -> Reply:
+    if b"idempotency-key" in call.fields:
+        raise InvalidError("Idempotency-Key is for single jobs; give each job of a bulk its own id")
+    durability = _durability(call)
+    specs = list(_bulk_specs(call, await call.body()))
+    ids = await call.services.jobs.enqueue_bulk(specs, durability=durability)
+    return Reply(201, {"ids": ids}, _promised(durability))
+
+
+async def list_jobs(call: Call) -> Reply:
+    query = call.query(*FILTERS, "order", "limit", "cursor")
+    limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)
+    order = query.get("order", "oldest")
+    if order not in ORDERS:
+        raise query_error("order", f"one of {', '.join(ORDERS)}")
+    wanted = _filter(query)
+    if wanted.text is not None:
+        call.content.check_error_text(("query", "text"))
+    if wanted.failure_group is not None:
+        call.content.check_failure_group(("query", "failure_group"))
+    jobs, next_cursor, counts = await call.services.jobs.page(
+        wanted, limit=limit, cursor=query.get("cursor"), is_backward=order == "newest"
+    )
+    return Reply(
+        200,
+        {
+            "jobs": [views.job_summary(job) for job in jobs],
+            "next_cursor": next_cursor,
+            "counts": {str(state): count for state, count in counts.items()},
+        },
+    )
+
+
+async def get(call: Call) -> Reply:
+    detail = await call.services.jobs.view(call.path["job_id"])
+    # A mere pusher, who cancels a job, sees its state.
+    has_course = call.may(Scope.READ)
+    is_matched = has_course and detail.job.state not in FINISHED
+    matching = await call.services.constraints.matching(detail.job) if is_matched else []
+    return Reply(200, views.job_view(detail, matching, call.content, has_course=has_course))
+
+
+async def result(call: Call) -> Reply:
+    wait = call.query("wait").get("wait", "0")
+    if not _NUMBER.fullmatch(wait):
+        raise query_error("wait", "seconds, 0 or more")
+    job_id = call.path["job_id"]
+    # In the head, for a null names nothing. What is no ID may hold anything, and must not get there.
+    named = ((_JOB_ID_FIELD, job_id.encode()),) if is_id(job_id) else ()
+    if not await _may_touch(call, job_id):
+        return Reply(200, None, named)
+    wait_s = min(float(wait), MAX_WAIT_S)
+    with call.services.waiting.take() if wait_s > 0 else contextlib.nullcontext(True) as has_place:
+        found = await call.services.jobs.result(job_id, wait_s=wait_s if has_place else 0.0)
+    if isinstance(found, JobState):
+        return Reply(202, {"state": str(found)}, named if has_place else (*named, *_COME_AGAIN))
+    return Reply(200, None if found is None else views.result_view(found), named)
+
+
+async def patch(call: Call) -> Reply:
+    request = await call.read(PatchRequest)
+    job_id = call.path["job_id"]
+    changes = Changes(
+        priority=request.priority,
+        run_at_ms=request.run_at,
+        max_retry=request.max_retry,
+        timeout_ms=None if request.timeout is None else round(request.timeout * 1000),
+    )
+    await call.services.jobs.patch(job_id, changes)
+    with after_it_was_done():
+        reply = await get(call)
+        await _write_down(call, "job.patch", request.model_dump(mode="json", exclude_unset=True))
+        return reply
+
+
+async def cancel(call: Call) -> Reply:
+    if not await _may_touch(call, call.path["job_id"]):
+        raise NotFoundError(f"no job {call.path['job_id'][:64]}", code="unknown_job")
+    await call.services.jobs.cancel(call.path["job_id"])
+    with after_it_was_done():
+        reply = await get(call)
+        await _write_down(call, "job.cancel")
+        return reply
+
+
+async def retry(call: Call) -> Reply:
+    await call.services.jobs.retry(call.path["job_id"])
+    with after_it_was_done():
+        reply = await get(call)
+        await _write_down(call, "job.retry")
+        return reply
+
+
+async def run_now(call: Call) -> Reply:
+    await call.services.jobs.run_now(call.path["job_id"])
+    with after_it_was_done():
+        reply = await get(call)
+        await _write_down(call, "job.run")
+        return reply
+
+
+async def delete(call: Call) -> Reply:
+    await call.services.jobs.delete(call.path["job_id"])
+    with after_it_was_done():
+        await _write_down(call, "job.delete")
+    return Reply(204)
+
+
+async def _write_down(call: Call, action: str, after: Mapping[str, Any] | None = None) -> None:
+    """What operators do to one job stands in the audit log; what pushers do with their own does not."""
+    if call.may(Scope.OPERATE):
+        job_id = call.path["job_id"]
+        entry = encode_entry(who=call.who, action=action, target=job_id, before=None, after=after)
+        await call.services.audit_writer.write(entry)
+
+
+def _bulk_specs(call: Call, body: bytes) -> Iterator[JobSpec]:
+    """Each job checked; InvalidError that names every bad one (up to a bound) with its index."""
+    settings = call.services.settings
+    max_argument_bytes = settings.max_argument_bytes
+    may_push = call.principal.allows_name if call.principal else None
+    errors: list[FieldError] = []
+    items = read_list(
+        body,
+        "jobs",
+        ARGUMENT,
+        usual_job,
+        max_items=settings.max_bulk_jobs,
+        limits=call.limits.scan,
+        all_usual=usual_jobs,
+    )
+    for index, item in enumerate(items):
+        if isinstance(item, JobSpec):
+            spec = item
+        else:
+            try:
+                request = check(JobRequest, item, ("jobs", index))
+            except InvalidError as exc:
+                errors += exc.errors
+                if len(errors) >= MAX_BULK_ERRORS:
+                    break
+                continue
+            spec = request.to_spec(request.id or new_id())
+        if may_push is not None and not may_push(spec.name):
+            raise _name_forbidden()
+        if len(spec.argument) > max_argument_bytes:
+            raise _argument_too_large(max_argument_bytes, ("jobs", index))
+        if not errors:
+            yield spec
+    if errors:
+        raise InvalidError(f"no job was accepted; {invalid(errors).detail}", errors=errors)
+
+
+def _check_name(call: Call, spec: JobSpec) -> None:
+    if not call.may_push(spec.name):
+        raise _name_forbidden()
+
+
+def _name_forbidden() -> ForbiddenError:
+    return ForbiddenError("the token may not push jobs of this name", code="name_forbidden")
+
+
+async def _may_touch(call: Call, job_id: str) -> bool:
+    """For a token that is restricted to names, jobs of other names do not exist."""
+    if call.principal is None or call.principal.allows_name is None:
+        return True
+    name = await call.services.jobs.name_of(job_id)
+    return name is not None and call.may_push(name)
+
+
+def check_argument(call: Call, spec: JobSpec, loc: tuple[str | int, ...] = ()) -> None:
+    """Raises TooLargeError that names the field below `loc`."""
+    limit = call.services.settings.max_argument_bytes
+    if len(spec.argument) > limit:
+        raise _argument_too_large(limit, loc)
+
+
+def _argument_too_large(limit: int, loc: tuple[str | int, ...]) -> TooLargeError:
+    return TooLargeError(
+        f"the argument has more than {limit} bytes; pass an ID and keep the data in your own store",
+        code="argument_too_large",
+        errors=[FieldError((*loc, "argument"), f"at most {limit} bytes")],
+    )
+
+
+def _idempotency_key(call: Call) -> str | None:
+    key = call.fields.get(b"idempotency-key")
+    if key is None:
+        return None
+    if not 1 <= len(key) <= 255 or not all(0x21 <= byte <= 0x7E for byte in key):
+        raise InvalidError("Idempotency-Key must be 1 to 255 printable ASCII characters without spaces")
+    return key.decode()
+
+
+def _durability(call: Call) -> Durability:
+    """The level that this push asks for, or the configured one. Raises InvalidError."""
+    asked = call.fields.get(b"jq-durability")
+    if asked is None:
+        return call.services.settings.durability
+    for level in _LEVELS:
+        if asked == level.encode():
+            return level
+    rule = f"one of {', '.join(_LEVELS)}"
+    raise InvalidError(
+        f"JQ-Durability must be {rule}", errors=[FieldError(("header", "JQ-Durability"), f"must be {rule}")]
+    )
+
+
+def _promised(durability: Durability) -> tuple[tuple[bytes, bytes], ...]:
+    return ((b"jq-durability", durability.encode()),)
+
+
+def _filter(query: dict[str, str]) -> JobFilter:
+    """Raises InvalidError."""
+    state, cause, group = query.get("state"), query.get("cause"), query.get("failure_group")
+    if state is not None and state not in set(JobState):
+        raise query_error("state", f"one of {', '.join(JobState)}")
+    if cause is not None and cause not in CAUSES:
+        raise query_error("cause", f"one of {', '.join(CAUSES)}")
+    if group is not None and not _GROUP.fullmatch(group):
+        raise query_error("failure_group", "the ID of a group: 16 hexadecimal digits")
+    return JobFilter(
+        state=JobState(state) if state else None,
+        name=query.get("name"),
+        tag=query.get("tag"),
+        worker=query.get("worker"),
+        q=query.get("q"),
+        cause=Cause[cause.upper()] if cause else None,
+        created_after_ms=_instant(query, "created_after"),
+        created_before_ms=_instant(query, "created_before"),
+        finished_after_ms=_instant(query, "finished_after"),
+        finished_before_ms=_instant(query, "finished_before"),
+        text=query.get("text") or None,
+        failure_group=group,
+    )
+
+
+def _instant(query: dict[str, str], name: str) -> int | None:
+    text = query.get(name)
+    if text is None:
+        return None
+    try:
+        return instant_ms(text)
+    except ValueError:
+        raise query_error(
+            name, "ISO 8601 with an offset, such as 2026-11-21T04:30:00Z, between 1970 and 2100"
+        ) from None

@@ -1,0 +1,167 @@
+"""Why a job is not running, over HTTP."""
+
+from typing import Any, assert_never
+
+from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.domain.constraint import Constraint, Rate
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.job import Cause
+from jqmaster.domain.verdict import (
+    Ahead,
+    ByConstraint,
+    Due,
+    Expired,
+    Finished,
+    GateCheck,
+    IndexMissing,
+    Kind,
+    Next,
+    NoLeader,
+    NoWorker,
+    RulesChanging,
+    Running,
+    Verdict,
+    WorkersUnavailable,
+)
+
+
+async def job(call: Call) -> Reply:
+    call.query()
+    answer = await call.services.why.why(call.path["job_id"], call.content)
+    return Reply(
+        200,
+        {
+            "state": str(answer.state),
+            "as_of": iso_ms(answer.as_of_ms),
+            "verdicts": [
+                {"code": verdict.code, "text": verdict.text, **_numbers(verdict)}
+                for verdict in answer.verdicts
+            ],
+            "constraints": [_use(constraint, gate) for constraint, gate in answer.constraints],
+        },
+    )
+
+
+def _numbers(verdict: Verdict) -> dict[str, Any]:
+    match verdict:
+        case Due():
+            return {
+                "due_at": iso_ms(verdict.due_at_ms),
+                "in_s": verdict.in_ms / 1000,
+                "failures": verdict.failures,
+            }
+        case Expired():
+            return {"expires_at": iso_ms(verdict.expires_at_ms)}
+        case NoLeader() | Next():
+            return {}
+        case IndexMissing():
+            return {"fault": verdict.fault}
+        case RulesChanging():
+            return {
+                "edition": verdict.edition,
+                "settled_edition": verdict.settled_edition,
+                "lane_edition": verdict.lane_edition,
+            }
+        case ByConstraint():
+            return _closed(verdict)
+        case NoWorker():
+            return {
+                "name": verdict.name,
+                "stale": verdict.stale,
+                "detached": verdict.detached,
+                "last_seen_at": _time(verdict.last_seen_ms),
+            }
+        case WorkersUnavailable():
+            fields = (
+                "name",
+                "workers",
+                "full",
+                "draining",
+                "pulling",
+                "broken",
+                "paused",
+                "refusing",
+                "busy",
+                "max_jobs",
+            )
+            return {field: getattr(verdict, field) for field in fields}
+        case Ahead():
+            return {"count": verdict.count, "bound": str(verdict.bound), "others": dict(verdict.others)}
+        case Running():
+            return {
+                "worker_id": verdict.worker_id,
+                "attempt": verdict.attempt,
+                "since": iso_ms(verdict.since_ms),
+                "deadline": iso_ms(verdict.deadline_ms),
+                "lease_until": _time(verdict.lease_until_ms),
+                "confirmed": verdict.is_confirmed,
+                "worker_last_seen_at": _time(verdict.worker_last_seen_ms),
+            }
+        case Finished():
+            return {
+                "state": str(verdict.state),
+                "cause": None if verdict.cause is Cause.NONE else verdict.cause.name.lower(),
+                "finished_at": iso_ms(verdict.finished_at_ms),
+            }
+        case _:
+            assert_never(verdict)
+
+
+def _closed(verdict: ByConstraint) -> dict[str, Any]:
+    constraint, gate = verdict.constraint, verdict.gate
+    limit = usage = period_s = None
+    if verdict.kind is Kind.CONCURRENCY:
+        limit, usage = gate.concurrency, gate.running
+    elif verdict.kind is Kind.RATE and gate.rate:
+        limit, usage, period_s = gate.rate.limit, gate.starts, gate.rate.period_ms / 1000
+    return {
+        "name": constraint.name,
+        "kind": str(verdict.kind),
+        "kinds": [str(kind) for kind in gate.kinds],
+        **_key(constraint, gate),
+        "limit": limit,
+        "usage": usage,
+        "period_s": period_s,
+        "waiting": gate.waiting,
+        "holders": [
+            {"job_id": holder.job_id, "worker_id": holder.worker_id, "since": iso_ms(holder.since_ms)}
+            for holder in gate.holders
+        ],
+        "opens_at": _time(gate.opens_at_ms),
+        "is_value_override": gate.is_override,
+    }
+
+
+def _use(constraint: Constraint, gate: GateCheck) -> dict[str, Any]:
+    """`WhyConstraint`."""
+    return {
+        "name": constraint.name,
+        **_key(constraint, gate),
+        "mode": "shadow" if gate.is_shadow else "enforce",
+        "passes": not gate.is_closed,
+        "kinds": [str(kind) for kind in gate.kinds],
+        "concurrency": gate.concurrency,
+        "running": gate.running,
+        "rate": _rate(gate.rate),
+        "starts": gate.starts,
+        "paused": gate.is_paused,
+        "held_until": _time(gate.held_until_ms),
+        "fair": gate.is_fair,
+        "waiting": gate.waiting,
+        "is_value_override": gate.is_override,
+        "opens_at": _time(gate.opens_at_ms),
+    }
+
+
+def _key(constraint: Constraint, gate: GateCheck) -> dict[str, Any]:
+    if constraint.key is None:
+        return {"key": None, "key_value": None}
+    return {"key": str(constraint.key), "key_value": gate.value}
+
+
+def _rate(rate: Rate | None) -> dict[str, Any] | None:
+    return None if rate is None else {"limit": rate.limit, "period_s": rate.period_ms / 1000}
+
+
+def _time(ms: int | None) -> str | None:
+    return None if ms is None else iso_ms(ms)

@@ -1,0 +1,1 @@
+"""Health, metrics, statistics, live settings, masters and the live feed over HTTP."""

@@ -1,0 +1,36 @@
+"""Probes, and the contract itself."""
+
+from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.domain.access import Scope
+
+
+async def healthz(call: Call) -> Reply:
+    """The process answers. Its ID tells it from one that took its address since."""
+    return Reply(200, {"status": "ok", "id": call.services.master_id})
+
+
+async def readyz(call: Call) -> Reply:
+    """Whether this master makes progress: its store answers, somebody leads, and a leader's rounds go on.
+
+    Probes come without a token, and so may anybody; what a fault says of paths and addresses is for readers.
+    """
+    condition = await call.services.condition()
+    if call.may(Scope.READ):
+        store, faults = condition.store, list(condition.faults.values())
+    else:
+        store, faults = "not serving" if "store" in condition.faults else "serving", list(condition.faults)
+    body = {
+        "status": "not_ready" if condition.faults else "ready",
+        "durability": condition.durability,
+        "durability_available": condition.durability_available,
+        "leader": condition.is_leader,
+        "store": store,
+        "faults": faults,
+    }
+    if condition.faults:
+        return Reply(503, body, ((b"retry-after", b"1"),))
+    return Reply(200, body)
+
+
+async def openapi(call: Call) -> Reply:
+    return Reply(200, call.services.contract())

@@ -1,0 +1,254 @@
+"""What dashboards show, as a stream of events: computed once a second, whatever their number, and not while nobody looks."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from sse_starlette import ServerSentEvent
+
+from jqmaster.api.views import action_view
+from jqmaster.clock import Clock
+from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.job import JobState
+from jqmaster.errors import JqmasterError, OverloadedError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.service.jobs.waiting_places import WaitingPlaces
+from jqmaster.store.operations.bulk_actions import ActionStore
+from jqmaster.store.operations.live import LiveStore, Look
+
+logger = logging.getLogger(__name__)
+
+EVERY_S: Final = 1.0
+# A token that was revoked ends its streams within this, and what it takes to be known here.
+ADMIT_EVERY_S: Final = 3.0
+RETRY_MS: Final = 2_000
+RETRY_AFTER_S: Final = 5.0
+# Of actions on many jobs, those under way and as many that ended.
+_MAX_ACTIONS: Final = 64
+# Events that only say: fetch it again. Other masters' changes are told by the store, at the next look.
+_SIGNS: Final = ("workers", "masters", "constraints", "settings")
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+Body = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+class LiveFeed:
+    """Component. `stats` gives the body of `GET /api/stats`, `counts` the jobs by state. At most `max_streams` at once.
+    All listeners are told the same: `access` tells what that may be.
+
+    A stream is never behind by more than one state: what its client has not taken yet is replaced by what is newer.
+    """
+
+    def __init__(
+        self,
+        store: LiveStore,
+        actions: ActionStore,
+        clock: Clock,
+        *,
+        stats: Body | None,
+        counts: Callable[[], Awaitable[Mapping[JobState, int]]],
+        max_streams: Callable[[], int],
+        access: Callable[[], ContentAccess],
+        waiting: WaitingPlaces,
+    ) -> None:
+        self._store = store
+        self._actions = actions
+        self._clock = clock
+        self._stats = stats
+        self._counts = counts
+        self._max_streams = max_streams
+        self._access = access
+        self._waiting = waiting
+        self._listeners: set[_Listener] = set()
+        self._somebody = asyncio.Event()
+        self._is_ending = False
+        self._number = 0
+        # By slot: what a listener that comes now is told, and what was told of it last.
+        self._present: dict[str, bytes] = {}
+        self._told: dict[str, Any] = {}
+        self._last: Look | None = None
+        self._loops = BackgroundLoops("live feed")
+
+    @property
+    def streams(self) -> int:
+        """How many listen now."""
+        return len(self._listeners)
+
+    async def start(self) -> None:
+        self._is_ending = False
+        self._loops.spawn("looks", self._run)
+
+    async def stop(self) -> None:
+        """Every stream ends at once: a server that stops waits for its answers."""
+        self._is_ending = True
+        for listener in self._listeners:
+            listener.end()
+        await self._loops.stop()
+
+    async def stream(
+        self, is_admitted: Callable[[], Awaitable[bool]], *, has_missed: bool = False
+    ) -> AsyncGenerator[bytes]:
+        """Events as bytes, at once and then at most one piece a second; ends when the caller is let in no more.
+        `has_missed`: it listened before, and is told to fetch everything again.
+
+        Raises OverloadedError at the first step.
+        """
+        with self._waiting.take() as has_place:
+            if self._is_ending or not has_place or len(self._listeners) >= self._max_streams():
+                what = (
+                    "the master is stopping" if self._is_ending else "too many dashboards look at this master"
+                )
+                raise OverloadedError(what, code="too_many_streams", retry_after_s=RETRY_AFTER_S)
+            listener = _Listener()
+            if has_missed:
+                for sign in _SIGNS:
+                    listener.tell(sign, self._event(sign, _NOTHING))
+            if not self._listeners:
+                # What was seen before nobody looked is old: everything is looked at anew, at once.
+                self._present.clear()
+                self._told.clear()
+                self._last = None
+                self._somebody.set()
+            for slot, event in self._present.items():
+                listener.tell(slot, event)
+            self._listeners.add(listener)
+            try:
+                yield f"retry: {RETRY_MS}\n\n".encode()
+                asked_s = self._clock.monotonic_s()
+                while not listener.is_over:
+                    await listener.wait(ADMIT_EVERY_S)
+                    if self._clock.monotonic_s() - asked_s >= ADMIT_EVERY_S:
+                        asked_s = self._clock.monotonic_s()
+                        if not await _is_let_in(is_admitted):
+                            return
+                    if events := listener.take():
+                        yield events
+            finally:
+                self._listeners.discard(listener)
+
+    async def _run(self) -> None:
+        while True:
+            if not self._listeners:
+                await self._somebody.wait()
+            self._somebody.clear()
+            try:
+                await self._look()
+            except JqmasterError as exc:
+                logger.warning("cannot tell dashboards what changed: %s", exc.detail)
+            try:
+                async with asyncio.timeout(EVERY_S):
+                    await self._somebody.wait()
+            except TimeoutError:
+                pass
+
+    async def _look(self) -> None:
+        look = await self._store.look()
+        last, self._last = self._last, look
+        if last is None or last.jobs != look.jobs:
+            counts = await self._counts()
+            self._tell("jobs", {"counts": {str(state): count for state, count in counts.items()}})
+        if self._stats is not None:
+            stats = await self._stats()
+            self._tell("stats", stats, compared=_without_jitter(stats))
+        if last is not None:
+            for sign, before, now in (
+                ("workers", last.workers, look.workers),
+                ("masters", last.masters, look.masters),
+                ("constraints", last.constraints, look.constraints),
+            ):
+                if before != now:
+                    self._say(sign)
+            for what, sign in _SIGN_OF_CHANGE.items():
+                if what in look.changed:
+                    self._say(sign)
+        await self._look_at_actions(look, last)
+
+    async def _look_at_actions(self, look: Look, last: Look | None) -> None:
+        gone = last.running_actions - look.running_actions if last else frozenset[str]()
+        wanted = sorted(look.running_actions | look.news_of_actions | gone)
+        if not wanted:
+            return
+        for action_id, stored in zip(wanted, await self._actions.get_all(wanted), strict=True):
+            if stored is not None:
+                self._tell(f"action:{action_id}", action_view(stored, self._access()))
+                if stored.progress.is_over:
+                    self._present.pop(f"action:{action_id}", None)
+                    self._told.pop(f"action:{action_id}", None)
+
+    def _tell(self, slot: str, data: Mapping[str, Any], *, compared: Any = None) -> None:
+        """To everybody, if it has changed."""
+        compared = data if compared is None else compared
+        if self._told.get(slot) == compared:
+            return
+        self._told[slot] = compared
+        event = self._present[slot] = self._event(slot.partition(":")[0], data)
+        for listener in self._listeners:
+            listener.tell(slot, event)
+
+    def _say(self, sign: str) -> None:
+        event = self._event(sign, _NOTHING)
+        for listener in self._listeners:
+            listener.tell(sign, event)
+
+    def _event(self, name: str, data: Mapping[str, Any]) -> bytes:
+        self._number += 1
+        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+        return ServerSentEvent(text, event=name, id=str(self._number), sep="\n").encode()
+
+
+def _without_jitter(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs at every look, though nothing happened, is told together with the rest and not by itself."""
+    store = {**stats["store"], "latency_ms": None, "used_memory_bytes": None} if "store" in stats else None
+    return {**stats, "at": None, "store": store}
+
+
+# Changes that the audit log tells of.
+_SIGN_OF_CHANGE: Final = {"worker": "workers", "master": "masters", "constraint": "constraints", "settings": "settings"}  # fmt: skip
+
+
+class _Listener:
+    """What one client has not taken yet: of each slot the newest."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, bytes] = {}
+        self._news = asyncio.Event()
+        self.is_over = False
+
+    def tell(self, slot: str, event: bytes) -> None:
+        # To the end of the line; one that takes nothing for long loses the oldest of what is bounded by nothing else.
+        self._events.pop(slot, None)
+        if len(self._events) >= _MAX_ACTIONS:
+            self._events.pop(next(iter(self._events)))
+        self._events[slot] = event
+        self._news.set()
+
+    def end(self) -> None:
+        self.is_over = True
+        self._events.clear()
+        self._news.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Until there is something, or the time is over."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+
+    def take(self) -> bytes:
+        events = b"".join(self._events.values())
+        self._events.clear()
+        if not self.is_over:
+            self._news.clear()
+        return events
+
+
+async def _is_let_in(is_admitted: Callable[[], Awaitable[bool]]) -> bool:
+    try:
+        return await is_admitted()
+    except JqmasterError as exc:
+        # A store that is away revokes nothing; asked again in a moment.
+        logger.warning("cannot tell whether a stream may go on: %s", exc.detail)
+        return True

@@ -1,0 +1,90 @@
+"""Statistics over HTTP."""
+
+from collections.abc import Mapping
+from typing import Final, TypeVar, get_args
+
+from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.http.query import whole_number
+from jqmaster.errors import FieldError, InvalidError
+from jqmaster.service.operations.stats import NameOrder, Span
+
+MAX_PAGE: Final = 500
+PAGE: Final = 50
+SPANS: Final[tuple[Span, ...]] = get_args(Span)
+ORDERS: Final[tuple[NameOrder, ...]] = get_args(NameOrder)
+DEFAULT_SPAN: Final[Span] = "1h"
+MAX_NAME_LENGTH: Final = 200
+
+T = TypeVar("T", bound=str)
+
+
+async def now(call: Call) -> Reply:
+    call.query()
+    return Reply(200, await call.services.stats.now())
+
+
+async def history(call: Call) -> Reply:
+    query = call.query("name", "span")
+    return Reply(200, await call.services.stats.history(_span(query), _text(query, "name")))
+
+
+async def list_names(call: Call) -> Reply:
+    query = call.query("q", "span", "sort", "limit", "cursor")
+    return Reply(
+        200,
+        await call.services.stats.names(
+            _span(query),
+            q=_text(query, "q") or "",
+            sort=_one_of(query, "sort", ORDERS, "name"),
+            limit=_limit(query),
+            cursor=query.get("cursor"),
+        ),
+    )
+
+
+async def get_name(call: Call) -> Reply:
+    query = call.query("span")
+    return Reply(200, await call.services.stats.name(call.path["job_name"], _span(query)))
+
+
+async def list_failures(call: Call) -> Reply:
+    query = call.query("name", "q", "limit", "cursor")
+    return Reply(
+        200,
+        await call.services.stats.failures(
+            call.content,
+            name=_text(query, "name"),
+            q=_text(query, "q") or "",
+            limit=_limit(query),
+            cursor=query.get("cursor"),
+        ),
+    )
+
+
+def _span(query: Mapping[str, str]) -> Span:
+    return _one_of(query, "span", SPANS, DEFAULT_SPAN)
+
+
+def _limit(query: dict[str, str]) -> int:
+    return whole_number(query, "limit", default=PAGE, least=1, most=MAX_PAGE)
+
+
+def _one_of(query: Mapping[str, str], field: str, words: tuple[T, ...], default: T) -> T:
+    if field not in query:
+        return default
+    found = next((word for word in words if word == query[field]), None)
+    if found is None:
+        raise _refusal(field, f"one of {', '.join(words)}")
+    return found
+
+
+def _text(query: Mapping[str, str], field: str) -> str | None:
+    """Without what no name and no shown message holds."""
+    text = query.get(field)
+    if text is not None and not (0 < len(text) <= MAX_NAME_LENGTH and text.isprintable()):
+        raise _refusal(field, f"1 to {MAX_NAME_LENGTH} printable characters")
+    return text
+
+
+def _refusal(field: str, rule: str) -> InvalidError:
+    return InvalidError(f"{field}: {rule}", errors=[FieldError(("query", field), rule)])

@@ -1,0 +1,202 @@
+"""Workers over HTTP."""
+
+from typing import Any, Final
+
+from jqmaster.api import views
+from jqmaster.api.encoding.bodies import read_list
+from jqmaster.api.encoding.fast_path import usual_success, usual_successes
+from jqmaster.api.http.endpoint import Call, Reply, check
+from jqmaster.api.jobs.outcome_schemas import ENDINGS
+from jqmaster.api.workers.schemas import ClaimRequest, HeartbeatRequest, RegisterRequest, StartRequest
+from jqmaster.domain.caller import caller_of
+from jqmaster.domain.outcome import Outcome
+from jqmaster.domain.worker import Worker
+from jqmaster.errors import FieldError, OverloadedError, TooLargeError, after_it_was_done, invalid
+
+RAW_RESULT: Final = frozenset({"result", "error"})
+MAX_RESULTS: Final = 500
+
+
+async def register(call: Call) -> Reply:
+    request = await call.read(RegisterRequest)
+    call.services.owners.check_names(request.names, call.known)
+    url = None if request.url is None else await call.services.admit_url(request.url)
+    registered = await call.services.workers.register(
+        request.to_spec(url), call.known.identity, caller=caller_of(call.address)
+    )
+    settings = call.services.settings
+    return Reply(
+        201,
+        {
+            "worker_id": registered.worker_id,
+            "epoch": registered.epoch,
+            "store_time_ms": registered.store_time_ms,
+            "heartbeat_interval_s": settings.heartbeat_interval_s,
+            "lease_s": settings.lease_ms / 1000,
+        },
+    )
+
+
+async def heartbeat(call: Call) -> Reply:
+    request = await call.read(HeartbeatRequest)
+    await call.services.owners.check_heartbeat(
+        call.path["worker_id"], call.known, token=call.bearer, proof=request.proof
+    )
+    # The store is told one life of a lease and the worker none that is longer, also where the setting changes meanwhile.
+    lease_ms = call.services.settings.lease_ms
+    # A worker may owe results for two claims of one job: an earlier, lost one and the present.
+    claims = list(dict.fromkeys((claim.job_id, claim.token) for claim in request.running))
+    answer = await call.services.workers.heartbeat(
+        call.path["worker_id"],
+        claims,
+        request.free,
+        request.as_of_ms,
+        asks_to_continue=request.asks_to_continue,
+    )
+    settings = call.services.settings
+    lease_ms = min(lease_ms, settings.lease_ms)
+    return Reply(
+        200,
+        {
+            "epoch": answer.epoch,
+            "store_time_ms": answer.now_ms,
+            "fence": answer.fence,
+            "lease_until_ms": answer.now_ms + (lease_ms if answer.is_renewed else 0),
+            "heartbeat_interval_s": settings.heartbeat_interval_s,
+            "lease_s": settings.lease_ms / 1000,
+            "cancel": [{"job_id": job_id, "token": token} for job_id, token in answer.to_cancel],
+            "lost": [{"job_id": job_id, "token": token} for job_id, token in answer.lost],
+            "drain": answer.is_draining,
+            "detached": answer.is_detached,
+        },
+    )
+
+
+async def start(call: Call) -> Reply:
+    request = await call.read(StartRequest)
+    await _check_owner(call)
+    claims = [(claim.job_id, claim.token) for claim in request.starts]
+    confirmed, stale = await call.services.workers.confirm_start(call.path["worker_id"], claims)
+    return Reply(200, {"confirmed": confirmed, "stale": stale})
+
+
+async def results(call: Call) -> Reply:
+    outcomes = _outcomes(call, await call.body())
+    await _check_owner(call)
+    accepted, stale = await call.services.workers.results(call.path["worker_id"], outcomes)
+    return Reply(200, {"accepted": accepted, "stale": stale})
+
+
+async def claim(call: Call) -> Reply:
+    request = await call.read(ClaimRequest)
+    await _check_owner(call)
+    ask = request.to_ask()
+    with call.services.waiting.take(is_worker=True) as has_place:
+        if not has_place and not ask.withdraws:
+            raise OverloadedError("too many calls wait at this master", retry_after_s=1)
+        reply = await call.services.polls.poll(call.path["worker_id"], ask, call.gone)
+    return Reply(
+        200,
+        {
+            "epoch": reply.epoch,
+            "store_time_ms": reply.now_ms,
+            "jobs": [views.dispatch(offer) for offer in reply.offers],
+            "drain": reply.is_draining,
+        },
+    )
+
+
+async def list_workers(call: Call) -> Reply:
+    call.query()
+    services = call.services
+    now_ms = await services.store_time_ms()
+    breakers = services.breakers()
+    stale_ms = round(services.settings.worker_stale_s * 1000)
+    return Reply(
+        200,
+        {
+            "workers": [
+                views.worker_view(w, now_ms=now_ms, stale_ms=stale_ms, breaker=breakers.get(w.id))
+                for w in await services.workers.all()
+            ]
+        },
+    )
+
+
+async def get(call: Call) -> Reply:
+    worker = await call.services.workers.get(call.path["worker_id"])
+    return Reply(200, await _detail(call, worker))
+
+
+async def drain(call: Call) -> Reply:
+    worker = await call.services.workers.drain(call.path["worker_id"], call.who)
+    with after_it_was_done():
+        return Reply(200, await _detail(call, worker))
+
+
+async def resume(call: Call) -> Reply:
+    worker = await call.services.workers.resume(call.path["worker_id"], call.who)
+    with after_it_was_done():
+        return Reply(200, await _detail(call, worker))
+
+
+async def detach(call: Call) -> Reply:
+    worker = await call.services.workers.detach(call.path["worker_id"], call.who)
+    with after_it_was_done():
+        return Reply(200, await _detail(call, worker))
+
+
+async def _detail(call: Call, worker: Worker) -> dict[str, Any]:
+    services = call.services
+    return views.worker_detail(
+        worker,
+        await services.workers.held(worker.id),
+        now_ms=await services.store_time_ms(),
+        stale_ms=round(services.settings.worker_stale_s * 1000),
+        breaker=services.breakers().get(worker.id),
+    )
+
+
+async def leave(call: Call) -> Reply:
+    await _check_owner(call)
+    await call.services.workers.leave(call.path["worker_id"])
+    return Reply(204)
+
+
+async def _check_owner(call: Call) -> None:
+    await call.services.owners.check(call.path["worker_id"], call.known)
+
+
+def _outcomes(call: Call, body: bytes) -> list[Outcome]:
+    outcomes = []
+    items = read_list(
+        body, "results", RAW_RESULT, usual_success, max_items=MAX_RESULTS, limits=call.limits.scan,
+        all_usual=usual_successes,
+    )  # fmt: skip
+    limit = call.services.settings.max_result_bytes
+    for index, item in enumerate(items):
+        outcome = item if isinstance(item, Outcome) else _ending(item, ("results", index))
+        result, error = outcome.result, outcome.error
+        if (result is not None and len(result) > limit) or (error is not None and len(error) > limit):
+            raise _too_large(outcome, index, limit)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _ending(item: dict[str, Any], loc: tuple[str | int, ...]) -> Outcome:
+    # By hand: pydantic would put the chosen type into the path of every error.
+    kind = item.get("type")
+    model = ENDINGS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        rule = f"must be one of {', '.join(ENDINGS)}"
+        raise invalid([FieldError((*loc, "type"), rule)])
+    return check(model, item, loc).to_outcome()
+
+
+def _too_large(outcome: Outcome, index: int, limit: int) -> TooLargeError:
+    name = "result" if outcome.result is not None and len(outcome.result) > limit else "error"
+    return TooLargeError(
+        f"a {name} has more than {limit} bytes; keep it in your own store and return its address",
+        code=f"{name}_too_large",
+        errors=[FieldError(("results", index, name), f"at most {limit} bytes")],
+    )

@@ -1,0 +1,76 @@
+"""The audit log."""
+
+import sys
+import time
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+
+from jqmaster.cli.commands.constraint_files import spelled
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+
+_MOST: Final = 500
+_EVERY_S: Final = 1.0
+
+
+def audit(
+    *,
+    target: Annotated[str | None, typer.Option(help="Changes of this only, such as a constraint.")] = None,
+    log: Annotated[
+        str | None, typer.Option(help="This log only: access (logins, tokens, users) or changes (the rest).")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on with what is written from now on, the oldest first.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Most changes to print.")] = 50,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show who changed what, the newest first."""
+    with Master(master, token) as http:
+        if follow:
+            if target or log:
+                exits.fail(exits.USAGE, "--follow goes with --limit and --json only")
+            _follow(http, limit=limit, as_json=as_json)
+        output.show_list(
+            http.listed("/api/audit", "entries", query={"target": target, "log": log}, limit=limit),
+            ("AT", "WHO", "ACTION", "TARGET", "CHANGE"),
+            lambda e: (e["at"], e["who"], e["action"], e["target"], _change_text(e["before"], e["after"])),
+            as_json=as_json,
+        )  # fmt: skip
+
+
+def _follow(http: Master, *, limit: int, as_json: bool) -> NoReturn:
+    """Print the newest entries, then each new one, until somebody ends it."""
+    _, page = http.call("GET", "/api/audit", query={"limit": min(limit, _MOST)})
+    after = page["follow_from"]
+    entries = page["entries"][::-1]
+    while True:
+        for e in entries:
+            if as_json:
+                output.say_json(e)
+            else:
+                output.say(
+                    f"{e['at']}  {e['who']}  {e['action']}  {e['target']}  {_change_text(e['before'], e['after'])}"
+                )
+        sys.stdout.flush()
+        if len(entries) < _MOST:
+            time.sleep(_EVERY_S)
+        try:
+            _, page = http.call("GET", "/api/audit", query={"after": after, "limit": _MOST})
+        except typer.Exit as failure:
+            # It said why. A master that is away comes back.
+            if failure.exit_code != exits.UNREACHABLE:
+                raise
+            entries = []
+        else:
+            entries, after = page["entries"], page["next_cursor"]
+
+
+def _change_text(before: Any, after: Any) -> str:
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return spelled(after if before is None else None)
+    fields = (field for field in after if spelled(before.get(field)) != spelled(after[field]))
+    return "; ".join(f"{f}: {spelled(before.get(f))} -> {spelled(after[f])}" for f in fields)

@@ -1,0 +1,167 @@
+"""Commands about actions on many jobs."""
+
+import sys
+import time
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import typer
+
+from jqmaster.cli.commands.jobs import instant
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+
+_PATH: Final = "/api/jobs/actions"
+_LOOK_EVERY_S: Final = 0.5
+
+
+class What(StrEnum):
+    CANCEL = "cancel"
+    RETRY = "retry"
+    DELETE = "delete"
+    RUN = "run"
+    SET_PRIORITY = "set-priority"
+
+
+StateOption = Annotated[str | None, typer.Option(help="In this state.")]
+NameOption = Annotated[str | None, typer.Option(help="The exact name.")]
+TagOption = Annotated[str | None, typer.Option(help="With this tag.")]
+WorkerOption = Annotated[str | None, typer.Option(help="ID of the worker of the latest attempt.")]
+SearchOption = Annotated[str | None, typer.Option("-q", "--search", help="Part of the ID or name.")]
+CauseOption = Annotated[
+    str | None, typer.Option(help="Ended for this: error, timeout, undecodable, lost, expired, canceled.")
+]
+TextOption = Annotated[str | None, typer.Option(help="Part of the message of the last error.")]
+GroupOption = Annotated[str | None, typer.Option(help="ID of a group of failures.")]
+CreatedAfterOption = Annotated[
+    str | None, typer.Option(help="ISO 8601 with an offset, or only a date (UTC).")
+]
+CreatedBeforeOption = Annotated[str | None, typer.Option(help="As --created-after.")]
+FinishedAfterOption = Annotated[str | None, typer.Option(help="As --created-after.")]
+FinishedBeforeOption = Annotated[str | None, typer.Option(help="As --created-after.")]
+
+
+def bulk(
+    what: Annotated[
+        What, typer.Argument(metavar="ACTION", help="cancel, retry, delete, run or set-priority.")
+    ],
+    job_ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID…]", help="These jobs, up to 1,000, instead of a filter."),
+    ] = None,
+    *,
+    state: StateOption = None,
+    name: NameOption = None,
+    tag: TagOption = None,
+    worker: WorkerOption = None,
+    search: SearchOption = None,
+    cause: CauseOption = None,
+    text: TextOption = None,
+    failure_group: GroupOption = None,
+    created_after: CreatedAfterOption = None,
+    created_before: CreatedBeforeOption = None,
+    finished_after: FinishedAfterOption = None,
+    finished_before: FinishedBeforeOption = None,
+    every: Annotated[bool, typer.Option("--all", help="Every job: needed where no filter is given.")] = False,
+    priority: Annotated[int | None, typer.Option(help="Of set-priority: the new one.")] = None,
+    rate: Annotated[float | None, typer.Option(help="At most so many jobs a second.")] = None,
+    stop_at_failure_share: Annotated[
+        float | None,
+        typer.Option(help="Of retry: end by itself when more than this share (0 to 1) fails again."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the jobs and change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it is over.")] = True,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Act on all jobs that a filter selects, or on these IDs. Counts them and asks before it begins."""
+    given = {
+        "state": state, "name": name, "tag": tag, "worker": worker, "q": search, "cause": cause, "text": text,
+        "failure_group": failure_group, "created_after": instant(created_after), "created_before": instant(created_before),
+        "finished_after": instant(finished_after), "finished_before": instant(finished_before),
+    }  # fmt: skip
+    wanted = {field: value for field, value in given.items() if value is not None}
+    if job_ids and (wanted or every):
+        exits.fail(exits.USAGE, "give either IDs or a filter")
+    if not job_ids and not wanted and not every:
+        exits.fail(exits.USAGE, "no filter is given; --all means every job")
+    if (priority is None) is (what is What.SET_PRIORITY):
+        missing = what is What.SET_PRIORITY
+        exits.fail(
+            exits.USAGE, "--priority is missing" if missing else "--priority goes with set-priority only"
+        )
+    options = {"priority": priority, "rate_per_s": rate, "stop_at_failure_share": stop_at_failure_share}
+    body: dict[str, Any] = {
+        "action": what.value.replace("-", "_"),
+        **({"ids": job_ids} if job_ids else {"filter": wanted}),
+    }
+    body |= {field: value for field, value in options.items() if value is not None}
+    with Master(master, token) as http:
+        if dry_run or not yes:
+            _, counted = http.call("POST", _PATH, body={**body, "dry_run": True})
+            if dry_run and as_json:
+                output.say_json(counted)
+                return
+            least = "" if counted["is_exact"] else "at least "
+            # What programs read on standard output is one thing only.
+            typer.echo(f"{least}{counted['count']} jobs to {what.value.replace('-', ' ')}", err=as_json)
+            if dry_run:
+                return
+            if not sys.stdin.isatty():
+                exits.fail(
+                    exits.USAGE, "there is no terminal to ask; --yes begins at once, --dry-run only counts"
+                )
+            typer.confirm("Begin?", abort=True, err=as_json)
+        _, action = http.call("POST", _PATH, body=body)
+        while wait and action["state"] == "running":
+            time.sleep(_LOOK_EVERY_S)
+            action = _action(http, action["id"])
+    _show(action, as_json)
+    if action["state"] not in ("running", "done"):
+        raise typer.Exit(exits.FAILED)
+
+
+def actions(
+    action_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Only this one.")] = None,
+    *,
+    end: Annotated[bool, typer.Option("--end", help="End it; what it did stays done.")] = False,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show actions on many jobs, the newest first; or end one that is under way."""
+    if end and action_id is None:
+        exits.fail(exits.USAGE, "--end needs the ID of an action")
+    with Master(master, token) as http:
+        if action_id is None:
+            _, found = http.call("GET", _PATH)
+            listed = found["actions"]
+        elif end:
+            _, one = http.call("POST", path_of(_PATH, action_id, "cancel"))
+            listed = [one]
+        else:
+            listed = [_action(http, action_id)]
+    output.show_list(
+        listed,
+        ("ID", "ACTION", "STATE", "DONE", "REFUSED", "MATCHED", "BY", "BEGUN", "MESSAGE"),
+        lambda a: (a["id"], a["action"], a["state"], a["done"], a["refused"], a["matched"], a["by"], a["created_at"], a["message"]),
+        as_json=as_json,
+    )  # fmt: skip
+
+
+def _action(http: Master, action_id: str) -> dict[str, Any]:
+    _, action = http.call("GET", path_of(_PATH, action_id))
+    found: dict[str, Any] = action
+    return found
+
+
+def _show(action: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        output.say_json(action)
+        return
+    counts = f"{action['done']} done, {action['refused']} refused"
+    again = "" if action["failed_again"] is None else f", {action['failed_again']} failed again"
+    message = f" ({action['message']})" if action["message"] else ""
+    output.say(f"{action['id']}  {action['action']} {action['state']}: {counts}{again}{message}")

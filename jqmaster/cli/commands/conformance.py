@@ -1,0 +1,150 @@
+"""Ask a worker, or a master, everything that the protocol promises."""
+
+import asyncio
+import json
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jqmaster.cli.console import exits
+
+if TYPE_CHECKING:
+    from jqmaster.conformance.false_master import FalseMaster
+    from jqmaster.conformance.questions import Result
+
+app = typer.Typer(
+    help="Check a worker or a master against the protocol. Exit code 0: every question was answered rightly.",
+    no_args_is_help=True,
+)
+
+_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line for each question.")]
+_Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", help="Ask only questions whose ID begins with this; may be given several times."),
+]
+_List = Annotated[bool, typer.Option("--list", help="List the questions and ask none.")]
+
+
+@app.command()
+def worker(  # noqa: PLR0917  options of a command
+    listen: Annotated[
+        str, typer.Argument(help="Where the kit listens, as the master that the worker registers with.")
+    ] = "http://127.0.0.1:0",
+    run: Annotated[
+        str | None,
+        typer.Option(
+            help="Start the worker with this command; JQMASTER_URL and JQMASTER_TOKEN name the kit."
+        ),
+    ] = None,
+    only: _Only = None,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the worker to register.")] = 60.0,
+    lease: Annotated[
+        float,
+        typer.Option(
+            min=2,
+            max=60,
+            help="Seconds of a lease; heartbeats come 20 times as often. More for slow workers.",
+        ),
+    ] = 4.0,
+    as_json: _AsJson = False,
+    list_them: _List = False,
+) -> None:
+    """Play a master to a worker, and ask the worker everything that docs/worker_protocol.md promises of it.
+
+    The worker needs three handlers: conformance.echo returns its argument, conformance.sleep sleeps as many seconds as its
+    argument says and can be stopped, conformance.fail fails with the message of {message, retry}, to be retried or not.
+    """
+    from urllib.parse import urlsplit
+
+    from jqmaster.conformance.worker_kit import QUESTIONS, NoWorkerError, ask_worker
+
+    if list_them:
+        for question in QUESTIONS:
+            modes = "" if len(question.modes) > 1 else f" ({', '.join(question.modes)} only)"
+            typer.echo(f"{question.id}: {question.text}{modes}")
+        return
+    try:
+        parts = urlsplit(listen)
+        host, port = parts.hostname or "", parts.port or 0
+    except ValueError:
+        host, port = "", 0
+    if not host or parts.scheme != "http":
+        exits.fail(exits.USAGE, f"not an address to listen at: {listen} (like http://127.0.0.1:9099)")
+
+    def ready(master: "FalseMaster") -> None:
+        if run is None:
+            typer.echo(
+                f"Point the worker at {master.url} with the token {master.token}, with max_jobs of 2 to 10.",
+                err=True,
+            )
+
+    try:
+        results = asyncio.run(
+            ask_worker(
+                host=host,
+                port=port,
+                command=run,
+                only=only or [],
+                wait_s=wait,
+                lease_s=lease,
+                ready=ready,
+                told=lambda result: _tell(result, as_json=as_json),
+            )
+        )
+    except NoWorkerError as exc:
+        exits.fail(exits.UNREACHABLE, str(exc))
+    except OSError as exc:
+        exits.fail(exits.USAGE, f"{listen}: {exc.strerror or exc}")
+    _end(results, as_json=as_json)
+
+
+@app.command()
+def master(
+    url: Annotated[str, typer.Argument(help="Address of the master.")],
+    only: _Only = None,
+    as_json: _AsJson = False,
+    list_them: _List = False,
+) -> None:
+    """Ask a master what the API promises to pushers and to workers. The token in JQMASTER_TOKEN needs the scopes push, work and
+    operate. Its jobs have names of their own, and are deleted afterwards.
+    """
+    from jqmaster.conformance.master_kit import QUESTIONS, ask_master
+
+    if list_them:
+        for question in QUESTIONS:
+            typer.echo(f"{question.id}: {question.text}")
+        return
+    try:
+        results = asyncio.run(
+            ask_master(
+                url.rstrip("/"),
+                token=os.environ.get("JQMASTER_TOKEN"),
+                only=only or [],
+                told=lambda result: _tell(result, as_json=as_json),
+            )
+        )
+    except OSError as exc:
+        exits.fail(exits.UNREACHABLE, f"{url}: {exc.strerror or exc}")
+    _end(results, as_json=as_json)
+
+
+def _tell(result: "Result", *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(result.as_json()))
+        return
+    mark = {"passed": "ok     ", "failed": "FAILED ", "skipped": "skipped"}[result.outcome]
+    typer.echo(f"{mark} {result.id}: {result.text}")
+    if result.detail:
+        typer.echo(f"        {result.detail}")
+
+
+def _end(results: "list[Result]", *, as_json: bool) -> None:
+    counts = Counter(str(result.outcome) for result in results)
+    if not as_json:
+        typer.echo(
+            f"\n{counts['passed']} of {len(results)} passed, {counts['failed']} failed, {counts['skipped']} skipped"
+        )
+    if counts["failed"]:
+        raise typer.Exit(exits.FAILED)

@@ -1,0 +1,126 @@
+"""Constraints in a file, and what it would take to make those of a master so."""
+
+import json
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jqmaster.cli.console import exits
+from jqmaster.cli.console.http import rule_line
+
+FIELDS = (
+    "enabled", "mode", "matcher", "key", "concurrency", "rate", "paused", "max_backlog", "fair", "overrides",
+)  # fmt: skip
+
+
+def constraints_in(file: str) -> dict[str, dict[str, Any]]:
+    """Return each constraint of FILE as the master would show it. Ends the command with every fault that the file has."""
+    from pydantic import ValidationError
+
+    from jqmaster.api.constraints.schemas import ConstraintRequest
+    from jqmaster.api.encoding.bodies import Encoding, encode, json_to_msgpack, read_map
+    from jqmaster.api.encoding.validator import ScanLimits
+    from jqmaster.api.http.problems import invalid_from
+    from jqmaster.errors import JqmasterError
+    from jqmaster.service.constraints.documents import describe, draft_of
+
+    limits = ScanLimits(max_nesting=32, max_nodes=1_000_000)
+    wanted: dict[str, dict[str, Any]] = {}
+    faults: list[str] = []
+    for number, table in enumerate(_read(file), 1):
+        name = table.get("name")
+        if not isinstance(name, str):
+            faults.append(f"constraint {number} has no name")
+            continue
+        if name in wanted:
+            faults.append(f"constraint {number} is named {name}, as one before it")
+            continue
+        try:
+            fields = read_map(json_to_msgpack(json.dumps(table).encode()), limits=limits)
+            try:
+                request = ConstraintRequest.model_validate(fields)
+            except ValidationError as error:
+                raise invalid_from(error) from None
+            document = describe(draft_of(name, request.model_dump()))
+        except TypeError as error:
+            faults.append(f"constraint {name}: {error}")
+            continue
+        except JqmasterError as error:
+            rules = [rule_line(rule.loc, rule.msg) for rule in error.errors]
+            faults.append("\n".join([f"constraint {name}: {error.detail}", *rules]))
+            continue
+        wanted[name] = json.loads(encode(document, Encoding.JSON))
+    if faults:
+        exits.fail(exits.REFUSED, "\n".join(f"{file}: {fault}" for fault in faults))
+    return wanted
+
+
+def _read(file: str) -> list[dict[str, Any]]:
+    """The tables of FILE: `[[constraint]]` in TOML; in JSON `{"constraint": […]}`, a list, or one constraint."""
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+        data = tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
+    except OSError as error:
+        exits.fail(exits.REFUSED, f"cannot read {error.filename}: {error.strerror}")
+    except (ValueError, RecursionError) as error:
+        exits.fail(exits.REFUSED, f"{file} is neither TOML (by its name *.toml) nor JSON: {error}")
+    tables = data
+    if data == {}:
+        # A file that was cut off must not free everything; `{"constraint": []}` says so on purpose.
+        exits.fail(exits.REFUSED, f"{file} has no constraints")
+    if isinstance(data, dict) and "constraints" in data:
+        exits.fail(
+            exits.REFUSED,
+            f"{file}: expected tables named `constraint`, as in [[constraint]], not `constraints`",
+        )
+    if isinstance(data, dict):
+        tables = data["constraint"] if set(data) == {"constraint"} else [data]
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        exits.fail(exits.REFUSED, f"{file} has no list of constraints")
+    return tables
+
+
+def only_one(file: str) -> dict[str, Any]:
+    tables = _read(file)
+    if len(tables) != 1:
+        exits.fail(exits.REFUSED, f"{file} has {len(tables)} constraints, not one")
+    return tables[0]
+
+
+class Step(NamedTuple):
+    """`before` None: to be made; `after` None: to be deleted."""
+
+    name: str
+    etag: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+def steps_to(
+    wanted: Mapping[str, dict[str, Any]], present: list[dict[str, Any]], *, prune: bool
+) -> list[Step]:
+    there = {one["name"]: one for one in present}
+    steps = []
+    for name, after in wanted.items():
+        before = document_of(there[name]) if name in there else None
+        if spelled(before) != spelled(after):
+            steps.append(Step(name, there[name]["etag"] if before else "", before, after))
+    if prune:
+        steps += [Step(n, one["etag"], document_of(one), None) for n, one in there.items() if n not in wanted]
+    return steps
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for field in (field for field in FIELDS if spelled(before.get(field)) != spelled(after.get(field))):
+        old = f"{spelled(before[field])} -> " if field in before else ""
+        yield f"{field}: {old}{spelled(after[field])}"
+
+
+def document_of(view: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: view[field] for field in ("name", *FIELDS)}
+
+
+def spelled(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,423 @@
+"""Commands about constraints."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from jqmaster.cli.commands.constraint_files import (
+    Step,
+    constraints_in,
+    differences,
+    document_of,
+    only_one,
+    spelled,
+    steps_to,
+)
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.groups import list_without_command
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+
+# Somebody else changed the constraint between reading and writing: more often than people do.
+_MAX_REPEATS = 5
+# What a matcher has, and a constraint has not.
+_MATCHER_KINDS = frozenset(("all", "any", "not", "field"))
+
+app = typer.Typer(invoke_without_command=True)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the constraint.")]
+FileArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        # Square brackets would be markup to the help.
+        help="TOML or JSON with tables named constraint, or one constraint; - for JSON on standard input.",
+    ),
+]
+ValueOption = Annotated[
+    str | None, typer.Option("--value", help="One value of the key: JSON, or else text as it is.")
+]
+PruneOption = Annotated[bool, typer.Option("--prune", help="Delete constraints that FILE does not have.")]
+
+
+@app.command("list")
+def list_constraints(
+    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
+) -> None:
+    """List the constraints and their use."""
+    with Master(master, token) as http:
+        found = _all(http)
+    output.show_list(
+        found,
+        ("NAME", "STATE", "KEY", "LIMITS", "WAITING", "RUNNING", "KEYS"),
+        lambda c: (c["name"], _state(c), c["key"], _limits_text(c), *_sums(c["usage"]), c["usage"]["keys"]),
+        as_json=as_json,
+    )  # fmt: skip
+    if not as_json and not all(c["usage"]["is_exact"] for c in found):
+        output.say("-: too many values to sum up in a list; see `jqmaster constraints show NAME`")
+
+
+list_without_command(app, list_constraints, "Constraints: live limits on sets of jobs")
+
+
+@app.command()
+def show(
+    name: NameArgument,
+    *,
+    value: ValueOption = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a constraint, what it does now, and who holds its slots."""
+    with Master(master, token) as http:
+        _, found = http.call("GET", _path(name), query={"value": value})
+    if as_json:
+        output.say_json(found)
+        return
+    shown = {field: found[field] for field in ("name", "mode", "key", "max_backlog", "fair", "etag", "created_at", "changed_at", "held_until")}  # fmt: skip
+    output.show_fields({**shown, "state": _state(found), "limits": _limits_text(found)}.items())
+    output.show_fields(found["usage"].items())
+    print("matcher")
+    output.show_value(found["matcher"])
+    if found["overrides"]:
+        output.show_table(
+            ("OVERRIDE OF", "LIMITS"), ((json.dumps(o["value"]), _limits_text(o)) for o in found["overrides"])
+        )
+    if keys := ([found["value"]] if found["value"] else found["top_keys"]):
+        output.show_table(
+            ("VALUE", "WAITING", "RUNNING", "STARTS", "LIMITS", "OPENS", "HELD UNTIL"),
+            (
+                (k["value"], k["waiting"], k["running"], k["starts_in_window"], _limits_text(k["limits"]), k["next_opening"], k["held_until"])
+                for k in keys
+            ),
+        )  # fmt: skip
+    if found["holders"]:
+        output.show_table(
+            ("HOLDER", "WORKER", "SINCE", "VALUE"),
+            ((h["job_id"], h["worker_id"], h["since"], h["value"]) for h in found["holders"]),
+        )
+
+
+@app.command()
+def put(
+    name: NameArgument,
+    file: Annotated[
+        str | None, typer.Argument(help="TOML or JSON with the constraint; - for JSON on standard input.")
+    ] = None,
+    *,
+    match: Annotated[str | None, typer.Option(help="The matcher, as JSON.")] = None,
+    job_name: Annotated[
+        str | None, typer.Option("--job-name", help="Instead of --match: a glob of job names.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Path whose values have limits of their own.")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Jobs that run at once.")] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="LIMIT/SECONDS", help="Starts in any window, such as 100/60.")
+    ] = None,
+    max_backlog: Annotated[int | None, typer.Option(help="Waiting jobs; a push beyond is refused.")] = None,
+    paused: Annotated[bool, typer.Option("--paused", help="Nothing starts.")] = False,
+    fair: Annotated[bool, typer.Option("--fair", help="The values of the key take turns.")] = False,
+    shadow: Annotated[
+        bool, typer.Option("--shadow", help="Count what it would delay; delay nothing.")
+    ] = False,
+    disabled: Annotated[bool, typer.Option("--disabled", help="Keep it, without effect.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Only if there is none of this name.")] = False,
+    if_match: Annotated[str | None, typer.Option(help="Only while it has this ETag.")] = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a constraint, or change the whole of it: from a file, or from options."""
+    given: dict[str, Any] = {
+        "matcher": _json_option("--match", match) if match else None,
+        "key": key,
+        "concurrency": concurrency,
+        "rate": _rate_option(rate) if rate else None,
+        "max_backlog": max_backlog,
+    }
+    if job_name is not None:
+        if match:
+            exits.fail(exits.USAGE, "--match and --job-name exclude each other")
+        given["matcher"] = {"field": "name", "op": "glob", "value": job_name}
+    body = {field: value for field, value in given.items() if value is not None}
+    body |= {field: True for field, is_set in (("paused", paused), ("fair", fair)) if is_set}
+    if disabled:
+        body["enabled"] = False
+    if shadow:
+        body["mode"] = "shadow"
+    if file is not None:
+        if body:
+            exits.fail(exits.USAGE, "give FILE or options, not both")
+        body = only_one(file)
+        if body.setdefault("name", name) != name:
+            exits.fail(exits.USAGE, f"{file} is about {body['name']}, not {name}")
+    elif "matcher" not in body:
+        exits.fail(exits.USAGE, "give FILE, --match or --job-name")
+    headers = {"If-None-Match": "*"} if new else _if_match(if_match)
+    with Master(master, token) as http:
+        status, answer = http.call("PUT", _path(name), body=body, headers=headers)
+    _say_done(answer, "created" if status == 201 else "is as given", as_json)
+
+
+@app.command()
+def delete(
+    name: NameArgument,
+    *,
+    if_match: Annotated[str | None, typer.Option(help="Only while it has this ETag.")] = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Remove a constraint; the jobs that it holds back are free at once."""
+    with Master(master, token) as http:
+        http.call("DELETE", _path(name), headers=_if_match(if_match))
+    output.say(f"{name}  deleted")
+
+
+@app.command()
+def pause(
+    name: NameArgument,
+    *,
+    value: ValueOption = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let nothing start behind a constraint, or behind one value of its key; what runs goes on."""
+    _say_done(_set_paused(Master(master, token), name, value, is_paused=True), "paused", as_json)
+
+
+@app.command()
+def resume(
+    name: NameArgument,
+    *,
+    value: ValueOption = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """End a pause."""
+    _say_done(_set_paused(Master(master, token), name, value, is_paused=False), "resumed", as_json)
+
+
+@app.command()
+def preview(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="TOML or JSON with a constraint or a matcher; - for JSON on standard input; or the JSON itself.",
+        ),
+    ],
+    *,
+    limit: Annotated[int, typer.Option(min=0, max=20, help="Most examples.")] = 10,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell which waiting jobs a constraint would apply to, before there is one."""
+    wanted = _json_option("the matcher", what) if what.lstrip().startswith("{") else only_one(what)
+    if wanted.keys() & _MATCHER_KINDS:
+        wanted = {"matcher": wanted}
+    body = {"matcher": wanted.get("matcher"), "key": wanted.get("key"), "limit": limit}
+    with Master(master, token) as http:
+        _, found = http.call("POST", "/api/constraints/preview", body=body)
+    if as_json:
+        output.say_json(found)
+        return
+    output.show_fields(
+        (field, found[field]) for field in ("count", "without_key", "distinct_keys", "looked_at", "is_exact")
+    )
+    if found["keys"]:
+        output.show_table(("VALUE", "JOBS"), ((k["value"], k["count"]) for k in found["keys"]))
+    if found["examples"]:
+        output.show_table(
+            ("ID", "NAME", "STATE", "CREATED"),
+            ((j["id"], j["name"], j["state"], j["created_at"]) for j in found["examples"]),
+        )
+
+
+@app.command()
+def plan(
+    file: FileArgument,
+    *,
+    prune: PruneOption = False,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what `apply` would do; exit code 2 when that is not nothing."""
+    wanted = constraints_in(file)
+    with Master(master, token) as http:
+        present = _all(http)
+    steps = steps_to(wanted, present, prune=prune)
+    _show_steps(steps, as_json)
+    if (
+        not prune
+        and not as_json
+        and (others := [one["name"] for one in present if one["name"] not in wanted])
+    ):
+        output.say(f"not in {file}, left as they are without --prune: {', '.join(others)}")
+    if not steps and not as_json:
+        output.say("nothing to change")
+    raise typer.Exit(exits.USAGE if steps else exits.OK)
+
+
+@app.command()
+def apply(
+    file: FileArgument,
+    *,
+    prune: PruneOption = False,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the constraints those of FILE; a change that somebody else makes meanwhile stops it."""
+    wanted = constraints_in(file)
+    with Master(master, token) as http:
+        steps = steps_to(wanted, _all(http), prune=prune)
+        for done, step in enumerate(steps):
+            try:
+                _apply(http, step)
+            except typer.Exit:
+                typer.echo(
+                    f"  Stopped at {output.inert(step.name)}: {done} of {len(steps)} changes are made; see `plan`.",
+                    err=True,
+                )
+                raise
+            _show_steps([step], as_json)
+    if not steps and not as_json:
+        output.say("nothing to change")
+
+
+# --- steps
+
+
+def _apply(http: Master, step: Step) -> None:
+    headers = {"If-Match": f'"{step.etag}"'} if step.before is not None else {"If-None-Match": "*"}
+    if step.after is None:
+        http.call("DELETE", _path(step.name), headers=headers)
+    else:
+        http.call("PUT", _path(step.name), body=step.after, headers=headers)
+
+
+def _show_steps(steps: list[Step], as_json: bool) -> None:
+    for step in steps:
+        action = "create" if step.before is None else "delete" if step.after is None else "change"
+        if as_json:
+            output.say_json({"action": action, "name": step.name, "before": step.before, "after": step.after})
+            continue
+        output.say(f"{ {'create': '+', 'delete': '-', 'change': '~'}[action] } {step.name}")
+        if step.after is not None:
+            for line in differences(step.before or {}, step.after):
+                output.say(f"    {line}")
+
+
+# --- calls
+
+
+def _all(http: Master) -> list[dict[str, Any]]:
+    _, answer = http.call("GET", "/api/constraints")
+    found: list[dict[str, Any]] = answer["constraints"]
+    return found
+
+
+def _set_paused(master: Master, name: str, value: str | None, *, is_paused: bool) -> dict[str, Any]:
+    """The constraint afterwards; its other limits, and those of the value, stay as they are."""
+    with master as http:
+        for left in reversed(range(_MAX_REPEATS)):
+            _, present = http.call("GET", _path(name))
+            if value is None:
+                path, method = _path(name), "PUT"
+                body = {**document_of(present), "paused": is_paused}
+            else:
+                path, method = _path(name, "values"), "POST"
+                wanted = _value_of(value)
+                same = [
+                    o for o in present["overrides"] if spelled(_whole(o["value"])) == spelled(_whole(wanted))
+                ]
+                body = {**(same[0] if same else {"value": wanted}), "paused": is_paused}
+            headers, admit = _if_match(present["etag"]), (412,) if left else ()
+            status, answer = http.call(method, path, body=body, headers=headers, admit=admit)
+            if status != 412:
+                break
+    changed: dict[str, Any] = answer
+    return changed
+
+
+def _value_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _whole(value: Any) -> Any:
+    # To the master 1.0 is 1.
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _json_option(option: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        exits.fail(exits.USAGE, f"{option} is not JSON: {error}")
+
+
+def _rate_option(text: str) -> dict[str, Any]:
+    limit, slash, period = text.partition("/")
+    try:
+        return {"limit": int(limit), "period_s": float(period if slash else "")}
+    except ValueError:
+        exits.fail(exits.USAGE, f"--rate {text}: expected LIMIT/SECONDS, such as 100/60")
+
+
+def _if_match(etag: str | None) -> dict[str, str]:
+    if etag is None:
+        return {}
+    bare = etag.strip('"')
+    return {"If-Match": f'"{bare}"'}
+
+
+def _path(name: str, *rest: str) -> str:
+    if "/" in name:
+        exits.fail(exits.NOT_FOUND, f"no constraint {name}: a name has A-Z a-z 0-9 _ . : -")
+    return path_of("/api/constraints", name, *rest)
+
+
+# --- what is shown
+
+
+def _say_done(constraint: Mapping[str, Any], what: str, as_json: bool) -> None:
+    if as_json:
+        output.say_json(constraint)
+    else:
+        output.say(f"{constraint['name']}  {what}  {constraint['etag']}")
+
+
+def _state(constraint: Mapping[str, Any]) -> str:
+    if not constraint["enabled"]:
+        return "disabled"
+    state = "paused" if constraint["paused"] else "shadow" if constraint["mode"] == "shadow" else "enforced"
+    return state if constraint["usage"]["in_force"] else f"{state}, not yet everywhere"
+
+
+def _sums(usage: Mapping[str, Any]) -> tuple[object, object]:
+    """What waits and runs; nothing where that is not counted."""
+    return (usage["waiting"], usage["running"]) if usage["is_exact"] else ("-", "-")
+
+
+def _limits_text(limits: Mapping[str, Any]) -> str:
+    parts = []
+    if limits["concurrency"] is not None:
+        parts.append(f"{limits['concurrency']} at once")
+    if limits["rate"]:
+        parts.append(f"{limits['rate']['limit']} in {limits['rate']['period_s']:g} s")
+    if limits["paused"]:
+        parts.append("paused")
+    if limits.get("max_backlog") is not None:
+        parts.append(f"{limits['max_backlog']} waiting")
+    if limits.get("fair"):
+        parts.append("fair")
+    return ", ".join(parts)

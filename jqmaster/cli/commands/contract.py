@@ -1,0 +1,40 @@
+"""What this installation is: its version and its OpenAPI documents."""
+
+from enum import StrEnum
+from importlib.resources import files
+from typing import Annotated
+
+import typer
+
+from jqmaster.cli.console import exits
+
+
+class Document(StrEnum):
+    MASTER = "master"
+    WORKER = "worker"
+
+
+_FILES = {Document.MASTER: "jqmaster.yaml", Document.WORKER: "worker.yaml"}
+
+
+def openapi(
+    document: Annotated[
+        Document, typer.Argument(help="The master's API, or the one that a worker serves.")
+    ] = Document.MASTER,
+) -> None:
+    """Print an OpenAPI document (YAML)."""
+    package = files("jqmaster")
+    # In a wheel inside the package, in a source tree beside it.
+    for directory in (package.joinpath("openapi"), package.joinpath("..", "openapi")):
+        file = directory.joinpath(_FILES[document])
+        if file.is_file():
+            typer.echo(file.read_text("utf-8"), nl=False)
+            return
+    exits.fail(exits.NOT_FOUND, f"{_FILES[document]} is not part of this installation")
+
+
+def version() -> None:
+    """Print the version."""
+    from jqmaster import __version__
+
+    typer.echo(__version__)

@@ -1,0 +1,64 @@
+"""Many jobs from JSON lines, in bulks."""
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.http import Master
+
+_JOBS_PER_BULK: Final = 1_000
+
+
+def enqueue_lines(
+    source: str, options: Mapping[str, Any], keep_result: bool, master: Master, *, as_json: bool
+) -> None:
+    """Enqueue each line of `source` as a job; what a line does not say is as in `options`. Prints the IDs.
+
+    Every job has an ID before it is sent, so that a bulk may be repeated. A failure names the first line of the bulk
+    that failed; those before it are enqueued.
+    """
+    given = {field: value for field, value in options.items() if value is not None}
+    if keep_result:
+        given["keep_result"] = True
+    count = 0
+    with master as http:
+        jobs = _jobs_in(source, given)
+        while bulk := list(itertools.islice(jobs, _JOBS_PER_BULK)):
+            try:
+                _, answer = http.call("POST", "/api/jobs/bulk", body={"jobs": bulk}, timeout_s=120)
+            except typer.Exit:
+                typer.echo(
+                    f"  {count} jobs are enqueued; repeat from line {count + 1} of the jobs on", err=True
+                )
+                raise
+            count += len(bulk)
+            for job_id in answer["ids"]:
+                output.say_json({"id": job_id}) if as_json else output.say(job_id)
+
+
+def _jobs_in(source: str, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    from jqmaster.domain.ids import new_id
+
+    try:
+        with sys.stdin if source == "-" else Path(source).open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                try:
+                    job = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    exits.fail(exits.USAGE, f"{source}, line {number}: not JSON ({error})")
+                if not isinstance(job, dict) or "name" not in job:
+                    exits.fail(
+                        exits.USAGE,
+                        f'{source}, line {number}: expected a job such as {{"name": "mail.send"}}',
+                    )
+                yield {"id": new_id(), **given, **job}
+    except (OSError, UnicodeDecodeError) as error:
+        exits.fail(exits.USAGE, f"cannot read {source}: {error}")

@@ -1,0 +1,353 @@
+"""Commands about jobs."""
+
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from jqmaster.cli.commands.enqueue_lines import enqueue_lines
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.groups import order_each
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, job_path
+
+_LONGEST_WAIT_S = 60.0
+
+JobArgument = Annotated[str, typer.Argument(metavar="ID", help="Job ID.")]
+JobArguments = Annotated[list[str], typer.Argument(metavar="ID…", help="Job IDs.")]
+MaxRetryOption = Annotated[int | None, typer.Option(help="How many times a failed run is tried again.")]
+TimeoutOption = Annotated[float | None, typer.Option(help="Seconds that a run may take.")]
+RunAtOption = Annotated[str | None, typer.Option(help="ISO 8601 with an offset, or only a date (UTC).")]
+
+
+def enqueue(
+    name: Annotated[
+        str | None, typer.Argument(help="The kind of job; it selects the handler.", show_default=False)
+    ] = None,
+    argument: Annotated[
+        str, typer.Argument(help="JSON; or @FILE with JSON; or - for standard input.")
+    ] = "null",
+    *,
+    priority: Annotated[int | None, typer.Option(help="The lowest number runs first.")] = None,
+    max_retry: MaxRetryOption = None,
+    retry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help='Backoff, such as {"base_s": 1, "factor": 2, "max_s": 3600, "jitter": true}.'
+        ),
+    ] = None,
+    keep_result: Annotated[
+        bool, typer.Option("--keep-result", help="Keep the result; implied by --wait.")
+    ] = False,
+    timeout: TimeoutOption = None,
+    delay: Annotated[float | None, typer.Option(help="Seconds from now.")] = None,
+    run_at: RunAtOption = None,
+    expires_at: Annotated[
+        str | None, typer.Option(help="Skip the job if it has not started by then; as --run-at.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="May be given several times.")
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="May be given several times.")] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Enqueue every job of this file of JSON lines, or of - for standard input.",
+        ),
+    ] = None,
+    job_id: Annotated[
+        str | None, typer.Option("--id", help="A UUIDv7 of your own; makes a repeat harmless.")
+    ] = None,
+    wait: Annotated[
+        float | None, typer.Option(min=0, help="Wait this many seconds for the result and print it.")
+    ] = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Enqueue a job and print its ID, or with --wait its result; or with --from every job of a file."""
+    from jqmaster.domain.ids import new_id
+
+    optional = {
+        "priority": priority, "max_retry": max_retry, "timeout": timeout, "delay": delay, "tags": tag,
+        "run_at": instant(run_at), "expires_at": instant(expires_at),
+        "headers": dict(map(_header, header)) if header else None,
+        "retry": None if retry is None else read_json(retry, "--retry"),
+    }  # fmt: skip
+    if source is not None:
+        if name is not None or job_id is not None or wait is not None:
+            exits.fail(exits.USAGE, "--from takes names, arguments and IDs from the file, and does not wait")
+        enqueue_lines(source, optional, keep_result, Master(master, token), as_json=as_json)
+        return
+    if name is None:
+        exits.fail(exits.USAGE, "the name of the job is missing; or give a file of jobs with --from")
+    body: dict[str, Any] = {field: value for field, value in optional.items() if value is not None}
+    # Always with an ID: an answer that got lost can be asked for again.
+    body |= {"id": job_id or new_id(), "name": name, "argument": read_argument(argument)}
+    if keep_result or wait is not None:
+        body["keep_result"] = True
+    with Master(master, token) as http:
+        try:
+            _, answer = http.call("POST", "/api/jobs", body=body)
+        except typer.Exit as ended:
+            if ended.exit_code == exits.UNREACHABLE:
+                typer.echo(f"  It may have been enqueued; to be sure repeat with --id {body['id']}", err=True)
+            raise
+        if wait is None:
+            output.say_json(answer) if as_json else output.say(answer["id"])
+        else:
+            _print_result(http, answer["id"], wait, as_json)
+
+
+def list_jobs(
+    *,
+    state: Annotated[
+        str | None, typer.Option(help="scheduled, ready, running, retrying, succeeded, failed, …")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The exact name.")] = None,
+    tag: Annotated[str | None, typer.Option()] = None,
+    worker: Annotated[str | None, typer.Option(help="ID of the worker of the latest attempt.")] = None,
+    search: Annotated[str | None, typer.Option("-q", "--search", help="Part of the ID or name.")] = None,
+    cause: Annotated[str | None, typer.Option(help="Ended for this: error, timeout, lost, …")] = None,
+    text: Annotated[str | None, typer.Option(help="Part of the message of the last error.")] = None,
+    finished_after: Annotated[
+        str | None, typer.Option(help="ISO 8601 with an offset, or only a date (UTC).")
+    ] = None,
+    finished_before: Annotated[str | None, typer.Option(help="As --finished-after.")] = None,
+    newest: Annotated[bool, typer.Option("--newest", help="The newest of a state first.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Most jobs to print.")] = 50,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List jobs by state."""
+    query = {
+        "state": state,
+        "name": name,
+        "tag": tag,
+        "worker": worker,
+        "q": search,
+        "cause": cause,
+        "text": text,
+        "finished_after": instant(finished_after),
+        "finished_before": instant(finished_before),
+        "order": "newest" if newest else None,
+    }
+    with Master(master, token) as http:
+        output.show_list(
+            http.listed("/api/jobs", "jobs", query=query, limit=limit),
+            ("ID", "NAME", "STATE", "PRIO", "ATTEMPT", "CREATED", "CAUSE"),
+            lambda j: (j["id"], j["name"], j["state"], j["priority"], j["attempt"], j["created_at"], j["cause"]),
+            as_json=as_json,
+        )  # fmt: skip
+
+
+def job(
+    job_id: JobArgument,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one job with its attempts."""
+    with Master(master, token) as http:
+        _, view = http.call("GET", job_path(job_id))
+    if as_json:
+        output.say_json(view)
+        return
+    apart = ("argument", "attempts", "events")
+    output.show_fields((field, value) for field, value in view.items() if field not in apart)
+    print("argument")
+    output.show_value(view["argument"])
+    if view["attempts"]:
+        output.show_table(
+            ("ATTEMPT", "WORKER", "STARTED", "FINISHED", "OUTCOME", "MESSAGE"),
+            (
+                (a["attempt"], a["worker_id"], a["started_at"], a["finished_at"], a["outcome"], a["message"])
+                for a in view["attempts"]
+            ),
+        )
+    if view["events"]:
+        output.show_table(
+            ("AT", "EVENT", "ATTEMPT", "WORKER", "MESSAGE"),
+            ((e["at"], e["event"], e["attempt"], e["worker_id"], e["message"]) for e in view["events"]),
+        )
+
+
+def result(
+    job_id: JobArgument,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the end of the job.")] = 0,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fetch the result of a job; afterwards the master may discard it."""
+    with Master(master, token) as http:
+        _print_result(http, job_id, wait, as_json)
+
+
+def cancel(
+    job_ids: JobArguments,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Cancel waiting or running jobs."""
+    _each(job_ids, "cancel", Master(master, token), as_json)
+
+
+def retry(
+    job_ids: JobArguments,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run finished jobs again."""
+    _each(job_ids, "retry", Master(master, token), as_json)
+
+
+def run(
+    job_ids: JobArguments,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run scheduled or retrying jobs now."""
+    _each(job_ids, "run", Master(master, token), as_json)
+
+
+def delete(
+    job_ids: JobArguments,
+    *,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Delete jobs that do not run, with their results and history."""
+    if not yes:
+        ask_first(f"Delete {len(job_ids)} job{'s' if len(job_ids) > 1 else ''}?")
+    worst = exits.OK
+    with Master(master, token) as http:
+        for job_id in job_ids:
+            try:
+                http.call("DELETE", job_path(job_id))
+            except typer.Exit as ended:
+                worst = ended.exit_code
+                continue
+            output.say(f"{job_id}  deleted")
+    raise typer.Exit(worst)
+
+
+def set_job(
+    job_id: JobArgument,
+    *,
+    priority: Annotated[int | None, typer.Option(help="The lowest number runs first.")] = None,
+    max_retry: MaxRetryOption = None,
+    timeout: TimeoutOption = None,
+    run_at: RunAtOption = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change a waiting job: its priority, time, retries or timeout."""
+    given = {"priority": priority, "max_retry": max_retry, "timeout": timeout, "run_at": instant(run_at)}
+    changes = {field: value for field, value in given.items() if value is not None}
+    if not changes:
+        exits.fail(exits.USAGE, "nothing to change; give --priority, --run-at, --max-retry or --timeout")
+    with Master(master, token) as http:
+        _, view = http.call("PATCH", job_path(job_id), body=changes)
+    output.say_json(view) if as_json else output.say(f"{view['id']}  {view['state']}")
+
+
+def ask_first(question: str) -> None:
+    """Ask for confirmation at the terminal; ends the command where there is none, or the answer is no."""
+    if not sys.stdin.isatty():
+        exits.fail(exits.USAGE, "there is no terminal to ask; use --yes")
+    typer.confirm(question, abort=True)
+
+
+def instant(text: str | None) -> str | None:
+    """As the API takes it: a date alone means its first moment, UTC."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        exits.fail(exits.USAGE, f"{text} is no instant; write 2026-11-21 or 2026-11-21T04:30:00Z")
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+
+
+def read_argument(text: str) -> Any:
+    """The value of ARGUMENT: JSON itself, or from a file, or from standard input."""
+    try:
+        if text == "-":
+            text = sys.stdin.read()
+        elif text.startswith("@"):
+            text = Path(text[1:]).read_text("utf-8")
+        return json.loads(text, parse_constant=_refuse_constant)
+    except OSError as error:
+        exits.fail(exits.USAGE, f"cannot read {error.filename}: {error.strerror}")
+    except (ValueError, RecursionError) as error:
+        exits.fail(exits.USAGE, f"the argument is not JSON ({error}); a text needs its quotes: '\"text\"'")
+
+
+def read_json(text: str, what: str) -> Any:
+    """The value of JSON that an option takes."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        exits.fail(exits.USAGE, f"{what} is not JSON ({error})")
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        exits.fail(exits.USAGE, f"--header {text}: expected NAME=VALUE")
+    return name, value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _each(job_ids: list[str], action: str, master: Master, as_json: bool) -> NoReturn:
+    order_each(
+        master,
+        [job_path(job_id, action) for job_id in job_ids],
+        lambda job: f"{job['id']}  {job['state']}",
+        as_json=as_json,
+    )
+
+
+def _print_result(http: Master, job_id: str, wait_s: float, as_json: bool) -> None:
+    status, answer = _await_result(http, job_id, wait_s)
+    if status == 202:
+        if as_json:
+            output.say_json(answer)
+        exits.fail(exits.FAILED, f"job {job_id} is not over: {answer['state']}")
+    if answer is None:
+        if as_json:
+            output.say_json(None)
+        exits.fail(exits.NOT_FOUND, f"no result of job {job_id}: unknown, not kept, or discarded")
+    is_success = answer["type"] == "success"
+    if as_json:
+        output.say_json(answer)
+    elif is_success:
+        output.show_value(answer["result"])
+    if not is_success:
+        exits.fail(exits.FAILED, f"job {job_id} failed ({answer['reason']}): {answer['message']}")
+
+
+def _await_result(http: Master, job_id: str, wait_s: float) -> tuple[int, Any]:
+    deadline_s = time.monotonic() + wait_s
+    while True:
+        part_s = max(0.0, min(_LONGEST_WAIT_S, deadline_s - time.monotonic()))
+        status, answer = http.call(
+            "GET", job_path(job_id, "result"), query={"wait": round(part_s, 3)}, timeout_s=part_s + 30
+        )
+        if status != 202 or time.monotonic() >= deadline_s:
+            return status, answer

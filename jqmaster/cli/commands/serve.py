@@ -1,0 +1,266 @@
+"""`jqmaster serve`: a master, or several beside each other."""
+
+import asyncio
+import contextlib
+import errno
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from jqmaster.cli.commands.settings import ConfigOption, DataDirOption, RedisOption, load_settings
+from jqmaster.cli.console import exits
+
+if TYPE_CHECKING:
+    from jqmaster.config import Settings
+
+# Python's own is 700: one batch of jobs has several times as many objects, which are gone a moment later.
+GC_THRESHOLD: Final = 10_000
+
+
+def serve(
+    *,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; anything but loopback demands tokens.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port; 0 lets the system choose.")] = None,
+    redis: RedisOption = None,
+    data_dir: DataDirOption = None,
+    durability: Annotated[
+        str | None, typer.Option(help="What a 201 promises: besteffort, fsync, fsync+quorum.")
+    ] = None,
+    with_worker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:OBJECT",
+            help="Run this worker_sdk.Worker in the same process: one node works alone.",
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="Masters of this command: with several it uses several cores.")
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning, error.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Serve jobs. Without --redis the master starts its own Valkey in --data-dir.
+
+    Every setting is a JQMASTER_… variable or a line of --config too.
+    """
+    settings = load_settings(
+        config,
+        host=host,
+        port=port,
+        redis_url=redis,
+        data_dir=data_dir,
+        durability=durability,
+        processes=processes,
+        log_level=log_level,
+    )
+    from jqmaster.cli.commands.worker import load_worker
+    from jqmaster.cli.console import logs
+
+    logs.set_up(settings.log_level, settings.log_format, secrets=logs.secrets_of(settings))
+    if settings.processes > 1 and with_worker is not None:
+        exits.fail(
+            exits.USAGE, "--with-worker is for a single process; start `jqmaster worker` beside several"
+        )
+    companion = None if with_worker is None else load_worker(with_worker)
+    with _errors_told(settings.port):
+        _print_first_token(settings)
+        if settings.processes > 1:
+            _run_loop(lambda: _serve_several(settings))
+        elif companion is None:
+            _run_loop(lambda: _serve(settings, lambda address: _print_address(settings, address)))
+        else:
+            _run_loop(lambda: _serve_with(settings, companion))
+
+
+def serve_one(settings: "Settings", ready: Callable[[], None]) -> None:
+    """One of several processes, at a port that is known by now. Calls `ready` when it serves."""
+    from jqmaster.cli.console import logs
+
+    logs.set_up(settings.log_level, settings.log_format, secrets=logs.secrets_of(settings))
+    with _errors_told(settings.port):
+        _run_loop(lambda: _serve(settings, lambda _: ready()))
+
+
+@contextlib.contextmanager
+def _errors_told(port: int) -> Iterator[None]:
+    from jqmaster.cli.process.supervisor import ChildFailedError
+    from jqmaster.errors import JqmasterError
+
+    try:
+        yield
+    except JqmasterError as error:
+        exits.fail(exits.code_of(error), error.detail)
+    except ChildFailedError as error:  # it has said why
+        raise typer.Exit(error.code) from None
+    except ValueError as error:  # faulty tokens, a worker without handlers
+        exits.fail(exits.USAGE, str(error))
+    except OSError as error:  # a port that is taken, a file that cannot be read
+        if error.errno == errno.EADDRINUSE:
+            exits.fail(exits.REFUSED, f"port {port} is in use; choose another one with --port")
+        exits.fail(exits.REFUSED, str(error))
+
+
+def _print_first_token(settings: "Settings") -> None:
+    from jqmaster.api.http.auth import generate_first_token
+
+    if token := generate_first_token(settings):
+        typer.echo(f"first token, shown this once (scope admin): {token}")
+
+
+def _run_loop(serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    import uvloop
+
+    from jqmaster.net import descriptors
+
+    descriptors.allow_many()
+    try:
+        uvloop.run(serving())
+    finally:
+        _drop_what_cannot_be_written()
+
+
+def _keep_what_is_made() -> None:
+    """All that was imported and built stays: the collector need not walk it again with every few thousand jobs. What
+    jobs leave behind has no cycles; the collector looks for those of other things, and may take its time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
+
+
+async def _serve(settings: "Settings", ready: Callable[[str], None]) -> None:
+    from jqmaster import app
+
+    def up(address: str) -> None:
+        _keep_what_is_made()
+        ready(address)
+
+    await app.serve(settings, ready=up, stop=_told())
+
+
+async def _serve_several(settings: "Settings") -> None:
+    """The store, if it is our own, outlives all processes that use it; the port is held before the first one listens."""
+    from pydantic import SecretStr
+
+    from jqmaster.cli.commands.settings import plain_settings
+    from jqmaster.cli.process.shared_port import SharedPort
+    from jqmaster.cli.process.supervisor import Supervisor
+    from jqmaster.embedded import EmbeddedValkey
+    from jqmaster.lifecycle import running
+    from jqmaster.store.keys import Keys
+
+    told = _told(on_impatience=lambda: supervisor.kill() if supervisor else None)
+    supervisor: Supervisor | None = None
+    async with contextlib.AsyncExitStack() as stack:
+        port = stack.enter_context(SharedPort(settings.host, settings.port))
+        url = settings.redis_url
+        if url is None:
+            embedded = EmbeddedValkey(settings.data_dir, mark_key=Keys(settings.shard).generation)
+            if not await _unless_told(told, stack.enter_async_context(running([embedded]))):
+                return
+            url = SecretStr(embedded.url)
+        of_each = settings.model_copy(update={"redis_url": url, "port": port.number})
+        supervisor = Supervisor(
+            [{"command": "serve", "settings": plain_settings(of_each)}] * settings.processes
+        )
+        if await _unless_told(told, stack.enter_async_context(running([supervisor]))):
+            _print_address(
+                settings, f"{port.url(is_tls=bool(settings.tls_certfile))}, {settings.processes} processes"
+            )
+            await told.wait()
+
+
+async def _unless_told(told: asyncio.Event, starting: Coroutine[Any, Any, None]) -> bool:
+    """Whether it has started; a start may take minutes, and whoever says stop meanwhile is heard."""
+    start, stop = asyncio.create_task(starting), asyncio.create_task(told.wait())
+    await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)
+    stop.cancel()
+    if not start.done():
+        start.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await start
+        return False
+    start.result()
+    return True
+
+
+async def _serve_with(settings: "Settings", worker: Any) -> None:
+    """The worker comes after the master and goes before it: what it reports to the last is still taken."""
+    from jqmaster import app
+    from jqmaster.cli.process.companion import Companion
+
+    companion = Companion(worker)
+    told = asyncio.create_task(_told().wait())
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stop_master = asyncio.Event()
+    serving = asyncio.create_task(
+        app.serve(
+            settings, ready=address.set_result, stop=stop_master, own_tokens=[f"work+push:{companion.token}"]
+        )
+    )
+    try:
+        first: set[asyncio.Future[Any]] = {serving, told, address}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        if address.done():
+            await companion.start(address.result())
+            _print_address(settings, address.result())
+            _tell(f"its worker runs {', '.join(worker.names)}")
+            await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                await companion.stop()
+    finally:
+        told.cancel()
+        stop_master.set()
+        await serving
+
+
+def _told(on_impatience: Callable[[], None] = lambda: None) -> asyncio.Event:
+    """Set by the first signal to end."""
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, told.set)
+    # A terminal that closes sends SIGHUP: the embedded Valkey must not stay behind. `nohup` has it ignored.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGHUP, told.set)
+    loop.add_signal_handler(signal.SIGINT, _interrupt, told, on_impatience)
+    return told
+
+
+def _interrupt(stop: asyncio.Event, on_impatience: Callable[[], None]) -> None:
+    if stop.is_set():
+        # Whoever presses Ctrl-C twice wants out. Nothing accepted is lost: the next master finds the store as it is.
+        on_impatience()
+        os._exit(128 + signal.SIGINT)
+    stop.set()
+
+
+def _print_address(settings: "Settings", address: str) -> None:
+    store = (
+        "the store of --redis"
+        if settings.redis_url
+        else f"its own Valkey in {Path(settings.data_dir).absolute()}"
+    )
+    _tell(f"jqmaster serves on {address}  (durability {settings.durability}, {store})")
+    _tell(f"web UI: {address.partition(',')[0]}/")
+
+
+def _tell(text: str) -> None:
+    # The disk that its output goes to may be full: no reason not to serve.
+    with contextlib.suppress(OSError):
+        typer.echo(text)
+
+
+def _drop_what_cannot_be_written() -> None:
+    """What is left in a buffer when the process ends, and has no room on the disk, would make its end a failure."""
+    for name in ("stdout", "stderr"):
+        try:
+            getattr(sys, name).flush()
+        except OSError:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - until the end

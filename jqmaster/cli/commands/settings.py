@@ -1,0 +1,79 @@
+"""Settings from the command line: what is given there goes before environment and file."""
+
+import difflib
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jqmaster.cli.console import exits
+
+if TYPE_CHECKING:
+    from jqmaster.config import Settings
+
+_PASSWORD_IN_URL = re.compile(r"://[^/?#@]*:[^/?#]+@|[?&]password=", re.IGNORECASE)
+
+RedisOption = Annotated[
+    str | None,
+    typer.Option(
+        "--redis",
+        help="Address of the store; one with a password only as JQMASTER_REDIS_URL or in --config, where `ps` does not show it.",
+    ),
+]
+DataDirOption = Annotated[
+    Path | None, typer.Option(help="Directory of the embedded Valkey, where no store is named.")
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="TOML file with settings.", exists=True, dir_okay=False)
+]
+
+
+def load_settings(config: Path | None = None, **given: Any) -> "Settings":
+    """The settings; None means not given. Ends the command when they are wrong."""
+    if _PASSWORD_IN_URL.search(given.get("redis_url") or ""):
+        exits.fail(
+            exits.USAGE,
+            "--redis shows its password to every process of this machine: put the address into JQMASTER_REDIS_URL or a file "
+            "that --config names (and change the password)",
+        )
+    from pydantic import ValidationError
+
+    from jqmaster.config import Settings
+
+    if config is not None:
+        os.environ["JQMASTER_CONFIG"] = str(config)
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        # Without the input: it may be a secret.
+        lines = [f"  {_fault(e['loc'], e['type'], e['msg'])}" for e in error.errors(include_input=False)]
+        exits.fail(exits.USAGE, "the settings are wrong\n" + "\n".join(lines))
+    except (OSError, ValueError) as error:
+        exits.fail(exits.USAGE, f"the settings cannot be read: {error}")
+
+
+def _fault(loc: tuple[str | int, ...], kind: str, msg: str) -> str:
+    from jqmaster.config import Settings
+
+    name = ".".join(map(str, loc)) or "settings"
+    if kind != "extra_forbidden":
+        return f"{name}: {msg}"
+    alike = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    return f"{name}: no such setting" + (f"; did you mean {alike[0]}?" if alike else "")
+
+
+def plain_settings(settings: "Settings") -> dict[str, Any]:
+    """Those that were given, as JSON can hold them, secrets included; what `Settings` takes. Defaults stay defaults."""
+    return {name: _plain(getattr(settings, name)) for name in settings.model_fields_set}
+
+
+def _plain(value: Any) -> Any:
+    from pydantic import SecretStr
+
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Path):
+        return str(value)
+    return [_plain(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,110 @@
+"""Figures of the queue: now, by name, and what fails."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from jqmaster.cli.console import output
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+
+SpanOption = Annotated[str, typer.Option(help="How far back: 1h, 3h, 6h, 24h, 7d or 30d.")]
+LimitOption = Annotated[int, typer.Option(min=1, help="Most lines to print.")]
+
+
+def stats(
+    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
+) -> None:
+    """Show the state of the queue now: counts, rates, workers, store."""
+    with Master(master, token) as http:
+        _, now = http.call("GET", "/api/stats")
+    if as_json:
+        output.say_json(now)
+        return
+    output.show_fields(gauges(now))
+
+
+def gauges(now: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """The lines of `jqmaster stats`: name and value, from the answer of `/api/stats`."""
+    workers, masters, store = now["workers"], now["masters"], now["store"]
+    return [
+        *((state, count) for state, count in now["counts"].items()),
+        ("oldest wait", duration(now["oldest_wait_ms"])),
+        *((f"{word}/s", rate) for word, rate in now["rates"].items() if rate),
+        ("workers", _told(workers, "fresh", "stale", "draining", "detached")),
+        ("slots", f"{workers['busy']} of {workers['max_jobs']} taken"),
+        ("masters", _told(masters, "fresh", "stale")),
+        ("leader", masters["leader_id"] or "none"),
+        ("store", f"{store['server']}, {store['durability']}, answers in {store['latency_ms']} ms"),
+        ("memory", _memory(store)),
+        ("faults", "; ".join(store["faults"])),
+    ]
+
+
+def names(
+    *,
+    search: Annotated[str | None, typer.Option("-q", "--search", "--q", help="Part of the name.")] = None,
+    span: SpanOption = "1h",
+    sort: Annotated[str, typer.Option(help="name, pushed, failed or ready.")] = "name",
+    limit: LimitOption = 50,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List job names with their counts and times.
+
+    A master that is killed takes up to a second of these counts with it; the jobs themselves are safe.
+    """
+    query = {"q": search, "span": span, "sort": sort}
+    with Master(master, token) as http:
+        output.show_list(
+            http.listed("/api/names", "names", query=query, limit=limit),
+            ("NAME", "READY", "PUSHED", "SUCCEEDED", "FAILED", "RETRIED", "WAIT P50", "P95", "RUN P50", "P95"),
+            lambda n: (n["name"], n["ready"], n["pushed"], n["succeeded"], n["failed"], n["retried"],
+                       *_middle_and_most(n["wait"]), *_middle_and_most(n["run"])),
+            as_json=as_json,
+        )  # fmt: skip
+
+
+def failures(
+    *,
+    name: Annotated[str | None, typer.Option(help="Of this name only.")] = None,
+    search: Annotated[
+        str | None, typer.Option("-q", "--search", "--q", help="Part of the name or the message.")
+    ] = None,
+    limit: LimitOption = 50,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List final failures, grouped by cause and message, the latest first."""
+    with Master(master, token) as http:
+        output.show_list(
+            http.listed("/api/failures", "groups", query={"name": name, "q": search}, limit=limit),
+            ("LAST SEEN", "FIRST SEEN", "COUNT", "NAME", "CAUSE", "MESSAGE", "FOR EXAMPLE"),
+            lambda g: (g["last_seen_at"], g["first_seen_at"], g["count"], g["name"], g["cause"], g["message"], g["example_job_id"]),
+            as_json=as_json,
+        )  # fmt: skip
+
+
+def _middle_and_most(distribution: Mapping[str, int] | None) -> tuple[str, str]:
+    if distribution is None:
+        return "", ""
+    return duration(distribution["p50_ms"]), duration(distribution["p95_ms"])
+
+
+def duration(ms: int | None) -> str:
+    """Milliseconds for people; empty for None."""
+    if ms is None:
+        return ""
+    return f"{ms} ms" if ms < 10_000 else f"{ms / 1000:.0f} s"
+
+
+def _told(counts: Mapping[str, Any], *words: str) -> str:
+    return ", ".join(f"{counts[word]} {word}" for word in words if counts[word]) or "none"
+
+
+def _memory(store: Mapping[str, Any]) -> str:
+    used = f"{store['used_memory_bytes'] / 2**20:.0f} MiB"
+    most = store["max_memory_bytes"]
+    return used if most is None else f"{used} of {most / 2**20:.0f} MiB"

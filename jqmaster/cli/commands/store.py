@@ -1,0 +1,186 @@
+"""Commands about the store itself: is it fit, are its structures sound?"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from jqmaster.cli.commands.settings import ConfigOption, DataDirOption, RedisOption, load_settings
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.http import JsonOption
+
+if TYPE_CHECKING:
+    from jqmaster.config import Settings
+    from jqmaster.store.health.probe import StoreReport
+    from jqmaster.store.link.client import StoreClient
+
+T = TypeVar("T")
+
+
+def doctor(
+    redis: RedisOption = None,
+    data_dir: DataDirOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check the store: version, durability, eviction, memory, latency, clock; and how to put each right."""
+    settings = load_settings(config, redis_url=redis, data_dir=data_dir)
+    report = _run(_examine, settings, when_away=_told_by_data_dir)
+    if as_json:
+        output.say_json(asdict(report))
+    else:
+        _show_report(report, settings)
+    if any(fault.level == "error" for fault in report.faults):
+        raise typer.Exit(exits.FAILED)
+
+
+def fsck(
+    redis: RedisOption = None,
+    data_dir: DataDirOption = None,
+    config: ConfigOption = None,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Put right what the records of the jobs leave no doubt about; the audit log tells what.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check that the structures in the store agree. Read-only without --repair; masters may go on working."""
+    settings = load_settings(config, redis_url=redis, data_dir=data_dir)
+    if repair:
+        count = _run(lambda client, settings: _repair(client, settings, as_json=as_json), settings)
+        if not as_json:
+            output.say(f"{count} put right")
+
+    async def check(client: "StoreClient", settings: "Settings") -> int:
+        from jqmaster.store.health.fsck import check
+        from jqmaster.store.keys import Keys
+
+        count = 0
+        async for finding in check(client, Keys(settings.shard)):
+            count += 1
+            if as_json:
+                output.say_json(asdict(finding))
+            else:
+                output.say(f"{finding.rule}  {finding.key}  {finding.detail}")
+        return count
+
+    if count := _run(check, settings):
+        exits.fail(exits.FAILED, f"{count} faults; the records named above disagree")
+    if not as_json:
+        output.say("everything agrees")
+
+
+async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool) -> int:
+    from jqmaster.store.health.repair import Repair, StaleEpoch
+    from jqmaster.store.keys import Keys
+    from jqmaster.store.leadership.leadership import LeadershipStore
+    from jqmaster.store.link.shard import Shard
+
+    shard, count = Shard(client, Keys(settings.shard)), 0
+    leadership = await LeadershipStore(shard).current()
+    if leadership is None:
+        exits.fail(exits.FAILED, "no master leads: nothing may be changed. Start one; it repairs by itself")
+    lease = {"lease_ms": settings.lease_ms, "result_ttl_ms": round(settings.result_ttl_s * 1000)}
+    try:
+        async for step in Repair(shard, leadership.epoch, who="fsck", **lease).steps():
+            for finding in step.repaired:
+                count += 1
+                if as_json:
+                    output.say_json({**asdict(finding), "repaired": True})
+                else:
+                    output.say(f"put right: {finding.rule}  {finding.key}  {finding.detail}")
+    except StaleEpoch:
+        exits.fail(exits.FAILED, "another master leads now; what was put right stays so. Repeat it")
+    return count
+
+
+async def _examine(client: "StoreClient", settings: "Settings") -> "StoreReport":
+    from jqmaster.store.health.probe import probe
+
+    return await probe(client.redis, settings)
+
+
+def _told_by_data_dir(settings: "Settings") -> None:
+    """Say what keeps an embedded store from running, as its start would, and end; return if nothing does."""
+    from jqmaster.embedded import examine
+    from jqmaster.errors import JqmasterError
+
+    if settings.redis_url is None:
+        try:
+            examine(settings.data_dir)
+        except JqmasterError as error:
+            exits.fail(exits.code_of(error), error.detail)
+
+
+def _run(
+    use: "Callable[[StoreClient, Settings], Coroutine[Any, Any, T]]",
+    settings: "Settings",
+    *,
+    when_away: "Callable[[Settings], None]" = lambda _: None,
+) -> T:
+    """`when_away` may know why the store cannot be reached, and end the command with that."""
+    from jqmaster.errors import JqmasterError, StoreUnavailableError
+
+    async def connected() -> T:
+        async with _store(settings, when_away) as client:
+            return await use(client, settings)
+
+    try:
+        return asyncio.run(connected())
+    except JqmasterError as error:
+        if isinstance(error, StoreUnavailableError):
+            when_away(settings)
+        exits.fail(exits.code_of(error), error.detail)
+
+
+@contextlib.asynccontextmanager
+async def _store(
+    settings: "Settings", when_away: "Callable[[Settings], None]"
+) -> "AsyncIterator[StoreClient]":
+    from jqmaster.embedded import url_of_running
+    from jqmaster.store.keys import Keys
+    from jqmaster.store.link.client import StoreAccess, StoreClient
+
+    url = settings.redis_url.get_secret_value() if settings.redis_url else url_of_running(settings.data_dir)
+    if url is None:
+        when_away(settings)
+        exits.fail(
+            exits.UNREACHABLE,
+            f"no store runs in {settings.data_dir}; start `jqmaster serve`, or name one with --redis",
+        )
+    client = StoreClient(
+        url, timeout_s=settings.store_timeout_s, connections=4, access=StoreAccess.of(settings)
+    )
+    client.bind(Keys(settings.shard).tag)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def _show_report(report: "StoreReport", settings: "Settings") -> None:
+    mib = 1024 * 1024
+    most = f" of {report.memory_max_bytes / mib:.0f}" if report.memory_max_bytes else ""
+    output.show_fields(
+        [
+            ("store", f"{report.kind} {'.'.join(map(str, report.version))}, {report.role}"),
+            ("durability", f"{report.durability} (configured: {settings.durability})"),
+            (
+                "append-only file",
+                f"{'on' if report.appendonly else 'off'}, fsync {report.appendfsync or 'not shown'}",
+            ),
+            ("eviction", report.maxmemory_policy),
+            ("replicas in sync", str(report.replicas_in_sync)),
+            ("memory", f"{report.memory_used_bytes / mib:.1f}{most} MiB"),
+            ("latency", f"{report.latency_ms:.2f} ms"),
+            ("clock", f"{report.clock_ahead_ms:+.0f} ms to ours"),
+        ]
+    )
+    for fault in report.faults:
+        output.say(f"\n{fault.level}: {fault.what}\n  {fault.how_to_fix}")

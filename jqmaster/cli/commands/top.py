@@ -1,0 +1,61 @@
+"""`jqmaster top`: the queue, live in the terminal."""
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from jqmaster.cli.commands.stats import duration, gauges
+from jqmaster.cli.console.http import DEFAULT_MASTER, Master, MasterOption, TokenOption
+from jqmaster.cli.console.output import inert
+
+
+def top(
+    *,
+    every: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 1.0,
+    names: Annotated[int, typer.Option(min=1, max=100, help="Most names to show.")] = 15,
+    once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Watch the queue live: counts, rates, workers and the busiest names. Ctrl-C ends it."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console()
+    with Master(master, token) as http:
+        if once or not console.is_terminal:
+            console.print(_picture(http, names))
+            return
+        with Live(console=console, auto_refresh=False, screen=True) as live:
+            try:
+                while True:
+                    live.update(_picture(http, names), refresh=True)
+                    time.sleep(every)
+            except KeyboardInterrupt:
+                return
+
+
+def _picture(http: Master, most_names: int) -> Any:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    _, now = http.call("GET", "/api/stats")
+    _, page = http.call("GET", "/api/names", query={"span": "1h", "sort": "ready", "limit": most_names})
+    figures = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in gauges(now):
+        if value not in (None, "", [], {}):
+            figures.add_row(Text(name, style="dim"), Text(inert(value)))
+    table = Table(box=None, pad_edge=False, title_justify="left")
+    for column in ("NAME", "READY", "PUSHED 1h", "FAILED 1h", "WAIT P95", "RUN P95"):
+        table.add_column(column, justify="left" if column == "NAME" else "right")
+    for one in page["names"]:
+        waits, runs = one["wait"], one["run"]
+        table.add_row(
+            Text(inert(one["name"])),
+            *(str(one[field]) for field in ("ready", "pushed", "failed")),
+            duration(waits and waits["p95_ms"]),
+            duration(runs and runs["p95_ms"]),
+        )
+    return Group(figures, Text(), table)

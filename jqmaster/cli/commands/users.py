@@ -1,0 +1,165 @@
+"""Commands about users."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.groups import list_without_command
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    Master,
+    MasterOption,
+    TokenOption,
+    path_of,
+    read_secret,
+)
+
+app = typer.Typer(invoke_without_command=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
+Role = Annotated[str, typer.Argument(metavar="ROLE", help="viewer, operator or admin.")]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--password-file", help="File with the password, - for standard input; without, it is asked for."
+    ),
+]
+
+
+@app.command()
+def add(
+    name: Name,
+    role: Role,
+    password_file: PasswordFile = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Add a user. The first one must be an admin: from then on this machine, too, has to log in."""
+    _check_role(role)
+    body = {"name": name, "role": role, "password": _password(password_file)}
+    with Master(master, token) as http:
+        _, user = http.call("POST", "/api/users", body=body)
+    output.say(f"{user['name']}  {user['role']}")
+
+
+@app.command("list")
+def list_users(
+    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
+) -> None:
+    """List the users."""
+    with Master(master, token) as http:
+        _, answer = http.call("GET", "/api/users")
+    output.show_list(
+        answer["users"],
+        ("NAME", "ROLE", "STATE", "CREATED", "LAST LOGIN"),
+        lambda u: (u["name"], u["role"], "disabled" if u["is_disabled"] else "", u["created_at"], u["last_login_at"] or "never"),
+        as_json=as_json,
+    )  # fmt: skip
+
+
+list_without_command(app, list_users, "The users who log in to the web UI")
+
+
+@app.command("set-role")
+def set_role(
+    name: Name, role: Role, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None
+) -> None:
+    """Give a user another role; ends the user's sessions."""
+    _check_role(role)
+    _change(name, {"role": role}, Master(master, token))
+
+
+@app.command()
+def password(
+    name: Name,
+    password_file: PasswordFile = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Set a user's password; ends the user's sessions."""
+    _change(name, {"password": _password(password_file)}, Master(master, token))
+
+
+@app.command("change-password")
+def change_password(
+    name: Name,
+    old_password_file: Annotated[
+        Path | None, typer.Option("--old-password-file", help="File with the present password.")
+    ] = None,
+    password_file: PasswordFile = None,
+    master: MasterOption = DEFAULT_MASTER,
+) -> None:
+    """Change your own password by the present one; ends your logins."""
+    old = (
+        read_secret(old_password_file, "present password")
+        if old_password_file
+        else typer.prompt("Present password", hide_input=True)
+    )
+    new = _password(password_file)
+    with Master(master, None, is_anonymous=True) as http:
+        _, session = http.call("POST", "/api/session", body={"user": name, "password": old})
+        csrf = {"X-CSRF-Token": session["csrf_token"]}
+        try:
+            http.call(
+                "POST",
+                "/api/session/password",
+                body={"old_password": old, "new_password": new},
+                headers=csrf,
+            )
+        finally:
+            http.call("DELETE", "/api/session", headers=csrf)
+    output.say(f"{name}: the password was changed")
+
+
+@app.command("end-sessions")
+def end_sessions(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
+    """End all logins of a user."""
+    with Master(master, token) as http:
+        http.call("DELETE", path_of("/api/users", name, "sessions"))
+    output.say(f"{name}: all logins ended")
+
+
+@app.command()
+def disable(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
+    """Let a user log in no more; ends the user's sessions."""
+    _change(name, {"is_disabled": True}, Master(master, token))
+
+
+@app.command()
+def enable(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
+    """Let a disabled user log in again."""
+    _change(name, {"is_disabled": False}, Master(master, token))
+
+
+@app.command()
+def remove(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
+    """Remove a user; ends the user's sessions."""
+    with Master(master, token) as http:
+        http.call("DELETE", path_of("/api/users", name))
+    output.say(f"{name} removed")
+
+
+def _check_role(role: str) -> None:
+    from jqmaster.domain.access import Role as Known
+
+    if role not in list(Known):
+        exits.fail(exits.USAGE, f"{role} is not a role; expected {', '.join(Known)}")
+
+
+def _change(name: str, body: dict[str, Any], master: Master) -> None:
+    with master as http:
+        _, user = http.call("PATCH", path_of("/api/users", name), body=body)
+    output.say(f"{user['name']}  {user['role']}{'  disabled' if user['is_disabled'] else ''}")
+
+
+def _password(file: Path | None) -> str:
+    if file is not None:
+        return read_secret(file, "password")
+    if not sys.stdin.isatty():
+        exits.fail(exits.USAGE, "there is no terminal to ask for the password; use --password-file")
+    asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+    return asked

@@ -1,0 +1,166 @@
+"""`jqmaster worker`: run the worker object of somebody's module, in one process or in several."""
+
+import asyncio
+import importlib
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+
+from jqmaster.cli.console import exits
+from jqmaster.cli.console.http import TokenOption, read_token
+
+# A worker may be given any grace for what it runs; who wants the end sooner says so by a second signal.
+END_WITHIN_S: Final = 24 * 3600.0
+
+
+def worker(
+    target: Annotated[
+        str,
+        typer.Argument(metavar="MODULE:OBJECT", help="For example tasks:worker, in the current directory."),
+    ],
+    *,
+    master: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--master",
+            envvar="JQMASTER_URL",
+            help="Address of the master, instead of the object's; may be repeated.",
+        ),
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0: a free one.")] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="JQMASTER_WORKER_URL", help="Where the master reaches this worker, if elsewhere."
+        ),
+    ] = None,
+    pull: Annotated[
+        bool | None,
+        typer.Option(
+            "--pull",
+            envvar="JQMASTER_WORKER_PULL",
+            help="Serve nothing and ask the master for jobs: for where it cannot reach this worker.",
+        ),
+    ] = None,
+    max_jobs: Annotated[int | None, typer.Option(help="Most jobs at a time.")] = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=64,
+            help="Workers of this command, each with --max-jobs of its own: for handlers that keep a core busy.",
+        ),
+    ] = 1,
+    token: TokenOption = None,
+) -> None:
+    """Run a worker: MODULE:OBJECT is a worker_sdk.Worker."""
+    given = {
+        "master": master or None,
+        "host": host,
+        "port": port,
+        "url": url,
+        "pull": pull,
+        "max_jobs": max_jobs,
+        "token": read_token(token),
+    }
+    if processes > 1:
+        asyncio.run(_run_several(target, given, processes))
+    else:
+        _configured(target, given).run()
+
+
+def run_one(target: str, given: Mapping[str, Any], ready: Callable[[], None], *, number: int) -> None:
+    """One of several processes, the `number`th. Calls `ready` when there is nothing wrong with the worker."""
+    found = _configured(target, given)
+    if not found.pull:
+        if found.url is not None:
+            exits.fail(exits.USAGE, "one url cannot lead to several workers; leave it out, or use --pull")
+        if found.port:
+            found.port += number
+    if not found.names:
+        exits.fail(exits.USAGE, "a worker without handlers has nothing to do")
+    ready()
+    found.run()
+
+
+async def _run_several(target: str, given: Mapping[str, Any], processes: int) -> None:
+    from jqmaster.cli.console import logs
+    from jqmaster.cli.process.supervisor import ChildFailedError, Supervisor
+    from jqmaster.lifecycle import running
+
+    logs.set_up("info")
+    told = asyncio.Event()
+    # As long as their own grace allows: each worker ends in good order by itself, and a second signal shortens it.
+    supervisor = Supervisor(
+        [
+            {"command": "worker", "target": target, "options": given, "number": number}
+            for number in range(processes)
+        ],
+        end_within_s=END_WITHIN_S,
+    )
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(signal_number) is signal.SIG_IGN:  # as `nohup` has SIGHUP
+            continue
+        loop.add_signal_handler(
+            signal_number, lambda: supervisor.terminate() if told.is_set() else told.set()
+        )
+    try:
+        async with running([supervisor]):
+            await told.wait()
+    except ChildFailedError as error:  # it has said why
+        raise typer.Exit(error.code) from None
+    except OSError as error:
+        exits.fail(exits.REFUSED, str(error))
+
+
+def _configured(target: str, given: Mapping[str, Any]) -> Any:
+    found = load_worker(target)
+    for name, value in given.items():
+        # What is given here goes before what the object was built with.
+        if value is not None:
+            setattr(found, name, value)
+    return found
+
+
+def _fail_to_import(module_name: str, error: Exception) -> NoReturn:
+    """Show where the module itself failed, without the frames of this command and of the import system."""
+    frames = error.__traceback__
+    while frames is not None and _is_machinery(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    shown = "".join(traceback.format_exception(error.with_traceback(frames)))
+    exits.fail(exits.USAGE, f"module {module_name} cannot be imported\n{shown.rstrip()}")
+
+
+def _is_machinery(file: str) -> bool:
+    return file in (__file__, importlib.__file__) or file.startswith("<frozen importlib")
+
+
+def load_worker(target: str) -> Any:
+    """The object that `module:name` names. Ends the command when there is none, or none that is a Worker."""
+    module_name, _, path = target.partition(":")
+    if not module_name or not path:
+        exits.fail(exits.USAGE, f"{target}: expected MODULE:OBJECT")
+    # As `python -m` does: the module usually lies where the command is given.
+    sys.path.insert(0, "")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            _fail_to_import(module_name, error)
+        exits.fail(exits.USAGE, f"no module {error.name} here")
+    except Exception as error:  # the module is somebody else's: whatever it raises is shown
+        _fail_to_import(module_name, error)
+    for name in path.split("."):
+        if not hasattr(found, name):
+            exits.fail(exits.USAGE, f"{module_name} has no {path}")
+        found = getattr(found, name)
+    # By its name only: the packages do not import one another.
+    if not isinstance(found, importlib.import_module("worker_sdk").Worker):
+        exits.fail(exits.USAGE, f"{target} is not a worker_sdk.Worker")
+    return found

@@ -1,0 +1,1 @@
+"""What all commands share: the HTTP client, output, exit codes, logs."""

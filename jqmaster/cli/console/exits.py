@@ -1,0 +1,40 @@
+"""Exit codes, the same for every command."""
+
+import contextlib
+from typing import Final, NoReturn
+
+import typer
+
+from jqmaster.errors import JqmasterError, NotFoundError, OutcomeUnknownError, StoreUnavailableError
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+NOT_FOUND: Final = 3
+REFUSED: Final = 4
+UNREACHABLE: Final = 5
+
+TABLE: Final = (
+    (OK, "done"),
+    (FAILED, "the job did not succeed (in time), or doctor, fsck or conformance found a fault"),
+    (USAGE, "the command line or the settings are wrong; of `constraints plan`: there are differences"),
+    (NOT_FOUND, "no such job, constraint or master, or its result is not kept (any longer)"),
+    (REFUSED, "the master or the store refused, or the data directory is in use"),
+    (UNREACHABLE, "the master or the store cannot be reached or cannot work now; try again later"),
+)
+
+
+def fail(code: int, text: str) -> NoReturn:
+    """Say why on standard error, and end."""
+    from jqmaster.cli.console.output import inert
+
+    # The code tells it where nobody takes the text.
+    with contextlib.suppress(OSError):
+        typer.echo(f"Error: {inert(text)}", err=True)
+    raise typer.Exit(code)
+
+
+def code_of(error: JqmasterError) -> int:
+    if isinstance(error, NotFoundError):
+        return NOT_FOUND
+    return UNREACHABLE if isinstance(error, StoreUnavailableError | OutcomeUnknownError) else REFUSED

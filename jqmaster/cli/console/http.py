@@ -1,0 +1,218 @@
+"""Calls to a master, with every way they can fail turned into words and an exit code."""
+
+import ipaddress
+import itertools
+import os
+import sys
+from collections.abc import Container, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Self
+from urllib.parse import quote, urlsplit
+
+import typer
+
+from jqmaster.cli.console import exits
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+DEFAULT_MASTER = "http://127.0.0.1:8080"
+
+MasterOption = Annotated[str, typer.Option("--master", envvar="JQMASTER_URL", help="Address of the master.")]
+# No token on the command line itself: every process of the machine can read it there.
+TokenOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        envvar="JQMASTER_TOKEN_FILE",
+        help="File with the bearer token; or else the variable JQMASTER_TOKEN holds it.",
+        dir_okay=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="JSON lines, for programs.")]
+
+_PAGE = 200
+_BY_STATUS = {404: exits.NOT_FOUND, 408: exits.UNREACHABLE}
+
+
+class Master:
+    """One master; a context manager. Every failed call ends the command with its exit code."""
+
+    def __init__(self, url: str, token_file: Path | None, *, is_anonymous: bool = False) -> None:
+        """`is_anonymous`: no token goes along, also none of the environment."""
+        import httpx
+
+        token = None if is_anonymous else read_token(token_file)
+
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            exits.fail(exits.USAGE, f"--master {url}: expected http://host:port")
+        headers = {"Accept": "application/json"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        self._url = url
+        self._http = httpx.Client(
+            base_url=url.rstrip("/"),
+            headers=headers,
+            timeout=httpx.Timeout(30, connect=5),
+            verify=_tls() or True,
+            # A proxy of the environment knows nothing of this machine's own loopback.
+            trust_env=not _is_loopback(parts.hostname),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        admit: Container[int] = (),
+        timeout_s: float = 30,
+    ) -> "tuple[int, Any]":
+        """Status (below 400, or in `admit`) and decoded answer. Ends the command otherwise."""
+        import httpx
+
+        try:
+            response = self._http.request(
+                method,
+                path,
+                json=body,
+                params={name: value for name, value in (query or {}).items() if value is not None},
+                headers=headers,
+                timeout=httpx.Timeout(timeout_s, connect=5),
+            )
+        except httpx.TransportError as error:
+            reason = str(error) or type(error).__name__
+            exits.fail(exits.UNREACHABLE, f"no answer from {self._url}: {reason}")
+        if response.is_redirect:
+            # Not followed: the token is for this address.
+            place = response.headers.get("location", "")[:200]
+            exits.fail(
+                exits.REFUSED,
+                f"{self._url} answered {response.status_code}, a redirect to {place}: give --master the address of a master",
+            )
+        answer = _decoded(response)
+        has_path = urlsplit(self._url).path not in ("", "/")
+        if (
+            has_path
+            and response.status_code == 404
+            and isinstance(answer, dict)
+            and answer.get("code") == "not_found"
+        ):
+            exits.fail(
+                exits.USAGE, f"no jqmaster at {self._url}: it has no {path}; --master takes http://host:port"
+            )
+        if response.status_code >= 400 and response.status_code not in admit:
+            exits.fail(_exit_code(response.status_code), _problem_text(response, answer))
+        return response.status_code, answer
+
+    def listed(
+        self, path: str, field: str, *, query: Mapping[str, Any] | None = None, limit: int
+    ) -> Iterator[dict[str, Any]]:
+        """At most `limit` of what the pages of a list have in `field`; a page is fetched when it is wanted."""
+        return itertools.islice(
+            self._all_listed(path, field, {**(query or {}), "limit": min(limit, _PAGE)}), limit
+        )
+
+    def _all_listed(self, path: str, field: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        cursor = None
+        while True:
+            _, page = self.call("GET", path, query={**query, "cursor": cursor})
+            yield from page[field]
+            if (cursor := page["next_cursor"]) is None:
+                return
+
+
+def read_token(token_file: Path | None) -> str | None:
+    """The token of the file, or else of the variable, if there is one. Ends the command when it cannot be read."""
+    if token_file is None:
+        return os.environ.get("JQMASTER_TOKEN") or None
+    return read_secret(token_file, "token")
+
+
+def read_secret(file: Path, what: str) -> str:
+    """The one line of a file; `-`: of standard input. Ends the command when there is none."""
+    try:
+        lines = (sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")).splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        exits.fail(exits.USAGE, f"the {what} cannot be read: {error}")
+    if len(lines) != 1 or not lines[0].strip():
+        exits.fail(exits.USAGE, f"{file}: expected one line, the {what}")
+    return lines[0].strip()
+
+
+def _tls() -> "ssl.SSLContext | None":
+    """By the files that JQMASTER_CLIENT_… name, as workers and pushers have it."""
+    files = [os.environ.get(f"JQMASTER_CLIENT_{name}") for name in ("CAFILE", "CERTFILE", "KEYFILE")]
+    if not any(files):
+        return None
+    from jqmaster.net.tls import client_context
+
+    try:
+        return client_context(*(Path(file) if file else None for file in files)).context
+    except OSError as error:
+        exits.fail(exits.USAGE, f"JQMASTER_CLIENT_CAFILE, …_CERTFILE or …_KEYFILE cannot be used: {error}")
+
+
+def path_of(collection: str, key: str, *rest: str) -> str:
+    """Of one thing in a collection such as `/api/jobs`; `key` is text of others."""
+    return "/".join([collection, quote(key, safe=""), *rest])
+
+
+def job_path(job_id: str, *rest: str) -> str:
+    return path_of("/api/jobs", job_id, *rest)
+
+
+def _decoded(response: "httpx.Response") -> Any:
+    if not response.content:
+        return None
+    try:
+        return response.json()
+    except ValueError:
+        exits.fail(
+            exits.REFUSED,
+            f"{response.url.host} answered {response.status_code}, and not in JSON: is it a master?",
+        )
+
+
+def _exit_code(status: int) -> int:
+    return _BY_STATUS.get(status, exits.UNREACHABLE if status >= 500 else exits.REFUSED)
+
+
+def _problem_text(response: "httpx.Response", problem: Any) -> str:
+    if not isinstance(problem, dict):
+        return f"the master answered {response.status_code}"
+    text = problem.get("detail") or problem.get("title") or f"the master answered {response.status_code}"
+    lines = [f"{text} ({response.status_code} {problem.get('code', '')})"]
+    # `detail` says the first itself.
+    broken = [rule for rule in problem.get("errors") or [] if str(rule.get("msg")) not in text]
+    lines += [rule_line(rule.get("loc", []), rule.get("msg")) for rule in broken]
+    if wait_s := response.headers.get("retry-after"):
+        lines.append(f"  Try again in {wait_s} s.")
+    return "\n".join(lines)
+
+
+def rule_line(loc: Iterable[str | int], msg: object) -> str:
+    """A broken rule, below what is refused; one without a place is about the whole."""
+    where = ".".join(map(str, loc))
+    return f"  {where}: {msg}" if where else f"  {msg}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,1 @@
+"""Processes of a master: serve, supervise several, one worker beside."""

@@ -1,0 +1,178 @@
+"""One command as several processes: starts them, starts them again when they end by themselves, ends them all."""
+
+import asyncio
+import contextlib
+import functools
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from jqmaster.cli.console import exits
+from jqmaster.lifecycle import BackgroundLoops
+
+logger = logging.getLogger(__name__)
+
+FIRST_BACKOFF_S: Final = 0.1
+LAST_BACKOFF_S: Final = 5.0
+# One that has worked for so long counts as well when it ends: the next pause is a short one again.
+STEADY_AFTER_S: Final = 30.0
+# Longer than the orderly end of a master (requests, duties) or of a worker with its default grace.
+END_WITHIN_S: Final = 60.0
+KILLED_WITHIN_S: Final = 5.0
+# `-m` would let modules of the current directory in where the command itself does not.
+_SAFE_PATH: Final = () if {"", str(Path.cwd())} & set(sys.path) else ("-P",)
+
+
+class ChildFailedError(Exception):
+    """A process ended before it worked; it has said why. `code` is its exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"a process ended with {code} while it started")
+        self.code = code
+
+
+class Supervisor:
+    """Component. Each of `orders` is what one child does (see `jqmaster.cli.process.child`): sent by a pipe, where neither `ps` nor
+    the environment of its own children shows the secrets in it. The pipe stays open as long as this process lives, and
+    that is how a child finds out when it was killed.
+    """
+
+    def __init__(self, orders: Sequence[Mapping[str, Any]], *, end_within_s: float = END_WITHIN_S) -> None:
+        self._orders = orders
+        self._end_within_s = end_within_s
+        self._children: dict[int, asyncio.subprocess.Process] = {}
+        self._is_stopping = False
+        self._loops = BackgroundLoops("supervisor")
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the children that run now, by their number."""
+        return [self._children[number].pid for number in sorted(self._children)]
+
+    async def start(self) -> None:
+        """Returns when all work. Raises ChildFailedError when one ends before, and OSError when there is no room for one."""
+        loop = asyncio.get_running_loop()
+        working: list[asyncio.Future[None]] = [loop.create_future() for _ in self._orders]
+        for number, order in enumerate(self._orders):
+            self._loops.spawn(str(number), functools.partial(self._keep, number, order, working[number]))
+        try:
+            await asyncio.gather(*working)
+        finally:
+            for one in working:
+                one.cancel()
+
+    async def stop(self) -> None:
+        """All at once are told to end; who has not ended in time is killed."""
+        self._is_stopping = True
+        self.terminate()
+        await self._loops.ended(self._end_within_s)
+        self.kill()
+        await self._loops.ended(KILLED_WITHIN_S)
+        await self._loops.stop()
+
+    def terminate(self) -> None:
+        """Tells them to end; a second time is for those that may shorten it."""
+        for child in self._children.values():
+            _send(child, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """For whoever does not want to wait for an orderly end."""
+        for child in self._children.values():
+            _send(child, signal.SIGKILL)
+
+    def _has_stopped(self) -> bool:
+        return self._is_stopping
+
+    async def _keep(self, number: int, order: Mapping[str, Any], working: "asyncio.Future[None]") -> None:
+        backoff_s = FIRST_BACKOFF_S
+        while not self._has_stopped():
+            began_s = time.monotonic()
+            try:
+                code = await self._run_once(number, order, working)
+            except OSError as error:
+                if not working.done():
+                    working.set_exception(error)
+                    return
+                code = None
+                logger.error("process %d cannot be started: %s", number, error)
+            if self._has_stopped():
+                return
+            if not working.done():
+                working.set_exception(ChildFailedError(code if code and code > 0 else exits.FAILED))
+                return
+            if time.monotonic() - began_s > STEADY_AFTER_S:
+                backoff_s = FIRST_BACKOFF_S
+            logger.error("process %d ended (%s); it starts again in %.1f s", number, _named(code), backoff_s)
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(LAST_BACKOFF_S, backoff_s * 2)
+
+    async def _run_once(
+        self, number: int, order: Mapping[str, Any], working: "asyncio.Future[None]"
+    ) -> int | None:
+        ready, tell_ready = os.pipe()
+        try:
+            child = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *_SAFE_PATH,
+                "-m",
+                "jqmaster.cli.process.child",
+                str(tell_ready),
+                stdin=subprocess.PIPE,
+                pass_fds=(tell_ready,),
+                # Ctrl-C is for this process alone, which ends them in their order.
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(ready)
+            raise
+        finally:
+            os.close(tell_ready)
+        self._children[number] = child
+        if self._has_stopped():  # told while it was being made
+            _send(child, signal.SIGTERM)
+        watching = asyncio.create_task(_until_told(ready))
+        try:
+            assert child.stdin
+            with contextlib.suppress(ConnectionError):  # it has ended; its code tells
+                child.stdin.write(json.dumps(order).encode() + b"\n")
+                await child.stdin.drain()
+            ending = asyncio.create_task(child.wait())
+            await asyncio.wait({watching, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if watching.done() and watching.result() and not working.done():
+                working.set_result(None)
+            return await ending
+        finally:
+            watching.cancel()
+            self._children.pop(number, None)
+
+
+async def _until_told(ready: int) -> bool:
+    """Whether something was written to the pipe before it was closed. Closes it."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    os.set_blocking(ready, False)
+    loop.add_reader(ready, readable.set)
+    try:
+        await readable.wait()
+        return bool(os.read(ready, 1))
+    finally:
+        loop.remove_reader(ready)
+        os.close(ready)
+
+
+def _send(child: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        child.send_signal(number)
+
+
+def _named(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f"exit code {code}"
+    return signal.Signals(-code).name

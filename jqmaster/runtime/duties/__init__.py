@@ -1,0 +1,1 @@
+"""The loops of the leader, one duty a file."""

@@ -1,0 +1,307 @@
+"""Carries out actions on many jobs, page by page, and writes down how far they came."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from jqmaster.clock import TICK_S, Clock, sleep_to_tick
+from jqmaster.domain.bulk_action import MAX_WATCHED, ActionKind, ActionState, BulkAction, Progress
+from jqmaster.domain.job import Job, JobState
+from jqmaster.domain.job_filter import JobFilter
+from jqmaster.errors import DamagedError, JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.service.jobs.bulk_actions import described
+from jqmaster.service.jobs.jobs import JobService
+from jqmaster.store.health.inspect import Inspector
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.jobs.operator_actions import Changes, CountedBy
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.operations.bulk_actions import ActionStore
+from jqmaster.store.operations.history import HistoryStore
+
+logger = logging.getLogger(__name__)
+
+POLL_S: Final = 1.0
+# So many jobs in one step: the store does each by itself, and serves others in between.
+PAGE: Final = 200
+# A rate is kept in steps of this length, or one job at a time.
+RATE_STEP_S: Final = 0.25
+# How often to look whether watched jobs have ended while no more may be retried, or whether the lock is renewed.
+WATCH_EVERY_S: Final = 0.2
+# Older progress is written down, and the epoch with it looked at, before anything more is done.
+SAVED_FOR_S: Final = 0.2
+
+
+class StaleLeadership(Exception):  # noqa: N818 - a way out of the loop, not an error
+    """Another master leads."""
+
+
+@dataclass(slots=True)
+class _Work:
+    action: BulkAction
+    progress: Progress
+    due_s: float
+    saved_s: float | None = None
+    # Watched jobs whose end the progress counts, since it was last written down.
+    ended: list[str] = field(default_factory=list)
+
+
+class BulkActions:
+    """Component of one leadership; `on_stale` is called under a newer epoch, and nothing is done while `is_trusted` says
+    that the lock may be over. A leader that stood still in between does one page too many at most.
+
+    What is written down after each page is where another leader goes on. Should a page have been done and not written
+    down, it is gone through again: its jobs are in another state by then, or ended after the action began, and are not
+    touched twice. Each is counted in the step that changes it, so `done` is exact whatever dies.
+    """
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        actions: ActionStore,
+        clock: Clock,
+        *,
+        records: RecordStore,
+        inspector: Inspector,
+        service: JobService,
+        history: HistoryStore,
+        store_time_ms: Callable[[], Awaitable[int]],
+        is_trusted: Callable[[], bool],
+        on_stale: Callable[[], None],
+    ) -> None:
+        self._leadership = leadership
+        self._actions = actions
+        self._records = records
+        self._inspector = inspector
+        self._service = service
+        self._clock = clock
+        self._history = history
+        self._store_time_ms = store_time_ms
+        self._is_trusted = is_trusted
+        self._on_stale = on_stale
+        self._under_way: dict[str, _Work] = {}
+        self._wake = asyncio.Event()
+        self._loops = BackgroundLoops("bulk actions")
+
+    async def start(self) -> None:
+        self._loops.spawn("rounds", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    def wake(self, message: str) -> None:
+        """An action came, or shall end."""
+        if message == "actions":
+            self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            is_woken = self._wake.is_set()
+            self._wake.clear()
+            try:
+                wait_s = await self._round(is_woken)
+            except StaleLeadership:
+                self._on_stale()
+                return
+            except JqmasterError as exc:
+                logger.warning("cannot go on with actions on many jobs: %s", exc.detail)
+                self._under_way.clear()
+                wait_s = POLL_S
+            await self._pause(wait_s)
+
+    async def _pause(self, seconds: float) -> None:
+        tasks = [
+            asyncio.ensure_future(sleep_to_tick(self._clock, seconds)),
+            asyncio.create_task(self._wake.wait()),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _round(self, is_woken: bool) -> float:
+        """One step of each action that is due; seconds until there is something to do. `is_woken`: somebody may wish the
+        end of one that is not due."""
+        running = await self._actions.running()
+        self._under_way = {key: work for key, work in self._under_way.items() if key in running}
+        for action_id in running:
+            if action_id not in self._under_way and not await self._load(action_id):
+                continue
+            work = self._under_way[action_id]
+            now_s = self._clock.monotonic_s()
+            if (
+                is_woken
+                or work.due_s <= now_s
+                or work.saved_s is None
+                or now_s - work.saved_s >= POLL_S - TICK_S
+            ):
+                await self._step(work, is_woken)
+        now_s = self._clock.monotonic_s()
+        waits = [work.due_s - now_s for work in self._under_way.values() if not work.progress.is_over]
+        return min(POLL_S, max(0.0, min(waits, default=POLL_S)))
+
+    async def _load(self, action_id: str) -> bool:
+        stored = await self._actions.get(action_id, with_ids=True)
+        if stored is None:
+            return False
+        self._under_way[action_id] = _Work(stored.action, stored.progress, self._clock.monotonic_s())
+        return True
+
+    async def _step(self, work: _Work, is_woken: bool) -> None:
+        action, progress = work.action, work.progress
+        if is_woken or work.saved_s is None or self._clock.monotonic_s() - work.saved_s > SAVED_FOR_S:
+            await self._save(work)
+        if progress.is_over or work.due_s > self._clock.monotonic_s():
+            return
+        if not self._is_trusted():
+            work.due_s = self._clock.monotonic_s() + WATCH_EVERY_S
+            return
+        try:
+            limit = await self._room(work)
+            if limit > 0 and not progress.is_over:
+                await self._page(work, limit)
+        except DamagedError as exc:
+            progress.end(ActionState.FAILED, await self._store_time_ms(), exc.detail)
+        await self._save(work)
+        if action.stop_at_failure_share is not None and not progress.is_over and limit == 0:
+            work.due_s = self._clock.monotonic_s() + WATCH_EVERY_S
+
+    async def _room(self, work: _Work) -> int:
+        """How many jobs may be touched at once now. Ends the action where too many have failed again."""
+        action, progress = work.action, work.progress
+        limit = PAGE
+        if action.rate_per_s is not None:
+            limit = max(1, min(PAGE, int(action.rate_per_s * RATE_STEP_S)))
+        share = action.stop_at_failure_share
+        if share is None or action.kind is not ActionKind.RETRY:
+            return limit
+        # Also those of a page that was done and not written down.
+        in_store = await self._actions.watched(action.id) - set(work.ended)
+        watched = progress.watched = sorted(in_store.union(progress.watched))
+        jobs = await self._records.get_without_argument(watched)
+        for job_id in list(watched):
+            if progress.note_ended(job_id, jobs.get(job_id)):
+                work.ended.append(job_id)
+        if progress.fails_too_often(share):
+            message = f"{progress.failed_again} of {progress.ended} retried jobs that ended failed again"
+            progress.end(ActionState.STOPPED, await self._store_time_ms(), message)
+            return 0
+        return min(limit, MAX_WATCHED - len(progress.watched))
+
+    async def _page(self, work: _Work, limit: int) -> None:
+        action, progress = work.action, work.progress
+        if action.filter is not None:
+            found = await self._inspector.scan(
+                _bounded(action.filter, action), states=action.states, limit=limit, cursor=progress.cursor
+            )
+            jobs = [job for job in found.jobs if action.touches(job)]
+            progress.looked_at += found.looked_at
+            next_cursor = found.cursor
+        else:
+            if action.ids is None:
+                progress.end(ActionState.FAILED, await self._store_time_ms(), "its list of IDs is lost")
+                return
+            at = int(progress.cursor or 0)
+            ids = action.ids[at : at + limit]
+            known = await self._records.get_without_argument(ids)
+            jobs = [job for job in known.values() if action.touches(job)]
+            progress.looked_at += len(ids)
+            next_cursor = str(at + limit) if at + limit < len(action.ids) else None
+        done = await self._act(action, jobs)
+        progress.done = await self._actions.done(action.id)
+        progress.done_in_pass += len(done)
+        if action.filter is not None:
+            progress.refused += len(jobs) - len(done)
+        else:
+            # Those that a former leader changed on a page that it did not write down are none of them.
+            progress.refused = progress.looked_at - progress.done
+        if action.stop_at_failure_share is not None:
+            progress.watched += done
+        progress.cursor = next_cursor
+        if action.rate_per_s is not None and jobs:
+            work.due_s = (
+                max(work.due_s, self._clock.monotonic_s() - RATE_STEP_S) + len(jobs) / action.rate_per_s
+            )
+        if next_cursor is None:
+            if progress.done_in_pass and progress.pass_number < action.passes:
+                progress.pass_number += 1
+                progress.done_in_pass = 0
+            else:
+                progress.end(ActionState.DONE, await self._store_time_ms())
+
+    async def _act(self, action: BulkAction, jobs: Sequence[Job]) -> list[str]:
+        """IDs of those that were touched; the others were not as they had been when they were read."""
+        if not jobs:
+            return []
+        ids = [job.id for job in jobs]
+        counted_by = CountedBy(action.id, is_watched=action.stop_at_failure_share is not None)
+        match action.kind:
+            case ActionKind.CANCEL:
+                ends = await self._service.cancel_all(ids, counted_by)
+            case ActionKind.DELETE:
+                ends = await self._service.delete_all(ids, counted_by)
+                if failed := {job.id for job in jobs if job.state is JobState.FAILED or job.failures}:
+                    await self._history.forget_failures(failed)
+            case ActionKind.RUN:
+                ends = await self._service.run_all_now(ids, counted_by)
+            case ActionKind.RETRY | ActionKind.SET_PRIORITY:
+                # Constraints may look at the arguments.
+                whole = await self._records.get_all(ids)
+                jobs = [job for job in whole.values() if action.touches(job)]
+                ids = [job.id for job in jobs]
+                if action.kind is ActionKind.RETRY:
+                    ends = await self._service.retry_all(jobs, counted_by)
+                else:
+                    ends = await self._service.patch_all(jobs, Changes(priority=action.priority), counted_by)
+        return [job_id for job_id, is_done in zip(ids, ends, strict=True) if is_done]
+
+    async def _save(self, work: _Work) -> None:
+        """Writes the progress down, and hears whether somebody wishes the end. Raises StaleLeadership."""
+        action, progress = work.action, work.progress
+        entry = self._end_entry(work, None) if progress.is_over else b""
+        word, canceled_by = await self._actions.advance(
+            self._leadership.epoch, action, progress, entry, work.ended
+        )
+        work.ended.clear()
+        if word == "ok" and canceled_by and not progress.is_over:
+            progress.end(ActionState.CANCELED, await self._store_time_ms(), f"canceled by {canceled_by}")
+            entry = self._end_entry(work, canceled_by)
+            word, _ = await self._actions.advance(self._leadership.epoch, action, progress, entry)
+        if word == "stale_epoch":
+            raise StaleLeadership
+        work.saved_s = self._clock.monotonic_s()
+        if word == "over" or progress.is_over:
+            self._under_way.pop(action.id, None)
+
+    def _end_entry(self, work: _Work, canceled_by: str | None) -> bytes:
+        progress = work.progress
+        counts = {"done": progress.done, "refused": progress.refused, "looked_at": progress.looked_at}
+        if work.action.stop_at_failure_share is not None:
+            counts["failed_again"] = progress.failed_again
+        return encode_entry(
+            who=canceled_by or f"master {self._leadership.master_id}",
+            action=f"jobs.{work.action.kind}.ended",
+            target=work.action.id,
+            before=described(work.action),
+            after={"state": str(progress.state), **counts, "message": progress.message},
+        )
+
+
+def _bounded(wanted: JobFilter, action: BulkAction) -> JobFilter:
+    """Indexes by time need not be gone through where no job of the action can be."""
+    created = _earlier(wanted.created_before_ms, action.created_at_ms)
+    if action.kind is not ActionKind.RETRY:
+        return replace(wanted, created_before_ms=created)
+    finished = _earlier(wanted.finished_before_ms, action.created_at_ms)
+    return replace(wanted, created_before_ms=created, finished_before_ms=finished)
+
+
+def _earlier(asked_ms: int | None, ms: int) -> int:
+    return ms if asked_ms is None else min(asked_ms, ms)

@@ -1,0 +1,134 @@
+"""Follows changes of the constraints up: running jobs get their slots, waiting ones their lanes, gates open when it is time."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from jqmaster.clock import TICK_S, Clock, until_tick_s
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.runtime.duties.gate_pruning import GatePruning
+from jqmaster.runtime.duties.relocation import Relocation, StaleLeadership, unless_stale
+from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.leadership.leadership import Leadership
+
+logger = logging.getLogger(__name__)
+
+POLL_MS: Final = 1_000
+# Lanes that nobody uses cost little: this often they are looked for.
+PRUNE_EVERY_S: Final = 60.0
+# Gates may come by the thousand a second: so often some pages of them are looked at.
+PRUNE_GATES_EVERY_S: Final = 1.0
+PAGES_AT_ONCE: Final = 4
+
+
+class RuleKeeper:
+    """Component of one leadership. `on_ready` is called when jobs may start that could not before, `on_stale` under
+    a newer epoch.
+
+    After a change nothing is claimed before every running job holds the slots that the new rules demand. Waiting
+    jobs are moved to their new lanes, the next to start first, and can be claimed as soon as they are there.
+    """
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        store: RuleStore,
+        rules: RuleCache,
+        clock: Clock,
+        *,
+        on_ready: Callable[[], None],
+        on_stale: Callable[[], None],
+    ) -> None:
+        self._epoch = leadership.epoch
+        self._store = store
+        self._rules = rules
+        self._clock = clock
+        self._on_ready = on_ready
+        self._on_stale = on_stale
+        self._wake = asyncio.Event()
+        self._loops = BackgroundLoops("rule keeper")
+        self._relocation: Relocation | None = None
+        self._pruned_at_s = self._gates_pruned_at_s = clock.monotonic_s()
+        self._gate_pruning = GatePruning(store, self._epoch)
+        self._known_edition = -1
+
+    async def start(self) -> None:
+        self._loops.spawn("rounds", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    def wake(self, message: str) -> None:
+        """The rules changed, or a gate closed that opens by time."""
+        if message in ("rules", "gates"):
+            self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                wait_ms = await self._round()
+            except StaleLeadership:
+                self._on_stale()
+                return
+            except JqmasterError as exc:
+                logger.warning("cannot follow the constraints: %s", exc.detail)
+                wait_ms = 200
+            try:
+                async with asyncio.timeout(wait_ms / 1000):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def _round(self) -> int:
+        """Milliseconds until there is something to do."""
+        rules = await self._rules.reload()
+        if rules.settled_edition != rules.ruleset.edition:
+            if not unless_stale(await self._store.settle(self._epoch, rules)):
+                return 0
+            rules = await self._rules.reload()
+            logger.info("constraints of edition %d are in force", rules.ruleset.edition)
+            self._known_edition = -1
+        if rules.ruleset.edition != self._known_edition:
+            # Also where another leader has settled it: the dispatcher may have asked with an older one.
+            self._known_edition = rules.ruleset.edition
+            self._on_ready()
+        for cid, version in await self._store.reopened():
+            if unless_stale(await self._store.reopen(self._epoch, cid, version)):
+                self._on_ready()
+        next_ms, has_opened = unless_stale(await self._store.open_gates(self._epoch))
+        if has_opened:
+            self._on_ready()
+        if self._relocation is None or self._relocation.edition != rules.ruleset.edition:
+            self._relocation = Relocation(self._store, self._epoch, rules)
+        if not self._relocation.is_over:
+            if await self._relocation.step():
+                self._on_ready()
+            return 0
+        if await self._prune():
+            return 0
+        poll_ms = int(until_tick_s(self._clock.monotonic_s(), POLL_MS / 1000) * 1000)
+        return poll_ms if next_ms < 0 else min(poll_ms, next_ms)
+
+    async def _prune(self) -> bool:
+        """Removes what nothing needs any more, every now and then. Whether there is much more of it."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._gates_pruned_at_s >= PRUNE_GATES_EVERY_S - TICK_S:
+            for _ in range(PAGES_AT_ONCE):
+                if await self._gate_pruning.step():
+                    return True
+                if self._gate_pruning.is_idle:
+                    break
+            self._gates_pruned_at_s = now_s
+        if now_s - self._pruned_at_s >= PRUNE_EVERY_S:
+            self._pruned_at_s = now_s
+            # Looks again for what a relocation could not move, or what came back to an older lane since.
+            self._relocation = None
+            async for lanes in self._store.lane_pages():
+                if not await self._store.prune(self._epoch, lanes):
+                    raise StaleLeadership
+            self._wake.set()
+        return False

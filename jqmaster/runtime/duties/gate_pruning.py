@@ -1,0 +1,39 @@
+"""Removes what is kept of gates that nothing needs any more, a page at a time, so that it never holds up a claim."""
+
+from collections import deque
+from typing import Final
+
+from jqmaster.runtime.duties.relocation import unless_stale
+from jqmaster.store.constraints.constraints import GATES_PER_PRUNING, RuleStore
+
+# Of a page's gates; where so many had gone idle, more are likely to follow.
+MANY: Final = GATES_PER_PRUNING // 2
+
+
+class GatePruning:
+    """Constraint after constraint has a page looked at. One with much to remove stays at the head of the line, and
+    others with nothing to remove, however many gates they have, are passed after one page each."""
+
+    def __init__(self, store: RuleStore, epoch: str) -> None:
+        self._store = store
+        self._epoch = epoch
+        self._line: deque[str] = deque()
+        self._cursors: dict[str, str] = {}
+        # Nothing is kept of any constraint.
+        self.is_idle = False
+
+    async def step(self) -> bool:
+        """Whether there was much to remove. Raises StaleLeadership."""
+        if not self._line:
+            self._line.extend(await self._store.counted())
+            self._cursors = {cid: self._cursors.get(cid, "0") for cid in self._line}
+            self.is_idle = not self._line
+            if self.is_idle:
+                return False
+        cid = self._line[0]
+        removed, cursor = unless_stale(await self._store.prune_gates(self._epoch, cid, self._cursors[cid]))
+        self._cursors[cid] = cursor
+        if removed >= MANY:
+            return True
+        self._line.popleft()
+        return False

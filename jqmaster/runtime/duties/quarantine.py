@@ -1,0 +1,142 @@
+"""A worker to itself for a job that workers were lost under: if it is the job that kills them, it takes no other along."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.domain.job import Job, JobState
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.runtime.duties.fleet import Fleet, Member
+from jqmaster.runtime.duties.relocation import StaleLeadership
+from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.store.jobs.claims import Claim, ClaimStore, NotClaimed
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.leadership.leadership import Leadership
+
+logger = logging.getLogger(__name__)
+
+POLL_S: Final = 0.5
+MAX_LOOKED_AT: Final = 100
+# Of the fleet so many workers at most run a single job: an accident that took many workers must not halt the others.
+WORKERS_PER_ALONE_RUN: Final = 4
+
+
+class AloneRuns:
+    """Component of one leadership. Keeps one worker at a time free of new jobs, until it is empty and takes the next
+    suspect. A suspect waits for it in `retrying`, for a bounded time; then it becomes ready and runs beside others.
+    `polls_here`: whether the poll of this worker, which pulls, hangs at this master."""
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        rules: RuleCache,
+        fleet: Fleet,
+        clock: Clock,
+        *,
+        claims: ClaimStore,
+        records: RecordStore,
+        give: Callable[[Member, Claim, float], None],
+        polls_here: Callable[[str], bool] = lambda _: False,
+        on_stale: Callable[[], None],
+    ) -> None:
+        self._epoch = leadership.epoch
+        self._claims = claims
+        self._records = records
+        self._rules = rules
+        self._fleet = fleet
+        self._clock = clock
+        self._give = give
+        self._polls_here = polls_here
+        self._on_stale = on_stale
+        self._loops = BackgroundLoops("alone")
+
+    async def start(self) -> None:
+        self._fleet.reserved = None
+        self._loops.spawn("rounds", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if await self._round():
+                    continue
+            except StaleLeadership:
+                self._on_stale()
+                return
+            except JqmasterError as exc:
+                self._fleet.reserved = None
+                logger.warning("cannot give a job a worker to itself: %s", exc.detail)
+            await sleep_to_tick(self._clock, POLL_S)
+
+    async def _round(self) -> bool:
+        """Whether a job was given away: then there may be more to do at once."""
+        job_ids = await self._claims.suspects(MAX_LOOKED_AT)
+        if not job_ids:
+            self._fleet.reserved = None
+            return False
+        found = await self._records.get_without_argument(job_ids)
+        waiting = {job_id: job for job_id, job in found.items() if job.state is JobState.RETRYING}
+        over = [job_id for job_id in job_ids if job_id not in waiting]
+        if over and not await self._claims.drop_suspects(self._epoch, over):
+            raise StaleLeadership
+        if await self._has_room():
+            for job in sorted(waiting.values(), key=lambda job: (job.priority, job.id)):
+                # None: this one cannot start now; the next may.
+                if (is_given := await self._try(job)) is not None:
+                    return is_given
+        self._fleet.reserved = None
+        return False
+
+    async def _has_room(self) -> bool:
+        workers = self._fleet.fresh()
+        holders = {worker.alone_with: worker.id for worker in workers if worker.alone_with and worker.busy}
+        running = await self._records.get_without_argument(list(holders))
+        count = sum(
+            job.state is JobState.RUNNING and job.worker_id == holders[job_id]
+            for job_id, job in running.items()
+        )
+        return count < max(1, len(workers) // WORKERS_PER_ALONE_RUN)
+
+    async def _try(self, job: Job) -> bool | None:
+        """True: given. False: its worker is still busy with others. None: not now."""
+        member = self._fleet.quietest(job.name)
+        if member is None:
+            return None
+        worker_id = member.worker.id
+        self._fleet.reserved = worker_id
+        if member.busy or member.pushes or member.claims:
+            return False
+        sent_at_s = self._clock.monotonic_s()
+        claim = await self._claims.claim_alone(
+            self._epoch,
+            worker_id,
+            job.id,
+            self._rules.current.ruleset.edition,
+            polls_here=self._polls_here(worker_id),
+        )
+        match claim:
+            case NotClaimed.STALE_EPOCH:
+                raise StaleLeadership
+            case NotClaimed.BUSY:
+                member.busy = max(member.busy, 1)
+                return False
+            case NotClaimed.GONE:
+                self._fleet.forget(worker_id)
+            case NotClaimed.NO_POLL:
+                member.polls_until_s = 0.0
+            case Claim():
+                logger.warning(
+                    "job %s, under which %d workers were lost, runs alone on worker %s",
+                    job.id,
+                    job.losses,
+                    worker_id,
+                )
+                self._fleet.gave_alone(member, job.id)
+                self._give(member, claim, sent_at_s)
+                self._fleet.reserved = None
+                return True
+        return None

@@ -1,0 +1,190 @@
+"""Takes back what silent workers hold: leases that ended, and runs that outlived their time."""
+
+import logging
+import random
+from collections.abc import Callable
+from typing import Final, Literal
+
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.job import JobState
+from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, decide_expired, was_never_taken_up
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.runtime.duties.grace import Grace
+from jqmaster.store import codec
+from jqmaster.store.jobs.leases import ExpiredLease, LeaseStore
+from jqmaster.store.jobs.settlements import Settlement
+from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.workers.workers import WorkerStore
+
+logger = logging.getLogger(__name__)
+
+POLL_S: Final = 0.5
+# A worker that was heard so lately was heard since the store came back, or as good as.
+HEARD_MS: Final = 2_000
+
+MESSAGES: Final = {
+    "lost": "the worker fell silent while it ran the job",
+    "timeout": "the run exceeded its timeout and its worker did not end it",
+}
+# Of a lost job whose worker was cut off.
+DETACHED_MESSAGES: Final = {
+    "operator": "the worker was detached by people while it ran the job",
+    "successor": "the worker was lost while it ran the job: another one was started at its address",
+}
+
+
+class Reaper:
+    """Component of one leadership; the one that keeps `grace` informed of the store."""
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        leases: LeaseStore,
+        workers: WorkerStore,
+        grace: Grace,
+        *,
+        rules: ExpiryRules,
+        timeout_grace_ms: int,
+        offer_ms: int,
+        on_ready: Callable[[], None],
+        on_stale: Callable[[], None],
+        rng: random.Random | None = None,
+    ) -> None:
+        self._epoch = leadership.epoch
+        self._leases = leases
+        self._workers = workers
+        self._grace = grace
+        self.tune(rules=rules, timeout_grace_ms=timeout_grace_ms, offer_ms=offer_ms)
+        self._on_ready = on_ready
+        self._on_stale = on_stale
+        self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
+        self._loops = BackgroundLoops("reaper")
+
+    def tune(self, *, rules: ExpiryRules, timeout_grace_ms: int, offer_ms: int) -> None:
+        """From the next lease that ends on."""
+        self._rules = rules
+        self._timeout_grace_ms = timeout_grace_ms
+        self._deadline_extra_ms = timeout_grace_ms + offer_ms
+
+    async def start(self) -> None:
+        self._loops.spawn("rounds", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    async def _run(self) -> None:
+        while True:
+            next_ms = -1
+            try:
+                now_ms, expired, next_ms = await self._grace.ask(self._leases.expired_leases, lambda a: a[0])
+                if self._grace.was_set_back:
+                    # Leases of the time that is to come again would last until then; the living renew theirs anyway.
+                    if not await self._leases.shorten_leases(self._epoch):
+                        self._on_stale()
+                        return
+                    self._grace.was_set_back = False
+                reapable = await self._reapable(expired, now_ms)
+                if reapable and not await self._reap(now_ms, reapable):
+                    self._on_stale()
+                    return
+            except JqmasterError as exc:
+                logger.warning("cannot reap: %s", exc.detail)
+            await self._grace.pause(min(POLL_S, next_ms / 1000) if next_ms >= 0 else POLL_S)
+
+    async def _reapable(self, expired: list[ExpiredLease], now_ms: int) -> list[ExpiredLease]:
+        """In a grace time only what its worker cannot hold any more, as it is known to have ended, or has said that it
+        never had; and runs that outlived their time by more than an outage."""
+        if expired and self._grace.is_over:
+            # A lease that ended is the last moment to see that it ended in a crowd.
+            self._grace.look(*await self._workers.all_with_time())
+        if self._grace.is_over:
+            return expired
+        return [e for e in expired if _is_free_for_sure(e) or self._has_run_away(e, now_ms)]
+
+    def _has_run_away(self, lease: ExpiredLease, now_ms: int) -> bool:
+        """After an outage that was shorter than the grace of a timeout: that run would have been ended without it, too. Its
+        worker lives, reports, and has had as long as ever to report the end."""
+        outage_ms, job = self._grace.outage_ms, lease.job
+        if outage_ms is None or outage_ms > self._timeout_grace_ms or job is None:
+            return False
+        deadline_ms = job.started_at_ms + job.timeout_ms + self._deadline_extra_ms + outage_ms
+        is_heard = now_ms - lease.worker_seen_ms <= min(self._rules.stale_ms, HEARD_MS)
+        return job.state is JobState.RUNNING and now_ms >= deadline_ms and is_heard
+
+    async def _reap(self, now_ms: int, expired: list[ExpiredLease]) -> bool:
+        """False under a stale epoch."""
+        settlements = []
+        damaged = []
+        never_started: dict[str, list[tuple[str, str]]] = {}
+        for lease in expired:
+            job = lease.job
+            if job is None or job.state is not JobState.RUNNING:
+                logger.error("job %s: its claim has no readable record; see `jqmaster fsck`", lease.job_id)
+                damaged.append(lease.job_id)
+                continue
+            decision = decide_expired(
+                job,
+                now_ms=now_ms,
+                deadline_ms=job.started_at_ms + job.timeout_ms + self._deadline_extra_ms,
+                worker_seen_ms=lease.worker_seen_ms,
+                worker_as_of_ms=lease.worker_as_of_ms,
+                rules=self._rules,
+                jitter=self._rng.random(),
+            )
+            logger.warning(
+                "job %s, attempt %d on worker %s: %s", job.id, job.attempt, job.worker_id, decision.ending
+            )
+            if decision.ending == "returned":
+                never_started.setdefault(job.worker_id, []).append((job.id, job.token))
+                continue
+            message = MESSAGES.get(decision.ending, "")
+            if decision.is_loss:
+                message = DETACHED_MESSAGES.get(lease.detached_by or "", message)
+            entry = codec.encode_attempt(job, decision.ending, message, None)
+            settlements.append(
+                Settlement(
+                    job.id,
+                    job.token,
+                    decision,
+                    entry,
+                    _result(job.id, job.token, decision, message, now_ms),
+                    name=job.name,
+                    message=message,
+                )
+            )
+        # As if it had never been claimed: what was not started is no attempt.
+        for worker_id, claims in never_started.items():
+            if not await self._leases.return_offers(self._epoch, worker_id, claims):
+                return False
+        if never_started:
+            self._on_ready()
+        # Out of the way, or they would be found first for ever and keep others from being found at all.
+        if damaged and await self._leases.set_aside(self._epoch, damaged) is None:
+            return False
+        return not settlements or await self._leases.reclaim(self._epoch, settlements) is not None
+
+
+def _is_free_for_sure(lease: ExpiredLease) -> bool:
+    return lease.is_worker_gone or (
+        lease.job is not None
+        and lease.job.state is JobState.RUNNING
+        and was_never_taken_up(lease.job, lease.worker_as_of_ms)
+    )
+
+
+def _result(job_id: str, token: str, decision: Decision, message: str, now_ms: int) -> bytes:
+    if decision.state is not JobState.FAILED:
+        return b""
+    reason: Literal["timeout", "other"] = "timeout" if decision.ending == "timeout" else "other"
+    return codec.encode_result(
+        Outcome(
+            job_id,
+            token,
+            "failure",
+            reason=reason,
+            should_retry=False,
+            message=message,
+            finished_at=iso_ms(now_ms),
+        )
+    )

@@ -1,0 +1,97 @@
+"""The way of waiting jobs from the lanes of older constraints to those of the present ones, in small steps."""
+
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Final, TypeVar
+
+from jqmaster.store.constraints.constraints import OldLane, Rules, RuleStore
+from jqmaster.store.link.pages import MAX_PER_CALL
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+# Enough to match some while the store moves others.
+JOBS_PER_STEP: Final = 8 * MAX_PER_CALL
+# A job that becomes ready between the two halves of a pass is seen by neither; the next pass sees it.
+MAX_IDLE_PASSES: Final = 3
+
+
+class StaleLeadership(Exception):  # noqa: N818 - an everyday outcome
+    """The store knows a newer epoch."""
+
+
+class Relocation:
+    """To the lanes of one edition. A pass takes what is ready from the older lanes, those first whose jobs would be the
+    next to start, then walks over what waits for a time, then removes the lanes that are empty."""
+
+    def __init__(self, store: RuleStore, epoch: str, rules: Rules) -> None:
+        self._store = store
+        self._epoch = epoch
+        self._rules = rules
+        self.edition = rules.ruleset.edition
+        self.is_over = False
+        self._all: list[OldLane] = []
+        self._left: deque[OldLane] = deque()
+        self._walk: AsyncIterator[list[str]] | None = None
+        self._moved: int | None = None
+        self._idle_passes = 0
+
+    async def step(self) -> int:
+        """How many jobs were moved. Raises StaleLeadership."""
+        if self._walk is not None:
+            return await self._walk_on(self._walk)
+        if self._left:
+            return await self._empty_some()
+        self._all = await self._store.older_lanes(self.edition)
+        self._idle_passes = self._idle_passes + 1 if self._moved == 0 else 0
+        if not self._all or self._idle_passes == MAX_IDLE_PASSES:
+            if self._all:
+                logger.error(
+                    "%d lanes of older constraints cannot be emptied; see `jqmaster fsck`", len(self._all)
+                )
+            self.is_over = True
+        self._left.extend(self._all)
+        self._moved = 0
+        return 0
+
+    async def _empty_some(self) -> int:
+        lanes = [self._left.popleft() for _ in range(min(MAX_PER_CALL, len(self._left)))]
+        count = max(1, JOBS_PER_STEP // len(lanes))
+        found: dict[str, OldLane] = {}
+        unfinished = []
+        for lane, ids in zip(lanes, await self._store.ready_in(lanes, count), strict=True):
+            found.update(dict.fromkeys(ids, lane))
+            if len(ids) == count:
+                unfinished.append(lane)
+        self._left.extendleft(reversed(unfinished))
+        moved = await self._move(list(found), found) if found else 0
+        if found and moved <= 0:
+            # They stay where they are whatever is tried: this pass leaves their lanes alone.
+            self._left = deque(lane for lane in self._left if lane not in unfinished)
+        if not self._left:
+            self._walk = self._store.waiting_for_time()
+        return max(moved, 0)
+
+    async def _walk_on(self, walk: AsyncIterator[list[str]]) -> int:
+        ids = await anext(walk, None)
+        moved = -1 if ids is None else await self._move(ids, {})
+        if moved < 0:
+            self._walk = None
+            if not await self._store.prune(self._epoch, [lane.id for lane in self._all]):
+                raise StaleLeadership
+        return max(moved, 0)
+
+    async def _move(self, job_ids: list[str], lanes: dict[str, OldLane]) -> int:
+        """How many; -1: the rules changed meanwhile."""
+        moved = unless_stale(await self._store.move(self._epoch, self._rules, job_ids, lanes))
+        self._moved = (self._moved or 0) + max(moved.jobs, 0)
+        return moved.jobs
+
+
+def unless_stale(answer: _T | None) -> _T:
+    """`answer`; raises StaleLeadership where the store gave none because of a newer epoch."""
+    if answer is None:
+        raise StaleLeadership
+    return answer

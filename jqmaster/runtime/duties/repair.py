@@ -1,0 +1,116 @@
+"""Puts right what a failover, a crash or a hand in the store has torn apart, as far as that is certain.
+
+A new leader goes through the whole store, and then again every hour, slowly. Jobs that are ready and that no claim finds
+cannot wait for that: the order in which jobs lie is looked at as soon as some have been ready for a while beside free workers.
+"""
+
+import functools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.store.health.repair import Repair, StaleEpoch, Step
+
+logger = logging.getLogger(__name__)
+
+# The jobs come first: a takeover must not wait for a look at all of them.
+BEGINS_AFTER_S: Final = 1.0
+AGAIN_AFTER_S: Final = 5.0
+# From the beginning of a round to that of the next, unless it takes longer.
+ROUND_S: Final = 3600.0
+# It rests for so many times as long as a step took: at most a tenth of the store's time is the first round's, and half a
+# percent that of later ones.
+REST: Final = 9
+LATER_REST: Final = 199
+LEAST_REST_S: Final = 0.001
+# How often to look for ready jobs that nobody claims, and how long they must have been there.
+LOOK_S: Final = 10.0
+LEFT_FOR_S: Final = 30.0
+# After a look that found nothing: a constraint holds these jobs back, most likely.
+QUIET_S: Final = 600.0
+# Named one by one in the log; there may be a million.
+MOST_NAMED: Final = 20
+
+LeftLying = Callable[[], Awaitable[Collection[str]]]
+
+
+class Mender:
+    """Component of one leadership. `left_lying` gives the names of which jobs are ready though workers for them are free;
+    without it nobody looks for such. `repaired` counts what was put right; `is_done`: the first round is over."""
+
+    def __init__(
+        self,
+        repair: Repair,
+        clock: Clock,
+        *,
+        on_stale: Callable[[], None],
+        left_lying: LeftLying | None = None,
+    ) -> None:
+        self._repair = repair
+        self._clock = clock
+        self._on_stale = on_stale
+        self._left_lying = left_lying
+        self._loops = BackgroundLoops("mender")
+        self.repaired = 0
+        self.is_done = False
+
+    async def start(self) -> None:
+        self._loops.spawn("rounds", self._run)
+        if self._left_lying is not None:
+            self._loops.spawn("look", functools.partial(self._look, self._left_lying))
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    async def _run(self) -> None:
+        await self._clock.sleep(BEGINS_AFTER_S)
+        while True:
+            began_s = self._clock.monotonic_s()
+            try:
+                await self._put_right(self._repair.steps(), LATER_REST if self.is_done else REST)
+                self.is_done = True
+            except StaleEpoch:
+                self._on_stale()
+                return
+            except JqmasterError as exc:
+                # From the beginning: what was right stays so, and is only looked at again.
+                logger.warning("cannot look through the store: %s", exc.detail)
+                await self._clock.sleep(AGAIN_AFTER_S)
+                continue
+            await self._clock.sleep(max(LEAST_REST_S, began_s + ROUND_S - self._clock.monotonic_s()))
+
+    async def _look(self, left_lying: LeftLying) -> None:
+        since_s: dict[str, float] = {}
+        not_before_s = 0.0
+        while True:
+            await self._clock.sleep(LOOK_S)
+            now_s = self._clock.monotonic_s()
+            try:
+                since_s = {name: since_s.get(name, now_s) for name in await left_lying()}
+                left = [name for name, began_s in since_s.items() if now_s - began_s >= LEFT_FOR_S]
+                if left and now_s >= not_before_s:
+                    found = await self._put_right(self._repair.order_steps(), REST)
+                    not_before_s = self._clock.monotonic_s() + (0.0 if found else QUIET_S)
+            except StaleEpoch:
+                self._on_stale()
+                return
+            except JqmasterError as exc:
+                logger.warning("cannot look for jobs that nobody claims: %s", exc.detail)
+
+    async def _put_right(self, steps: AsyncIterator[Step], rest: int) -> int:
+        """How many disagreements there were."""
+        count, began_s = 0, self._clock.monotonic_s()
+        async for step in steps:
+            for finding in step.repaired:
+                count += 1
+                if count <= MOST_NAMED:
+                    logger.warning("put right: %s %s (%s)", finding.rule, finding.key, finding.detail)
+            self.repaired += len(step.repaired)
+            await self._clock.sleep(max(LEAST_REST_S, rest * (self._clock.monotonic_s() - began_s)))
+            began_s = self._clock.monotonic_s()
+        if count:
+            logger.warning("%d disagreements in the store were put right; the audit log has them", count)
+        return count

@@ -1,0 +1,1 @@
+"""Which master leads, which one watches the leader, and how masters find each other."""

@@ -1,0 +1,204 @@
+"""Follower or leader: holds the lock, and runs the leader's duties while it does."""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.master import Pace
+from jqmaster.errors import JqmasterError, OutcomeUnknownError
+from jqmaster.lifecycle import BackgroundLoops, Component, running
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
+
+logger = logging.getLogger(__name__)
+
+RENEWALS_PER_TTL: Final = 3
+# Leading ends this share of the TTL before the lock could.
+TRUST: Final = 0.8
+# Longer than an offer: pushes that are under way when the duties stop are finished.
+STOP_WITHIN_S: Final = 15.0
+
+
+class Leader:
+    """Component. `make_duties` builds what runs under one leadership; it is stopped before the lock is given back.
+    `goes_first`: when a leader resigns, the others give the sub-leader a head start.
+
+    Trust in the lock is counted from when its renewal was sent, by a monotonic clock, never from the answer.
+    """
+
+    def __init__(
+        self,
+        store: LeadershipStore,
+        clock: Clock,
+        *,
+        master_id: str,
+        ttl_s: float,
+        make_duties: Callable[[Leadership], Sequence[Component]],
+        goes_first: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._master_id = master_id
+        self.tune(ttl_s=ttl_s)
+        self._make_duties = make_duties
+        self._goes_first = goes_first
+        self._has_resigned = False
+        self._silent: tuple[Leadership, int] | None = None
+        self._trusted_until_s = 0.0
+        self._step_down = asyncio.Event()
+        self._elect_now = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._loops = BackgroundLoops("leader")
+        self.leadership: Leadership | None = None
+        self.times_led = 0
+
+    def tune(self, *, ttl_s: float) -> None:
+        """From the next election or renewal on: the life of a lock that is held stays what the store was told."""
+        self._ttl_s = ttl_s
+        self._pace = Pace(ttl_s)
+
+    async def start(self) -> None:
+        self._stopping.clear()
+        self._loops.spawn("election", self._run)
+
+    async def stop(self) -> None:
+        """Ends the duties in good order, gives the lock back, and stands for election no more."""
+        self._stopping.set()
+        self._step_down.set()
+        self._elect_now.set()
+        # Not cancelled at once: what the duties have under way would be cut off.
+        await self._loops.ended(STOP_WITHIN_S)
+        await self._loops.stop()
+
+    def step_down(self) -> None:
+        """Leads no more as soon as the loop turns; another election follows."""
+        self._step_down.set()
+
+    def stand(self) -> None:
+        """Nobody leads: an election at once."""
+        self._elect_now.set()
+
+    def take_over(self, silent: Leadership, seen_ms: int) -> None:
+        """Its holder gives no sign of life, and was last seen at `seen_ms`: it is deposed, unless that has changed."""
+        self._silent = (silent, seen_ms)
+        self._elect_now.set()
+
+    def wake(self, message: str) -> None:
+        match message.partition(":"):
+            case ("resigned", _, _):
+                self._has_resigned = True
+                self._elect_now.set()
+            case ("demoted", _, self._master_id) if self.leadership:
+                self.step_down()
+
+    def is_trusted(self) -> bool:
+        """Whether this master leads and the lock, as far as can be known here, still is its own."""
+        return self.leadership is not None and self._clock.monotonic_s() < self._trusted_until_s
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._elect_now.clear()
+            sent_at_s, ttl_s = self._clock.monotonic_s(), self._ttl_s
+            try:
+                leadership = await self._stand(secrets.token_hex(8), ttl_s)
+            except JqmasterError as exc:
+                logger.warning("cannot stand for election: %s", exc.detail)
+                leadership = None
+            if leadership:
+                await self._lead(leadership, sent_at_s, ttl_s)
+                # What was said meanwhile must not make it stand again before all others.
+                self._elect_now.clear()
+                self._has_resigned = False
+            if self._stopping.is_set():
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._ttl_s / RENEWALS_PER_TTL):
+                    await self._elect_now.wait()
+            if self._has_resigned:
+                self._has_resigned = False
+                if not self._goes_first():
+                    await self._clock.sleep(self._pace.head_start_s)
+
+    async def _stand(self, nonce: str, ttl_s: float) -> Leadership | None:
+        try:
+            return await self._elect(nonce, ttl_s)
+        except OutcomeUnknownError:
+            # It may have been elected without hearing of it; then nobody would lead until the lock runs out.
+            current = await self._store.current()
+            return current if current and current.epoch.endswith(f":{nonce}") else None
+
+    async def _elect(self, nonce: str, ttl_s: float) -> Leadership | None:
+        ttl_ms = int(ttl_s * 1000)
+        if self._silent is None:
+            return await self._store.elect(self._master_id, nonce, ttl_ms=ttl_ms)
+        (silent, seen_ms), self._silent = self._silent, None
+        logger.warning("master %s, which leads, gives no sign of life; taking over", silent.master_id)
+        return await self._store.depose(
+            silent,
+            seen_ms,
+            self._master_id,
+            nonce,
+            ttl_ms=ttl_ms,
+            hold_ms=self._pace.hold_ms,
+            audit_entry=encode_entry(
+                who=f"master {self._master_id}",
+                action="master.take_over",
+                target=silent.master_id,
+                before={"leader": silent.master_id, "epoch": silent.number},
+                after={"leader": self._master_id},
+            ),
+        )
+
+    async def _lead(self, leadership: Leadership, sent_at_s: float, ttl_s: float) -> None:
+        logger.info("leading, epoch %d", leadership.number)
+        self.times_led += 1
+        if not self._stopping.is_set():
+            self._step_down.clear()
+        self._trusted_until_s = sent_at_s + ttl_s * TRUST
+        self.leadership = leadership
+        try:
+            async with running(self._make_duties(leadership)):
+                try:
+                    await self._renew_until_lost(leadership, sent_at_s, ttl_s)
+                finally:
+                    # Before the duties stop, which may take a while: nobody must take this master for the leader.
+                    self.leadership = None
+        finally:
+            self.leadership = None
+            with contextlib.suppress(JqmasterError):  # best effort: the lock ends by itself
+                await asyncio.shield(self._store.resign(leadership))
+        logger.warning("no longer leading, epoch %d", leadership.number)
+
+    async def _renew_until_lost(self, leadership: Leadership, sent_at_s: float, ttl_s: float) -> None:
+        """`ttl_s`: of the lock, as it was set or renewed last."""
+        while True:
+            self._trusted_until_s = trusted_until_s = sent_at_s + ttl_s * TRUST
+            # After a failed renewal the next look must not come later than trust ends.
+            left_s = trusted_until_s - self._clock.monotonic_s()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(
+                    max(0.0, min(self._ttl_s / RENEWALS_PER_TTL, ttl_s / RENEWALS_PER_TTL, left_s))
+                ):
+                    await self._step_down.wait()
+            if self._step_down.is_set():
+                return
+            renewal_sent_s, renewed_ttl_s = self._clock.monotonic_s(), self._ttl_s
+            try:
+                async with asyncio.timeout(max(0.0, trusted_until_s - renewal_sent_s)):
+                    if not await self._store.renew(leadership, ttl_ms=int(renewed_ttl_s * 1000)):
+                        return
+                sent_at_s, ttl_s = renewal_sent_s, renewed_ttl_s
+            except TimeoutError:
+                logger.warning("the lock could not be renewed in time")
+                return
+            except JqmasterError as exc:
+                logger.warning("cannot renew the lock: %s", exc.detail)
+                # It may be renewed all the same, for a shorter time than it had left.
+                if renewal_sent_s + renewed_ttl_s < sent_at_s + ttl_s:
+                    sent_at_s, ttl_s = renewal_sent_s, renewed_ttl_s
+                if self._clock.monotonic_s() >= trusted_until_s:
+                    return

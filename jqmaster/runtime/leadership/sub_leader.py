@@ -1,0 +1,106 @@
+"""Watches the leader, and takes over from one that gives no sign of life."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.domain.master import MasterRecord, Pace, sub_leader
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.runtime.leadership.leader import Leader
+from jqmaster.store.leadership.masters import Masters, MasterStore
+
+logger = logging.getLogger(__name__)
+
+
+class SubLeader:
+    """Component of every master; it acts where this one stands by. `answers` asks a master whether it lives.
+
+    A leader is deposed on two witnesses only, the store and the leader itself: silent in the store alone it may have
+    been cut off from it, and its lock will tell; silent to us alone it may be us who are cut off. Its silence is
+    measured by our own clock, as the time for which what the store says of it has not changed: whatever the clock of
+    the store does, and however long it was away, a living leader is asked before it is taken for dead.
+    """
+
+    def __init__(
+        self,
+        store: MasterStore,
+        leader: Leader,
+        clock: Clock,
+        *,
+        master_id: str,
+        pace: Pace,
+        answers: Callable[[MasterRecord], Awaitable[bool]],
+    ) -> None:
+        self._store = store
+        self._leader = leader
+        self._clock = clock
+        self._master_id = master_id
+        self.tune(pace=pace)
+        self._answers = answers
+        self._known: tuple[str, int] | None = None
+        self._since_s = 0.0
+        self._was_free = False
+        self._loops = BackgroundLoops("sub-leader")
+        self.is_standby = False
+
+    def tune(self, *, pace: Pace) -> None:
+        """From the next round on."""
+        self._pace = pace
+
+    async def start(self) -> None:
+        self._loops.spawn("looks", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._look()
+            except JqmasterError as exc:
+                # Whether the store is away the others here notice and say.
+                logger.debug("cannot look at the leader: %s", exc.detail)
+            if self._leader.leadership:
+                await sleep_to_tick(self._clock, self._pace.look_s)
+            else:
+                # A look that came early would find a leader not silent for long enough, and the next one comes late.
+                await self._clock.sleep(self._pace.look_s)
+
+    async def _look(self) -> None:
+        if self._leader.leadership:
+            self._known, self.is_standby = None, False
+            return
+        masters = await self._store.look()
+        was_free, self._was_free = self._was_free, masters.leadership is None
+        if masters.leadership is None:
+            self._known = None
+            # Where nobody stood by, or who did is gone too, the others come at their second look.
+            if self.is_standby or was_free:
+                self._leader.stand()
+            return
+        standby_id = sub_leader(
+            masters.seen,
+            masters.leadership.master_id,
+            fresh_since_ms=masters.now_ms - self._pace.fresh_ms,
+            demoted_id=masters.demoted_id,
+        )
+        self.is_standby = standby_id == self._master_id
+        await self._judge(masters)
+
+    async def _judge(self, masters: Masters) -> None:
+        assert masters.leadership
+        leader = masters.get(masters.leadership.master_id)
+        if leader is None:
+            return  # nothing is known of it but its lock, which ends by itself
+        known = masters.leadership.holder, leader.last_seen_ms
+        now_s = self._clock.monotonic_s()
+        if known != self._known:
+            self._known, self._since_s = known, now_s
+        elif (
+            self.is_standby
+            and now_s - self._since_s >= self._pace.suspect_s
+            and not await self._answers(leader.record)
+        ):
+            self._known = None
+            self._leader.take_over(masters.leadership, leader.last_seen_ms)

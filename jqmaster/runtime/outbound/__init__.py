@@ -1,0 +1,1 @@
+"""Calls from a master to workers: offers, orders, signatures, the HTTP client."""

@@ -1,0 +1,160 @@
+"""Offers claimed jobs to one worker until each has an answer, or the offer is over.
+
+One job that a worker cannot read must not hold up the others of its push. A push that is refused whole, or answered with
+nonsense, is offered again in halves until the job at fault is alone.
+"""
+
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.breaker import Breaker
+from jqmaster.runtime.outbound.worker_client import (
+    Delivered,
+    MaybeDelivered,
+    NotDelivered,
+    PushResult,
+    Refused,
+)
+from jqmaster.store.jobs.claims import Claim
+
+logger = logging.getLogger(__name__)
+
+REPEAT_PUSH_S: Final = 0.2
+# A worker that answers a lone job with nonsense so often will hardly answer otherwise; its lease tells what came of it.
+MOST_NONSENSE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Not pushed, and so nobody's fault: by then the lead or the offer may have been over."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutOff:
+    """Not delivered for a reason that seems to be the job's: its worker takes others."""
+
+    why: str
+
+
+OfferResult = PushResult | Withheld | PutOff
+
+
+@dataclass(slots=True)
+class _Part:
+    """`is_in_doubt`: an earlier push of these tokens may have started them, or even have killed the worker."""
+
+    claim: Claim
+    is_in_doubt: bool = False
+    nonsense: int = 0
+
+    @property
+    def is_alone(self) -> bool:
+        return len(self.claim.jobs) == 1
+
+    def halves(self) -> "tuple[_Part, _Part]":
+        jobs = self.claim.jobs
+        middle = len(jobs) // 2
+        first, second = replace(self.claim, jobs=jobs[:middle]), replace(self.claim, jobs=jobs[middle:])
+        return _Part(first, self.is_in_doubt), _Part(second, self.is_in_doubt)
+
+
+class Offers:
+    """Of one claim. `push` sends jobs to their worker once. `may_push` is asked before each push, and `is_stopping` before
+    each repeat. `breaker` is told of pushes without a sensible answer; whoever takes the results tells it of the others."""
+
+    def __init__(
+        self,
+        claim: Claim,
+        push: Callable[[Claim], Awaitable[PushResult]],
+        breaker: Breaker,
+        clock: Clock,
+        *,
+        worker_id: str,
+        over_at_s: float,
+        may_push: Callable[[], bool],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self._push = push
+        self._breaker = breaker
+        self._clock = clock
+        self._worker_id = worker_id
+        self._over_at_s = over_at_s
+        self._may_push = may_push
+        self._is_stopping = is_stopping
+        self._parts = deque([_Part(claim)])
+        self._is_probe = breaker.open_s > 0.0
+        self._is_heard = False
+
+    async def results(self) -> AsyncGenerator[tuple[Claim, OfferResult]]:
+        """Each part of the claim with what became of it, as soon as that is known."""
+        while self._parts:
+            part = self._parts.popleft()
+            # A process that stood still may wake just here. What slips through between this look and the socket is
+            # an offer that the store made: the worker judges it by its age and epoch.
+            if not self._may_push():
+                yield part.claim, _untold(part, "the lead is over")
+                continue
+            result = await self._push(part.claim)
+            if part.is_in_doubt and isinstance(result, NotDelivered | Refused):
+                result = MaybeDelivered(
+                    result.why, is_answer=not isinstance(result, NotDelivered) or result.is_answer
+                )
+            if (final := self._judged(part, result)) is not None:
+                yield part.claim, final
+                continue
+            if isinstance(result, MaybeDelivered):
+                await self._clock.sleep(REPEAT_PUSH_S)
+            assert not isinstance(result, Delivered)
+            if self._is_in_vain(result):
+                for left in self._parts:
+                    yield left.claim, _untold(left, result.why)
+                return
+
+    def _is_in_vain(self, last: PushResult) -> bool:
+        now_s = self._clock.monotonic_s()
+        if self._is_stopping() or now_s >= self._over_at_s:
+            return True
+        # Refused several times, and not a single job taken: the fault is the worker's.
+        return isinstance(last, NotDelivered) and self._breaker.state(now_s) == "open"
+
+    def _judged(self, part: _Part, result: PushResult) -> OfferResult | None:
+        """What to conclude; None: the jobs are offered again."""
+        match result:
+            case Delivered():
+                self._is_heard = True
+                return result
+            case Refused():
+                if part.is_alone:
+                    return result
+                self._parts.extend(part.halves())
+            case NotDelivered(why=why, is_answer=is_answer):
+                if not is_answer:
+                    return result
+                if part.is_alone and self._is_heard:
+                    return PutOff(why)
+                if part.is_alone and not self._is_probe:
+                    return result
+                self._breaker.failed(self._clock.monotonic_s(), why)
+                if part.is_alone:
+                    # The next probe has to be another job, or this one could keep the breaker open for ever.
+                    return PutOff(why)
+                self._parts.extend(part.halves())
+            case MaybeDelivered(why=why, is_answer=is_answer):
+                part.is_in_doubt = True
+                part.nonsense += is_answer
+                logger.warning("push to worker %s: no answer that makes sense (%s)", self._worker_id, why)
+                is_odd_job = part.is_alone and is_answer and self._is_heard
+                if not is_odd_job:
+                    self._breaker.failed(self._clock.monotonic_s(), why)
+                if is_odd_job or self._is_stopping() or (part.is_alone and part.nonsense >= MOST_NONSENSE):
+                    return result
+                self._parts.extend((part,) if part.is_alone else part.halves())
+        return None
+
+
+def _untold(part: _Part, why: str) -> OfferResult:
+    return MaybeDelivered(why) if part.is_in_doubt else Withheld()

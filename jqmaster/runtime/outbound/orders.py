@@ -1,0 +1,61 @@
+"""Orders to workers that follow from what operators do."""
+
+import logging
+
+from jqmaster.errors import JqmasterError
+from jqmaster.runtime.outbound.worker_client import WorkerClient
+from jqmaster.service.workers.workers import WorkerOrder
+from jqmaster.store.leadership.leadership import LeadershipStore
+from jqmaster.store.workers.polls import PollStore
+from jqmaster.store.workers.workers import WorkerStore
+
+logger = logging.getLogger(__name__)
+
+
+class CancelOrders:
+    """Any master may give them, under the newest epoch that the store knows; workers refuse an older one."""
+
+    def __init__(self, workers: WorkerStore, leadership: LeadershipStore, client: WorkerClient) -> None:
+        self._workers = workers
+        self._leadership = leadership
+        self._client = client
+
+    async def __call__(self, worker_id: str, job_id: str, token: str) -> None:
+        """Best effort: the worker's next heartbeat tells it anyway."""
+        try:
+            worker = await self._workers.get(worker_id)
+            epoch = await self._leadership.newest_number()
+        except JqmasterError as exc:
+            logger.warning("cannot order worker %s to stop job %s: %s", worker_id, job_id, exc.detail)
+            return
+        if worker is not None and worker.spec.url is not None:
+            await self._client.cancel(worker, epoch, job_id, token)
+
+
+class WorkerOrders:
+    """Orders about the worker itself; as `CancelOrders`. One that pulls is told by the answer to its poll."""
+
+    def __init__(
+        self, workers: WorkerStore, polls: PollStore, leadership: LeadershipStore, client: WorkerClient
+    ) -> None:
+        self._workers = workers
+        self._polls = polls
+        self._leadership = leadership
+        self._client = client
+
+    async def __call__(self, worker_id: str, order: WorkerOrder) -> None:
+        """Best effort: the answer to the worker's next heartbeat tells it anyway."""
+        try:
+            worker = await self._workers.get(worker_id)
+            epoch = await self._leadership.newest_number()
+            if worker is not None and worker.is_pulling:
+                await self._polls.tell(worker_id)
+        except JqmasterError as exc:
+            logger.warning("cannot order worker %s to %s: %s", worker_id, order, exc.detail)
+            return
+        if worker is None or worker.is_pulling:
+            return
+        if not await self._client.order(worker, epoch, order):
+            logger.info(
+                "worker %s was not reached with the order to %s; its heartbeat tells it", worker_id, order
+            )

@@ -1,0 +1,256 @@
+"""Calls to workers. They return what happened and do not raise: a worker that misbehaves is an everyday outcome."""
+
+import asyncio
+import functools
+import logging
+import math
+import ssl
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.domain.worker import Worker
+from jqmaster.errors import AddressRefusedError
+from jqmaster.net.egress import EgressGuard
+from jqmaster.net.tls import LiveContext
+from jqmaster.runtime.outbound.http_client import (
+    HttpAnswer,
+    HttpClient,
+    NoAnswerError,
+    NotSentError,
+    split_address,
+)
+from jqmaster.runtime.outbound.push_body import encode_push
+from jqmaster.runtime.outbound.signing import signed_headers
+from jqmaster.store.jobs.claims import Claim
+
+logger = logging.getLogger(__name__)
+
+CONTENT_TYPE: Final = "application/msgpack"
+# What a worker answers is small; more is garbage, and is not read.
+MAX_ANSWER_BYTES: Final = 256 * 1024
+CONNECT_TIMEOUT_S: Final = 1.0
+# People wait for it, and a heartbeat says the same.
+ORDER_TIMEOUT_S: Final = 1.5
+MAX_RETRY_AFTER_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    job_id: str
+    reason: str
+    retry_after_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The worker answered: it has taken all but those that it rejected."""
+
+    rejections: list[Rejection] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class NotDelivered:
+    """Nothing of the push was started: it never got there, or was refused whole. `is_answer`: with a status that says
+    nothing of the worker as a whole; another push may fare better."""
+
+    why: str
+    retry_after_s: float | None = None
+    is_answer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The worker cannot read the push, or makes no sense of it, and has started nothing: 400, 413, or 422."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MaybeDelivered:
+    """Bytes went out and no answer that makes sense came back. `is_answer`: there was one, without sense."""
+
+    why: str
+    is_answer: bool = False
+
+
+PushResult = Delivered | NotDelivered | Refused | MaybeDelivered
+
+
+# Refusals by what the push holds, and those by how the worker is.
+_ABOUT_THE_PUSH: Final = frozenset({400, 413, 422})
+_ABOUT_THE_WORKER: Final = frozenset({429, 503})
+# The worker itself did not answer.
+_OF_A_GATEWAY: Final = frozenset({502, 504})
+_MAX_SAID: Final = 300
+
+_NO_CALL: Final = (AddressRefusedError, NotSentError, NoAnswerError, TimeoutError)
+# Answers are not unpacked (a small one could become a huge one), so none may come packed.
+_FIELDS: Final = {
+    "User-Agent": "jqmaster",
+    "Content-Type": CONTENT_TYPE,
+    "Accept": CONTENT_TYPE,
+    "Accept-Encoding": "identity",
+}
+
+
+class WorkerClient:
+    """Component. Connects only where `guard` lets it."""
+
+    def __init__(self, guard: EgressGuard, *, timeout_s: float, tls: LiveContext | None = None) -> None:
+        """`tls`: what calls by https use; None: the system's authorities."""
+        self._tls = tls
+        self._http = HttpClient(guard, max_answer_bytes=MAX_ANSWER_BYTES, context=self._context)
+        self.tune(timeout_s=timeout_s)
+
+    def tune(self, *, timeout_s: float) -> None:
+        """From the next call on."""
+        self._timeout_s = timeout_s
+
+    async def start(self) -> None:
+        """Nothing runs before the first call."""
+
+    async def stop(self) -> None:
+        await self._http.close()
+
+    def _context(self) -> ssl.SSLContext:
+        return self._tls.context if self._tls else _system_context()
+
+    async def push(self, worker: Worker, epoch: int, claim: Claim) -> PushResult:
+        """Offers claimed jobs to their worker."""
+        body = encode_push(worker.id, epoch, claim)
+        try:
+            answer = await self._call(worker, "/jobs", body)
+        except (AddressRefusedError, NotSentError) as exc:
+            return NotDelivered(f"cannot connect ({exc})")
+        except NoAnswerError as exc:
+            return MaybeDelivered(str(exc))
+        status = answer.status
+        if status == 200:
+            return _read_push_answer(answer.body, [job.job_id for job in claim.jobs])
+        if 200 <= status < 300 or (status >= 500 and status != 503):
+            return MaybeDelivered(f"status {status}", is_answer=status not in _OF_A_GATEWAY)
+        if status == HTTPStatus.UNAUTHORIZED:
+            return NotDelivered("status 401: the signature; do the clocks of both agree within five minutes?")
+        if status in _ABOUT_THE_PUSH:
+            return Refused(f"status {status}{_said(answer.body)}")
+        is_answer = status not in _ABOUT_THE_WORKER
+        return NotDelivered(f"status {status}", _retry_after(answer.retry_after), is_answer)
+
+    async def cancel(self, worker: Worker, epoch: int, job_id: str, token: str) -> bool:
+        """Orders a worker to stop a job; False when it could not be told."""
+        try:
+            answer = await self._call(
+                worker, f"/jobs/{job_id}/cancel", msgpack.packb({"token": token, "epoch": epoch})
+            )
+        except _NO_CALL:
+            return False
+        return answer.status == 200
+
+    async def order(self, worker: Worker, epoch: int, order: str) -> bool:
+        """Orders a worker to `drain`, `resume` or `detach`; False when it could not be told."""
+        try:
+            async with asyncio.timeout(ORDER_TIMEOUT_S):
+                answer = await self._call(worker, f"/{order}", msgpack.packb({"epoch": epoch}))
+        except _NO_CALL:
+            return False
+        return answer.status == 200
+
+    async def ping(self, worker: Worker, timeout_s: float) -> bool:
+        """Whether anything answers at its address within so short a time; unsigned, as it says nothing."""
+        if worker.spec.url is None:
+            return False
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer = await self._send("GET", worker.spec.url, "/ping", b"", {})
+        except _NO_CALL:
+            return False
+        return 200 <= answer.status < 300
+
+    async def prove(self, url: str, nonce: str) -> Any:
+        """What whoever serves `url` gives as its proof, None where there is none. Raises AddressRefusedError."""
+        try:
+            answer = await self._send("POST", url, "/challenge", msgpack.packb({"nonce": nonce}), {})
+            if answer.status != 200:
+                raise AddressRefusedError(f"it answered with status {answer.status}")
+            return msgpack.unpackb(answer.body).get("proof")
+        except AddressRefusedError:
+            raise
+        except Exception as exc:
+            # Whatever an answer can hold that is no worker's.
+            reason = (
+                str(exc)[:200]
+                if isinstance(exc, NotSentError | NoAnswerError)
+                else "its answer makes no sense"
+            )
+            raise AddressRefusedError(reason or type(exc).__name__) from None
+
+    async def _call(self, worker: Worker, path: str, body: bytes) -> HttpAnswer:
+        assert worker.spec.url
+        # As registered: what is signed must be what is sent, to the byte.
+        _, prefix = split_address(worker.spec.url)
+        signed = signed_headers(
+            secret=worker.spec.secret, method="POST", path=prefix + path, worker_id=worker.id, body=body
+        )
+        return await self._send("POST", worker.spec.url, path, body, signed)
+
+    async def _send(
+        self, method: str, address: str, path: str, body: bytes, fields: dict[str, str]
+    ) -> HttpAnswer:
+        if self._tls:
+            self._tls.refresh()
+        return await self._http.call(
+            method,
+            address,
+            path,
+            body,
+            fields | _FIELDS,
+            timeout_s=self._timeout_s,
+            connect_timeout_s=CONNECT_TIMEOUT_S,
+        )
+
+
+@functools.cache
+def _system_context() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def _read_push_answer(answer: bytes, job_ids: list[str]) -> PushResult:
+    try:
+        fields = msgpack.unpackb(answer)
+        rejections = [
+            Rejection(str(item["job_id"]), str(item["reason"]), _retry_after(item.get("retry_after")))
+            for item in fields["rejected"]
+        ]
+        accepted = fields["accepted"]
+        if not isinstance(accepted, list):
+            raise TypeError("accepted is a list of job IDs")
+        # Mostly all are taken, in their order.
+        if accepted != job_ids and not {*accepted, *(r.job_id for r in rejections)}.issuperset(job_ids):
+            raise ValueError("the answer does not name every job")
+        return Delivered(rejections)
+    except Exception:
+        # Whatever a worker can send; what it did with the jobs cannot be known from this.
+        return MaybeDelivered("its answer makes no sense", is_answer=True)
+
+
+def _said(body: bytes) -> str:
+    """The detail of a problem, for people; it is the worker's word, and may be anything."""
+    try:
+        detail = msgpack.unpackb(body)["detail"]
+    except Exception:  # as above
+        return ""
+    if not isinstance(detail, str) or not detail:
+        return ""
+    shown = "".join(char if char.isprintable() else " " for char in detail[:_MAX_SAID])
+    return f" ({shown})"
+
+
+def _retry_after(value: object) -> float | None:
+    try:
+        seconds = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if math.isfinite(seconds) else None

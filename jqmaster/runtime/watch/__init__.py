@@ -1,0 +1,1 @@
+"""What every master watches about itself and its store."""

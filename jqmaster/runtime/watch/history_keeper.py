@@ -1,0 +1,104 @@
+"""Brings what this master counted into the store, once a second."""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.domain.failure_group import failure_group_id, normalise
+from jqmaster.domain.tally import TOTAL, NameCounts, Tally, TallyBatch
+from jqmaster.errors import DamagedError, JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.store.link.pages import pages
+from jqmaster.store.operations.history import MAX_PER_CALL, GroupCount, HistoryStore
+
+logger = logging.getLogger(__name__)
+
+FLUSH_S: Final = 1.0
+# At the end: what cannot be told by then is lost.
+LEAVE_WITHIN_S: Final = 1.0
+
+_Part = Callable[[int], Awaitable[bool]]
+
+
+class HistoryKeeper:
+    """Component. What is on its way is told again under its number until the store has answered, so that it counts once
+    whatever became of the answers; only who dies takes the counts of its last second along."""
+
+    def __init__(self, tally: Tally, history: HistoryStore, clock: Clock) -> None:
+        self._tally = tally
+        self._history = history
+        self._clock = clock
+        self._parts: deque[tuple[int, _Part]] = deque()
+        self._number = 0
+        self._is_failing = False
+        self._loops = BackgroundLoops("history_keeper")
+
+    async def start(self) -> None:
+        self._loops.spawn("rounds", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+        # best effort: these are only counts.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_WITHIN_S):
+                await self.flush()
+
+    async def _run(self) -> None:
+        while True:
+            await sleep_to_tick(self._clock, FLUSH_S)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Tells the store what was counted; what it does not take now is kept for the next call."""
+        if not self._parts:
+            self._take(self._tally.take())
+        while self._parts:
+            number, part = self._parts[0]
+            try:
+                await part(number)
+            except DamagedError as exc:
+                # It would never be taken, and what comes after it would wait for ever.
+                logger.error("counts are lost: %s", exc.detail)
+            except JqmasterError as exc:
+                if not self._is_failing:
+                    logger.warning("cannot write what was counted: %s", exc.detail)
+                self._is_failing = True
+                return
+            self._is_failing = False
+            self._parts.popleft()
+
+    def _take(self, batch: TallyBatch) -> None:
+        names = [(name, counts) for name, counts in batch.names.items() if name != TOTAL]
+        if names or TOTAL in batch.names:
+            total = NameCounts()
+            for _, counts in names:
+                total.merge(counts)
+            # All together the leader counts itself.
+            seen = batch.names.get(TOTAL, NameCounts())
+            total.backlog, total.oldest_wait_ms = seen.backlog, seen.oldest_wait_ms
+            names.insert(0, (TOTAL, total))
+        for page in pages(names, MAX_PER_CALL):
+            self._append(partial(self._history.add_counts, names=page))
+        for groups in pages(_groups(batch), MAX_PER_CALL):
+            self._append(partial(self._history.add_failures, groups=groups))
+
+    def _append(self, part: _Part) -> None:
+        self._number += 1
+        self._parts.append((self._number, part))
+
+
+def _groups(batch: TallyBatch) -> list[GroupCount]:
+    groups: dict[str, GroupCount] = {}
+    for (name, cause, message), failure in batch.failures.items():
+        cause_word = cause.name.lower()
+        group_id = failure_group_id(name, cause_word, message)
+        count = failure.count + (groups[group_id].count if group_id in groups else 0)
+        groups[group_id] = GroupCount(
+            group_id, name, cause_word, normalise(message), count, failure.example_job_id
+        )
+    return list(groups.values())

@@ -1,0 +1,77 @@
+"""Whether a leader gets on with its work, measured by what the store says and not by what the leader believes."""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from jqmaster.clock import Clock
+from jqmaster.runtime.duties.dispatcher import Dispatcher
+from jqmaster.runtime.duties.fleet import Fleet
+from jqmaster.store.health.inspect import Inspector
+from jqmaster.store.workers.workers import WorkerStore
+
+# A dispatcher that has work asks for it every second: before this there is no need to look.
+QUIET_S: Final = 3.0
+
+
+class Stall(NamedTuple):
+    """For how long something that should go on has not; `what` it is, for people."""
+
+    seconds: float
+    what: str
+
+
+NO_STALL: Final = Stall(0.0, "")
+
+
+class Progress:
+    """`dispatcher` gives the one of the present leadership, None where this master does not lead."""
+
+    def __init__(
+        self,
+        inspector: Inspector,
+        workers: WorkerStore,
+        fleet: Fleet,
+        clock: Clock,
+        *,
+        dispatcher: Callable[[], Dispatcher | None],
+    ) -> None:
+        self._inspector = inspector
+        self._workers = workers
+        self._fleet = fleet
+        self._clock = clock
+        self._dispatcher = dispatcher
+        self._idle_since_s: float | None = None
+
+    def round_s(self) -> float:
+        """Since the dispatcher's last round; 0 where this master does not lead."""
+        dispatcher = self._dispatcher()
+        return 0.0 if dispatcher is None else self._clock.monotonic_s() - dispatcher.last_round_s
+
+    async def stall(self) -> Stall:
+        """The longest. Raises what `StoreClient.run` raises."""
+        rounds = Stall(self.round_s(), "the dispatcher has made no round")
+        return max(rounds, await self._idleness())
+
+    async def left_lying(self) -> dict[str, int]:
+        """How many jobs are ready of each name for which a worker is free. Raises what `StoreClient.run` raises."""
+        names = self._fleet.takers(*await self._workers.all_with_time())
+        ready = await self._inspector.ready_counts(sorted(names))
+        return {name: count for name, count in ready.items() if count}
+
+    async def _idleness(self) -> Stall:
+        """A claim that was answered ends it, also with nothing: what constraints hold back is no stall."""
+        dispatcher, now_s = self._dispatcher(), self._clock.monotonic_s()
+        if dispatcher is None or now_s - dispatcher.claimed_at_s < QUIET_S:
+            self._idle_since_s = None
+            return NO_STALL
+        ready = await self.left_lying()
+        if not ready:
+            self._idle_since_s = None
+            return NO_STALL
+        if self._idle_since_s is None:
+            self._idle_since_s = now_s
+        waiting = ", ".join(f"{count} {name}" for name, count in list(ready.items())[:5])
+        return Stall(
+            now_s - max(self._idle_since_s, dispatcher.claimed_at_s),
+            f"workers are free, jobs are ready ({waiting}), and none was asked for",
+        )

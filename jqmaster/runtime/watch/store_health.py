@@ -1,0 +1,113 @@
+"""Watches whether the store still is what it was at the start: how full it is, and whether it keeps what it takes."""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.config import Durability, Settings
+from jqmaster.errors import JqmasterError, StoreUnavailableError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.store.health.probe import LEVELS, StoreReport, look_again
+from jqmaster.store.link.client import StoreClient
+
+logger = logging.getLogger(__name__)
+
+POLL_S: Final = 1.0
+# Beyond this share of maxmemory new jobs are refused, so that results, heartbeats and removals still find room.
+FULL_AT: Final = 0.8
+
+
+class StoreGauge:
+    """Component. `report` is the probe's of the start; `quorum_of` wait for replicas with each write, where that is
+    configured. `faults` says why new jobs are refused at present, by what was
+    found: `space`, `fitness` (nothing may be entrusted to it), `durability` (less than is configured)."""
+
+    def __init__(
+        self,
+        client: StoreClient,
+        clock: Clock,
+        settings: Settings,
+        report: StoreReport,
+        *,
+        quorum_of: Sequence[StoreClient],
+    ) -> None:
+        self._client = client
+        self._quorum_of = quorum_of
+        self._clock = clock
+        self._settings = settings
+        self._loops = BackgroundLoops("store_gauge")
+        self._report = report
+        self.faults: dict[str, str] = {}
+        self._take(report)
+
+    async def start(self) -> None:
+        self._loops.spawn("rounds", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    @property
+    def report(self) -> StoreReport:
+        """What the store said of itself last, a second ago at most."""
+        return self._report
+
+    @property
+    def durability_available(self) -> Durability:
+        """The most that the store gives."""
+        return self._report.durability
+
+    @property
+    def durability(self) -> Durability:
+        """What is kept of the configured level."""
+        return min(self._settings.durability, self.durability_available, key=LEVELS.index)
+
+    def admit(self, durability: Durability | None = None) -> int:
+        """How many replicas must have a new job of this level (None: the configured one). Raises StoreUnavailableError
+        while new jobs are refused, or those of this level."""
+        level = durability or self._settings.durability
+        for check, code in (("fitness", "store_unfit"), ("space", "store_full")):
+            if fault := self.faults.get(check):
+                raise StoreUnavailableError(fault, code=code, retry_after_s=5)
+        if LEVELS.index(level) > LEVELS.index(self.durability_available):
+            raise StoreUnavailableError(
+                f"the store gives {self.durability_available} at present, which is less than {level}; nothing was accepted",
+                code="durability_unavailable",
+                retry_after_s=5,
+            )
+        return self._report.replicas_needed if level == "fsync+quorum" else 0
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                report = await look_again(self._client, self._settings, self._report)
+            except JqmasterError:
+                pass  # its absence shows itself to every caller
+            else:
+                # While it reads its data it refuses everything by itself, and tells little of what it will be.
+                if not report.is_loading:
+                    self._take(report)
+            await sleep_to_tick(self._clock, POLL_S)
+
+    def _take(self, report: StoreReport) -> None:
+        self._report = report
+        if self._settings.durability == "fsync+quorum":
+            for client in self._quorum_of:
+                client.quorum_replicas = report.replicas_needed
+        errors = [fault for fault in report.faults if fault.level == "error"]
+        faults = {
+            check: "; ".join(f"{fault.what} ({fault.how_to_fix})" for fault in errors if fault.check == check)
+            for check in ("fitness", "durability")
+        }
+        used, most = report.memory_used_bytes, report.memory_max_bytes
+        if most and used > most * FULL_AT:
+            faults["space"] = (
+                f"the store is full: {used} of {most} bytes are used; new jobs are refused until there is room"
+            )
+        faults = {check: fault for check, fault in faults.items() if fault}
+        for check, fault in faults.items():
+            if check not in self.faults:
+                logger.error("%s", fault)
+        for check in self.faults.keys() - faults.keys():
+            logger.info("the store's %s is in order again", check)
+        self.faults = faults

@@ -1,0 +1,116 @@
+"""Looks whether this master still makes progress, whether its loops run, and whether the data are the right ones."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.errors import JqmasterError
+from jqmaster.lifecycle import BackgroundLoops, LoopFailures
+from jqmaster.runtime.watch.progress import Stall
+from jqmaster.store.health import generation
+from jqmaster.store.link.shard import Shard
+
+logger = logging.getLogger(__name__)
+
+POLL_S: Final = 1.0
+# A client that went silent after a reconnect is the classic way in which a queue stands still without an error.
+REBUILD_AFTER_S: Final = 10.0
+GIVE_UP_AFTER_S: Final = 30.0
+# A process younger than this does not end itself for a loop that fails: where the reason is in the data, the next one
+# would fail as well, and each change of the lead has its time of grace.
+GIVE_UP_AGE_S: Final = 300.0
+
+
+class Watchdog:
+    """Component. `stall` says how long the leader has not got on with its work (0 where this is not it). `rebuild` drops
+    the connections to the store. `fail` ends the process with a reason, for its supervisor to start it anew, and for
+    another master to lead."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        clock: Clock,
+        *,
+        mark: str,
+        stall: Callable[[], Awaitable[Stall]],
+        failures: LoopFailures,
+        rebuild: Callable[[], Awaitable[None]],
+        fail: Callable[[str], None],
+    ) -> None:
+        self._shard = shard
+        self._clock = clock
+        self._mark = mark
+        self._stall = stall
+        self._failures = failures
+        self._rebuild = rebuild
+        self._fail = fail
+        self._rebuilt = False
+        self._rebuilt_for_loops_s = -REBUILD_AFTER_S
+        self._born_s = clock.monotonic_s()
+        self._serving_since_s: float | None = None
+        self._loops = BackgroundLoops("watchdog")
+
+    async def start(self) -> None:
+        self._loops.spawn("rounds", self._run)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    async def _run(self) -> None:
+        while True:
+            await sleep_to_tick(self._clock, POLL_S)
+            # First, and without the store: whatever makes loops fail may make the rest of this one fail.
+            await self._look_at_loops()
+            if not await self._is_store_serving():
+                self._serving_since_s = None
+                continue
+            if self._serving_since_s is None:
+                self._serving_since_s = self._clock.monotonic_s()
+            await self._look_at_progress(self._clock.monotonic_s() - self._serving_since_s)
+
+    async def _is_store_serving(self) -> bool:
+        """An outage of the store is no stall of ours: it is waited for."""
+        try:
+            mark = await generation.read(self._shard)
+        except JqmasterError:
+            return False
+        if mark != self._mark:
+            self._fail(
+                "the store's data are gone or are others (the generation mark has changed). Nothing is served from it: "
+                "restore the data, or begin with an empty store as docs/store.md says"
+            )
+            return False
+        return True
+
+    async def _look_at_progress(self, serving_s: float) -> None:
+        # While the store was away nobody could make a round: that time does not count.
+        try:
+            seconds, what = await self._stall()
+        except JqmasterError:
+            return  # the next look will tell whether the store is away
+        stalled_s = min(seconds, serving_s)
+        if stalled_s < REBUILD_AFTER_S:
+            self._rebuilt = False
+        elif stalled_s >= GIVE_UP_AFTER_S:
+            self._fail(f"{what} for {stalled_s:.0f} s")
+        elif not self._rebuilt:
+            logger.error("%s for %.0f s; the connections to the store are rebuilt", what, stalled_s)
+            self._rebuilt = True
+            await self._rebuild()
+
+    async def _look_at_loops(self) -> None:
+        failing, now_s = self._failures.longest(), self._clock.monotonic_s()
+        if failing is None or failing.seconds < REBUILD_AFTER_S:
+            return
+        if failing.seconds >= GIVE_UP_AFTER_S and now_s - self._born_s >= GIVE_UP_AGE_S:
+            self._fail(f"{failing.name} has failed for {failing.seconds:.0f} s ({failing.error})")
+        elif now_s - self._rebuilt_for_loops_s >= REBUILD_AFTER_S:
+            logger.error(
+                "%s has failed for %.0f s (%s); the connections to the store are rebuilt",
+                failing.name,
+                failing.seconds,
+                failing.error,
+            )
+            self._rebuilt_for_loops_s = now_s
+            await self._rebuild()

@@ -1,0 +1,1 @@
+"""Use cases of constraints: documents, previews, and this master's copy."""

@@ -1,0 +1,47 @@
+"""The constraints as this master knows them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from jqmaster.domain.ruleset import NO_RULES, Ruleset
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.store.constraints.constraints import Rules, RuleStore
+from jqmaster.store.jobs.placement import StaleRules
+
+# Each time somebody changed the constraints in between: more often than people do.
+MAX_REPEATS: Final = 10
+
+_T = TypeVar("_T")
+
+
+class RuleCache:
+    """A copy of the constraints, read anew when a script says that it is old, or when somebody tells of a change.
+
+    It may be old at any time and never wrong for it: every script that relies on it compares editions.
+    """
+
+    def __init__(self, store: RuleStore) -> None:
+        self._store = store
+        self._reading = asyncio.Lock()
+        self.current = Rules(0, 0, (), NO_RULES)
+
+    async def reload(self) -> Rules:
+        """Reads them if they changed. Raises what `RuleStore` raises."""
+        async with self._reading:
+            version, edition, settled = await self._store.versions()
+            known = self.current
+            if (version, edition, settled) != (known.version, known.ruleset.edition, known.settled_edition):
+                self.current = await self._store.load()
+            return self.current
+
+    async def under(self, act: Callable[[Ruleset], Awaitable[_T]]) -> _T:
+        """What `act` does under the present rules. Raises StoreUnavailableError when they change all the time."""
+        for _ in range(MAX_REPEATS):
+            try:
+                return await act(self.current.ruleset)
+            except StaleRules:
+                await self.reload()
+        raise StoreUnavailableError(
+            "the constraints change faster than they can be followed", retry_after_s=1.0
+        )

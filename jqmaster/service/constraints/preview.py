@@ -1,0 +1,152 @@
+"""Which of the waiting jobs a constraint would apply to, looked at within bounds."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.job import Job
+from jqmaster.domain.key_value import KeyValue, key_value
+from jqmaster.domain.matcher import MISSING, Matcher, Path
+from jqmaster.domain.quota import Quota
+from jqmaster.errors import OverloadedError, RateLimitedError
+from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.constraints.usage import UsageStore, WaitingLane
+from jqmaster.store.jobs.placement import fields_of
+
+# A preview reads no more jobs than this, and no longer.
+PREVIEW_MAX_JOBS: Final = 100_000
+PREVIEW_MAX_S: Final = 2.0
+# Whoever may look at constraints may ask for previews; they shall not keep the store from its work.
+MAX_PREVIEWS: Final = 2
+MAX_EXAMPLES: Final = 20
+# Values of a key that are shown.
+MAX_TOP_KEYS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Which waiting jobs a constraint would apply to. `without_key`: matching jobs that lack the key."""
+
+    count: int
+    without_key: int
+    looked_at: int
+    is_exact: bool
+    examples: list[Job]
+    key: Path | None
+    keys: list[tuple[str, int]] | None
+    distinct_keys: int | None
+
+
+class Previews:
+    """`clock` bounds how long each may take."""
+
+    def __init__(self, store: RuleStore, usage: UsageStore, clock: Clock) -> None:
+        self._asked = Quota()
+        self._store = store
+        self._usage = usage
+        self._clock = clock
+        self._running = 0
+
+    async def run(
+        self, matcher: Matcher, key: Path | None, limit: int, *, who: str, most_per_minute: int
+    ) -> Preview:
+        """With up to `limit` examples. Raises OverloadedError, and RateLimitedError when `who` asks too often."""
+        now_s = self._clock.monotonic_s()
+        if self._asked.count(who, now_s) >= most_per_minute:
+            raise RateLimitedError(
+                f"more than {most_per_minute} previews within a minute; wait a moment",
+                code="too_many_previews",
+                retry_after_s=self._asked.left_s(now_s),
+            )
+        if self._running >= MAX_PREVIEWS:
+            raise OverloadedError("other previews are under way", retry_after_s=PREVIEW_MAX_S)
+        self._asked.add(who, now_s)
+        self._running += 1
+        try:
+            return await _Scan(self._store, self._usage, self._clock, limit).run(matcher, key)
+        finally:
+            self._running -= 1
+
+
+class _Scan:
+    """One walk over what waits. Whole lanes are judged by the name alone where that decides."""
+
+    def __init__(self, store: RuleStore, usage: UsageStore, clock: Clock, limit: int) -> None:
+        self._store = store
+        self._usage = usage
+        self._clock = clock
+        self._limit = limit
+        self._ends_at_s = clock.monotonic_s() + PREVIEW_MAX_S
+        self._seen: set[str] = set()
+        self._count = 0
+        self._without_key = 0
+        self._is_exact = True
+        self._examples: list[Job] = []
+        self._keys: Counter[KeyValue] = Counter()
+
+    async def run(self, matcher: Matcher, key: Path | None) -> Preview:
+        reader = key.reader() if key else None
+        with_argument = "argument" in matcher.reads or (key is not None and key.root == "argument")
+
+        async def look_at(job_ids: Sequence[str]) -> None:
+            fresh = [job_id for job_id in dict.fromkeys(job_ids) if job_id not in self._seen]
+            self._seen.update(fresh)
+            for job in await self._usage.jobs(fresh, with_argument=with_argument):
+                fields = fields_of(job)
+                if not matcher.matches(fields):
+                    continue
+                if reader is not None:
+                    value = reader(fields)
+                    if value is MISSING:
+                        self._without_key += 1
+                        continue
+                    self._keys[key_value(value)] += 1
+                self._count += 1
+                if len(self._examples) < self._limit:
+                    self._examples.append(job)
+
+        await self._walk(matcher, look_at, needs_each=key is not None)
+        return Preview(
+            self._count,
+            self._without_key,
+            len(self._seen),
+            self._is_exact,
+            self._examples,
+            key,
+            None if key is None else [(k.text, n) for k, n in self._keys.most_common(MAX_TOP_KEYS)],
+            None if key is None else len(self._keys),
+        )
+
+    async def _walk(
+        self, matcher: Matcher, look_at: Callable[[Sequence[str]], Awaitable[None]], *, needs_each: bool
+    ) -> None:
+        async for lanes in self._usage.lanes():
+            unread: list[WaitingLane] = []
+            for lane in lanes:
+                verdict = matcher.given_name(lane.name)
+                if verdict is None or (verdict and needs_each):
+                    unread.append(lane)
+                elif verdict:
+                    missing = self._limit - len(self._examples)
+                    if missing > 0:
+                        async for ids in self._usage.ready_in([lane], min(missing, MAX_EXAMPLES)):
+                            self._examples += (await self._usage.jobs(ids, with_argument=False))[:missing]
+                    self._count += lane.count
+            async for ids in self._usage.ready_in(unread, PREVIEW_MAX_JOBS):
+                if self._is_over():
+                    return
+                await look_at(ids)
+            if self._is_over():
+                return
+        async for ids in self._store.waiting_for_time():
+            if self._is_over():
+                return
+            await look_at(ids)
+
+    def _is_over(self) -> bool:
+        if len(self._seen) >= PREVIEW_MAX_JOBS or self._clock.monotonic_s() > self._ends_at_s:
+            self._is_exact = False
+            return True
+        return False

@@ -1,0 +1,1 @@
+"""Use cases of users, sessions and tokens, and the audit log."""

@@ -1,0 +1,28 @@
+"""Entries of the audit log about single jobs: those of many at once share a round trip, and a wait for the disk."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from jqmaster.service.jobs.batching import NaturalBatcher
+from jqmaster.store.identity.audit import AuditStore
+
+MAX_BATCH: Final = 200
+MAX_WAITING: Final = 5_000
+
+
+class AuditWriter:
+    """Writes entries in the order in which they come."""
+
+    def __init__(self, store: AuditStore) -> None:
+        self._store = store
+        self._batcher: NaturalBatcher[bytes, None] = NaturalBatcher(
+            self._flush, max_batch=MAX_BATCH, max_waiting=MAX_WAITING
+        )
+
+    async def write(self, entry: bytes) -> None:
+        """Return when the entry is in the log. Raises what the store raises."""
+        await self._batcher.submit(entry)
+
+    async def _flush(self, entries: Sequence[bytes]) -> list[None]:
+        await self._store.write_all(entries)
+        return [None] * len(entries)

@@ -1,0 +1,141 @@
+"""Actions on many jobs: what operators ask for. The leader carries them out (`runtime/duties/bulk_actions.py`)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.bulk_action import ADMITTED, ActionKind, BulkAction, Progress
+from jqmaster.domain.ids import is_id, new_id
+from jqmaster.domain.job import Job
+from jqmaster.domain.job_filter import JobFilter
+from jqmaster.errors import ConflictError, FieldError, InvalidError, NotFoundError, RateLimitedError
+from jqmaster.store.health.inspect import MAX_EXAMPLES, Counted, Inspector
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.operations.bulk_actions import MAX_KEPT, MAX_RUNNING, ActionStore, StoredAction
+
+# How long it may take to tell how many jobs a filter selects.
+COUNT_WITHIN_S: Final = 1.0
+RETRY_AFTER_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked for: jobs by `filter` or by `ids`, of which one is None."""
+
+    kind: ActionKind
+    filter: JobFilter | None
+    ids: Sequence[str] | None
+    priority: int | None = None
+    rate_per_s: float | None = None
+    stop_at_failure_share: float | None = None
+
+
+class BulkActionService:
+    """`store_time_ms` reads the store's clock. Raises what `StoreClient.run` raises."""
+
+    def __init__(
+        self,
+        actions: ActionStore,
+        records: RecordStore,
+        inspector: Inspector,
+        clock: Clock,
+        store_time_ms: Callable[[], Awaitable[int]],
+    ) -> None:
+        self._actions = actions
+        self._records = records
+        self._inspector = inspector
+        self._clock = clock
+        self._store_time_ms = store_time_ms
+
+    async def preview(self, wish: Wish) -> Counted:
+        """How many jobs it would touch now, and some of them. Raises InvalidError."""
+        return await self._count(await self._action(wish, ""))
+
+    async def begin(self, wish: Wish, who: str) -> StoredAction:
+        """Writes it down; the leader begins at once. Raises InvalidError, RateLimitedError while too many are under way."""
+        action = await self._action(wish, who)
+        counted = await self._count(action)
+        progress = Progress(matched=counted.count if counted.is_exact else None)
+        ids_count = None if action.ids is None else len(action.ids)
+        entry = encode_entry(
+            who=who,
+            action=f"jobs.{action.kind}",
+            target=action.id,
+            before=None,
+            after={**described(action), "ids_count": ids_count, "matched": progress.matched},
+        )
+        if not await self._actions.put(action, progress, entry):
+            raise RateLimitedError(
+                f"{MAX_RUNNING} actions are under way already; wait for their end, or cancel one",
+                code="too_many_actions",
+                retry_after_s=RETRY_AFTER_S,
+            )
+        return StoredAction(action, ids_count, progress, None)
+
+    async def all(self) -> list[StoredAction]:
+        """Those that are under way or were in the last days, the newest first."""
+        return await self._actions.newest(MAX_KEPT)
+
+    async def get(self, action_id: str) -> StoredAction:
+        """Raises NotFoundError."""
+        stored = await self._actions.get(action_id) if is_id(action_id) else None
+        if stored is None:
+            raise NotFoundError(f"no action {action_id[:64]}", code="unknown_action")
+        return stored
+
+    async def cancel(self, action_id: str, who: str) -> StoredAction:
+        """It ends before its next step; what it did stays done. Raises NotFoundError, ConflictError (it is over)."""
+        stored = await self.get(action_id)
+        if not await self._actions.cancel(action_id, who):
+            raise ConflictError("the action is over", code="action_over")
+        return replace(stored, canceled_by=who)
+
+    async def _action(self, wish: Wish, who: str) -> BulkAction:
+        state = wish.filter.state if wish.filter is not None else None
+        if state is not None and state not in ADMITTED[wish.kind]:
+            rule = f"must be one of {', '.join(sorted(ADMITTED[wish.kind]))} for {wish.kind}"
+            raise InvalidError(
+                f"no job in state {state} can take part in {wish.kind}",
+                errors=[FieldError(("filter", "state"), rule)],
+            )
+        return BulkAction(
+            id=new_id(),
+            kind=wish.kind,
+            filter=wish.filter,
+            ids=None if wish.ids is None else tuple(dict.fromkeys(wish.ids)),
+            by=who,
+            created_at_ms=await self._store_time_ms(),
+            priority=wish.priority,
+            rate_per_s=wish.rate_per_s,
+            stop_at_failure_share=wish.stop_at_failure_share,
+        )
+
+    async def _count(self, action: BulkAction) -> Counted:
+        if action.filter is None:
+            found = await self._records.get_without_argument(action.ids or ())
+            jobs = [job for job in found.values() if action.touches(job)]
+            return Counted(len(jobs), True, jobs[:MAX_EXAMPLES])
+        is_late_at_s = self._clock.monotonic_s() + COUNT_WITHIN_S
+
+        def touches(job: Job) -> bool:
+            return action.touches(job)
+
+        return await self._inspector.count(
+            action.filter,
+            action.states,
+            touches=touches if action.kind is ActionKind.SET_PRIORITY else None,
+            is_late=lambda: self._clock.monotonic_s() >= is_late_at_s,
+        )
+
+
+def described(action: BulkAction) -> dict[str, Any]:
+    """What was asked for, for the audit log."""
+    asked = {
+        "filter": None if action.filter is None else action.filter.document(),
+        "priority": action.priority,
+        "rate_per_s": action.rate_per_s,
+        "stop_at_failure_share": action.stop_at_failure_share,
+    }
+    return {field: value for field, value in asked.items() if value is not None}

@@ -1,0 +1,109 @@
+"""Groups of failures, as one caller may see them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.error_type import error_type_of
+from jqmaster.domain.failure_group import failure_group_id
+from jqmaster.domain.job import Attempt
+from jqmaster.domain.job_content import JobContent
+from jqmaster.domain.redact import REDACTED
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.link.pages import pages
+from jqmaster.store.operations.history import MAX_GROUPS, FailureGroup, HistoryStore
+
+# Whole jobs that are read at once.
+_JOBS_PER_READ: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ShownGroup:
+    """A group with the text that stands for it. `is_hidden`: a cover stands in its place."""
+
+    group: FailureGroup
+    message: str
+    is_hidden: bool
+    error_type: str | None
+
+
+class FailureReader:
+    """A group keeps its text, and no more of the jobs; its latest job, the example, tells the rest.
+
+    All methods raise what `StoreClient.run` raises.
+    """
+
+    def __init__(self, history: HistoryStore, records: RecordStore) -> None:
+        self._history = history
+        self._records = records
+        # By example and the time of its failure, which an example that fails once more changes.
+        self._types: dict[tuple[str, int], str | None] = {}
+
+    async def groups(self, access: ContentAccess) -> list[FailureGroup]:
+        """All groups, the latest first. Without their texts where the caller does not see these; who lacks the right to
+        content gets one group for each name, cause and type, whose ID is no digest of a text."""
+        groups = await self._history.failure_groups()
+        if access.error_text_cover is None:
+            return groups
+        groups = [replace(group, message="") for group in groups]
+        return groups if access.is_granted else _merged(groups, await self._types_of(groups))
+
+    async def shown(self, groups: Sequence[FailureGroup], access: ContentAccess) -> list[ShownGroup]:
+        """These groups, each with what the caller may see of it."""
+        types = await self._types_of(groups) if access.shows_error_type else {}
+        cover = access.error_text_cover
+        texts = {} if cover else await self._texts(groups, access)
+        found = []
+        for group in groups:
+            text = texts.get(group.id, cover or REDACTED)
+            found.append(ShownGroup(group, text, group.id not in texts, types.get(_key(group))))
+        return found
+
+    async def _types_of(self, groups: Sequence[FailureGroup]) -> Mapping[tuple[str, int], str | None]:
+        unknown = [group for group in groups if group.example_job_id and _key(group) not in self._types]
+        if unknown:
+            if len(self._types) + len(unknown) > 2 * MAX_GROUPS:
+                self._types.clear()
+            ends = await self._records.last_ends([group.example_job_id for group in unknown])
+            for group, end in zip(unknown, ends, strict=True):
+                self._types[_key(group)] = error_type_of(end.error, end.message) if end else None
+        return self._types
+
+    async def _texts(self, groups: Sequence[FailureGroup], access: ContentAccess) -> dict[str, str]:
+        """By ID, texts without the redacted values of the example. Where it is gone, nobody can tell what is in them."""
+        if not access.redactor.has("argument", "headers", "error"):
+            return {group.id: group.message for group in groups}
+        texts = {}
+        for chunk in pages(groups, _JOBS_PER_READ):
+            ids = [group.example_job_id for group in chunk if group.example_job_id]
+            jobs = await self._records.get_all(ids)
+            ends: dict[str, Attempt | None] = dict(zip(ids, await self._records.last_ends(ids), strict=True))
+            for group in chunk:
+                if job := jobs.get(group.example_job_id):
+                    content = JobContent(access, job)
+                    texts[group.id] = content.group_text(group.message, ends.get(group.example_job_id))
+        return texts
+
+
+def _key(group: FailureGroup) -> tuple[str, int]:
+    return group.example_job_id, group.last_seen_ms
+
+
+def _merged(
+    groups: Sequence[FailureGroup], types: Mapping[tuple[str, int], str | None]
+) -> list[FailureGroup]:
+    """One for each name, cause and type, in the order of the groups."""
+    merged: dict[str, FailureGroup] = {}
+    for group in groups:
+        merged_id = failure_group_id(group.name, group.cause, types.get(_key(group)) or "")
+        first = merged.get(merged_id)
+        if first is None:
+            merged[merged_id] = replace(group, id=merged_id)
+        else:
+            merged[merged_id] = replace(
+                first,
+                count=first.count + group.count,
+                first_seen_ms=min(first.first_seen_ms, group.first_seen_ms),
+            )
+    return list(merged.values())

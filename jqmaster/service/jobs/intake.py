@@ -1,0 +1,117 @@
+"""What pushes may hold of a master at a time: memory for their bodies, and the time of the store.
+
+Only pushes ask here. Heartbeats, results, claims and the calls of operators never wait for room, and never are refused
+for want of it.
+"""
+
+import asyncio
+import random
+from types import TracebackType
+from typing import Final, Self
+
+from jqmaster.errors import OverloadedError
+from jqmaster.service.jobs.push_pace import PushPace
+
+# Bulks whose jobs are decoded, and written, at a time. One more keeps the store busy while the next is decoded; the
+# store's other connections are for whoever is no pusher.
+BULKS_AT_A_TIME: Final = 4
+# Single pushes: beyond this the store is the bottleneck, and waiting would only grow.
+MOST_SINGLE: Final = 5_000
+MOST_BULKS: Final = 64
+_RETRY_AFTER_S: Final = (1, 3)
+
+_spread = random.Random()  # noqa: S311 - spreads repeats, guards nothing
+
+
+class Intake:
+    """`max_bytes`: of bodies, from their first byte until their answer."""
+
+    def __init__(self, pace: PushPace, *, max_bytes: int) -> None:
+        self.pace = pace
+        self._max_bytes = max_bytes
+        self._single = 0
+        self._bulks = 0
+        self._turns = asyncio.Semaphore(BULKS_AT_A_TIME)
+        self.held_bytes = 0
+
+    def tune(self, *, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+
+    @property
+    def pushes(self) -> int:
+        """Under way now."""
+        return self._single + self._bulks
+
+    def enter(self, *, is_bulk: bool) -> "Visit":
+        """To be used as a context until the answer is known. Raises OverloadedError; nothing was read then."""
+        if self.held_bytes >= self._max_bytes or (
+            self._bulks >= MOST_BULKS if is_bulk else self._single >= MOST_SINGLE
+        ):
+            raise self._overloaded()
+        return Visit(self, is_bulk=is_bulk)
+
+    def began(self, *, is_bulk: bool) -> None:
+        self._bulks += is_bulk
+        self._single += not is_bulk
+
+    def ended(self, *, is_bulk: bool, held_bytes: int) -> None:
+        self._bulks -= is_bulk
+        self._single -= not is_bulk
+        self.held_bytes -= held_bytes
+
+    def hold(self, size: int) -> None:
+        """Raises OverloadedError."""
+        if self.held_bytes + size > self._max_bytes:
+            raise self._overloaded()
+        self.held_bytes += size
+
+    async def take_turn(self) -> None:
+        await self._turns.acquire()
+
+    def give_turn(self, took_s: float) -> None:
+        rest_s = self.pace.rest_s(took_s)
+        if rest_s:
+            asyncio.get_running_loop().call_later(rest_s, self._turns.release)
+        else:
+            self._turns.release()
+
+    def _overloaded(self) -> OverloadedError:
+        return OverloadedError(
+            "more is pushed than can be taken in; nothing was accepted",
+            # Apart, or all would be back at the same moment.
+            retry_after_s=_spread.randint(*_RETRY_AFTER_S),
+        )
+
+
+class Visit:
+    """One push."""
+
+    __slots__ = ("_held_bytes", "_intake", "_is_bulk", "_turn_since_s")
+
+    def __init__(self, intake: Intake, *, is_bulk: bool) -> None:
+        self._intake = intake
+        self._is_bulk = is_bulk
+        self._held_bytes = 0
+        self._turn_since_s: float | None = None
+
+    def __enter__(self) -> Self:
+        self._intake.began(is_bulk=self._is_bulk)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self._intake.ended(is_bulk=self._is_bulk, held_bytes=self._held_bytes)
+        if self._turn_since_s is not None:
+            self._intake.give_turn(asyncio.get_running_loop().time() - self._turn_since_s)
+
+    def hold(self, size: int) -> None:
+        """So many more bytes of its body are here. Raises OverloadedError when there is no room for them."""
+        self._intake.hold(size)
+        self._held_bytes += size
+
+    async def read(self) -> None:
+        """The body is here, and will be decoded: a bulk, which is several times as large then, waits for its turn."""
+        if self._is_bulk:
+            await self._intake.take_turn()
+            self._turn_since_s = asyncio.get_running_loop().time()

@@ -1,0 +1,96 @@
+"""Why a job is not running."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from jqmaster.domain.constraint import Constraint
+from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.job import JobState
+from jqmaster.domain.verdict import (
+    FleetFacts,
+    GateCheck,
+    Reach,
+    Snapshot,
+    Verdict,
+    constraint_of,
+    rival_names,
+    verdicts,
+)
+from jqmaster.errors import NotFoundError
+from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.store.constraints.why import WhyStore
+from jqmaster.store.workers.workers import WorkerStore
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`constraints`: every one that applies to the unfinished job, shadow ones too, with the gate that it has to pass."""
+
+    state: JobState
+    as_of_ms: int
+    verdicts: list[Verdict]
+    constraints: list[tuple[Constraint, GateCheck]]
+
+
+class WhyService:
+    """`reach` gives what only a leader knows of its workers, None where this master does not lead."""
+
+    def __init__(
+        self,
+        store: WhyStore,
+        workers: WorkerStore,
+        rules: RuleCache,
+        *,
+        stale_ms: int,
+        deadline_extra_ms: int,
+        reach: Callable[[], Mapping[str, Reach] | None],
+    ) -> None:
+        self._store = store
+        self._workers = workers
+        self._rules = rules
+        self._reach = reach
+        self.tune(stale_ms=stale_ms, deadline_extra_ms=deadline_extra_ms)
+
+    def tune(self, *, stale_ms: int, deadline_extra_ms: int) -> None:
+        """From the next question on."""
+        self._stale_ms = stale_ms
+        self._deadline_extra_ms = deadline_extra_ms
+
+    async def why(self, job_id: str, access: ContentAccess) -> Answer:
+        """Raises NotFoundError."""
+        rules = await self._rules.reload()
+        is_keyed = any(one.key for one in rules.ruleset.constraints)
+        snapshot = await self._store.snapshot(job_id, is_keyed=is_keyed) if is_id(job_id) else None
+        workers = await self._workers.all() if snapshot else []
+        fleet = FleetFacts(workers, self._stale_ms, self._deadline_extra_ms, self._reach())
+        if snapshot and snapshot.standing:
+            # Its name has told which others the same workers take.
+            rivals = rival_names(snapshot.job.name, snapshot.now_ms, fleet)
+            if rivals:
+                snapshot = await self._store.snapshot(job_id, rivals, is_keyed=is_keyed)
+        if snapshot is None:
+            raise NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
+        # Again, after the gates: whoever made one of them meanwhile is known by now.
+        rules = await self._rules.reload()
+        constraints = {one.cid: one for one in rules.ruleset.constraints}
+        snapshot = _covered(snapshot, constraints, access.for_name(snapshot.job.name))
+        return Answer(
+            snapshot.job.state,
+            snapshot.now_ms,
+            verdicts(snapshot, constraints, fleet),
+            sorted(
+                ((found, gate) for gate in snapshot.gates if (found := constraint_of(gate, constraints))),
+                key=lambda pair: pair[0].name,
+            ),
+        )
+
+
+def _covered(snapshot: Snapshot, constraints: Mapping[str, Constraint], access: ContentAccess) -> Snapshot:
+    """The snapshot with the values of keys as the caller may see them: verdicts quote them."""
+    gates = []
+    for gate in snapshot.gates:
+        constraint = constraint_of(gate, constraints)
+        # The value of a constraint that is gone is not shown at all.
+        gates.append(replace(gate, value=access.key_text(constraint.key, gate.value) if constraint else ""))
+    return replace(snapshot, gates=tuple(gates))

@@ -1,0 +1,1 @@
+"""Live settings, metrics, statistics and facts about the store."""

@@ -1,0 +1,248 @@
+"""The settings in force at this master: what it was configured with, and on top of it what was changed at run time."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+
+from jqmaster.clock import until_tick_s
+from jqmaster.config import RULES, Settings
+from jqmaster.errors import ConflictError, FieldError, InvalidError, JqmasterError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.service.operations.settings_catalog import ACCESS_GROUP, CATALOG, SettingInfo, plain
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.operations.settings import SettingsStore, StoredSettings
+
+logger = logging.getLogger(__name__)
+
+# A message makes it quick; this keeps the promise of one second where the message is lost.
+POLL_S: Final = 0.5
+# Each time somebody changed them in between.
+MAX_REPEATS: Final = 10
+AUDIT_TARGET: Final = "settings"
+NO_CHANGES: Final = StoredSettings(0, {})
+
+
+class _Given(Settings):
+    """Settings from arguments alone: environment and file were read at the start, and may have changed since."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        *others: PydanticBaseSettingsSource,
+        **named: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingView:
+    """One setting as operators see it; `source`: default, configured or runtime."""
+
+    info: SettingInfo
+    value: Any
+    source: str
+
+
+class LiveSettings:
+    """Component. `current` is replaced as a whole; whoever copies values out of it does so in `obey`, which is called
+    with each new one (see `follow`)."""
+
+    def __init__(self, configured: Settings, store: SettingsStore) -> None:
+        self.current = self._configured = configured
+        self._store = store
+        self._stored = NO_CHANGES
+        self._followers: list[Callable[[Settings], None]] = []
+        self._wake = asyncio.Event()
+        self._loops = BackgroundLoops("settings")
+
+    @property
+    def version(self) -> int:
+        """Of the changes in force; 0: there are none."""
+        return self._stored.version
+
+    async def start(self) -> None:
+        """Best effort: a store that is away by now is asked again."""
+        await self._look()
+        self._loops.spawn("look", self._keep_looking)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+
+    def follow(self, obey: Callable[[Settings], None]) -> None:
+        """`obey` gets the settings at every change."""
+        self._followers.append(obey)
+
+    def wake(self, message: str) -> None:
+        """See Shard."""
+        if message == "settings":
+            self._wake.set()
+
+    async def change(self, changes: Mapping[str, Any], who: str) -> None:
+        """In force here when it returns, at the other masters within a second. None takes a change back.
+
+        Raises InvalidError that names each field, ConflictError, and what `SettingsStore` raises.
+        """
+        _check_each(changes)
+        for _ in range(MAX_REPEATS):
+            stored = await self._store.load()
+            values = {**stored.values, **{key: plain(value) for key, value in changes.items()}}
+            values = {key: value for key, value in values.items() if value is not None}
+            settings = self._checked(values, changes)
+            known = self._with(stored.values) or self._configured
+            before = {key: plain(getattr(known, key)) for key in changes}
+            after = {key: plain(getattr(settings, key)) for key in changes}
+            if values == dict(stored.values):
+                self._take(stored)
+                return
+            entry = encode_entry(
+                who=who, action="settings.change", target=AUDIT_TARGET, before=before, after=after
+            )
+            is_access = any(CATALOG[key].group == ACCESS_GROUP for key in changes)
+            if put := await self._store.put(stored.version, values, entry, is_access=is_access):
+                self._take(put)
+                return
+        raise ConflictError("the settings are being changed by others all the time", code="settings_changing")
+
+    def view(self) -> tuple[list[SettingView], int]:
+        """Every setting, and the version."""
+        changed = {key for key in self._stored.values if key in CATALOG}
+        views = []
+        for key, info in CATALOG.items():
+            value = None if info.is_secret else plain(getattr(self.current, key))
+            source = "default"
+            if key in changed and info.is_runtime:
+                source = "runtime"
+            elif key in self._configured.model_fields_set:
+                source = "configured"
+            views.append(SettingView(info, value, source))
+        return views, self.version
+
+    # --- following the store
+
+    async def _keep_looking(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(until_tick_s(asyncio.get_running_loop().time(), POLL_S)):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            await self._look()
+
+    async def _look(self) -> None:
+        try:
+            # Another number, whether higher or lower: a store that was restored has what it has.
+            if await self._store.version() != self.version:
+                self._take(await self._store.load())
+        except JqmasterError as exc:
+            logger.warning("cannot look at the settings: %s", exc.detail)
+
+    def _take(self, stored: StoredSettings) -> None:
+        if stored == self._stored:
+            return
+        self._stored = stored
+        settings = self._with(stored.values)
+        if settings is None:
+            logger.error(
+                "the settings of version %d do not fit what this master is configured with; it keeps those before",
+                stored.version,
+            )
+            return
+        changed = [key for key in CATALOG if getattr(settings, key) != getattr(self.current, key)]
+        self.current = settings
+        for key in changed:
+            logger.info("setting %s is now %s", key, plain(getattr(settings, key)))
+        if changed:
+            for obey in self._followers:
+                obey(settings)
+
+    def _with(self, values: Mapping[str, Any]) -> Settings | None:
+        """What is configured, with these values on top; None where they do not go together. Ones that this version of
+        the program does not know, or does not take, are passed over: an older or newer one may have written them."""
+        taken = {
+            key: value
+            for key, value in values.items()
+            if (info := CATALOG.get(key)) and info.is_runtime and _fault(info, value) is None
+        }
+        try:
+            return self._merged(taken)
+        except ValidationError:
+            return None
+
+    def _merged(self, values: Mapping[str, Any]) -> Settings:
+        """Raises ValidationError."""
+        configured = {key: getattr(self._configured, key) for key in Settings.model_fields}
+        return _Given(**{**configured, **values})
+
+    def _checked(self, values: Mapping[str, Any], changes: Mapping[str, Any]) -> Settings:
+        """Raises InvalidError."""
+        known = {key: value for key, value in values.items() if key in CATALOG}
+        try:
+            return self._merged(known)
+        except ValidationError as exc:
+            faults = [
+                FieldError((str(e["loc"][0]),), e["msg"].removeprefix("Value error, "))
+                for e in exc.errors(include_url=False, include_input=False)
+                if e["loc"]
+            ]
+        if not faults:
+            # Each by itself is right, and they do not go together.
+            loose = self._configured.model_copy(update=known)
+            faults = [
+                FieldError((field,), rule.text)
+                for rule in RULES
+                if not rule.holds(loose)
+                for field in rule.fields
+                if field in changes or not changes.keys() & set(rule.fields)
+            ]
+        raise InvalidError("the settings are not valid", errors=faults)
+
+
+def _check_each(changes: Mapping[str, Any]) -> None:
+    faults = []
+    for key, value in changes.items():
+        info = CATALOG.get(key)
+        if info is None:
+            fault: str | None = "there is no such setting"
+        elif not info.is_runtime:
+            fault = "it is read when a master starts; change its configuration, and start it anew"
+        else:
+            fault = None if value is None else _fault(info, value)
+        if fault:
+            faults.append(FieldError((key,), fault))
+    if faults:
+        raise InvalidError("the settings are not valid", errors=faults)
+
+
+def _fault(info: SettingInfo, value: Any) -> str | None:
+    """The rule that a value by itself breaks."""
+    match info.type:
+        case "integer" if isinstance(value, bool) or not isinstance(value, int):
+            return "must be an integer"
+        case "number" if isinstance(value, bool) or not isinstance(value, int | float):
+            return "must be a number"
+        case "number" if not math.isfinite(value):
+            return "must be finite"
+        case "boolean" if not isinstance(value, bool):
+            return "must be true or false"
+        case "text" if not isinstance(value, str):
+            return "must be text"
+        case "list" if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            return "must be a list of texts"
+        case "choice" if not isinstance(value, str) or value not in (info.choices or ()):
+            return f"must be one of {', '.join(info.choices or ())}"
+    if info.type in ("integer", "number"):
+        low, high = info.minimum, info.maximum
+        if low is not None and (value <= low if info.is_above_minimum else value < low):
+            return f"must be {'more than' if info.is_above_minimum else 'at least'} {low}"
+        if high is not None and value > high:
+            return f"must be at most {high}"
+    return None

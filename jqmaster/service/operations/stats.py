@@ -1,0 +1,360 @@
+"""How the queue does: now, over time, by name, and what fails."""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Generic, Literal, TypeVar
+
+import msgpack
+
+from jqmaster.clock import Clock
+from jqmaster.config import Durability
+from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.histogram import Histogram
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.tally import COUNTED, TOTAL, NameCounts
+from jqmaster.errors import InvalidError, NotFoundError
+from jqmaster.service.jobs.failures import FailureReader, ShownGroup
+from jqmaster.service.workers.masters import MasterService
+from jqmaster.store.health.inspect import Inspector
+from jqmaster.store.operations.history import STEP_MS, Backlog, HistoryStore, Step
+from jqmaster.store.workers.workers import WorkerStore
+
+Span = Literal["1h", "3h", "6h", "24h", "7d", "30d"]
+NameOrder = Literal["name", "pushed", "failed", "ready"]
+
+# Each with its step and how many of them it has.
+SPANS: Final[Mapping[Span, tuple[Step, int]]] = {
+    "1h": ("minute", 60),
+    "3h": ("minute", 180),
+    "6h": ("minute", 360),
+    "24h": ("minute", 1_440),
+    "7d": ("hour", 168),
+    "30d": ("hour", 720),
+}
+# Lists of all names read whole hours where these are exact enough.
+_SUMMED: Final[Mapping[Span, tuple[Step, int]]] = {**SPANS, "24h": ("hour", 24)}
+_MINUTE_S: Final = 60
+# Asked for again within this time, the answer is the same; of long spans little changes.
+NOW_LIVES_S: Final = 0.9
+SUMS_LIVE_S: Final[Mapping[Span, float]] = {"1h": 2, "3h": 5, "6h": 10, "24h": 10, "7d": 60, "30d": 60}
+# Points of a history that are made before others get a turn.
+_POINTS_AT_ONCE: Final = 100
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreState:
+    """What is known of the store. `max_memory_bytes` 0: no limit is set."""
+
+    server: str
+    durability: Durability
+    durability_available: Durability
+    used_memory_bytes: int
+    max_memory_bytes: int
+    faults: Sequence[str]
+
+
+class _Remembered(Generic[T]):
+    """A value that is computed once for all who ask within its life."""
+
+    def __init__(self, clock: Clock, life_s: float, compute: Callable[[], Awaitable[T]]) -> None:
+        self._clock = clock
+        self._life_s = life_s
+        self._compute = compute
+        self._lock = asyncio.Lock()
+        self._known: tuple[float, T] | None = None
+
+    async def get(self) -> T:
+        async with self._lock:
+            now_s = self._clock.monotonic_s()
+            if self._known is None or now_s - self._known[0] >= self._life_s:
+                self._known = (now_s, await self._compute())
+            return self._known[1]
+
+
+class StatsService:
+    """Answers are plain values as the API gives them; instants are ISO 8601. Raises what `StoreClient.run` raises."""
+
+    def __init__(
+        self,
+        history: HistoryStore,
+        inspector: Inspector,
+        workers: WorkerStore,
+        masters: MasterService,
+        clock: Clock,
+        *,
+        failures: FailureReader,
+        stale_ms: int,
+        store_state: Callable[[], StoreState],
+    ) -> None:
+        self._history = history
+        self._inspector = inspector
+        self._workers = workers
+        self._masters = masters
+        self._failures = failures
+        self._clock = clock
+        self._stale_ms = stale_ms
+        self._store_state = store_state
+        self._now = _Remembered(clock, NOW_LIVES_S, self._look)
+        self._sums = {
+            span: _Remembered(clock, SUMS_LIVE_S[span], partial(self._summed, span)) for span in SPANS
+        }
+
+    def tune(self, *, stale_ms: int) -> None:
+        """From now on."""
+        self._stale_ms = stale_ms
+
+    # --- now
+
+    async def now(self) -> dict[str, Any]:
+        """The present state; computed at most about once a second, however many ask."""
+        return await self._now.get()
+
+    async def backlog(self) -> Backlog | None:
+        """Ready jobs by name, a few seconds old at most; None while no master leads."""
+        return await self._history.backlog()
+
+    async def _look(self) -> dict[str, Any]:
+        asked_s = self._clock.monotonic_s()
+        now_ms = await self._history.now_ms()
+        latency_ms = (self._clock.monotonic_s() - asked_s) * 1000
+        counts = await self._inspector.counts()
+        backlog = await self._history.backlog()
+        since_ms = backlog.whole.since_ms if backlog else 0
+        state = self._store_state()
+        return {
+            "at": iso_ms(now_ms),
+            "counts": {str(job_state): count for job_state, count in counts.items()},
+            "oldest_wait_ms": max(0, now_ms - since_ms) if since_ms else None,
+            "rates": await self._rates(now_ms),
+            "workers": await self._worker_counts(now_ms),
+            "masters": await self._master_counts(),
+            "store": {
+                "server": state.server,
+                "durability": state.durability,
+                "durability_available": state.durability_available,
+                "used_memory_bytes": state.used_memory_bytes,
+                "max_memory_bytes": state.max_memory_bytes or None,
+                "latency_ms": round(latency_ms, 1),
+                "faults": list(state.faults),
+            },
+        }
+
+    async def _rates(self, now_ms: int) -> dict[str, float]:
+        """Of the last minute the part of the present one, and of the one before as much as is missing."""
+        minute, into_ms = divmod(now_ms, STEP_MS["minute"])
+        before, present = await self._history.series(TOTAL, "minute", [minute - 1, minute])
+        share = 1 - into_ms / STEP_MS["minute"]
+
+        def rate(word: str) -> float:
+            whole = getattr(present, word, 0) + share * getattr(before, word, 0)
+            return round(whole / _MINUTE_S, 3)
+
+        return {word: rate(word) for word in COUNTED}
+
+    async def _worker_counts(self, now_ms: int) -> dict[str, int]:
+        found = {"fresh": 0, "stale": 0, "draining": 0, "detached": 0, "max_jobs": 0, "busy": 0}
+        for worker in await self._workers.all():
+            found["busy"] += worker.busy
+            if worker.is_detached:
+                found["detached"] += 1
+            elif worker.is_draining:
+                found["draining"] += 1
+            elif worker.is_fresh(now_ms, self._stale_ms):
+                found["fresh"] += 1
+                found["max_jobs"] += worker.spec.max_jobs
+            else:
+                found["stale"] += 1
+        return found
+
+    async def _master_counts(self) -> dict[str, Any]:
+        masters, epoch = await self._masters.all()
+        fresh = sum(master.is_fresh for master in masters)
+        leader_id = next((m.seen.record.id for m in masters if m.role == "leader"), None)
+        return {"fresh": fresh, "stale": len(masters) - fresh, "leader_id": leader_id, "epoch": epoch}
+
+    # --- over time
+
+    async def history(self, span: Span, name: str | None = None) -> dict[str, Any]:
+        """Points of all steps of the span, the present one last; of one name, or of all together."""
+        step, count = SPANS[span]
+        last = await self._history.now_ms() // STEP_MS[step]
+        numbers = range(last - count + 1, last + 1)
+        series = await self._history.series(TOTAL if name is None else name, step, numbers)
+        whole = series if name is None else await self._history.series(TOTAL, step, numbers)
+        points = []
+        for number, found, all_together in zip(numbers, series, whole, strict=True):
+            counts = found or NameCounts()
+            if counts.backlog < 0 and all_together is not None and all_together.backlog >= 0:
+                # The leader looked, and names of which nothing was ready it did not see.
+                counts.backlog = counts.oldest_wait_ms = 0
+            points.append(_point(number * STEP_MS[step], counts))
+            if len(points) % _POINTS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return {"name": name, "span": span, "step_s": STEP_MS[step] // 1000, "points": points}
+
+    # --- by name
+
+    async def names(
+        self, span: Span, *, q: str = "", sort: NameOrder = "name", limit: int, cursor: str | None = None
+    ) -> dict[str, Any]:
+        """A page of the names that are counted, with their sums over the span. `q` is looked for in the name. Raises
+        InvalidError for a cursor that no page of this order gave."""
+        rows = [row for row in await self._rows(span) if q in row["name"]]
+        rows.sort(key=lambda row: _place(row, sort))
+        if cursor is not None:
+            after = _decode_cursor(cursor, sort)
+            rows = [row for row in rows if _place(row, sort) > after]
+        page = rows[:limit]
+        more = len(rows) > limit
+        return {
+            "names": page,
+            "next_cursor": _encode_cursor(sort, _place(page[-1], sort)) if more else None,
+            "span": span,
+        }
+
+    async def _rows(self, span: Span) -> list[dict[str, Any]]:
+        sums = await self._sums[span].get()
+        seen = await self._history.names()
+        ready = await self._inspector.ready_counts(list(seen))
+        return [
+            _row(name, sums.get(name) or NameCounts(), ready.get(name, 0), last_ms)
+            for name, last_ms in seen.items()
+        ]
+
+    async def _summed(self, span: Span) -> dict[str, NameCounts]:
+        step, count = _SUMMED[span]
+        last = await self._history.now_ms() // STEP_MS[step]
+        return await self._history.sums(step, range(last - count + 1, last + 1))
+
+    async def name(self, name: str, span: Span) -> dict[str, Any]:
+        """One name with its histograms. Raises NotFoundError for one that was not counted for 30 days."""
+        seen = await self._history.names()
+        if name not in seen:
+            raise NotFoundError(f"nothing was counted of the name {name[:200]}", code="unknown_name")
+        step, count = _SUMMED[span]
+        last = await self._history.now_ms() // STEP_MS[step]
+        sums = NameCounts()
+        for counts in await self._history.series(name, step, range(last - count + 1, last + 1)):
+            if counts is not None:
+                sums.merge(counts)
+        ready = await self._inspector.ready_counts([name])
+        return {
+            **_row(name, sums, ready[name], seen[name]),
+            "wait_histogram": _buckets(sums.wait),
+            "run_histogram": _buckets(sums.run),
+            "span": span,
+        }
+
+    # --- failures
+
+    async def failures(
+        self,
+        access: ContentAccess,
+        *,
+        name: str | None = None,
+        q: str = "",
+        limit: int,
+        cursor: str | None = None,
+    ) -> dict[str, Any]:
+        """A page of the groups of final failures, the latest first. `q` is looked for, whatever its case, in the name and in
+        what the caller sees of the text. Raises InvalidError for a cursor that no page gave."""
+        wanted = q.casefold()
+        groups = [
+            group
+            for group in await self._failures.groups(access)
+            if (name is None or group.name == name)
+            and (wanted in group.message.casefold() or wanted in group.name.casefold())
+        ]
+        if cursor is not None:
+            after = _decode_cursor(cursor, "failures")
+            groups = [group for group in groups if (-group.last_seen_ms, group.id) > after]
+        page = groups[:limit]
+        more = len(groups) > limit
+        return {
+            "groups": [_group(shown) for shown in await self._failures.shown(page, access)],
+            "next_cursor": _encode_cursor("failures", (-page[-1].last_seen_ms, page[-1].id))
+            if more
+            else None,
+        }
+
+
+def _distribution(histogram: Histogram) -> dict[str, int] | None:
+    count = histogram.count
+    if not count:
+        return None
+    p50_ms, p95_ms, p99_ms = histogram.quantiles_ms(0.5, 0.95, 0.99)
+    return {"count": count, "p50_ms": p50_ms, "p95_ms": p95_ms, "p99_ms": p99_ms, "max_ms": histogram.max_ms}
+
+
+def _point(at_ms: int, counts: NameCounts) -> dict[str, Any]:
+    return {
+        "at": iso_ms(at_ms),
+        **{word: getattr(counts, word) for word in COUNTED},
+        "wait": _distribution(counts.wait),
+        "run": _distribution(counts.run),
+        "backlog": None if counts.backlog < 0 else counts.backlog,
+        "oldest_wait_ms": None if counts.oldest_wait_ms < 0 else counts.oldest_wait_ms,
+    }
+
+
+def _row(name: str, counts: NameCounts, ready: int, last_ms: int) -> dict[str, Any]:
+    ended = counts.succeeded + counts.failed
+    return {
+        "name": name,
+        "ready": ready,
+        **{word: getattr(counts, word) for word in COUNTED},
+        "success_share": round(counts.succeeded / ended, 4) if ended else None,
+        "wait": _distribution(counts.wait),
+        "run": _distribution(counts.run),
+        "last_seen_at": iso_ms(last_ms),
+    }
+
+
+def _buckets(histogram: Histogram) -> list[dict[str, int | None]]:
+    return [{"le_ms": le_ms, "count": count} for le_ms, count in histogram.buckets()]
+
+
+def _group(shown: ShownGroup) -> dict[str, Any]:
+    group = shown.group
+    return {
+        "id": group.id,
+        "name": group.name,
+        "cause": group.cause,
+        "message": shown.message,
+        "message_hidden": shown.is_hidden,
+        "error_type": shown.error_type,
+        "count": group.count,
+        "first_seen_at": iso_ms(group.first_seen_ms),
+        "last_seen_at": iso_ms(group.last_seen_ms),
+        "example_job_id": group.example_job_id or None,
+    }
+
+
+_Place = tuple[Any, str]
+
+
+def _place(row: Mapping[str, Any], sort: NameOrder) -> _Place:
+    """What rows are ordered by: the largest number first, and then by name."""
+    return (0 if sort == "name" else -row[sort], row["name"])
+
+
+def _encode_cursor(order: str, place: _Place) -> str:
+    return base64.urlsafe_b64encode(msgpack.packb([order, *place])).decode()
+
+
+def _decode_cursor(cursor: str, order: str) -> _Place:
+    try:
+        given, number, text = msgpack.unpackb(
+            base64.b64decode(cursor.encode(), altchars=b"-_", validate=True)
+        )
+        if given != order or type(number) is not int or not isinstance(text, str):
+            raise ValueError
+    except (ValueError, TypeError, binascii.Error, msgpack.UnpackException) as exc:
+        raise InvalidError("cursor is not one that a page of this order gave", code="invalid_cursor") from exc
+    return (number, text)

@@ -1,0 +1,79 @@
+"""What the store holds, as metrics tell it: a few bounded reads."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from jqmaster.domain.constraint import Constraint
+from jqmaster.domain.worker import Worker
+from jqmaster.service.constraints.constraints import ConstraintService, Usage
+from jqmaster.service.operations.metrics import Saturation, StoreFacts
+from jqmaster.store.health.inspect import Inspector
+from jqmaster.store.leadership.leadership import LeadershipStore
+from jqmaster.store.operations.history import HistoryStore
+from jqmaster.store.workers.workers import WorkerStore
+
+MAX_NAMES_READ: Final = 10_000
+STANDINGS: Final = ("fresh", "stale", "draining", "detached")
+
+
+class StoreFactsReader:
+    """`stale_ms`: the silence after which a worker gets no new jobs, now."""
+
+    def __init__(
+        self,
+        inspector: Inspector,
+        workers: WorkerStore,
+        constraints: ConstraintService,
+        leadership: LeadershipStore,
+        history: HistoryStore,
+        *,
+        stale_ms: Callable[[], int],
+    ) -> None:
+        self._inspector = inspector
+        self._workers = workers
+        self._constraints = constraints
+        self._leadership = leadership
+        self._history = history
+        self._stale_ms = stale_ms
+
+    async def read(self) -> StoreFacts:
+        """Raises what `StoreClient.run` raises."""
+        workers, now_ms = await self._workers.all_with_time()
+        standings = [_standing(worker, now_ms, self._stale_ms()) for worker in workers]
+        kinds = Counter(standings)
+        fresh = [worker for worker, kind in zip(workers, standings, strict=True) if kind == "fresh"]
+        busy = sum(worker.busy for worker in fresh)
+        ready = await self._inspector.names_ready(MAX_NAMES_READ)
+        # The leader looks for the first of the ready jobs every few moments; none of its samples: nobody knows.
+        sample = await self._history.backlog()
+        since_ms = {name: waiting.since_ms for name, waiting in sample.names.items()} if sample else {}
+        return StoreFacts(
+            jobs=await self._inspector.counts(),
+            ready={
+                name: (count, max(0, now_ms - since) if (since := since_ms.get(name)) else None)
+                for name, count in ready.items()
+                if count > 0
+            },
+            constraints=[_saturation(s.constraint, usage) for s, usage in await self._constraints.all()],
+            workers={kind: kinds[kind] for kind in STANDINGS},
+            slots={"busy": busy, "free": max(0, sum(worker.spec.max_jobs for worker in fresh) - busy)},
+            epoch=await self._leadership.newest_number(),
+        )
+
+
+def _standing(worker: Worker, now_ms: int, stale_ms: int) -> str:
+    if worker.is_detached:
+        return "detached"
+    if not worker.is_fresh(now_ms, stale_ms):
+        return "stale"
+    return "draining" if worker.is_draining else "fresh"
+
+
+def _saturation(constraint: Constraint, usage: Usage) -> Saturation:
+    return Saturation(
+        constraint.name,
+        usage.running,
+        constraint.concurrency,
+        usage.waiting,
+    )

@@ -1,0 +1,1 @@
+"""Use cases of workers and masters: registration, reports, long polls, orders."""

@@ -1,0 +1,75 @@
+"""The masters of the store as operators see and command them."""
+
+from dataclasses import dataclass
+
+from jqmaster.domain.master import MasterRole, Pace, SeenMaster, role_of, sub_leader
+from jqmaster.errors import ConflictError, NotFoundError
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.leadership.leadership import Demotion, LeadershipStore
+from jqmaster.store.leadership.masters import MasterStore
+
+
+@dataclass(frozen=True, slots=True)
+class ListedMaster:
+    """`is_fresh`: it gave a sign of life lately."""
+
+    seen: SeenMaster
+    role: MasterRole
+    is_fresh: bool
+
+
+class MasterService:
+    """Raises what `StoreClient.run` raises."""
+
+    def __init__(self, store: MasterStore, leadership: LeadershipStore, pace: Pace) -> None:
+        self._store = store
+        self._leadership = leadership
+        self.tune(pace=pace)
+
+    def tune(self, *, pace: Pace) -> None:
+        """From the next call on."""
+        self._pace = pace
+
+    async def all(self) -> tuple[list[ListedMaster], int]:
+        """Every registered master, the longest running first, and the growing part of the newest epoch."""
+        masters = await self._store.look()
+        fresh_since_ms = masters.now_ms - self._pace.fresh_ms
+        leader_id = masters.leadership.master_id if masters.leadership else None
+        next_id = sub_leader(
+            masters.seen, leader_id, fresh_since_ms=fresh_since_ms, demoted_id=masters.demoted_id
+        )
+        listed = [
+            ListedMaster(m, role_of(m.record.id, leader_id, next_id), m.last_seen_ms >= fresh_since_ms)
+            for m in sorted(masters.seen, key=lambda m: (m.record.started_at_ms, m.record.id))
+        ]
+        return listed, masters.epoch
+
+    async def demote(self, master_id: str, who: str) -> int:
+        """Tells the leader to leave the lead to another master; the epoch that ends by it. The others elect within
+        moments. `who` stands in the audit log.
+
+        Raises NotFoundError, and ConflictError with code `not_leader` or `no_other_master`.
+        """
+        masters = await self._store.look()
+        leadership = masters.leadership
+        if leadership is None or leadership.master_id != master_id:
+            if masters.get(master_id) is None:
+                raise NotFoundError(f"no master {master_id[:64]}")
+            raise ConflictError("this master does not lead", code="not_leader")
+        entry = encode_entry(
+            who=who,
+            action="master.demote",
+            target=master_id,
+            before={"leader": master_id, "epoch": leadership.number},
+            after={"leader": None},
+        )
+        demotion = await self._leadership.demote(
+            leadership, fresh_ms=self._pace.fresh_ms, hold_ms=self._pace.hold_ms, audit_entry=entry
+        )
+        match demotion:
+            case Demotion.NOT_LEADER:
+                raise ConflictError("this master does not lead", code="not_leader")
+            case Demotion.ALONE:
+                raise ConflictError("no other master lives that could lead", code="no_other_master")
+            case Demotion.TOLD:
+                return leadership.number

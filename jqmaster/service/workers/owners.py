@@ -1,0 +1,116 @@
+"""Which caller a worker belongs to: the token that registered it, or one that has proved the worker's secret since."""
+
+import hashlib
+import hmac
+import logging
+from collections import OrderedDict
+from typing import Final
+
+from jqmaster.domain.access import LOCAL, Principal
+from jqmaster.domain.ids import is_id
+from jqmaster.errors import FieldError, ForbiddenError
+from jqmaster.store.workers.workers import WorkerStore
+
+logger = logging.getLogger(__name__)
+
+# Owners that any token may follow: none, and the caller of a master that had no tokens.
+_FREE: Final = ("", LOCAL)
+# Workers whose owner is remembered here; the least recently seen one is read again.
+MAX_KNOWN: Final = 10_000
+
+
+class WorkerOwners:
+    """Judges by a copy, which costs one read of the store per worker.
+
+    A worker that another master has given to a new token stays open to its former token here until this master forgets
+    it. Both tokens are of the same process then, and a revoked one is not let in at all.
+    """
+
+    def __init__(self, workers: WorkerStore) -> None:
+        self._workers = workers
+        self._known: OrderedDict[str, str] = OrderedDict()
+
+    def check_names(self, names: tuple[str, ...] | list[str], caller: Principal) -> None:
+        """Raises ForbiddenError that names each name which the caller's token is not bound to."""
+        allows = caller.allows_name
+        if allows is None:
+            return
+        errors = [
+            FieldError(("names", index), "the token may not run jobs of this name")
+            for index, name in enumerate(names)
+            if not allows(name)
+        ]
+        if errors:
+            raise ForbiddenError(
+                "the token may not run jobs of these names", code="name_forbidden", errors=errors
+            )
+
+    async def check(self, worker_id: str, caller: Principal) -> None:
+        """Raises ForbiddenError (`foreign_worker`) where the worker belongs to another caller.
+
+        Passes a worker that is not known, which the operation itself refuses, and one without an owner.
+        """
+        if self._remembers(worker_id, caller) or not is_id(worker_id):
+            return
+        found = await self._workers.owner(worker_id)
+        if found is None or found.name in _FREE:
+            return
+        if found.name != caller.identity:
+            raise _foreign()
+        self._remember(worker_id, caller)
+
+    async def check_heartbeat(
+        self, worker_id: str, caller: Principal, *, token: bytes, proof: str | None
+    ) -> None:
+        """As `check`. A worker changes hands by the proof of its secret.
+
+        A worker that a master of an earlier release registered has no owner: its first heartbeat gives it one. So it is
+        with a worker that registered before there were tokens.
+        """
+        if self._remembers(worker_id, caller) or not is_id(worker_id):
+            return
+        found = await self._workers.owner(worker_id)
+        if found is None:
+            return
+        if found.name != caller.identity:
+            is_proved = proof is not None and hmac.compare_digest(
+                proof.encode(), adoption_proof(found.secret, worker_id, token).encode()
+            )
+            if found.name not in _FREE and not is_proved:
+                raise _foreign()
+            self.check_names(found.names, caller)
+            if not await self._workers.adopt(worker_id, expected=found.name, owner=caller.identity):
+                raise _foreign()
+            logger.warning(
+                "worker %s belongs to %s now, before to %s",
+                worker_id,
+                caller.identity,
+                found.name or "nobody",
+            )
+        self._remember(worker_id, caller)
+
+    def _remembers(self, worker_id: str, caller: Principal) -> bool:
+        if caller.name == LOCAL:
+            return True
+        if self._known.get(worker_id) != caller.identity:
+            return False
+        self._known.move_to_end(worker_id)
+        return True
+
+    def _remember(self, worker_id: str, caller: Principal) -> None:
+        self._known[worker_id] = caller.identity
+        if len(self._known) > MAX_KNOWN:
+            self._known.popitem(last=False)
+
+
+def adoption_proof(secret: str, worker_id: str, token: bytes) -> str:
+    """Return what shows that the caller with this token is the worker itself.
+
+    The line feeds keep `/challenge`, which signs a nonce for anybody, from making one.
+    """
+    text = f"adopt\n{worker_id}\n{hashlib.sha256(token).hexdigest()}"
+    return hmac.digest(secret.encode(), text.encode(), "sha256").hex()
+
+
+def _foreign() -> ForbiddenError:
+    return ForbiddenError("the worker was registered with another token", code="foreign_worker")

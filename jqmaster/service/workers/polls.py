@@ -1,0 +1,229 @@
+"""Polls of workers that pull, while they wait at this master."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.domain.ids import is_id
+from jqmaster.errors import (
+    ConflictError,
+    JqmasterError,
+    OverloadedError,
+    RateLimitedError,
+    unknown_worker,
+)
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.store.jobs.leases import LeaseStore
+from jqmaster.store.workers.polls import NoPoll, PollReply, PollStore
+
+logger = logging.getLogger(__name__)
+
+MAX_WAIT_S: Final = 60.0
+# Who does not want to wait gives the leader this much time: it is another master, perhaps.
+LEAST_WAIT_S: Final = 0.25
+# Messages make it quick, this makes it sure.
+LOOK_S: Final = 2.0
+# After a poll that another one of the same worker ended; what asks in a loop shall not spin.
+AGAIN_AFTER_S: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a worker asks for. The same `poll_id` again repeats a call whose answer was not heard; "": it cannot be repeated. `refused`: (job
+    ID, token) of offers that it does not take."""
+
+    max_jobs: int
+    wait_s: float
+    poll_id: str = ""
+    refused: Sequence[tuple[str, str]] = ()
+    withdraws: bool = False
+
+
+class _Hanging:
+    __slots__ = ("id", "is_gone", "is_replaced", "news", "reply")
+
+    def __init__(self, poll_id: str) -> None:
+        self.id = poll_id
+        self.news = asyncio.Event()
+        self.reply: PollReply | None = None
+        self.is_gone = False
+        self.is_replaced = False
+
+    def left(self) -> None:
+        self.is_gone = True
+        self.news.set()
+
+
+class PollDesk:
+    """Component. A poll is a capacity that the leader's claim uses up: it is written down in the store, so that any
+    leader finds it, and so is what it was given, so that any master can answer its repeat. While it hangs here it costs
+    a future, and no connection to the store."""
+
+    def __init__(self, polls: PollStore, leases: LeaseStore) -> None:
+        self._polls = polls
+        self._leases = leases
+        self._hanging: dict[str, _Hanging] = {}
+        self._is_stopping = False
+        self._loops = BackgroundLoops("polls")
+        self._drops: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        self._loops.spawn("look", self._keep_looking)
+
+    async def stop(self) -> None:
+        """Every poll is answered now, with what it was given or with nothing; later ones are refused."""
+        self._is_stopping = True
+        self.look_all()
+        await self._loops.stop()
+        await asyncio.gather(*self._drops, return_exceptions=True)
+
+    async def poll(self, worker_id: str, ask: Ask, gone: Callable[[], Awaitable[None]]) -> PollReply:
+        """Jobs as soon as there are some; none when the wait is over, the worker is told to drain or this master stops.
+
+        `gone` returns when nobody waits for the answer any more. Raises NotFoundError, ConflictError (it has an address,
+        or is detached), RateLimitedError (another poll of this worker took the place of this one), OverloadedError.
+        """
+        if not is_id(worker_id):
+            raise unknown_worker(worker_id)
+        if ask.refused:
+            await self._leases.refuse_offers(worker_id, ask.refused)
+        if ask.withdraws:
+            return await self._withdraw(worker_id, ask.poll_id)
+        if self._is_stopping:
+            raise OverloadedError("the master is stopping", retry_after_s=1)
+        poll = _Hanging(ask.poll_id or secrets.token_hex(8))
+        if before := self._hanging.get(worker_id):
+            before.is_replaced = True
+            before.news.set()
+        # Before the store is asked: its word may come before its answer.
+        self._hanging[worker_id] = poll
+        watch = asyncio.ensure_future(gone())
+        watch.add_done_callback(lambda done: None if done.cancelled() else poll.left())
+        try:
+            return await self._wait(worker_id, poll, ask)
+        finally:
+            watch.cancel()
+            if self._hanging.get(worker_id) is poll:
+                del self._hanging[worker_id]
+
+    async def _wait(self, worker_id: str, poll: _Hanging, ask: Ask) -> PollReply:
+        wait_s = min(max(ask.wait_s, LEAST_WAIT_S), MAX_WAIT_S)
+        ends_at_s = asyncio.get_running_loop().time() + wait_s
+        reply = _checked(
+            worker_id, await self._polls.open(worker_id, poll.id, ask.max_jobs, round(wait_s * 1000))
+        )
+        is_over = False
+        while not (reply.offers or is_over):
+            try:
+                async with asyncio.timeout_at(ends_at_s):
+                    await poll.news.wait()
+            except TimeoutError:
+                is_over = True
+            poll.news.clear()
+            if poll.is_gone:
+                # Whom it was meant for asks again, here or elsewhere, and gets it then.
+                await self._polls.drop(worker_id, poll.id)
+                return reply
+            if poll.reply is not None:
+                return poll.reply
+            if poll.is_replaced:
+                raise _replaced()
+            is_over = is_over or self._is_stopping
+            reply = _checked(worker_id, await self._polls.take(worker_id, poll.id, ends=is_over))
+            if reply.is_draining and not (reply.offers or is_over):
+                # It is told at once. A worker that asks on while it drains is not answered sooner than any other.
+                is_over = True
+                reply = _checked(worker_id, await self._polls.take(worker_id, poll.id, ends=True))
+        return reply
+
+    async def _withdraw(self, worker_id: str, poll_id: str) -> PollReply:
+        """The worker takes its poll back; what it was given meanwhile goes to others."""
+        if poll := self._hanging.get(worker_id):
+            poll.is_replaced = True
+            poll.news.set()
+        found = await self._polls.take(worker_id, poll_id, ends=True)
+        if found is NoPoll.OVER:
+            raise ConflictError("the worker has another poll, or none", code="no_such_poll")
+        reply = _checked(worker_id, found)
+        if reply.offers:
+            offers = [(offer.job.job_id, offer.job.token) for offer in reply.offers]
+            await self._leases.refuse_offers(worker_id, offers)
+        return PollReply(reply.now_ms, reply.epoch, reply.is_draining)
+
+    # --- for the leader's claims, and for what the store says
+
+    def holds(self, worker_id: str) -> bool:
+        """Whether this worker's poll hangs here."""
+        poll = self._hanging.get(worker_id)
+        return poll is not None and not poll.is_gone
+
+    def tell(self, worker_id: str, reply: PollReply) -> None:
+        """What was just claimed for the poll that hung here when that was begun."""
+        if self.holds(worker_id):
+            poll = self._hanging[worker_id]
+            poll.reply = reply
+            poll.news.set()
+            return
+        drop = asyncio.create_task(self._drop(worker_id), name=f"drop the poll of {worker_id}")
+        self._drops.add(drop)
+        drop.add_done_callback(self._drops.discard)
+
+    def look(self, worker_id: str) -> None:
+        """The store may have something for this worker's poll."""
+        if poll := self._hanging.get(worker_id):
+            poll.news.set()
+
+    def look_all(self) -> None:
+        for poll in self._hanging.values():
+            poll.news.set()
+
+    def wake(self, message: str) -> None:
+        """See Shard."""
+        word, _, worker_id = message.partition(":")
+        if word == "mail":
+            self.look(worker_id)
+
+    async def _drop(self, worker_id: str) -> None:
+        try:
+            await self._polls.drop(worker_id)
+        except JqmasterError as exc:
+            # best effort: the offers end by themselves, and a repeat of the poll finds them.
+            logger.warning("the poll of worker %s could not be dropped: %s", worker_id, exc.detail)
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                for worker_id in await self._polls.answered(list(self._hanging)):
+                    self.look(worker_id)
+            except JqmasterError as exc:
+                logger.warning("cannot look after polls: %s", exc.detail)
+
+
+def _checked(worker_id: str, found: PollReply | NoPoll) -> PollReply:
+    match found:
+        case PollReply():
+            return found
+        case NoPoll.UNKNOWN:
+            raise unknown_worker(worker_id)
+        case NoPoll.DETACHED:
+            raise ConflictError(
+                f"worker {worker_id} is detached; its next heartbeat tells what to do", code="worker_detached"
+            )
+        case NoPoll.PUSHED:
+            raise ConflictError(
+                f"worker {worker_id} has an address: jobs are pushed to it", code="not_pulling"
+            )
+        case NoPoll.OVER:
+            raise _replaced()
+
+
+def _replaced() -> RateLimitedError:
+    return RateLimitedError(
+        "another poll of this worker took the place of this one",
+        code="poll_replaced",
+        retry_after_s=AGAIN_AFTER_S,
+    )

@@ -1,0 +1,557 @@
+"""The OpenAPI documents, from the routes and the models: `openapi/jqmaster.yaml` and `openapi/worker.yaml`.
+
+`python -m jqmaster.spec.openapi --write` rewrites them and what is generated from them; a test fails on a difference.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from apispec import APISpec
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
+
+from jqmaster import __version__
+from jqmaster.api import schemas
+from jqmaster.api.constraints import schemas as constraint_schemas
+from jqmaster.api.http.endpoint import Operation
+from jqmaster.api.http.problem_codes import CODES
+from jqmaster.api.jobs import schemas as job_schemas
+from jqmaster.api.operations import stats_schemas
+from jqmaster.api.routes import OPERATIONS
+from jqmaster.api.workers import push_schemas as w
+from jqmaster.spec import protocol_generator
+from jqmaster.spec.examples import ACTION_ID, EXAMPLES, JOB_ID, MASTER_ID, SESSION_ID, TOKEN_ID, WORKER_ID
+
+MSGPACK: Final = "application/msgpack"
+# JSON first: generated clients take the first type that they are offered, and most can write only that one.
+MEDIA_TYPES: Final = ("application/json", MSGPACK)
+EVENT_STREAM: Final = "text/event-stream"
+PROBLEM_MEDIA_TYPES: Final = ("application/problem+json", MSGPACK)
+TEXT: Final = "text/plain"
+_REF: Final = "#/components/schemas/{model}"
+_INFO: Final = {"license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}}
+
+_SERVERS: Final = [{"url": "/", "description": "The master that serves this document."}]
+_WORKER_SERVERS: Final = [
+    {
+        "url": "{url}",
+        "description": "The address that the worker registered.",
+        "variables": {"url": {"default": "http://127.0.0.1:9000"}},
+    }
+]
+
+# What any request may meet before its handler runs, and what only those meet that need a credential or have a body.
+_ANY_PROBLEMS: Final = (400, 406, 408, 414, 421, 422, 431, 503)
+_ACCESS_PROBLEMS: Final = (401, 403)
+_BODY_PROBLEMS: Final = (413, 415)
+
+MASTER_TEXT: Final = (
+    "The master takes jobs, keeps them safe and pushes them to workers.\n\n"
+    "Bodies are JSON or MessagePack (`application/msgpack`; `application/vnd.msgpack` and `application/x-msgpack` mean the "
+    "same), as `Content-Type` says. Answers are what `Accept` names; where it names neither, they are what the request's body "
+    'was, and JSON where there was none. In JSON, binary is `{"$bin": base64}` and extension types are `{"$ext": [code, base64]}`. '
+    "Extension codes are 0 to 127, and -1 for a timestamp; the other negative codes are reserved by MessagePack and refused. "
+    "Errors are problems (RFC 9457); docs/errors.md lists their codes. A 503 with code `outcome_unknown` may have happened: "
+    "repeat it with the same ID. `X-Request-ID` names a request in answers and logs: the one that is sent, or one that each "
+    "problem gets. `JQ-Store` in each answer names the master's store. A client that sends it back is refused (421, "
+    "`other_store`) by a master of another store, which happens when an address is given to somebody else."
+)
+WORKER_TEXT: Final = (
+    "What a worker serves. It registers with `POST /api/workers` of a master, reports with heartbeats and results, "
+    "and gets jobs pushed. docs/worker_protocol.md tells the whole exchange.\n\n"
+    "Every call but `/ping` and `/challenge` is signed: `X-JQ-Signature: v1=` and the hex HMAC-SHA256, under the worker's "
+    "secret, of METHOD, path, worker ID, timestamp, nonce and the hex SHA-256 of the body, joined by line feeds. The path "
+    "is the raw one of the request, the prefix of the worker's URL included. A wrong, old (300 s) or repeated signature "
+    "is answered 401, and nothing runs."
+)
+
+_PARAMETERS: Final = {
+    "job_id": ("ID of the job.", JOB_ID),
+    "action_id": ("ID of the action.", ACTION_ID),
+    "master_id": ("ID of the master.", MASTER_ID),
+    "worker_id": ("ID that the registration gave.", WORKER_ID),
+    "name": ("Name of the constraint.", "api.example.org"),
+    "job_name": ("Name of jobs; it may hold slashes.", "mail.send"),
+    "token_id": ("ID of the token.", TOKEN_ID),
+    "user": ("Name of the user.", "ada"),
+    "session_id": ("ID of the login, as `GET /api/sessions` shows it.", SESSION_ID),
+}
+_IDEMPOTENCY_KEY: Final = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    "description": "Makes the push safe to repeat for 24 hours, also when its job is over and gone. Each token and user has keys of its own, which a "
+    "rotated token keeps.",
+}
+_ASKED_DURABILITY: Final = {
+    "name": "JQ-Durability",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "enum": ["besteffort", "fsync", "fsync+quorum"]},
+    "description": "What this push must be worth before it is accepted, more or less than what is configured; 503 with "
+    "code `durability_unavailable`, and nothing happened, while the store does not give so much.",
+}
+_IF_MATCH: Final = {
+    "name": "If-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "ETags in quotes, or *: only while the constraint is as it was read; 412 otherwise.",
+}
+_IF_NONE_MATCH: Final = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "*: only to make a new one; 412 when it exists.",
+}
+_STORE: Final = {
+    "name": "JQ-Store",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "The store that the caller belongs to, as an earlier answer named it; 421 if this master's is another.",
+}
+_ETAG: Final = {"ETag": {"description": "Changes with every change.", "schema": {"type": "string"}}}
+_RETRY_AFTER: Final = {
+    "Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}
+}
+_DURABILITY: Final = {
+    "JQ-Durability": {
+        "description": "What the acceptance is worth: a power cut or a crash of the store loses it under besteffort, the "
+        "end of the store's machine under fsync.",
+        "schema": {"type": "string", "enum": ["besteffort", "fsync", "fsync+quorum"]},
+    }
+}
+_JOB_ID: Final = {
+    "JQ-Job-Id": {
+        "description": "The job that the answer is about. A client that compares it with the job that it asked about finds "
+        "answers that were mixed up on their way. Missing where the ID asked about is none.",
+        "required": False,
+        "schema": {"type": "string"},
+    }
+}
+_ANSWER_HEADERS: Final[Mapping[type[BaseModel] | None, dict[str, Any]]] = {
+    job_schemas.EnqueueAnswer: _DURABILITY,
+    job_schemas.BulkAnswer: _DURABILITY,
+    job_schemas.ResultView: _JOB_ID,
+    job_schemas.StateAnswer: _JOB_ID,
+    constraint_schemas.ConstraintView: _ETAG,
+    constraint_schemas.ConstraintDetail: _ETAG,
+}
+_PROBLEM_TEXTS: Final = {
+    400: "The request cannot be parsed.",
+    401: "No valid bearer token, and no session.",
+    403: "The caller lacks the scope, or its token is not meant for that name or worker, or it is not on this machine, or it is a page of another site, or the X-CSRF-Token is missing.",
+    404: "Unknown, or not visible.",
+    406: "None of the accepted types can be answered.",
+    408: "The request did not arrive in time.",
+    409: "The present state does not admit it; `code` names that state.",
+    412: "It is not, or no longer, as the precondition says.",
+    413: "A body, an argument or a structure is over its limit.",
+    414: "The path is too long.",
+    415: "The body is neither JSON nor MessagePack, or it is compressed.",
+    421: "The request's `JQ-Store` names another store than this master's. Nothing was done.",
+    422: "Understood and refused; `errors` names each field and rule.",
+    429: "A constraint lets no more of these jobs wait, or the caller did something too often; come again after Retry-After.",
+    431: "The head is too large.",
+    503: "A limit of the master, or the store is away. With code `outcome_unknown` it may have happened.",
+}
+# A worker need not tell more than the status; a body, if there is one, is for people.
+_WORKER_REFUSALS: Final = {
+    400: ("Not MessagePack", None),
+    408: ("The body did not arrive in time", None),
+    413: ("The body is too large", None),
+    415: ("The body is of another type", None),
+    422: ("Not of the form", None),
+}
+_RESULT_TEXTS: Final = {
+    200: "The result; null where it is discarded, was not kept, or never was.",
+    202: "Not over within `wait`.",
+}
+
+
+@cache
+def master_document() -> dict[str, Any]:
+    """`openapi/jqmaster.yaml` as data."""
+    spec = APISpec(
+        "jqmaster", __version__, "3.1.0", info={"description": MASTER_TEXT, **_INFO}, servers=_SERVERS
+    )
+    models = [m for op in OPERATIONS for m in (op.request, *op.responses.values()) if m is not None]
+    _add_schemas(spec, [*models, schemas.Problem])
+    for name, schema in constraint_schemas.MATCHER_SCHEMAS.items():
+        spec.components.schema(name, schema)
+    spec.components.schema("HistorySpan", stats_schemas.SPAN_SCHEMA)
+    spec.components.schema(
+        "ProblemCode",
+        {
+            "type": "string",
+            "enum": sorted(entry.code for entry in CODES),
+            "description": "The codes of problems; docs/errors.md says what each means.",
+        },
+    )
+    spec.components.parameter("Store", "header", _STORE)
+    spec.components.security_scheme(
+        "bearer",
+        {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "Scopes: push, work, read, operate (includes read), admin (all). Without configured tokens the master serves its own machine only.",
+        },
+    )
+    for status in sorted({status for op in OPERATIONS for status in _problems_of(op)}):
+        spec.components.response(f"Problem{status}", _problem_response(status))
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _master_operation(operation)
+    for path, operations in paths.items():
+        spec.path(path, operations=operations)
+    document: dict[str, Any] = _plain(spec.to_dict())
+    return document
+
+
+@cache
+def worker_document() -> dict[str, Any]:
+    """`openapi/worker.yaml` as data."""
+    spec = APISpec(
+        "jqmaster worker",
+        __version__,
+        "3.1.0",
+        info={"description": WORKER_TEXT, **_INFO},
+        servers=_WORKER_SERVERS,
+    )
+    _add_schemas(
+        spec,
+        [
+            w.PushRequest,
+            w.PushAnswer,
+            w.CancelOrder,
+            w.ChallengeRequest,
+            w.ChallengeAnswer,
+            w.WorkerStatus,
+            w.DrainOrder,
+            w.ResumeOrder,
+            w.DetachOrder,
+        ],
+    )
+    spec.components.security_scheme(
+        "signature",
+        {
+            "type": "apiKey",
+            "in": "header",
+            "name": "X-JQ-Signature",
+            "description": "`v1=` and 64 hex digits.",
+        },
+    )
+    order = {200: ("Done", None)}
+    stale = {409: ("An order of an older leader", None)}
+    spec.path(
+        "/jobs",
+        operations={
+            "post": _worker_operation(
+                "offer_jobs",
+                "Offer jobs; the answer comes at once, results later",
+                w.PushRequest,
+                {200: ("What the worker takes", w.PushAnswer)},
+            )
+        },
+    )
+    spec.path(
+        "/jobs/{job_id}/cancel",
+        operations={
+            "post": _worker_operation(
+                "cancel_job",
+                "Stop a job",
+                w.CancelOrder,
+                {**order, **stale, 404: ("No job with this token runs here", None)},
+                parameters=[_path_parameter("job_id")],
+            )
+        },
+    )
+    spec.path(
+        "/status",
+        operations={
+            "get": _worker_operation(
+                "status", "What the worker does", None, {200: ("Its state", w.WorkerStatus)}
+            )
+        },
+    )
+    spec.path(
+        "/drain",
+        operations={
+            "post": _worker_operation(
+                "drain", "Take no more jobs and finish those that run", w.DrainOrder, {**order, **stale}
+            )
+        },
+    )
+    spec.path(
+        "/resume",
+        operations={
+            "post": _worker_operation("resume", "Take jobs again", w.ResumeOrder, {**order, **stale})
+        },
+    )
+    spec.path(
+        "/detach",
+        operations={
+            "post": _worker_operation(
+                "detach", "Send a heartbeat now: it will be told", w.DetachOrder, {**order, **stale}
+            )
+        },
+    )
+    spec.path(
+        "/ping",
+        operations={
+            "get": _worker_operation(
+                "ping", "Whether it lives", None, {204: ("It lives", None)}, signed=False
+            )
+        },
+    )
+    spec.path(
+        "/challenge",
+        operations={
+            "post": _worker_operation(
+                "challenge",
+                "Prove the address",
+                w.ChallengeRequest,
+                {200: ("The proof", w.ChallengeAnswer)},
+                signed=False,
+            )
+        },
+    )
+    document: dict[str, Any] = _plain(spec.to_dict())
+    return document
+
+
+def as_yaml(document: Mapping[str, Any]) -> str:
+    """The text of the committed file."""
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+
+
+def generated_files() -> dict[str, str]:
+    """Everything that is generated from the code's contract: path below the repository, and text."""
+    return {
+        "openapi/jqmaster.yaml": as_yaml(master_document()),
+        "openapi/worker.yaml": as_yaml(worker_document()),
+        "worker_sdk/protocol.py": protocol_generator.python_source([master_document(), worker_document()]),
+    }
+
+
+# Generated clients name their methods after these: they stay when a handler moves.
+_GROUPS: Final = {
+    "jobs.action_handlers": "job_actions",
+    "jobs.why_handlers": "why",
+    "constraints.preview_handlers": "job_preview",
+}
+
+
+def operation_id(op: Operation) -> str:
+    """Return `GROUP_FUNCTION`: the group is the handler's file, or its room where the file is `handlers`."""
+    room, file = op.handler.__module__.split(".")[-2:]
+    group = _GROUPS.get(f"{room}.{file}", room if file == "handlers" else file)
+    return f"{group}_{op.handler.__name__}"
+
+
+def _problems_of(op: Operation) -> Iterable[int]:
+    found = {*_ANY_PROBLEMS, *op.problems}
+    if op.access:
+        found.update(_ACCESS_PROBLEMS)
+    if op.request:
+        found.update(_BODY_PROBLEMS)
+    return sorted(found - set(op.responses))
+
+
+def _problem_response(status: int) -> dict[str, Any]:
+    response: dict[str, Any] = {
+        "description": _PROBLEM_TEXTS[status],
+        "content": {media: {"schema": _ref(schemas.Problem)} for media in PROBLEM_MEDIA_TYPES},
+    }
+    if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
+        response["headers"] = _RETRY_AFTER
+    elif status == HTTPStatus.UNAUTHORIZED:
+        response["headers"] = {"WWW-Authenticate": {"schema": {"type": "string"}}}
+    return response
+
+
+def _master_operation(op: Operation) -> dict[str, Any]:
+    parameters: list[dict[str, Any] | str] = [
+        _path_parameter(name) for name in re.findall(r"{(\w+)}", op.path)
+    ]
+    parameters += [
+        {"name": name, "in": "query", "required": False, **described} for name, described in op.query.items()
+    ]
+    is_enqueue = op.method == "POST" and op.path == "/api/jobs"
+    parameters += [*_header_parameters(op), "Store"]
+    responses: dict[str, Any] = {}
+    for status, model in op.responses.items():
+        is_result = op.path.endswith("/result")
+        response: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+        schema = {} if model is None else _ref(model)
+        if is_result:
+            response["description"] = _RESULT_TEXTS[status]
+            if status == HTTPStatus.OK:
+                schema = {"anyOf": [schema, {"type": "null"}]}
+        if model in _ANSWER_HEADERS:
+            response["headers"] = _ANSWER_HEADERS[model]
+        if is_enqueue and status == HTTPStatus.OK:
+            response["description"] = "The same id or key and content again: no second job."
+        if status == HTTPStatus.SERVICE_UNAVAILABLE:
+            response["headers"] = _RETRY_AFTER
+        if op.is_stream:
+            response["content"] = {EVENT_STREAM: {"schema": {"type": "string"}}}
+        elif op.is_text:
+            response["content"] = {TEXT: {"schema": {"type": "string"}}}
+        elif status != HTTPStatus.NO_CONTENT:
+            response["content"] = _content(schema, MEDIA_TYPES, model)
+        responses[str(status)] = response
+    for status in _problems_of(op):
+        responses[str(status)] = {"$ref": f"#/components/responses/Problem{status}"}
+    described: dict[str, Any] = {
+        "operationId": operation_id(op),
+        "summary": op.summary,
+        "tags": [op.tag],
+        "parameters": parameters,
+    }
+    if texts := [text for text in (op.access and f"Scope: {op.access}.", op.text) if text]:
+        described["description"] = " ".join(texts)
+    if op.request:
+        described["requestBody"] = {
+            "required": True,
+            "content": _content(_ref(op.request), MEDIA_TYPES, op.request),
+        }
+    return described | {
+        "responses": responses,
+        "security": [{"bearer": [op.access.value]}, {}] if op.access else [{}],
+    }
+
+
+def _header_parameters(op: Operation) -> list[dict[str, Any]]:
+    match op.method, op.path:
+        case "POST", "/api/jobs":
+            return [_IDEMPOTENCY_KEY, _ASKED_DURABILITY]
+        case "POST", "/api/jobs/bulk":
+            return [_ASKED_DURABILITY]
+    if HTTPStatus.PRECONDITION_FAILED not in op.problems:
+        return []
+    return [_IF_MATCH, _IF_NONE_MATCH] if op.method == "PUT" else [_IF_MATCH]
+
+
+def _worker_operation(
+    operation_id: str,
+    summary: str,
+    request: type[BaseModel] | None,
+    responses: Mapping[int, tuple[str, type[BaseModel] | None]],
+    *,
+    parameters: Sequence[dict[str, Any]] = (),
+    signed: bool = True,
+) -> dict[str, Any]:
+    headers = [
+        ("X-JQ-Worker", "The worker's ID.", {"type": "string"}, WORKER_ID),
+        (
+            "X-JQ-Timestamp",
+            "Unix time in ms.",
+            {"type": "string", "pattern": "^[0-9]{1,16}$"},
+            "1795238645000",
+        ),
+        ("X-JQ-Nonce", "Not seen before.", {"type": "string"}, "q2Zr8bXkT1mW5yUe"),
+    ]
+    described: dict[str, Any] = {
+        "operationId": operation_id,
+        "summary": summary,
+        "parameters": [
+            *parameters,
+            *(
+                {"name": name, "in": "header", "required": True, "schema": schema, "description": text, "example": example}
+                for name, text, schema, example in headers
+                if signed
+            ),
+        ],
+    }  # fmt: skip
+    if request:
+        described["requestBody"] = {"required": True, "content": _content(_ref(request), (MSGPACK,), request)}
+    if signed:
+        responses = {**responses, 401: ("The signature is wrong, old or repeated; nothing ran", None)}
+    if request:
+        responses = {**responses, **_WORKER_REFUSALS}
+    described["responses"] = {
+        str(status): {"description": text}
+        | ({"content": _content(_ref(model), (MSGPACK,), model)} if model else {})
+        for status, (text, model) in sorted(responses.items())
+    }
+    return described | {"security": [{"signature": []}] if signed else [{}]}
+
+
+def _content(
+    schema: dict[str, Any], media_types: Sequence[str], model: type[BaseModel] | None
+) -> dict[str, Any]:
+    media: dict[str, Any] = {"schema": schema}
+    if model and model.__name__ in EXAMPLES:
+        media["example"] = EXAMPLES[model.__name__]
+    return dict.fromkeys(media_types, media)
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    text, example = _PARAMETERS[name]
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string"},
+        "description": text,
+        "example": example,
+    }
+
+
+def _ref(model: type[BaseModel]) -> dict[str, Any]:
+    return {"$ref": _REF.format(model=model.__name__)}
+
+
+class _Untitled(GenerateJsonSchema):
+    """A title says nothing that the name does not."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def generate_definitions(self, inputs: Any) -> Any:
+        references, definitions = super().generate_definitions(inputs)
+        for definition in definitions.values():
+            definition.pop("title", None)
+        return references, definitions
+
+
+def _add_schemas(spec: APISpec, models: Sequence[type[BaseModel]]) -> None:
+    # A default makes a field of a request optional; a field of an answer is there all the same.
+    modes: list[tuple[type[BaseModel], JsonSchemaMode]] = [
+        (model, "serialization" if issubclass(model, schemas.Answer) else "validation")
+        for model in dict.fromkeys(models)
+    ]
+    _, definitions = models_json_schema(modes, ref_template=_REF, schema_generator=_Untitled)
+    for name, schema in sorted(definitions["$defs"].items()):
+        later = [field for field, of in schema.get("properties", {}).items() if of.pop(schemas.LATER, False)]
+        if later:
+            schema["required"] = [field for field in schema["required"] if field not in later]
+        spec.components.schema(name, schema)
+
+
+def _plain(document: Any) -> Any:
+    """Without aliases and ordered as built, so that the files read well and differ only where something changed."""
+    if isinstance(document, Mapping):
+        if name := document.get("x-schema"):
+            document = {**document, "$ref": _REF.format(model=name)}
+        return {str(key): _plain(value) for key, value in document.items() if key != "x-schema"}
+    if isinstance(document, list | tuple):
+        return [_plain(value) for value in document]
+    return document
+
+
+if __name__ == "__main__":
+    if "--write" not in sys.argv:
+        sys.exit("usage: python -m jqmaster.spec.openapi --write")
+    for path, text in generated_files().items():
+        (Path(__file__).parents[2] / path).write_text(text)

@@ -1,0 +1,1 @@
+"""Constraint documents, their usage, and the facts behind "why does it wait?"."""

@@ -1,0 +1,438 @@
+"""Constraints in the store: their documents, the limits that scripts read, and what follows a change of them.
+
+All methods raise what `StoreClient.run` raises.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import msgpack
+
+from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, Rate, gate_id
+from jqmaster.domain.key_value import key_value
+from jqmaster.domain.matcher import parse_matcher, parse_path
+from jqmaster.domain.ruleset import Ruleset
+from jqmaster.errors import ConflictError, DamagedError
+from jqmaster.store import codec
+from jqmaster.store.identity.audit import MAX_ENTRIES
+from jqmaster.store.jobs.placement import LaneTable, StoredLane, lane_of_job
+from jqmaster.store.jobs.records import HEAD_READ
+from jqmaster.store.link.pages import (
+    GATES_PER_CALL,
+    LANES_PER_READ,
+    MAX_PER_CALL,
+    RECORDS_PER_READ,
+    pages,
+    scanned,
+)
+from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.shard import Shard
+
+logger = logging.getLogger(__name__)
+
+ETAG_LENGTH: Final = 16
+MAX_CONSTRAINTS: Final = 1000
+GATES_PER_PRUNING: Final = 500
+NO_LANES: Final[Mapping[str, "OldLane"]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConstraint:
+    """`etag` changes with every change."""
+
+    constraint: Constraint
+    etag: str
+    created_at_ms: int
+    changed_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All constraints at one instant. `version` counts every change, the ruleset's `edition` those that have jobs
+    matched again; `settled_edition` is the one in force."""
+
+    version: int
+    settled_edition: int
+    stored: tuple[StoredConstraint, ...]
+    ruleset: Ruleset
+
+    def named(self, name: str) -> StoredConstraint | None:
+        return next((s for s in self.stored if s.constraint.name == name), None)
+
+    def of_gate(self, gate: str) -> Constraint | None:
+        """The constraint that a gate belongs to."""
+        return next((s.constraint for s in self.stored if gate.startswith(s.constraint.cid)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one constraint, made on what was read as `expected_etag` (empty: there was none).
+
+    `new` None removes it. `is_rematched`: every unfinished job has to be matched again. `audit_entry` is a packed map.
+    """
+
+    name: str
+    expected_etag: str
+    new: StoredConstraint | None
+    old: Constraint | None
+    is_rematched: bool
+    audit_entry: bytes
+
+
+async def _nothing() -> None:
+    return None
+
+
+class OldLane(NamedTuple):
+    """A lane of an older edition."""
+
+    id: str
+    name: str
+
+
+class Moved(NamedTuple):
+    """How many jobs went to other lanes; -1, and so false: the rules changed meanwhile."""
+
+    jobs: int
+
+    def __bool__(self) -> bool:
+        return self.jobs >= 0
+
+
+class RuleStore:
+    """Constraints of one shard."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+
+    # --- reading
+
+    async def versions(self) -> tuple[int, int, int]:
+        """Version, edition, and the edition in force."""
+        version, edition, settled = await self._client.command(
+            "HMGET", self._keys.rules, "version", "edition", "settled"
+        )
+        return int(version or 0), int(edition or 0), int(settled or 0)
+
+    async def load(self) -> Rules:
+        """The constraints as they are. One whose document cannot be read is left out, and told of by fsck: what was
+        matched before stays behind its gates."""
+        _, (version, edition, settled, flat) = await self._client.run(
+            "load_rules", (self._keys.rules, self._keys.constraints), ()
+        )
+        stored = []
+        for n in range(0, len(flat), 2):
+            try:
+                stored.append(decode_constraint(flat[n].decode(), flat[n + 1]))
+            except DamagedError as exc:
+                logger.error("%s; it applies to no new job", exc.detail)
+        stored.sort(key=lambda s: s.constraint.name)
+        return Rules(version, settled, tuple(stored), Ruleset(edition, [s.constraint for s in stored]))
+
+    # --- changing
+
+    async def change(self, change: Change) -> bool:
+        """False when somebody else changed it since it was read. Raises ConflictError when there are as many as may be."""
+        k, new = self._keys, change.new
+        cid = new.constraint.cid if new else ""
+        old_cid = (
+            change.old.cid
+            if change.old and (new is None or change.old.cid != cid or not new.constraint.enabled)
+            else ""
+        )
+        limits: list[Arg] = []
+        overrides: list[Arg] = []
+        if new and new.constraint.enabled:
+            limits, overrides = _limit_fields(new.constraint), _override_fields(new.constraint)
+        word, _ = await self._client.run(
+            "put_constraint",
+            (k.rules, k.constraints, k.limits(cid), k.limits(old_cid), k.overrides(cid), k.overrides(old_cid), k.reopened,
+             k.counted, k.audit),
+            (self._shard.now_arg, change.name, change.expected_etag, _encode(new) if new else b"", cid, old_cid,
+             int(change.is_rematched), change.audit_entry, MAX_ENTRIES, MAX_CONSTRAINTS, k.wake_channel,
+             codec.pack(limits), codec.pack(overrides)),
+        )  # fmt: skip
+        if word == "full":
+            raise ConflictError(
+                f"there are {MAX_CONSTRAINTS} constraints; no more can be made", code="too_many_constraints"
+            )
+        self._shard.woke("rules")
+        return word == "ok"
+
+    # --- following a change up (leader only); each returns None under a stale epoch
+
+    async def settle(self, epoch: str, rules: Rules) -> bool | None:
+        """Gives every running job the slots that the rules demand, then puts them in force. False: they changed
+        meanwhile."""
+        # Nothing is claimed until then, so that no other job can begin to run.
+        running = [raw.decode() for raw in await self._client.command("ZRANGE", self._keys.running, 0, -1)]
+        if not (done := await self.move(epoch, rules, running)):
+            return None if done is None else False
+        word, _ = await self._client.run(
+            "settle_rules", (self._keys.epoch, self._keys.rules), (epoch, rules.ruleset.edition)
+        )
+        return None if word == "stale_epoch" else word == "ok"
+
+    async def move(
+        self, epoch: str, rules: Rules, job_ids: Sequence[str], lanes: Mapping[str, "OldLane"] = NO_LANES
+    ) -> "Moved | None":
+        """Puts unfinished jobs into the lanes that the rules give them; `lanes` tells where those were found that are
+        ready. While the store moves some, the next are matched."""
+        parts = list(pages(job_ids, MAX_PER_CALL))
+        count, ready = 0, await self._placed(rules.ruleset, parts[0], lanes) if parts else None
+        for following in [*parts[1:], None]:
+            if ready is None:
+                break
+            moved, ready = await asyncio.gather(
+                self._relane(epoch, rules, *ready),
+                self._placed(rules.ruleset, following, lanes) if following else _nothing(),
+            )
+            if not moved:
+                return moved
+            count += moved.jobs
+        return Moved(count)
+
+    async def _relane(
+        self, epoch: str, rules: Rules, table: LaneTable, args: Sequence[Arg]
+    ) -> "Moved | None":
+        if not args:
+            return Moved(0)
+        k = self._keys
+        word, data = await self._client.run(
+            "relane",
+            (k.epoch, k.rules, k.damaged),
+            (self._shard.now_arg, k.tag, epoch, rules.ruleset.edition, table.packed(), *args),
+        )
+        return None if word == "stale_epoch" else Moved(data[0] if word == "ok" else -1)
+
+    async def _placed(
+        self, ruleset: Ruleset, job_ids: Sequence[str], lanes: Mapping[str, "OldLane"]
+    ) -> tuple[LaneTable, list[Arg]]:
+        """What relane.lua needs of those that have to move."""
+        table, args = LaneTable(), list[Arg]()
+        unread = []
+        for job_id in job_ids:
+            old = lanes.get(job_id)
+            lane = ruleset.lane_of_name(old.name) if old else None
+            if old and lane:
+                args += (job_id, bytes.fromhex(old.id), table.number(lane))
+            else:
+                unread.append(job_id)
+        end = -1 if "argument" in ruleset.reads else HEAD_READ - 1
+        for page in pages(unread, RECORDS_PER_READ):
+            records = await self._client.pipeline(
+                [("GETRANGE", self._keys.job(job_id), 0, end) for job_id in page], skip_damaged=True
+            )
+            for job_id, record in zip(page, records, strict=True):
+                job = await self._matched(job_id, record) if record else None
+                if job:
+                    lane = lane_of_job(ruleset, job)
+                    if job.lane_id not in (lane.id, lane.base_id):
+                        args += (job_id, job.lane_id, table.number(lane))
+                elif old := lanes.get(job_id):
+                    args += (job_id, bytes.fromhex(old.id), 0)
+        return table, args
+
+    async def _matched(self, job_id: str, record: bytes) -> codec.MatchedRecord | None:
+        try:
+            if len(record) == HEAD_READ and codec.head_length(job_id, record) > HEAD_READ:
+                record = await self._client.command("GET", self._keys.job(job_id))
+            return codec.decode_matched(record)
+        except DamagedError:
+            return None
+
+    async def older_lanes(self, edition: int) -> list["OldLane"]:
+        """Lanes of older editions, those first whose jobs would be the next to start."""
+        lanes: list[OldLane] = []
+        for raw in await self._client.command("SMEMBERS", self._keys.names):
+            name = raw.decode()
+            found = await self._client.command("ZRANGEBYSCORE", self._keys.lanes(name), "-inf", f"({edition}")
+            lanes += [OldLane(lane.decode(), name) for lane in found]
+        order: dict[OldLane, tuple[bool, int, str]] = {}
+        for page in pages(lanes, MAX_PER_CALL):
+            replies = await self._client.pipeline([("GET", self._keys.lane(lane.id)) for lane in page])
+            for lane, raw in zip(page, replies, strict=True):
+                order[lane] = (True, 0, "")
+                # One that is gone or cannot be read comes last; scripts make it anew.
+                with contextlib.suppress(DamagedError):
+                    stored = StoredLane.read(raw or b"")
+                    order[lane] = (bool(stored.at) or not stored.member, stored.score, stored.member)
+        return sorted(lanes, key=order.__getitem__)
+
+    async def ready_in(self, lanes: Sequence["OldLane"], count: int) -> list[list[str]]:
+        """The first `count` jobs of each."""
+        replies = await self._client.pipeline(
+            [("ZRANGE", self._keys.ready(lane.id), 0, count - 1) for lane in lanes]
+        )
+        return [[raw.decode() for raw in reply] for reply in replies]
+
+    async def waiting_for_time(self) -> AsyncIterator[list[str]]:
+        """Pages of the jobs that wait for a time; those that were there all along are all among them."""
+        for index in (self._keys.scheduled, self._keys.retrying):
+            async for flat in scanned(self._client, "ZSCAN", index, count=RECORDS_PER_READ):
+                for page in pages([raw.decode() for raw in flat[::2]], MAX_PER_CALL):
+                    yield page
+
+    async def prune(self, epoch: str, lanes: Sequence[str]) -> bool:
+        """Removes those of the lanes that have no unfinished job. False under a stale epoch."""
+        for page in pages(lanes, LANES_PER_READ):
+            word, _ = await self._client.run(
+                "prune_lanes", (self._keys.epoch,), (self._keys.tag, epoch, *page)
+            )
+            if word != "ok":
+                return False
+        return True
+
+    async def counted(self) -> list[str]:
+        """Constraints of which something may be kept, those that are gone among them."""
+        return sorted(raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.counted))
+
+    async def prune_gates(self, epoch: str, cid: str, cursor: str) -> tuple[int, str] | None:
+        """Removes what was kept of gates that nothing needs any more, of a page of them: how many, and where the next
+        page begins ("0": that was the last). None under a stale epoch."""
+        k = self._keys
+        word, data = await self._client.run(
+            "prune_gates",
+            (k.epoch, k.counted, k.shadowed, k.gates(cid), k.served(cid), k.crowded(cid), k.limits(cid)),
+            (k.tag, epoch, cid, cursor, GATES_PER_PRUNING),
+        )  # fmt: skip
+        return (int(data[0]), data[1].decode()) if word == "ok" else None
+
+    async def lane_pages(self) -> AsyncIterator[list[str]]:
+        """All lanes of all names, in pages."""
+        for name in await self._client.command("SMEMBERS", self._keys.names):
+            key = self._keys.lanes(name.decode())
+            async for flat in scanned(self._client, "ZSCAN", key, count=LANES_PER_READ):
+                yield [raw.decode() for raw in flat[::2]]
+
+    async def reopened(self) -> list[tuple[str, int]]:
+        """Constraints whose gates have to be looked at again, and since which version."""
+        flat = await self._client.command("ZRANGE", self._keys.reopened, 0, -1, "WITHSCORES")
+        return [(flat[n].decode(), int(flat[n + 1])) for n in range(0, len(flat), 2)]
+
+    async def reopen(self, epoch: str, cid: str, version: int) -> bool | None:
+        """Lets what lies aside at the gates of this constraint through to be looked at again; True where there was
+        any."""
+        has_opened = False
+        closed = scanned(self._client, "SSCAN", self._keys.closed, count=MAX_PER_CALL, match=f"{cid}*")
+        async for found in closed:
+            for page in pages([raw.decode() for raw in found], GATES_PER_CALL):
+                opened = await self.open_gates(epoch, page)
+                if opened is None:
+                    return None
+                has_opened = has_opened or opened[1]
+        await self._client.run(
+            "end_reopening", (self._keys.epoch, self._keys.reopened), (epoch, cid, version)
+        )
+        return has_opened
+
+    async def open_gates(self, epoch: str, gates: Sequence[str] = ()) -> tuple[int, bool] | None:
+        """Opens these and those whose time has come. Milliseconds until the next one opens by time (-1: none), and
+        whether jobs may start that could not before."""
+        k = self._keys
+        while True:
+            word, data = await self._client.run(
+                "open_gates",
+                (k.epoch, k.gates_due, k.holds),
+                (self._shard.now_arg, k.tag, epoch, GATES_PER_CALL, *gates),
+            )
+            if word != "ok":
+                return None
+            by_time, next_ms, has_opened = data
+            if by_time < GATES_PER_CALL:
+                return next_ms, bool(has_opened)
+            gates = ()
+
+
+def _limit_fields(constraint: Constraint) -> list[Arg]:
+    rate, counted = constraint.rate, constraint.counted
+    fields: Mapping[str, Arg | None] = {
+        "mode": str(constraint.mode),
+        "concurrency": constraint.concurrency,
+        "rate_limit": rate.limit if rate else None,
+        "rate_period_ms": rate.period_ms if rate else None,
+        "is_paused": int(bool(constraint.paused)),
+        "max_backlog": constraint.max_backlog,
+        "is_fair": int(constraint.fair),
+        "has_overrides": int(bool(constraint.overrides)),
+        "tracks_slots": int(counted.slots),
+        "tracks_starts": int(counted.starts),
+    }
+    return [part for name, value in fields.items() if value is not None for part in (name, str(value))]
+
+
+def _override_fields(constraint: Constraint) -> list[Arg]:
+    fields: list[Arg] = []
+    for override in constraint.overrides:
+        own = override.limits
+        rate = own.rate
+        fields += (
+            gate_id(constraint.cid, key_value(override.value)),
+            f"{own.concurrency or ''},{rate.limit if rate else ''},{rate.period_ms if rate else ''},{int(own.paused)}",
+        )
+    return fields
+
+
+def _encode(stored: StoredConstraint) -> bytes:
+    c = stored.constraint
+    document = {
+        "cid": c.cid,
+        "enabled": c.enabled,
+        "mode": str(c.mode),
+        "matcher": c.matcher.document,
+        "key": None if c.key is None else str(c.key),
+        "concurrency": c.concurrency,
+        "rate": _pair(c.rate),
+        "paused": c.paused,
+        "max_backlog": c.max_backlog,
+        "fair": c.fair,
+        "overrides": [
+            [o.value, o.limits.concurrency, _pair(o.limits.rate), o.limits.paused] for o in c.overrides
+        ],
+        "created_at_ms": stored.created_at_ms,
+        "changed_at_ms": stored.changed_at_ms,
+    }
+    return stored.etag.encode() + codec.pack(document)
+
+
+def decode_constraint(name: str, raw: bytes) -> StoredConstraint:
+    """Raises DamagedError."""
+    try:
+        document: dict[str, Any] = msgpack.unpackb(raw[ETAG_LENGTH:])
+        key = document["key"]
+        constraint = Constraint(
+            name=name,
+            cid=document["cid"],
+            matcher=parse_matcher(document["matcher"]),
+            enabled=document["enabled"],
+            mode=Mode(document["mode"]),
+            key=None if key is None else parse_path(key),
+            concurrency=document["concurrency"],
+            rate=_rate(document["rate"]),
+            paused=document["paused"],
+            max_backlog=document["max_backlog"],
+            fair=document["fair"],
+            overrides=tuple(
+                Override(value, Limits(concurrency, _rate(rate), paused))
+                for value, concurrency, rate, paused in document["overrides"]
+            ),
+        )
+        return StoredConstraint(
+            constraint, raw[:ETAG_LENGTH].decode(), document["created_at_ms"], document["changed_at_ms"]
+        )
+    except (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException) as exc:
+        raise DamagedError(f"constraint {name}: its document cannot be read") from exc
+
+
+def _pair(rate: Rate | None) -> list[int] | None:
+    return None if rate is None else [rate.limit, rate.period_ms]
+
+
+def _rate(pair: list[int] | None) -> Rate | None:
+    return None if pair is None else Rate(*pair)

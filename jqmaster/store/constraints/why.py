@@ -1,0 +1,110 @@
+"""What a job waits for, read at one instant."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from jqmaster.domain.constraint import Rate
+from jqmaster.domain.verdict import Bound, GateCheck, Holder, Snapshot, Standing
+from jqmaster.store import codec
+from jqmaster.store.jobs.records import HEAD_READ, RecordStore
+from jqmaster.store.link.shard import Shard
+
+MAX_HOLDERS: Final = 10
+# Each costs a few looks; what lies behind them is told as "at least".
+MAX_LANES: Final = 500
+MAX_NAMES: Final = 100
+_BOUNDS: Final = (Bound.EXACT, Bound.AT_LEAST, Bound.ABOUT)
+
+
+class WhyStore:
+    """Of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, records: RecordStore) -> None:
+        self._shard = shard
+        self._records = records
+
+    async def snapshot(
+        self, job_id: str, rivals: Sequence[str] = (), *, is_keyed: bool = True
+    ) -> Snapshot | None:
+        """None: there is no such job. `rivals`: other names whose jobs may come before it. `is_keyed` False: no
+        constraint has a key, and jobs need not be looked at one by one."""
+        k = self._shard.keys
+        word, data = await self._shard.client.run(
+            "why",
+            (k.rules, k.leader, k.running),
+            (
+                self._shard.now_arg,
+                k.tag,
+                job_id,
+                HEAD_READ,
+                MAX_HOLDERS,
+                MAX_LANES,
+                int(is_keyed),
+                *rivals[:MAX_NAMES],
+            ),
+        )
+        if word == "unknown":
+            return None
+        (
+            now_ms,
+            head,
+            has_leader,
+            edition,
+            settled,
+            lane_edition,
+            lease_ms,
+            gates,
+            is_ready,
+            ahead,
+            bound,
+            fault,
+        ) = data
+        job = await self._records.decode_head(job_id, head)
+        standing = None
+        if is_ready:
+            by_name = {ahead[n].decode(): int(ahead[n + 1]) for n in range(0, len(ahead), 2)}
+            was_cut = len(rivals) > MAX_NAMES and bound == 0
+            standing = Standing(by_name, Bound.AT_LEAST if was_cut else _BOUNDS[bound])
+        return Snapshot(
+            now_ms=now_ms,
+            job=job,
+            has_leader=bool(has_leader),
+            edition=edition,
+            settled_edition=settled,
+            lane_edition=lane_edition,
+            lease_until_ms=_or_none(lease_ms),
+            gates=tuple(map(_gate, gates)),
+            standing=standing,
+            index_fault=fault.decode(),
+        )
+
+
+def _gate(row: Sequence[Any]) -> GateCheck:
+    (
+        gate_id, value, waiting, is_closed, concurrency, running, rate_limit, period_ms, starts, held_until_ms, is_paused,
+        is_shadow, is_fair, is_override, opens_at_ms, holders,
+    ) = row  # fmt: skip
+    return GateCheck(
+        gate_id=gate_id.decode(),
+        value=value.decode(errors="replace"),
+        waiting=waiting,
+        is_closed=bool(is_closed),
+        concurrency=_or_none(concurrency),
+        running=_or_none(running),
+        rate=None if rate_limit < 0 else Rate(rate_limit, period_ms),
+        starts=_or_none(starts),
+        held_until_ms=_or_none(held_until_ms),
+        is_paused=bool(is_paused),
+        is_shadow=bool(is_shadow),
+        is_fair=bool(is_fair),
+        is_override=bool(is_override),
+        opens_at_ms=_or_none(opens_at_ms),
+        holders=tuple(
+            Holder(holders[n].decode(), codec.id_text(holders[n + 2]), holders[n + 1])
+            for n in range(0, len(holders), 3)
+        ),
+    )
+
+
+def _or_none(number: int) -> int | None:
+    return None if number < 0 else number

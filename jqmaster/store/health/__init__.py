@@ -1,0 +1,1 @@
+"""Checks of the store: abilities, rights, identity, consistency, repair."""

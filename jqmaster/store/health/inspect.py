@@ -1,0 +1,283 @@
+"""Read-only lists and counts, bounded by the page that is asked for."""
+
+import base64
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.domain.failure_group import failure_group_id
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.job import FINISHED, Job, JobState
+from jqmaster.domain.job_filter import GroupOf, JobFilter
+from jqmaster.errors import InvalidError
+from jqmaster.store import codec
+from jqmaster.store.jobs.records import HEAD_READ, RecordStore
+from jqmaster.store.link.pages import MAX_PER_CALL
+from jqmaster.store.link.shard import Shard
+
+# A filter that selects little reads no more than this many records for one page; the cursor then goes on from there.
+MAX_LOOKED_AT: Final = 2_000
+SHORTEST_STEP: Final = 50
+# As many to tell how many a filter selects, and so many of them as examples.
+MAX_COUNTED: Final = 200_000
+MAX_EXAMPLES: Final = 5
+
+_ORDER: Final = (
+    JobState.RUNNING,
+    JobState.READY,
+    JobState.RETRYING,
+    JobState.SCHEDULED,
+    JobState.FAILED,
+    JobState.SUCCEEDED,
+    JobState.CANCELED,
+    JobState.SKIPPED,
+)
+_POSITION = struct.Struct(">Bd36s")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Jobs of one look, and where to go on (None: that was all). It may be short, even empty, while there is more."""
+
+    jobs: list[Job]
+    cursor: str | None
+    looked_at: int
+
+
+@dataclass(slots=True)
+class Counted:
+    """How many, at least; the first of them."""
+
+    count: int
+    is_exact: bool
+    examples: list[Job]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a page ended: which index, and after which of its members."""
+
+    index: str
+    score: float
+    job_id: str
+
+
+class Inspector:
+    """Lists of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, records: RecordStore, group_of: GroupOf = failure_group_id) -> None:
+        self._client = shard.client
+        self._keys = shard.keys
+        self._records = records
+        self._group_of = group_of
+        self._finished = {shard.keys.finished(state) for state in FINISHED}
+
+    async def counts(self) -> dict[JobState, int]:
+        """Jobs by state."""
+        plain = [state for state in JobState if state is not JobState.READY]
+        replies = await self._client.pipeline(
+            [
+                *(("ZCARD", self._keys.index(state)) for state in plain),
+                ("HVALS", self._keys.ready_counts),
+            ]
+        )
+        counts = dict(zip(plain, replies, strict=False))
+        return {state: counts.get(state, sum(map(int, replies[-1]))) for state in JobState}
+
+    async def load(self) -> tuple[int, int]:
+        """How many jobs are ready, and how many run."""
+        ready, running = await self._client.pipeline(
+            [("HVALS", self._keys.ready_counts), ("ZCARD", self._keys.index(JobState.RUNNING))]
+        )
+        return sum(map(int, ready)), int(running)
+
+    async def ready_counts(self, names: Sequence[str]) -> dict[str, int]:
+        """How many jobs of each name are ready, those behind closed gates included."""
+        if not names:
+            return {}
+        counts = await self._client.command("HMGET", self._keys.ready_counts, *names)
+        return {name: int(count or 0) for name, count in zip(names, counts, strict=True)}
+
+    async def names_ready(self, most: int) -> dict[str, int]:
+        """How many jobs of each name are ready; of more names than `most`, of about so many of them."""
+        _, flat = await self._client.command("HSCAN", self._keys.ready_counts, 0, "COUNT", most)
+        return {name.decode(): int(count) for name, count in zip(flat[::2], flat[1::2], strict=True)}
+
+    async def page(
+        self, wanted: JobFilter, *, limit: int, cursor: str | None, is_backward: bool = False
+    ) -> tuple[list[Job], str | None]:
+        """Up to `limit` jobs, ordered by state and within a state as it works through them (`is_backward`: against that),
+        and where to go on.
+
+        A page may be short, even empty, while a cursor says that there is more: a rare match behind many others.
+        Raises InvalidError for a cursor that no page gave.
+        """
+        found = await self.scan(wanted, limit=limit, cursor=cursor, is_backward=is_backward)
+        return found.jobs, found.cursor
+
+    async def scan(
+        self,
+        wanted: JobFilter,
+        *,
+        limit: int,
+        cursor: str | None,
+        states: Sequence[JobState] = _ORDER,
+        is_backward: bool = False,
+    ) -> Found:
+        """As `page`, through these states in this order. Raises InvalidError for a cursor that no such look gave."""
+        indexes = await self._indexes(wanted, states)
+        place = _decode_cursor(cursor, self._keys.tag) if cursor else None
+        if place:
+            # An index that vanished meanwhile (its last job left) is found by its place in the order.
+            at = self._rank(place.index, states)
+            indexes = [index for index in indexes if self._rank(index, states) >= at]
+        # What selects little is looked for in ever longer steps.
+        step = SHORTEST_STEP
+        found: list[Job] = []
+        looked_at = 0
+        for index in indexes:
+            after = place if place and place.index == index else None
+            least, most = wanted.ended_between_ms() if index in self._finished else (None, None)
+            while True:
+                count = min(MAX_PER_CALL, max(limit - len(found), step), MAX_LOOKED_AT - looked_at)
+                _, (flat,) = await self._client.run(
+                    "page",
+                    (index,),
+                    (
+                        "" if after is None else repr(after.score),
+                        after.job_id if after else "",
+                        count,
+                        HEAD_READ,
+                        self._keys.job_prefix,
+                        "" if least is None else least,
+                        "" if most is None else most,
+                        int(is_backward),
+                    ),
+                )
+                places = [_Place(index, float(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 3)]
+                selected = await self._selected(wanted, places, flat[2::3])
+                for n, place_of in enumerate(places):
+                    looked_at += 1
+                    if job := selected.get(n):
+                        found.append(job)
+                    if len(found) == limit or looked_at >= MAX_LOOKED_AT:
+                        return Found(found, _encode_cursor(place_of, self._keys.tag), looked_at)
+                if len(places) < count:
+                    break
+                after = places[-1]
+                step = min(2 * step, MAX_PER_CALL)
+        return Found(found, None, looked_at)
+
+    async def count(
+        self,
+        wanted: JobFilter,
+        states: Sequence[JobState],
+        *,
+        touches: Callable[[Job], bool] | None = None,
+        is_late: Callable[[], bool] = lambda: False,
+    ) -> "Counted":
+        """How many jobs in these states are selected, and of them `touches` says yes to. Not exact where it would take
+        looking at more than MAX_COUNTED, or longer than until `is_late`."""
+        states = [state for state in states if wanted.may_be_in(state)]
+        if touches is None and wanted == JobFilter(state=wanted.state):
+            counts = await self.counts()
+            some = await self.scan(wanted, states=states, limit=MAX_EXAMPLES, cursor=None)
+            return Counted(sum(counts[state] for state in states), True, some.jobs)
+        counted = Counted(0, False, [])
+        looked_at, cursor = 0, None
+        while looked_at < MAX_COUNTED and not (looked_at and is_late()):
+            found = await self.scan(wanted, states=states, limit=MAX_LOOKED_AT, cursor=cursor)
+            jobs = [job for job in found.jobs if touches is None or touches(job)]
+            counted.count += len(jobs)
+            counted.examples += jobs[: MAX_EXAMPLES - len(counted.examples)]
+            looked_at += found.looked_at
+            cursor = found.cursor
+            if cursor is None:
+                counted.is_exact = True
+                break
+        return counted
+
+    async def _selected(
+        self, wanted: JobFilter, places: Sequence["_Place"], records: Sequence[bytes]
+    ) -> dict[int, Job]:
+        """Those that the filter selects, by their number."""
+        selected = {}
+        sought = [text.encode() for text in (wanted.name, wanted.tag) if text is not None]
+        for n, (place, record) in enumerate(zip(places, records, strict=True)):
+            if len(record) < HEAD_READ and not all(text in record for text in sought):
+                continue  # a whole record without these words needs no reading: most, where little is selected
+            if wanted.q is not None and wanted.q not in place.job_id and wanted.q.encode() not in record:
+                continue
+            if len(record) > codec.HEAD_SIZE:
+                if wanted.asks_errors and not codec.may_have_failed(record):
+                    continue
+                job = await self._records.job_or_none(place.job_id, record)
+                if job and wanted.selects(job):
+                    selected[n] = job
+        if not wanted.asks_errors or not selected:
+            return selected
+        ends = await self._records.last_ends([job.id for job in selected.values()])
+        return {
+            n: job
+            for (n, job), end in zip(selected.items(), ends, strict=True)
+            if wanted.selects_error(job, end, self._group_of)
+        }
+
+    async def _names(self) -> list[str]:
+        return sorted(name.decode() for name in await self._client.command("SMEMBERS", self._keys.names))
+
+    async def _lanes(self, names: Sequence[str]) -> list[str]:
+        """Those of each name together, in an order that does not change while they last."""
+        replies = await self._client.pipeline([("ZRANGE", self._keys.lanes(name), 0, -1) for name in names])
+        return [lane for reply in replies for lane in sorted(raw.decode() for raw in reply)]
+
+    async def _indexes(self, wanted: JobFilter, states: Sequence[JobState]) -> list[str]:
+        indexes = []
+        for state in states:
+            if not wanted.may_be_in(state):
+                continue
+            if state is JobState.READY:
+                names = [wanted.name] if wanted.name is not None else await self._names()
+                indexes += [self._keys.ready(lane) for lane in sorted(await self._lanes(names))]
+            else:
+                indexes.append(self._keys.index(state))
+        return indexes
+
+    def _rank(self, index: str, states: Sequence[JobState]) -> tuple[int, str]:
+        """Raises InvalidError for an index of another state: the cursor is of another list."""
+        if index.startswith(self._keys.ready_prefix):
+            state, lane = JobState.READY, index
+        else:
+            state, lane = JobState(index.removeprefix(self._keys.tag)), ""
+        if state not in states:
+            raise _foreign_cursor()
+        return states.index(state), lane
+
+
+def _encode_cursor(place: _Place, tag: str) -> str:
+    name = place.index.removeprefix(tag).encode()
+    return base64.urlsafe_b64encode(
+        _POSITION.pack(len(name), place.score, place.job_id.encode()) + name
+    ).decode()
+
+
+def _decode_cursor(cursor: str, tag: str) -> _Place:
+    try:
+        raw = base64.b64decode(cursor.encode(), altchars=b"-_", validate=True)
+        length, score, job_id = _POSITION.unpack_from(raw)
+        index = raw[_POSITION.size :].decode()
+        states = {s.value for s in _ORDER if s is not JobState.READY}
+        if (
+            len(index.encode()) != length
+            or not is_id(job_id.decode())
+            or not (index in states or index.startswith("ready:"))
+        ):
+            raise ValueError
+    except (ValueError, struct.error) as exc:
+        raise _foreign_cursor() from exc
+    return _Place(tag + index, score, job_id.decode())
+
+
+def _foreign_cursor() -> InvalidError:
+    return InvalidError("cursor is not one that a page gave", code="invalid_cursor")

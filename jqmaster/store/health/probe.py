@@ -1,0 +1,395 @@
+"""What kind of store is this, and can it keep our promises? Read-only; for the start of a master, for its gauge, and for
+`doctor`."""
+
+import re
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from redis._parsers.helpers import parse_info
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from jqmaster.config import Durability, Settings
+from jqmaster.errors import StoreUnavailableError, StoreUnfitError
+from jqmaster.store.health import rights
+from jqmaster.store.link.client import StoreClient
+
+_OLDEST: Final = {"Redis": (7, 0), "Valkey": (7, 2)}
+# First releases with the fixes of CVE-2025-49844, 46817, 46818 and 46819 (escapes from the Lua sandbox).
+_PATCHED: Final = {
+    ("Redis", (7, 2)): 11,
+    ("Redis", (7, 4)): 6,
+    ("Redis", (8, 0)): 4,
+    ("Redis", (8, 2)): 2,
+    ("Valkey", (7, 2)): 11,
+    ("Valkey", (8, 0)): 6,
+    ("Valkey", (8, 1)): 4,
+}
+LEVELS: Final[tuple[Durability, ...]] = ("besteffort", "fsync", "fsync+quorum")
+# By name, not by a pattern, for which the store goes through all that it has.
+_FSYNC_SETTINGS: Final = ("appendfsync", "no-appendfsync-on-rewrite")
+# Of INFO, what `_judged` reads: to parse all of it every second would be most of the work.
+_WATCHED: Final = (
+    b"aof_enabled:", b"aof_last_write_status:", b"connected_slaves:", b"loading:", b"maxmemory:", b"maxmemory_policy:",
+    b"role:", b"slave", b"used_memory:",
+)  # fmt: skip
+# ARGV: for each command how many words it has, then those. Answers their numbers where the user may not.
+_DENIED: Final = """
+local denied, at = {}, 1
+for n = 1, tonumber(ARGV[#ARGV]) do
+  local words = tonumber(ARGV[at])
+  if not redis.acl_check_cmd(unpack(ARGV, at + 1, at + words)) then denied[#denied + 1] = n end
+  at = at + words + 1
+end
+return denied
+"""
+# As Redis itself judges a replica by default (min-replicas-max-lag).
+_SYNC_LAG_S: Final = 10
+_SLOW_MS: Final = 10.0
+_CLOCK_OFF_MS: Final = 1000
+_MEMORY_HIGH: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`error`: a master refuses to start on it, or to be ready; `warning`: it will hurt one day; `note`: good to know.
+    `check`: whether the store falls short of the configured durability, or of what any master needs."""
+
+    level: Literal["error", "warning", "note"]
+    what: str
+    how_to_fix: str
+    check: Literal["fitness", "durability"] = "fitness"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """None: the store does not tell. `durability` is the most that it can give: with replicas, where `replicas_needed` of
+    them are in sync. `replicas_seen`: the most that there were. `rights_missing`: commands that the store's user may not
+    run on the keys and channels of the shard."""
+
+    kind: str
+    version: tuple[int, ...]
+    role: str
+    is_cluster: bool
+    is_loading: bool
+    has_lua: bool
+    appendonly: bool
+    appendfsync: str | None
+    maxmemory_policy: str
+    replicas_in_sync: int
+    replicas_seen: int
+    replicas_needed: int
+    memory_used_bytes: int
+    memory_max_bytes: int
+    latency_ms: float
+    clock_ahead_ms: float
+    durability: Durability
+    rights_missing: tuple[str, ...]
+    faults: tuple[Finding, ...]
+
+
+async def probe(client: Redis, settings: Settings) -> StoreReport:
+    """Ask the store about itself, in about ten small calls.
+
+    Raises StoreUnavailableError when it does not answer, StoreUnfitError when it tells nothing at all.
+    """
+    try:
+        return await _probe(client, settings)
+    except ResponseError as error:
+        raise StoreUnfitError(
+            f"the store does not tell about itself: {error}; allow INFO, PING and TIME"
+        ) from error
+    except (RedisError, OSError) as error:
+        raise StoreUnavailableError(f"the store does not answer: {error}") from error
+
+
+async def look_again(client: StoreClient, settings: Settings, before: StoreReport) -> StoreReport:
+    """What may have changed since the last report, in one round trip. Raises what `StoreClient` raises."""
+    commands: list[tuple[str, ...]] = [("INFO", "memory", "persistence", "replication")]
+    if before.appendfsync is not None:
+        commands.append(("CONFIG", "GET", *_FSYNC_SETTINGS))
+    answer, *shown = await client.ask_each(commands)
+    if isinstance(answer, Exception):
+        raise answer
+    info: dict[str, Any] = parse_info(  # type: ignore[no-untyped-call]
+        b"\r\n".join(line for line in answer.splitlines() if line.startswith(_WATCHED))
+    )
+    fsync: tuple[str | None, bool] = (None, False)
+    for flat in shown:
+        match flat:
+            case StoreUnavailableError() if "permission" not in flat.detail:
+                raise flat  # away, or reading its data: nothing has been said of its settings
+            case StoreUnavailableError() | ResponseError():
+                pass  # it was known before: now the store does not show it any more
+            case Exception():
+                raise flat
+            case _:
+                fsync = _fsync_of(dict(zip(flat[::2], flat[1::2], strict=True)))
+    return _judged(before, info, fsync, settings, lua_error="" if before.has_lua else "they could not before")
+
+
+def require(report: StoreReport, settings: Settings) -> None:
+    """Raises StoreUnavailableError while the store reads its data, StoreUnfitError when it cannot keep the promises."""
+    if report.is_loading:
+        raise StoreUnavailableError("the store is reading its data", retry_after_s=1.0)
+    errors = [fault for fault in report.faults if fault.level == "error"]
+    if errors:
+        raise StoreUnfitError("; ".join(f"{fault.what} ({fault.how_to_fix})" for fault in errors))
+
+
+async def _probe(client: Redis, settings: Settings) -> StoreReport:
+    info: dict[str, Any] = await client.info()
+    is_loading = bool(info.get("loading"))
+    kind = "Valkey" if info.get("server_name") == "valkey" else "Redis"
+    version = _version(str(info.get("valkey_version") or info["redis_version"]))
+    latency_ms, clock_ahead_ms = await _timing(client)
+    lua_error = "" if is_loading else await _lua_error(client, settings.shard)
+    blank = StoreReport(
+        kind=kind,
+        version=version,
+        role="",
+        is_cluster=bool(info.get("cluster_enabled")),
+        is_loading=is_loading,
+        has_lua=not lua_error,
+        appendonly=False,
+        appendfsync=None,
+        maxmemory_policy="",
+        replicas_in_sync=0,
+        replicas_seen=0,
+        replicas_needed=0,
+        memory_used_bytes=0,
+        memory_max_bytes=0,
+        latency_ms=latency_ms,
+        clock_ahead_ms=clock_ahead_ms,
+        durability="besteffort",
+        rights_missing=() if is_loading or lua_error else await _rights_missing(client, settings.shard),
+        faults=(),
+    )
+    return _judged(blank, info, await _fsync_settings(client), settings, lua_error=lua_error)
+
+
+def _judged(
+    before: StoreReport,
+    info: dict[str, Any],
+    fsync: tuple[str | None, bool],
+    settings: Settings,
+    *,
+    lua_error: str,
+) -> StoreReport:
+    """`before` with what INFO and CONFIG say now."""
+    appendfsync, skips_fsync = fsync
+    appendonly = bool(info.get("aof_enabled"))
+    in_sync = _replicas_in_sync(info)
+    seen = max(before.replicas_seen, int(info.get("connected_slaves", 0)))
+    needed = settings.quorum_replicas or max(1, (seen + 1) // 2)
+    keeps = _keeps_writes(settings, appendonly, appendfsync, skips_fsync=skips_fsync)
+    with_replicas: Durability = "fsync+quorum" if in_sync >= needed else "fsync"
+    report = replace(
+        before,
+        role="primary" if info.get("role") == "master" else "replica",
+        is_loading=bool(info.get("loading")),
+        appendonly=appendonly,
+        appendfsync=appendfsync,
+        maxmemory_policy=str(info.get("maxmemory_policy", "")),
+        replicas_in_sync=in_sync,
+        replicas_seen=seen,
+        replicas_needed=needed,
+        memory_used_bytes=int(info.get("used_memory", 0)),
+        memory_max_bytes=int(info.get("maxmemory", 0)),
+        durability=with_replicas if keeps else "besteffort",
+    )
+    faults = [
+        *_identity_faults(report, lua_error),
+        *_durability_faults(report, settings, skips_fsync=skips_fsync),
+        *_health_faults(report, info),
+    ]
+    order = ("error", "warning", "note")
+    faults.sort(key=lambda fault: order.index(fault.level))
+    return replace(report, faults=tuple(faults))
+
+
+async def _timing(client: Redis) -> tuple[float, float]:
+    """Median round trip, and how far the store's clock is ahead of ours; both in ms."""
+    trips_ms, ahead_ms = [], []
+    for _ in range(5):
+        sent, sent_s = time.perf_counter(), time.time()
+        seconds, microseconds = await client.time()
+        trip_s = time.perf_counter() - sent
+        trips_ms.append(trip_s * 1000)
+        ahead_ms.append((seconds + microseconds / 1e6 - sent_s - trip_s / 2) * 1000)
+    return statistics.median(trips_ms), statistics.median(ahead_ms)
+
+
+async def _fsync_settings(client: Redis) -> tuple[str | None, bool]:
+    """`appendfsync` (None: not shown) and whether fsync is left out while the file is rewritten."""
+    try:
+        return _fsync_of(await client.config_get(*_FSYNC_SETTINGS))
+    except ResponseError:
+        return None, False  # managed stores forbid or rename CONFIG
+
+
+def _fsync_of(found: Mapping[Any, Any]) -> tuple[str | None, bool]:
+    config = {_text(name): _text(value) for name, value in found.items()}
+    return config.get("appendfsync"), config.get("no-appendfsync-on-rewrite") == "yes"
+
+
+async def _lua_error(client: Redis, shard: str) -> str:
+    """Why scripts cannot run on the keys of the shard, or an empty text."""
+    try:
+        await client.eval("return redis.call('EXISTS', KEYS[1])", 1, f"{{{shard}}}:probe")
+    except ResponseError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+async def _rights_missing(client: Redis, shard: str) -> tuple[str, ...]:
+    samples = rights.samples(shard)
+    words = [word for _, command in samples for word in (str(len(command)), *command)]
+    try:
+        denied = await client.eval(_DENIED, 0, *words, str(len(samples)))
+    except ResponseError:
+        return ()  # not to be found out here: a store without ACLs, or one that imitates Redis
+    return tuple(samples[n - 1][0] for n in denied if samples[n - 1][0] not in rights.OPTIONAL)
+
+
+def _keeps_writes(
+    settings: Settings, appendonly: bool, appendfsync: str | None, *, skips_fsync: bool
+) -> bool:
+    """Whether a write is on the disk before it is answered."""
+    if appendfsync is None:
+        return appendonly and settings.declare_durability in ("fsync", "fsync+quorum")
+    return appendonly and appendfsync == "always" and not skips_fsync
+
+
+def _identity_faults(report: StoreReport, lua_error: str) -> list[Finding]:
+    faults = []
+    oldest = _OLDEST[report.kind]
+    dotted = ".".join(map(str, report.version))
+    if report.version < oldest:
+        faults.append(
+            Finding(
+                "error", f"{report.kind} {dotted} is too old", f"upgrade to {oldest[0]}.{oldest[1]} or newer"
+            )
+        )
+    elif not _is_patched(report):
+        faults.append(
+            Finding(
+                "warning",
+                f"{report.kind} {dotted} may lack the fixes of the Lua escapes of 2025 (CVE-2025-49844)",
+                "upgrade, unless your distribution has patched it under this number",
+            )
+        )
+    if report.role == "replica":
+        faults.append(Finding("error", "the address is that of a replica", "name the primary in --redis"))
+    if not report.has_lua:
+        faults.append(
+            Finding(
+                "error",
+                f"scripts cannot run on the keys of the shard: {lua_error}",
+                "allow EVAL and EVALSHA on these keys to the store's user (deploy/valkey.acl); on a Cluster let --redis begin with redis+cluster://",
+            )
+        )
+    if report.rights_missing:
+        faults.append(
+            Finding(
+                "error",
+                f"the store's user may not use {', '.join(report.rights_missing)} on the keys and channels of the shard",
+                f"ACL SETUSER with {' '.join(f'+{right}' for right in report.rights_missing)}; "
+                "deploy/valkey.acl names all that is needed",
+            )
+        )
+    if report.maxmemory_policy != "noeviction":
+        faults.append(
+            Finding(
+                "error",
+                f"a full store would delete jobs (maxmemory-policy {report.maxmemory_policy})",
+                "CONFIG SET maxmemory-policy noeviction, and the same in the configuration file",
+            )
+        )
+    return faults
+
+
+def _durability_faults(report: StoreReport, settings: Settings, *, skips_fsync: bool) -> list[Finding]:
+    wanted = settings.durability
+    if LEVELS.index(report.durability) >= LEVELS.index(wanted):
+        if wanted == "besteffort":
+            text = "under besteffort a power cut or a killed store can lose accepted jobs"
+            return [Finding("note", text, "set durability to fsync (JQMASTER_DURABILITY)", "durability")]
+        return []
+    fixes = []
+    if not report.appendonly:
+        fixes.append("CONFIG SET appendonly yes")
+    if report.appendfsync is None:
+        fixes.append(
+            "the store does not show its configuration: say what it gives with JQMASTER_DECLARE_DURABILITY, "
+            "or be content with JQMASTER_DURABILITY=besteffort"
+        )
+    elif report.appendfsync != "always":
+        fixes.append("CONFIG SET appendfsync always")
+    if skips_fsync:
+        fixes.append("CONFIG SET no-appendfsync-on-rewrite no")
+    if wanted == "fsync+quorum" and report.replicas_in_sync < report.replicas_needed:
+        fixes.append(f"{report.replicas_needed} replicas must be in sync, {report.replicas_in_sync} are")
+    what = f"durability {wanted} is configured, the store gives {report.durability}"
+    return [Finding("error", what, "; ".join(fixes), "durability")]
+
+
+def _health_faults(report: StoreReport, info: dict[str, Any]) -> list[Finding]:
+    faults = []
+    if report.is_loading:
+        faults.append(Finding("warning", "the store is reading its data", "wait until it has"))
+    if report.appendonly and info.get("aof_last_write_status") == "err":
+        faults.append(
+            Finding("error", "the store cannot write its append-only file", "look at its disk and its log")
+        )
+    used, most = report.memory_used_bytes, report.memory_max_bytes
+    if most and used > most * _MEMORY_HIGH:
+        faults.append(
+            Finding(
+                "warning",
+                f"{used / most:.0%} of maxmemory are used",
+                "give it more, or shorten the retentions",
+            )
+        )
+    elif not most:
+        text = "maxmemory is not set: the system may kill a store that outgrows the machine"
+        faults.append(Finding("note", text, "CONFIG SET maxmemory to what the machine can spare"))
+    if report.latency_ms > _SLOW_MS:
+        text = f"an answer takes {report.latency_ms:.1f} ms"
+        faults.append(
+            Finding("warning", text, "bring master and store closer, look for slow commands (SLOWLOG GET)")
+        )
+    if abs(report.clock_ahead_ms) > _CLOCK_OFF_MS:
+        text = f"the store's clock differs from ours by {report.clock_ahead_ms / 1000:+.1f} s"
+        faults.append(
+            Finding("warning", text, "run NTP on both; leases and schedules follow the store's clock")
+        )
+    return faults
+
+
+def _is_patched(report: StoreReport) -> bool:
+    branch = report.version[:2]
+    fixed = _PATCHED.get((report.kind, (branch[0], branch[1])))
+    if fixed is not None:
+        return report.version >= (*branch, fixed)
+    return branch > max(b for kind, b in _PATCHED if kind == report.kind)
+
+
+def _replicas_in_sync(info: dict[str, Any]) -> int:
+    replicas = [
+        value for name, value in info.items() if re.fullmatch(r"slave\d+", name) and isinstance(value, dict)
+    ]
+    return sum(
+        r.get("state") == "online" and int(r.get("lag", _SYNC_LAG_S + 1)) <= _SYNC_LAG_S for r in replicas
+    )
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

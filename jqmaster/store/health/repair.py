@@ -1,0 +1,136 @@
+"""Puts right what fsck finds, where it is certain what is right: the record of a job, which is never changed.
+
+Each step is one script under a leader's epoch, small enough to hold nobody up, and writes down in the audit log what it
+found. What it leaves: records that cannot be read, jobs that were set aside, constraints that cannot be read.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jqmaster.store.health.fsck import INDEX_ORDER, PAGE, Checker, Finding
+from jqmaster.store.identity.audit import MAX_ENTRIES, encode_entry
+from jqmaster.store.link.pages import pages
+from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.shard import Shard
+
+# What nobody can know: what the record said.
+_BEYOND_REPAIR: Final = frozenset({"record", "damaged", "constraint"})
+
+
+class StaleEpoch(Exception):  # noqa: N818 - a value for the caller, not an error of the store
+    """Another leadership has begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One page: what was put right of it."""
+
+    repaired: list[Finding]
+
+
+class Repair:
+    """One shard, under one epoch. `who` is for the audit log. Raises what `StoreClient.run` raises, and StaleEpoch."""
+
+    def __init__(self, shard: Shard, epoch: str, *, who: str, lease_ms: int, result_ttl_ms: int) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+        self._epoch = epoch
+        self._who = who
+        self._checker = Checker(shard.client, shard.keys)
+        self.tune(lease_ms=lease_ms, result_ttl_ms=result_ttl_ms)
+
+    def tune(self, *, lease_ms: int, result_ttl_ms: int) -> None:
+        """From the next step on."""
+        self._lease_ms = lease_ms
+        self._result_ttl_ms = result_ttl_ms
+
+    async def steps(self) -> AsyncIterator[Step]:
+        """Goes through the whole shard once, in the order of what depends on what."""
+        async for job_ids, found_in in self._checker.everything_named():
+            found = await self._checker.check_jobs(list(dict.fromkeys(job_ids)), found_in)
+            yield Step(await self.repair_jobs(found, found_in))
+        async for step in self.order_steps():
+            yield step
+        yield Step(await self.repair_slots([f async for f in self._checker.check_slots()]))
+        self._shard.woke("ready")
+        self._shard.woke("due")
+
+    async def order_steps(self) -> AsyncIterator[Step]:
+        """Goes through the lanes and names, by which claims find ready jobs, and through no job."""
+        async for found in self._checker.lane_pages():
+            yield Step(await self.repair_lanes(found))
+        async for found in self._checker.name_pages():
+            yield Step(await self.repair_names(found))
+        self._shard.woke("ready")
+
+    async def repair_jobs(self, found: Sequence[Finding], found_in: str) -> list[Finding]:
+        """Those of the findings that were put right; what is wrong is looked at anew. `found_in`: the order, claims or
+        slots that named these jobs, if any."""
+        k, repaired = self._keys, list[Finding]()
+        for page in pages([f for f in found if f.rule not in _BEYOND_REPAIR], PAGE):
+            done = await self._run(
+                "repair_jobs",
+                (*(k.index(state) for state in INDEX_ORDER), k.results, k.rules, k.damaged, k.audit),
+                (found_in, self._lease_ms, self._result_ttl_ms, self._shard.wake_channel),
+                page,
+                [finding.key.removeprefix(k.job_prefix) for finding in page],
+            )
+            ids = {raw.decode() for raw in done}
+            repaired += [f for f in page if f.key.removeprefix(k.job_prefix) in ids]
+        return repaired
+
+    async def repair_lanes(self, found: Sequence[Finding]) -> list[Finding]:
+        """As `repair_jobs`."""
+        if not found:
+            return []
+        k = self._keys
+        lanes = [finding.key.removeprefix(k.lane_prefix) for finding in found]
+        done = await self._run("repair_lanes", (k.rules, k.audit), (self._shard.wake_channel,), found, lanes)
+        ids = {raw.decode() for raw in done}
+        return [finding for finding, lane in zip(found, lanes, strict=True) if lane in ids]
+
+    async def repair_names(self, found: Sequence[Finding]) -> list[Finding]:
+        """As `repair_jobs`."""
+        if not found:
+            return []
+        k = self._keys
+        names = [finding.key.removeprefix(k.lanes_prefix) for finding in found]
+        done = await self._run("repair_names", (k.names, k.ready_counts, k.audit), (), found, names)
+        ids = {raw.decode() for raw in done}
+        return [finding for finding, name in zip(found, names, strict=True) if name in ids]
+
+    async def repair_slots(self, found: Sequence[Finding]) -> list[Finding]:
+        """All sums and lists, if any of them is wrong."""
+        if not found:
+            return []
+        k, count = self._keys, 0
+        for page in pages(await self._checker.slot_gates() or [""], PAGE):
+            count += await self._run(
+                "repair_slots",
+                (k.slot_lists, k.slot_counts, k.audit),
+                (self._shard.wake_channel,),
+                found,
+                [gates for gates in page if gates],
+            )
+        return list(found) if count else []
+
+    async def _run(
+        self,
+        script: str,
+        keys: Sequence[str],
+        args: Sequence[Arg],
+        found: Sequence[Finding],
+        rest: Sequence[str],
+    ) -> Any:
+        what = {finding.key: f"{finding.rule}: {finding.detail}" for finding in found[:PAGE]}
+        entry = encode_entry(who=self._who, action="repair", target="store", before=what, after=None)
+        word, data = await self._client.run(
+            script,
+            (self._keys.epoch, *keys),
+            (self._shard.now_arg, self._keys.tag, self._epoch, *args, entry, MAX_ENTRIES, *rest),
+        )
+        if word != "ok":
+            raise StaleEpoch
+        return data[0]

@@ -1,0 +1,59 @@
+"""What the store's user must be allowed, and nothing more: `deploy/valkey.acl` is made from this.
+
+`python -m jqmaster.store.health.rights --write` rewrites the file; a test fails on a difference, and on a right that no code uses.
+"""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+# Commands on keys, all of which carry the shard's tag, with what may follow the key: whole, for the store looks at it.
+ON_KEYS: Final = {
+    "append": "v", "del": "", "exists": "", "get": "", "getrange": "0 0", "hdel": "f", "hexists": "f", "hget": "f",
+    "hgetall": "", "hincrby": "f 1", "hkeys": "", "hlen": "", "hmget": "f", "hscan": "0", "hset": "f v", "hvals": "",
+    "lrange": "0 0", "ltrim": "0 0", "mget": "", "mset": "v", "pexpire": "1", "rpush": "v", "sadd": "m", "scard": "", "set": "v",
+    "setrange": "0 v", "sismember": "m", "smembers": "", "smismember": "m", "srandmember": "1", "srem": "m",
+    "sscan": "0", "strlen": "", "unlink": "", "xadd": "* f v", "xinfo|stream": "", "xrange": "- +", "xrevrange": "+ -", "xtrim": "MAXLEN 1", "zadd": "1 m", "zcard": "",
+    "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0", "zrem": "m", "zremrangebyrank": "0 0",
+    "zremrangebyscore": "0 0", "zscan": "0", "zscore": "m",
+}  # fmt: skip
+ON_CHANNELS: Final = {"publish": "m", "subscribe": "", "unsubscribe": ""}
+# `scan` names all keys, of other users too, and reads none of them.
+ON_NOTHING: Final = {
+    "cluster|nodes": "", "config|get": "x", "eval": "x 0", "evalsha": "x 0", "info": "", "ping": "", "role": "",
+    "scan": "0", "select": "0", "time": "", "wait": "0 0",
+}  # fmt: skip
+# A managed store forbids CONFIG: then the operator says what the store gives. The others are for Sentinels and a Cluster:
+# without them no connection comes about there.
+OPTIONAL: Final = frozenset({"cluster|nodes", "config|get", "role"})
+
+FILE: Final = Path(__file__).parents[3] / "deploy" / "valkey.acl"
+USER: Final = "jqmaster"
+PASSWORD: Final = "change-me"  # noqa: S105 - of nobody: the file is a template
+
+
+def rule(shard: str) -> str:
+    """The rights as `ACL SETUSER` takes them, besides the password."""
+    commands = " ".join(f"+{command}" for command in sorted((*ON_KEYS, *ON_CHANNELS, *ON_NOTHING)))
+    return f"resetkeys ~{{{shard}}}:* resetchannels &{{{shard}}}:* -@all {commands}"
+
+
+def acl_file(shard: str = "jq") -> str:
+    """The text of an ACL file with this user alone."""
+    return f"user {USER} reset on >{PASSWORD} {rule(shard)}\n"
+
+
+def samples(shard: str) -> list[tuple[str, list[str]]]:
+    """Each right, and a command that needs it, word by word."""
+    key, channel = f"{{{shard}}}:probe", f"{{{shard}}}:wake"
+    return [
+        *((command, [*command.split("|"), key, *rest.split()]) for command, rest in ON_KEYS.items()),
+        *((command, [command, channel, *rest.split()]) for command, rest in ON_CHANNELS.items()),
+        *((command, [*command.split("|"), *rest.split()]) for command, rest in ON_NOTHING.items()),
+    ]
+
+
+if __name__ == "__main__":
+    if "--write" not in sys.argv:
+        sys.exit("usage: python -m jqmaster.store.health.rights --write")
+    FILE.write_text(acl_file())

@@ -1,0 +1,1 @@
+"""Users, sessions, tokens, and the audit log."""

@@ -1,0 +1,212 @@
+"""The audit log: who changed what, and who was let in. Entries are written by the scripts that make the changes.
+
+There are two logs with bounds of their own, so that no flood of changes ages access events out: `access` holds logins,
+sessions, tokens, users and the settings of access, `changes` everything else. Readers see them as one.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+import msgpack
+
+from jqmaster.errors import InvalidError
+from jqmaster.store import codec
+from jqmaster.store.link.client import Call
+from jqmaster.store.link.scripts import load
+from jqmaster.store.link.shard import Shard
+
+Log = Literal["changes", "access"]
+LOGS: Final[tuple[Log, ...]] = get_args(Log)
+
+# How many changes are kept, or a few more. The bounds of the access log are in lua/lib/access_log.lua.
+MAX_ENTRIES: Final = 100_000
+# A target that seldom changes is looked for among so many entries for one page; the cursor then goes on from there.
+MAX_LOOKED_AT: Final = 2_000
+ENTRIES_PER_READ: Final = 200
+# The action of an entry that cannot be read.
+DAMAGED: Final = "damaged"
+_START: Final = "0-0"
+_POSITION: Final = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One event. `before` None: there was nothing; `after` None: nothing is left.
+
+    `times` counts repeats that share this entry: the first at `since_ms`, the last at `at_ms`.
+    """
+
+    id: str
+    log: Log
+    at_ms: int
+    who: str
+    action: str
+    target: str
+    before: Any
+    after: Any
+    times: int = 1
+    since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """`next_cursor` None: there are no older entries. `follow_from`: where `AuditStore.after` goes on behind the newest entry."""
+
+    entries: list[AuditEntry]
+    next_cursor: str | None
+    follow_from: str | None = None
+
+
+def encode_entry(
+    *, who: str, action: str, target: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+) -> bytes:
+    """What a script writes down together with the change."""
+    return codec.pack({"who": who, "action": action, "target": target, "before": before, "after": after})
+
+
+class AuditStore:
+    """The audit log of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys: Mapping[Log, str] = {"changes": shard.keys.audit, "access": shard.keys.access}
+
+    async def write(self, entry: bytes) -> None:
+        """An entry of what was done just now. For what is done in one script with others the script writes it."""
+        await self.write_all([entry])
+
+    async def write_all(self, entries: Sequence[bytes]) -> None:
+        """What `write` does, to each, in one round trip."""
+        script, keys = load("write_audit"), (self._keys["changes"],)
+        await self._client.run_all(
+            [Call(script, keys, (self._shard.now_arg, entry, MAX_ENTRIES)) for entry in entries]
+        )
+
+    async def page(
+        self, *, limit: int, cursor: str | None, target: str | None = None, log: Log | None = None
+    ) -> AuditPage:
+        """Return up to `limit` entries, the newest first.
+
+        A page may be short, even empty, while a cursor says that there is more. Raises InvalidError for a cursor that
+        no page gave.
+        """
+        positions = _positions(cursor, is_upper_bound=True) if cursor is not None else {}
+        readers = {one: _Backwards(one, positions.get(one)) for one in LOGS if log in (None, one)}
+        found: list[AuditEntry] = []
+        newest: dict[Log, str] = {}
+        last = ""
+        is_over = False
+        for looked_at in range(MAX_LOOKED_AT + 1):
+            for reader in readers.values():
+                if not reader.entries and not reader.is_over:
+                    await reader.read(self._client, self._keys[reader.log])
+                    newest.setdefault(reader.log, reader.entries[-1][0] if reader.entries else _START)
+            left = [reader for reader in readers.values() if reader.entries]
+            is_over = not left
+            if is_over or len(found) == limit or looked_at == MAX_LOOKED_AT:
+                break
+            reader = max(left, key=_Backwards.order)
+            last, fields = reader.take()
+            entry = decode_entry(reader.log, last, fields)
+            if target is None or entry.target == target:
+                found.append(entry)
+        next_cursor = follow_from = None
+        if not is_over:
+            # Where nothing of a log was taken, entries that it got since are newer than this page.
+            taken = {reader.log: reader.position for reader in readers.values() if reader.position}
+            next_cursor = _cursor({one: taken.get(one, _after(last)) for one in LOGS})
+        if cursor is None and log is None:
+            follow_from = _cursor(newest)
+        return AuditPage(found, next_cursor, follow_from)
+
+    async def after(self, cursor: str, *, limit: int) -> AuditPage:
+        """Return up to `limit` entries behind the cursor, the oldest first; `next_cursor` goes on from there.
+
+        Raises InvalidError for a cursor that no page gave.
+        """
+        positions = dict(_positions(cursor, is_upper_bound=False))
+        replies = await self._client.pipeline(
+            [("XRANGE", self._keys[log], f"({positions[log]}", "+", "COUNT", limit) for log in LOGS]
+        )
+        found = [
+            (log, raw.decode(), fields)
+            for log, entries in zip(LOGS, replies, strict=True)
+            for raw, fields in entries
+        ]
+        found = sorted(found, key=lambda one: position_parts(one[1]))[:limit]
+        positions |= {log: position for log, position, _ in found}
+        return AuditPage([decode_entry(*one) for one in found], _cursor(positions))
+
+
+class _Backwards:
+    """One log, read from the newest entry on."""
+
+    def __init__(self, log: Log, position: str | None) -> None:
+        self.log = log
+        self.position = position
+        self.is_over = False
+        # The next one last.
+        self.entries: list[tuple[str, list[bytes]]] = []
+
+    async def read(self, client: Any, key: str) -> None:
+        end = "+" if self.position is None else f"({self.position}"
+        entries = await client.command("XREVRANGE", key, end, "-", "COUNT", ENTRIES_PER_READ)
+        self.is_over = len(entries) < ENTRIES_PER_READ
+        self.entries = [(raw.decode(), fields) for raw, fields in reversed(entries)]
+
+    def order(self) -> tuple[int, int]:
+        return position_parts(self.entries[-1][0])
+
+    def take(self) -> tuple[str, list[bytes]]:
+        entry = self.entries.pop()
+        self.position = entry[0]
+        return entry
+
+
+def changes_of(entries: Iterable[tuple[bytes, list[bytes]]]) -> set[tuple[str, str]]:
+    """Of these entries, as the stream gives them: the first word of each action, which says what kind of thing was
+    changed, and its target."""
+    found = (decode_entry("changes", position.decode(), fields) for position, fields in entries)
+    return {(entry.action.partition(".")[0], entry.target) for entry in found}
+
+
+def _cursor(positions: Mapping[Log, str]) -> str:
+    return "_".join(positions[log] for log in LOGS)
+
+
+def _positions(cursor: str, *, is_upper_bound: bool) -> Mapping[Log, str]:
+    parts = cursor.split("_")
+    if not all(map(_POSITION.fullmatch, parts)) or len(parts) not in (1, len(LOGS)):
+        raise InvalidError("cursor is not one that a page gave", code="invalid_cursor")
+    if len(parts) == 1:  # of a master of the release before, which knew one log
+        parts += [_after(parts[0]) if is_upper_bound else parts[0]]
+    return dict(zip(LOGS, parts, strict=True))
+
+
+def position_parts(position: str) -> tuple[int, int]:
+    """Return a stream's position as numbers that can be compared."""
+    ms, _, number = position.partition("-")
+    return int(ms), int(number)
+
+
+def _after(position: str) -> str:
+    ms, number = position_parts(position)
+    return f"{ms}-{number + 1}"
+
+
+def decode_entry(log: Log, position: str, flat: list[bytes]) -> AuditEntry:
+    """Return an entry as its stream holds it; one that cannot be read has the action `damaged`."""
+    entry_id = position if log == "changes" else f"{position}-{log}"
+    try:
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+        times, since_ms = int(fields.get(b"times", 1)), int(fields.get(b"since_ms", 0))
+        return AuditEntry(
+            entry_id, log, int(fields[b"at_ms"]), **msgpack.unpackb(fields[b"entry"], timestamp=3),
+            times=times, since_ms=since_ms or None,
+        )  # fmt: skip
+    except (KeyError, ValueError, TypeError, msgpack.UnpackException):
+        # One that cannot be read must not hide the others, nor be hidden.
+        return AuditEntry(entry_id, log, int(position.partition("-")[0]), "", DAMAGED, "", None, None)

@@ -1,0 +1,381 @@
+"""Tokens, users and sessions. Of a secret only its digest or hash is here."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgpack
+
+from jqmaster.domain.access import Role, Scope
+from jqmaster.store import codec
+from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.shard import Shard
+
+logger = logging.getLogger(__name__)
+
+MAX_TOKENS: Final = 2_000
+MAX_USERS: Final = 2_000
+# Of one user or token.
+MAX_SESSIONS: Final = 50
+# What counts attempts to log in holds at most so many addresses and users; then all counts begin anew.
+MAX_COUNTED: Final = 10_000
+LOGIN_WINDOW_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredToken:
+    """`names`: globs of the jobs' names that it may push and run; none: all. `digest`: SHA-256 of the token.
+
+    `lineage`: ID of the first token of those that rotations made of it; empty for that first one.
+    """
+
+    id: str
+    label: str
+    scopes: frozenset[Scope]
+    names: tuple[str, ...]
+    digest: bytes
+    created_at_ms: int
+    created_by: str
+    expires_at_ms: int | None
+    lineage: str = ""
+
+    def is_expired(self, now_ms: int) -> bool:
+        return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
+
+    def encode(self) -> bytes:
+        return codec.pack(
+            {
+                "label": self.label,
+                "scopes": sorted(self.scopes),
+                "names": list(self.names),
+                "digest": self.digest,
+                "created_at_ms": self.created_at_ms,
+                "created_by": self.created_by,
+                "expires_at_ms": self.expires_at_ms,
+                # Masters of earlier releases cannot read a token that has it.
+                **({"lineage": self.lineage} if self.lineage else {}),
+            }
+        )
+
+    @classmethod
+    def decode(cls, token_id: str, document: bytes) -> "StoredToken | None":
+        """None for what cannot be read: it opens nothing."""
+        try:
+            fields = msgpack.unpackb(document)
+            scopes = frozenset(map(Scope, fields.pop("scopes")))
+            return cls(id=token_id, scopes=scopes, names=tuple(fields.pop("names")), **fields)
+        except (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException):
+            logger.warning("token %s: its entry cannot be read", token_id[:64])
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredUser:
+    """`password`: the argon2id hash, with its parameters and salt. `stored`: the entry as it was read."""
+
+    name: str
+    role: Role
+    password: str
+    created_at_ms: int
+    is_disabled: bool = False
+    stored: bytes = b""
+
+    def encode(self) -> bytes:
+        return codec.pack(
+            {
+                "role": self.role,
+                "password": self.password,
+                "created_at_ms": self.created_at_ms,
+                "is_disabled": self.is_disabled,
+            }
+        )
+
+    @classmethod
+    def decode(cls, name: str, document: bytes) -> "StoredUser | None":
+        """None for what cannot be read: nobody logs in by it."""
+        try:
+            fields = msgpack.unpackb(document)
+            return cls(name=name, role=Role(fields.pop("role")), stored=document, **fields)
+        except (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException):
+            logger.warning("user %s: the entry cannot be read", name[:64])
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Who may call, as it is kept, at one store time. `version` grows with each change."""
+
+    version: int
+    now_ms: int
+    tokens: Mapping[str, StoredToken]
+    user_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSession:
+    """A login that holds. `subject`: `user:NAME`, `token:ID` or `config:DIGEST`; `credential` the entry of that user or token as it is now, empty
+    where there is none."""
+
+    subject: str
+    until_ms: int
+    credential: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSession:
+    """A login for people. `opened_ms` 0 and `address` empty: a master of an earlier release opened it."""
+
+    digest: str
+    opened_ms: int
+    used_ms: int
+    until_ms: int
+    address: str
+
+
+class IdentityStore:
+    """Identity of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+
+    async def version(self) -> tuple[int, int]:
+        """The version, and the store's time in ms."""
+        version, time = await self._client.pipeline([("HGET", self._keys.identity, "version"), ("TIME",)])
+        return int(version or 0), self._ms(time)
+
+    async def load(self) -> Directory:
+        """All tokens, and how many users there are."""
+        k = self._keys
+        version, flat, user_count, time = await self._client.pipeline(
+            [("HGET", k.identity, "version"), ("HGETALL", k.tokens), ("HLEN", k.users), ("TIME",)]
+        )
+        tokens = (
+            StoredToken.decode(flat[n].decode("utf-8", "replace"), flat[n + 1])
+            for n in range(0, len(flat), 2)
+        )
+        return Directory(
+            int(version or 0), self._ms(time), {t.id: t for t in tokens if t is not None}, int(user_count)
+        )
+
+    async def token_uses(self) -> dict[str, int]:
+        """By ID: when it was last used."""
+        return await self._times(self._keys.token_uses)
+
+    async def put_tokens(
+        self, changes: Sequence[tuple[str, StoredToken | None, StoredToken | None]], *, access_entry: bytes
+    ) -> str:
+        """Each (ID, as it was read, as it shall be), all or none. `ok`, `changed` (nothing was done), `full`."""
+        k = self._keys
+        groups: list[Arg] = []
+        for token_id, before, after in changes:
+            groups += [token_id, before.encode() if before else "", after.encode() if after else ""]
+        word, _ = await self._client.run(
+            "put_tokens",
+            (k.tokens, k.token_uses, k.identity, k.access),
+            (
+                self._shard.now_arg,
+                access_entry,
+                MAX_TOKENS,
+                k.wake_channel,
+                k.session_prefix,
+                k.sessions_prefix,
+                *groups,
+            ),
+        )
+        return word
+
+    async def note_uses(self, used_ms: Mapping[str, int]) -> None:
+        """When tokens were last used, by ID."""
+        if used_ms:
+            k = self._keys
+            args: list[Arg] = [part for use in used_ms.items() for part in use]
+            await self._client.run("note_token_uses", (k.tokens, k.token_uses), args)
+
+    async def user(self, name: str) -> StoredUser | None:
+        document = await self._client.command("HGET", self._keys.users, name)
+        return StoredUser.decode(name, document) if document else None
+
+    async def last_login_ms(self, name: str) -> int | None:
+        """When the user last logged in."""
+        found = await self._client.command("HGET", self._keys.logins, name)
+        return int(found) if found else None
+
+    async def users(self) -> list[tuple[StoredUser, int | None]]:
+        """All, by name, with the last login of each."""
+        flat = await self._client.command("HGETALL", self._keys.users)
+        logins = await self._times(self._keys.logins)
+        found = (StoredUser.decode(flat[n].decode(), flat[n + 1]) for n in range(0, len(flat), 2))
+        return [(u, logins.get(u.name)) for u in sorted((u for u in found if u), key=lambda u: u.name)]
+
+    async def put_user(
+        self,
+        name: str,
+        before: StoredUser | None,
+        after: StoredUser | None,
+        *,
+        access_entry: bytes,
+        kept_session: str = "",
+    ) -> str:
+        """Makes (`before` None), changes or removes (`after` None) a user. `ok`, `changed` (nothing was done), `full`.
+
+        `kept_session`: digest of the session in which users change themselves; the others end.
+        """
+        k = self._keys
+        word, _ = await self._client.run(
+            "put_user",
+            (k.users, k.logins, k.sessions(f"user:{name}"), k.identity, k.access, k.access_folds),
+            (
+                self._shard.now_arg,
+                name,
+                before.stored if before else "",
+                after.encode() if after else "",
+                access_entry,
+                MAX_USERS,
+                k.wake_channel,
+                k.session_prefix,
+                kept_session,
+                f"password {name}" if kept_session else "",
+            ),
+        )
+        return word
+
+    async def count_login(self, address: str, user: str, *, most_of_address: int, most_of_user: int) -> int:
+        """Counts an attempt; 0, or where there were too many of late the ms to wait. `address` and `user` are digests."""
+        word, data = await self._client.run(
+            "count_login",
+            (self._keys.login_attempts,),
+            (
+                self._shard.now_arg,
+                LOGIN_WINDOW_MS,
+                most_of_address,
+                most_of_user,
+                MAX_COUNTED,
+                address,
+                user,
+            ),
+        )
+        return 0 if word == "ok" else max(1, int(data[0]))
+
+    async def open_session(
+        self,
+        digest: str,
+        subject: str,
+        proved: bytes,
+        *,
+        idle_ms: int,
+        life_ms: int,
+        old_digest: str,
+        address: str,
+        counted_user: str,
+        place: str,
+        access_entry: bytes,
+    ) -> int | None:
+        """When it ends at the latest; None where the user or token changed since it was `proved` (the entry as it was read;
+        empty for one that is not kept here)."""
+        k = self._keys
+        kind, _, name = subject.partition(":")
+        word, data = await self._client.run(
+            "open_session",
+            (
+                k.session(digest),
+                k.sessions(subject),
+                k.users if kind == "user" else k.tokens,
+                k.logins,
+                k.login_attempts,
+                k.access,
+                k.access_folds,
+            ),
+            (
+                self._shard.now_arg,
+                digest,
+                subject,
+                name,
+                proved,
+                idle_ms,
+                life_ms,
+                MAX_SESSIONS,
+                old_digest,
+                address,
+                counted_user,
+                place,
+                access_entry,
+                k.session_prefix,
+            ),
+        )
+        return int(data[0]) if word == "ok" else None
+
+    async def use_session(self, digest: str, *, idle_ms: int) -> FoundSession | None:
+        """The session, whose idle time begins anew; None: there is none, or it is over."""
+        k = self._keys
+        word, data = await self._client.run(
+            "use_session", (k.session(digest), k.users, k.tokens), (self._shard.now_arg, idle_ms)
+        )
+        return FoundSession(data[0].decode(), int(data[1]), data[2]) if word == "ok" else None
+
+    async def end_session(self, digest: str, *, access_entry: bytes) -> bool:
+        """Whether there was one."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "end_session",
+            (k.session(digest), k.access, k.access_folds),
+            (self._shard.now_arg, digest, k.sessions_prefix, access_entry),
+        )
+        return word == "ok"
+
+    async def sessions(self, subject: str) -> list[ListedSession]:
+        """Return the sessions of a user or token, the newest first."""
+        k = self._keys
+        digests = [raw.decode() for raw in await self._client.command("ZRANGE", k.sessions(subject), 0, -1)]
+        reads: list[tuple[Arg, ...]] = [
+            ("HMGET", k.session(digest), "opened_ms", "used_ms", "until_ms", "address") for digest in digests
+        ]
+        found = [
+            ListedSession(
+                digest, int(opened or 0), int(used), int(until), (address or b"").decode("utf-8", "replace")
+            )
+            for digest, (opened, used, until, address) in zip(
+                digests, await self._client.pipeline(reads) if reads else (), strict=True
+            )
+            if used and until
+        ]
+        return sorted(found, key=lambda session: -session.until_ms)
+
+    async def end_sessions(
+        self, subject: str, digests: Sequence[str], *, access_entry: bytes, is_own: bool
+    ) -> int:
+        """End these sessions of a user or token, or all if none is named; return how many there were."""
+        k = self._keys
+        _, data = await self._client.run(
+            "end_sessions",
+            (k.sessions(subject), k.access, k.access_folds),
+            (
+                self._shard.now_arg,
+                k.session_prefix,
+                f"logout {subject}" if is_own else "",
+                access_entry,
+                *digests,
+            ),
+        )
+        return int(data[0])
+
+    async def log_refused_login(self, kind: str, access_entry: bytes) -> None:
+        """Writes a login that failed into the access log. `kind`: whose; repeats of one kind are counted for an hour."""
+        k = self._keys
+        await self._client.run(
+            "log_refused_login", (k.access, k.access_folds), (self._shard.now_arg, kind, access_entry)
+        )
+
+    async def close_access_folds(self) -> None:
+        """Writes the repeats of access events whose hour is over."""
+        k = self._keys
+        await self._client.run("close_access_folds", (k.access, k.access_folds), (self._shard.now_arg,))
+
+    async def _times(self, key: str) -> dict[str, int]:
+        flat = await self._client.command("HGETALL", key)
+        return {flat[n].decode("utf-8", "replace"): int(flat[n + 1]) for n in range(0, len(flat), 2)}
+
+    def _ms(self, time: Sequence[bytes]) -> int:
+        return self._shard.now() if self._shard.now else int(time[0]) * 1000 + int(time[1]) // 1000

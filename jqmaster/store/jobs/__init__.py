@@ -1,0 +1,1 @@
+"""Transitions and reads of jobs."""

@@ -1,0 +1,261 @@
+"""Claims: jobs that are given to a worker for the time of a lease. Only the leader claims."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from jqmaster.domain.ids import TOKEN_BYTES, new_tokens
+from jqmaster.domain.job import JobState
+from jqmaster.domain.tally import Tally
+from jqmaster.errors import DamagedError
+from jqmaster.store import codec
+from jqmaster.store.link.client import Call
+from jqmaster.store.link.pages import MAX_PER_CALL
+from jqmaster.store.link.scripts import load
+from jqmaster.store.link.shard import Shard
+
+# Of records that the claims of one round trip give out; each may go beyond its part by its last job.
+MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimOrder:
+    """Up to `limit` jobs of these names for a worker. `polls_here`: its poll hangs at this master, which will answer it."""
+
+    worker_id: str
+    names: Sequence[str]
+    limit: int
+    polls_here: bool = False
+
+
+@dataclass(slots=True)
+class ClaimedJob:
+    job_id: str
+    token: str
+    fence: int
+    record: codec.ClaimedRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Jobs claimed for one worker; tokens are 32 hex characters. `passed_over` were expired or damaged.
+    `is_exhausted`: the names that were asked for have no more jobs that may start. `opens_in_ms`: a gate that closed
+    opens then by itself (-1: none does)."""
+
+    now_ms: int
+    busy: int
+    not_after_ms: int
+    lease_until_ms: int
+    jobs: list[ClaimedJob]
+    passed_over: int = 0
+    is_exhausted: bool = False
+    opens_in_ms: int = -1
+    # Of a worker that pulls: its poll hung at this master, so that nobody else was told.
+    is_ours_to_tell: bool = False
+
+
+class NotClaimed(Enum):
+    """Why a claim gave nothing and never will as things stand. `NO_POLL`: the worker pulls, and does not ask. For a claim
+    of one job to itself: the worker is busy, the job does not wait for that any more, a gate is closed."""
+
+    STALE_EPOCH = "stale_epoch"
+    STALE_RULES = "stale_rules"
+    GONE = "gone"
+    NO_POLL = "no_poll"
+    FULL = "full"
+    BUSY = "busy"
+    OVER = "over"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What a claim was sent with and its answer is read by."""
+
+    tokens: bytes
+    lease_ms: int
+    offer_ms: int
+    polls_here: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedClaims:
+    """Claims that are still to be sent."""
+
+    calls: Sequence[Call]
+    terms: Sequence[_Terms]
+
+
+class ClaimStore:
+    """Claims of one shard. Lease, offer and grace are those of the settings. `tally` counts what the store has confirmed.
+    Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, tally: Tally, *, lease_ms: int, offer_ms: int, grace_ms: int) -> None:
+        self._shard = shard
+        self._tally = tally
+        self._client = shard.client
+        self._keys = shard.keys
+        self.tune(lease_ms=lease_ms, offer_ms=offer_ms, grace_ms=grace_ms)
+
+    def tune(self, *, lease_ms: int, offer_ms: int, grace_ms: int) -> None:
+        """From the next call on."""
+        self._lease_ms = lease_ms
+        self._offer_ms = offer_ms
+        self._grace_ms = grace_ms
+
+    @property
+    def offer_s(self) -> float:
+        return self._offer_ms / 1000
+
+    async def claim(
+        self,
+        epoch: str,
+        worker_id: str,
+        names: Sequence[str],
+        limit: int,
+        edition: int = 0,
+        *,
+        polls_here: bool = False,
+    ) -> Claim | NotClaimed:
+        """Up to `limit` jobs for a worker that no constraint of this edition holds back, the smallest priority and
+        then the oldest first. `polls_here`: the worker's poll hangs at this master, which will answer it."""
+        order = ClaimOrder(worker_id, names, limit, polls_here)
+        (claim,) = await self.claim_each(epoch, [order], edition)
+        if isinstance(claim, Exception):
+            raise claim
+        return claim
+
+    async def claim_each(
+        self, epoch: str, orders: Sequence[ClaimOrder], edition: int = 0
+    ) -> list[Claim | NotClaimed | Exception]:
+        """What `claim` does, for each by itself and in this order, in one round trip; together they give out no more
+        bytes than one would. In the place of one that failed alone: what `claim` would have raised."""
+        prepared = self.prepare_claims(epoch, orders, edition)
+        return self.read_claims(prepared, await self._client.run_each(prepared.calls))
+
+    def prepare_claims(self, epoch: str, orders: Sequence[ClaimOrder], edition: int = 0) -> PreparedClaims:
+        """The calls by which `claim_each` does it, for whoever sends them."""
+        # The worker is told what the store was told, also where the settings change meanwhile.
+        terms = [
+            _Terms(
+                new_tokens(min(order.limit, MAX_PER_CALL)), self._lease_ms, self._offer_ms, order.polls_here
+            )
+            for order in orders
+        ]
+        max_bytes = MAX_CLAIM_BYTES // len(orders)
+        calls = [
+            self._claim_call(epoch, o, edition, t, max_bytes) for o, t in zip(orders, terms, strict=True)
+        ]
+        return PreparedClaims(calls, terms)
+
+    def read_claims(
+        self, prepared: PreparedClaims, replies: Sequence[tuple[str, list[Any]] | Exception]
+    ) -> list[Claim | NotClaimed | Exception]:
+        """What the store answered to the calls of `prepare_claims`."""
+        return [
+            reply if isinstance(reply, Exception) else self._claimed(reply, terms)
+            for reply, terms in zip(replies, prepared.terms, strict=True)
+        ]
+
+    def _claim_call(self, epoch: str, order: ClaimOrder, edition: int, terms: _Terms, max_bytes: int) -> Call:
+        k, worker_id = self._keys, order.worker_id
+        keys = (
+            k.epoch,
+            k.worker(worker_id),
+            k.claims(worker_id),
+            k.running,
+            k.fence,
+            k.finished(JobState.SKIPPED),
+            k.damaged,
+            k.rules,
+            k.mail(worker_id),
+        )
+        return Call(
+            load("claim"),
+            keys,
+            (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), len(terms.tokens) // TOKEN_BYTES,
+             terms.lease_ms, terms.offer_ms, self._grace_ms, k.tag, terms.tokens, k.finished_channel, worker_id,
+             "" if order.polls_here else k.wake_channel, max_bytes, *dict.fromkeys(order.names)),
+        )  # fmt: skip
+
+    def _claimed(self, reply: tuple[str, list[Any]], terms: _Terms) -> Claim | NotClaimed:
+        word, data = reply
+        if word != "ok":
+            return NotClaimed(word)
+        now_ms, busy, first_fence, passed_over, is_exhausted, opens_in_ms, flat, expired = data
+        self._tally.skipped(name.decode() for name in expired)
+        jobs = []
+        waits: defaultdict[str, list[int]] = defaultdict(list)
+        tokens = terms.tokens.hex()
+        for n, (job_id, record) in enumerate(zip(flat[::2], flat[1::2], strict=True)):
+            try:
+                claimed = codec.decode_claimed(record)
+            except DamagedError:
+                # Nobody can run it; when its lease ends the leader sets it aside.
+                passed_over += 1
+                continue
+            token = tokens[n * 2 * TOKEN_BYTES : (n + 1) * 2 * TOKEN_BYTES]
+            jobs.append(ClaimedJob(job_id.decode(), token, first_fence + n, claimed))
+            if claimed.ready_since_ms:
+                waits[claimed.name].append(now_ms - claimed.ready_since_ms)
+        for name, waits_ms in waits.items():
+            self._tally.claimed(name, waits_ms)
+        return Claim(
+            now_ms,
+            busy,
+            now_ms + terms.offer_ms,
+            now_ms + terms.lease_ms,
+            jobs,
+            passed_over,
+            bool(is_exhausted),
+            opens_in_ms,
+            terms.polls_here,
+        )
+
+    async def suspects(self, limit: int) -> list[str]:
+        """IDs of jobs that may wait for a worker to themselves, in no order."""
+        found = await self._client.command("SRANDMEMBER", self._keys.suspects, limit)
+        return [job_id.decode() for job_id in found]
+
+    async def drop_suspects(self, epoch: str, job_ids: Sequence[str]) -> bool:
+        """Takes those off the list that wait no more. False under a stale epoch."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "drop_suspects", (k.epoch, k.suspects), (epoch, k.job_prefix, *job_ids)
+        )
+        return word == "ok"
+
+    async def claim_alone(
+        self, epoch: str, worker_id: str, job_id: str, edition: int = 0, *, polls_here: bool = False
+    ) -> Claim | NotClaimed:
+        """One job that workers were lost under, for a worker that holds nothing and gets nothing else meanwhile.
+        `polls_here` as in `claim`."""
+        k = self._keys
+        token = new_tokens(1)
+        lease_ms, offer_ms = self._lease_ms, self._offer_ms
+        word, data = await self._client.run(
+            "claim_alone",
+            (
+                k.epoch,
+                k.worker(worker_id),
+                k.claims(worker_id),
+                k.running,
+                k.retrying,
+                k.suspects,
+                k.fence,
+                k.rules,
+                k.mail(worker_id),
+            ),
+            (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), job_id, token, lease_ms,
+             offer_ms, self._grace_ms, k.tag, worker_id, "" if polls_here else k.wake_channel),
+        )  # fmt: skip
+        if word != "ok":
+            return NotClaimed(word)
+        now_ms, fence, record = data
+        job = ClaimedJob(job_id, token.hex(), fence, codec.decode_claimed(record))
+        if job.record.ready_since_ms:
+            self._tally.claimed(job.record.name, [now_ms - job.record.ready_since_ms])
+        not_after_ms, lease_until_ms = now_ms + offer_ms, now_ms + lease_ms
+        return Claim(now_ms, 1, not_after_ms, lease_until_ms, [job], is_ours_to_tell=polls_here)

@@ -1,0 +1,188 @@
+"""How jobs come in: each is accepted once, under the ID that its pusher gave it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from jqmaster.domain.job import JobSpec
+from jqmaster.domain.ruleset import NO_RULES, Ruleset
+from jqmaster.domain.tally import Tally
+from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
+from jqmaster.store import codec
+from jqmaster.store.jobs.placement import LaneTable, StaleRules
+from jqmaster.store.link.client import Along, Call
+from jqmaster.store.link.pages import MAX_PER_CALL, pages
+from jqmaster.store.link.scripts import Arg, load
+from jqmaster.store.link.shard import Shard
+
+# What is due later than this the leader finds by itself: it looks every second.
+SOON_MS: Final = 2000
+
+FULL: Final = -2
+
+
+class Accepted(Enum):
+    """What became of one enqueue."""
+
+    NEW = 1
+    KNOWN = 0
+    TAKEN = -1
+
+
+# Looked up for each job of a push; asking the class takes ten times as long.
+_ACCEPTED: Final = {accepted.value: accepted for accepted in Accepted}
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogFull:
+    """Refused: as many jobs as its constraint allows wait at this gate."""
+
+    gate_id: str
+
+
+class AcceptanceStore:
+    """New jobs of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, tally: Tally) -> None:
+        self._shard = shard
+        self._tally = tally
+        self._client = shard.client
+        self._keys = shard.keys
+
+    async def enqueue(
+        self,
+        specs: Sequence[JobSpec],
+        rules: Ruleset = NO_RULES,
+        *,
+        is_whole: bool = False,
+        replicas: int | None = None,
+    ) -> list[Accepted | BacklogFull]:
+        """Accepts each job by itself, in one round trip; `is_whole`: a full backlog refuses all of them. `replicas`: how
+        many must have them before they count as accepted (None: as many as every write needs).
+
+        Raises StaleRules; what was accepted nevertheless is KNOWN to the repeat. Raises StoreUnavailableError when the data
+        are gone or others, as after a FLUSHALL.
+        """
+        calls = self._enqueue_calls(specs, rules, is_whole=is_whole)
+        # The first call of a whole push speaks for all of it: when it is let in, so is the rest.
+        first = calls[:1] if is_whole else calls
+        rest = calls[len(first) :]
+        along = None if rest else self._claims_of(specs, replicas)
+        replies = await self._client.run_all(first, along=along, replicas=replicas)
+        _raise_refusal(replies)
+        statuses = _enqueued(replies)
+        if is_whole and isinstance(statuses[0], BacklogFull):
+            return [statuses[0]] * len(specs)
+        self._count_pushed(specs, statuses)
+        others: list[Accepted | BacklogFull] = []
+        if rest:
+            along = self._claims_of(specs, replicas)
+            try:
+                replies = await self._client.run_all(rest, along=along, replicas=replicas)
+            except StoreUnavailableError as exc:
+                raise OutcomeUnknownError(
+                    f"the store did a part of it; repeat with the same IDs ({exc.detail})",
+                    retry_after_s=exc.retry_after_s,
+                ) from exc
+            _raise_refusal(replies)
+            others = _enqueued(replies)
+        if along is None and not all(spec.delay_ms for spec in specs):
+            self._shard.woke("ready")
+        if any(spec.run_at_ms is not None or 0 < (spec.delay_ms or 0) <= SOON_MS for spec in specs):
+            self._shard.woke("due")
+        self._count_pushed(specs[len(statuses) :], others)
+        return statuses + others
+
+    def _claims_of(self, specs: Sequence[JobSpec], replicas: int | None) -> Along | None:
+        """Claims of those that become ready at once, if there are any."""
+        if replicas not in (None, self._client.quorum_replicas):
+            # A claim counts as any write does, whatever its job was pushed with.
+            return None
+        names = {spec.name for spec in specs if spec.run_at_ms is None and not spec.delay_ms}
+        return self._shard.along("ready", names) if names else None
+
+    def _count_pushed(self, specs: Sequence[JobSpec], statuses: Sequence[Accepted | BacklogFull]) -> None:
+        accepted = [
+            spec.name for spec, status in zip(specs, statuses, strict=False) if status is Accepted.NEW
+        ]
+        for name, count in Counter(accepted).items():
+            self._tally.of(name).pushed += count
+
+    def _enqueue_calls(self, specs: Sequence[JobSpec], rules: Ruleset, *, is_whole: bool) -> list[Call]:
+        k = self._keys
+        calls = []
+        for start in range(0, len(specs), MAX_PER_CALL):
+            chunk = specs[start : start + MAX_PER_CALL]
+            table = LaneTable()
+            jobs: list[Arg] = []
+            for spec in chunk:
+                lane, gates = table.place(rules, spec)
+                terms, digest, rest = codec.encode_new(spec, gates)
+                jobs += (spec.id, terms + lane.to_bytes(2, "big"), digest, rest)
+            following = Counter[int]()
+            if is_whole and start == 0:
+                following.update(table.place(rules, spec)[0] for spec in specs[MAX_PER_CALL:])
+            push = "each" if not is_whole else "rest" if start else "whole"
+            head: tuple[Arg, ...] = (
+                self._shard.now_arg, k.tag, self._shard.wake_channel, rules.edition, push,
+                codec.pack(list(following.items())), table.packed(), self._shard.mark,
+            )  # fmt: skip
+            calls.append(Call(load("enqueue"), (k.scheduled, k.expiring, k.rules), (*head, *jobs)))
+        return calls
+
+    async def find_taken(self, specs: Sequence[JobSpec]) -> list[int]:
+        """Positions of those whose ID stands for another request already."""
+        prefix = self._keys.job_prefix
+        known = await self._client.pipeline(
+            [("EXISTS", *[prefix + spec.id for spec in chunk]) for chunk in pages(specs, MAX_PER_CALL)]
+        )
+        if not any(known):
+            return []
+        calls = []
+        for chunk in pages(specs, MAX_PER_CALL):
+            args: list[Arg] = [self._keys.job_prefix]
+            for spec in chunk:
+                args += (spec.id, codec.encode_new(spec)[1])
+            calls.append(Call(load("find_taken"), (), args))
+        replies = await self._client.run_all(calls)
+        return [n * MAX_PER_CALL + index for n, (_, data) in enumerate(replies) for index in data[0]]
+
+    async def reserve_id(
+        self, key_digest: str, spec: JobSpec, *, life_ms: int, replicas: int | None = None
+    ) -> tuple[str, bool] | None:
+        """The job ID that an Idempotency-Key stands for, and whether it was accepted; None: it stands for another request."""
+        word, data = await self._client.run(
+            "reserve_id",
+            (self._keys.idempotency(key_digest),),
+            (spec.id, codec.encode_new(spec)[1], life_ms),
+            replicas=replicas,
+        )
+        return (data[0].decode(), bool(data[1])) if word == "ok" else None
+
+    async def mark_accepted(self, key_digest: str, *, replicas: int | None = None) -> None:
+        """To be called when the job of an Idempotency-Key was accepted."""
+        await self._client.run(
+            "mark_accepted", (self._keys.idempotency(key_digest),), ("+",), replicas=replicas
+        )
+
+
+def _raise_refusal(replies: Sequence[tuple[str, list[Any]]]) -> None:
+    words = {word for word, _ in replies}
+    if "other_data" in words:
+        raise StoreUnavailableError(
+            "the store's data are gone or are others; nothing is enqueued into them",
+            code="store_unfit",
+            retry_after_s=5.0,
+        )
+    if "stale_rules" in words:
+        raise StaleRules
+
+
+def _enqueued(replies: Sequence[tuple[str, list[Any]]]) -> list[Accepted | BacklogFull]:
+    return [
+        BacklogFull(data[2].decode()) if code == FULL else _ACCEPTED[code]
+        for _, data in replies
+        for code in data[1]
+    ]

@@ -1,0 +1,188 @@
+"""How claims end that nobody settles: offers that were never started, leases that are over, records that nobody can read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.domain.job import Job
+from jqmaster.domain.tally import Tally
+from jqmaster.domain.worker import DetachedBy
+from jqmaster.store import codec
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.jobs.settlements import Settlement, target_args
+from jqmaster.store.link.pages import GATES_PER_CALL, MAX_PER_CALL, pages
+from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.shard import Shard, freed
+
+# Each is looked for among the claims of every worker.
+SET_ASIDE_PER_CALL: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiredLease:
+    """`job` is None where its record cannot be read: see `LeaseStore.set_aside`. `detached_by` as in `Worker`;
+    `is_worker_gone`: its process is known to have ended."""
+
+    job: Job | None
+    job_id: str
+    worker_seen_ms: int
+    worker_as_of_ms: int
+    detached_by: DetachedBy | None = None
+    is_worker_gone: bool = False
+
+
+class LeaseStore:
+    """Leases of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises."""
+
+    def __init__(
+        self, shard: Shard, records: RecordStore, tally: Tally, *, lease_ms: int, result_ttl_ms: int
+    ) -> None:
+        self._shard = shard
+        self._records = records
+        self._tally = tally
+        self._client = shard.client
+        self._keys = shard.keys
+        self.tune(lease_ms=lease_ms, result_ttl_ms=result_ttl_ms)
+
+    def tune(self, *, lease_ms: int, result_ttl_ms: int) -> None:
+        """From the next call on."""
+        self._lease_ms = lease_ms
+        self._result_ttl_ms = result_ttl_ms
+
+    async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
+        """Undoes claims that were never started. False under a stale epoch; claims that are over are passed by."""
+        return await self._return(epoch, worker_id, claims)
+
+    async def refuse_offers(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
+        """The same by the word of the worker: the tokens are its right to do so."""
+        await self._return("", worker_id, claims)
+        self._shard.woke(freed(worker_id, len(claims)))
+        self._shard.woke("ready")
+
+    async def _return(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
+        k = self._keys
+        for chunk in pages(claims, MAX_PER_CALL):
+            args: list[Arg] = [
+                k.tag, epoch, worker_id, codec.id_bytes(worker_id), "" if epoch else self._shard.wake_channel,
+            ]  # fmt: skip
+            for job_id, token in chunk:
+                args += (job_id, bytes.fromhex(token))
+            word, data = await self._client.run(
+                "return_offers", (k.epoch, k.running, k.claims(worker_id)), args
+            )
+            if word != "ok":
+                return False
+            self._tally.returned_offers += sum(data[0])
+        return True
+
+    async def expired_leases(self) -> tuple[int, list[ExpiredLease], int]:
+        """Store time, claims whose lease or time is over, and ms until the next (-1: none)."""
+        k = self._keys
+        _, (now_ms, flat, next_ms) = await self._client.run(
+            "expired_leases",
+            (k.running, k.workers),
+            (self._shard.now_arg, MAX_PER_CALL, k.job_prefix, k.worker_prefix),
+        )
+        found = []
+        for n in range(0, len(flat), 6):
+            job_id, head, seen_ms, as_of_ms, detached_by, is_gone = flat[n : n + 6]
+            text = job_id.decode()
+            found.append(
+                ExpiredLease(
+                    await self._records.job_or_none(text, head),
+                    text,
+                    seen_ms,
+                    as_of_ms,
+                    detached_by.decode() or None,
+                    bool(is_gone),
+                )
+            )
+        return now_ms, found, next_ms
+
+    async def shorten_leases(self, epoch: str) -> bool:
+        """Lets no lease last longer than a new one. False under a stale epoch."""
+        k = self._keys
+        while True:
+            args = (self._shard.now_arg, epoch, self._lease_ms, MAX_PER_CALL)
+            word, data = await self._client.run("shorten_leases", (k.epoch, k.running), args)
+            if word != "ok":
+                return False
+            if data[0] < MAX_PER_CALL:
+                return True
+
+    async def reclaim(self, epoch: str, settlements: Sequence[Settlement]) -> list[bool] | None:
+        """Ends attempts whose lease is over, unless renewed or settled meanwhile. None under a stale epoch."""
+        k = self._keys
+        ended: list[bool] = []
+        for chunk in pages(settlements, MAX_PER_CALL):
+            args: list[Arg] = [self._shard.now_arg, k.tag, epoch, self._result_ttl_ms, k.finished_channel]
+            for s in chunk:
+                d = s.decision
+                args += (
+                    s.job_id,
+                    bytes.fromhex(s.token),
+                    *target_args(k, d),
+                    int(d.is_counted),
+                    int(d.is_loss),
+                    s.entry,
+                    s.result,
+                )
+            word, data = await self._client.run("reclaim", (k.epoch, k.running, k.results, k.suspects), args)
+            if word != "ok":
+                return None
+            for s, is_ended in zip(chunk, data[0], strict=True):
+                if is_ended and s.name:
+                    self._tally.ended(s.name, s.decision, job_id=s.job_id, message=s.message)
+            ended += map(bool, data[0])
+        self._shard.woke("ready")
+        self._shard.woke("due")
+        return ended
+
+    async def set_aside(self, epoch: str, job_ids: Sequence[str]) -> int | None:
+        """Takes claims whose records cannot be read out of the way; how many. None under a stale epoch."""
+        k = self._keys
+        count, has_opened = 0, False
+        untold: list[bytes] = []
+        for page in pages(job_ids, SET_ASIDE_PER_CALL):
+            word, data = await self._client.run(
+                "set_aside",
+                (k.epoch, k.running, k.damaged, k.workers),
+                (k.tag, epoch, *page),
+            )
+            if word != "ok":
+                return None
+            count += data[0]
+            untold += data[1]
+            has_opened = has_opened or bool(data[2])
+        for part in pages(untold, MAX_PER_CALL):
+            opened = await self._free_slots(epoch, part)
+            if opened is None:
+                return None
+            has_opened = has_opened or opened
+        if has_opened:
+            self._shard.woke("ready")
+        return count
+
+    async def _free_slots(self, epoch: str, job_ids: Sequence[bytes]) -> bool | None:
+        """Looks at every gate, as nothing tells which one these jobs passed; whether one opened."""
+        k, has_opened = self._keys, False
+        if not await self._client.command("EXISTS", k.constraints):
+            return False
+        packed = codec.pack([job_id.decode() for job_id in job_ids])
+        cursor = b"0"
+        while True:
+            cursor, found = await self._client.command(
+                "SCAN", cursor, "MATCH", f"{k.slots_prefix}*", "COUNT", MAX_PER_CALL
+            )
+            gates = [key.decode().removeprefix(k.slots_prefix) for key in found]
+            for page in pages(gates, GATES_PER_CALL):
+                word, data = await self._client.run(
+                    "free_slots",
+                    (k.epoch, k.running),
+                    (k.tag, epoch, packed, *page),
+                )
+                if word != "ok":
+                    return None
+                has_opened = has_opened or bool(data[0])
+            if cursor == b"0":
+                return has_opened

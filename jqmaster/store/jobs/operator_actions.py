@@ -1,0 +1,275 @@
+"""What people do with a job, or with each of many: cancel it, retry it, run it now, change or delete it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NoReturn
+
+from jqmaster.domain.job import Job, JobState
+from jqmaster.domain.ruleset import NO_RULES, Ruleset
+from jqmaster.domain.tally import Tally
+from jqmaster.store import codec
+from jqmaster.store.jobs.placement import LaneTable, StaleRules, lane_of_job
+from jqmaster.store.link.client import Call
+from jqmaster.store.link.scripts import load
+from jqmaster.store.link.shard import Shard, freed
+
+STALE_RULES: Final = "stale_rules"
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """To a waiting job; None leaves a field as it is."""
+
+    priority: int | None = None
+    run_at_ms: int | None = None
+    max_retry: int | None = None
+    timeout_ms: int | None = None
+
+    def applied_to(self, job: Job) -> Job:
+        """The job as matchers will see it."""
+        return replace(
+            job,
+            priority=job.priority if self.priority is None else self.priority,
+            max_retry=job.max_retry if self.max_retry is None else self.max_retry,
+            timeout_ms=job.timeout_ms if self.timeout_ms is None else self.timeout_ms,
+        )
+
+
+class StateConflict(Exception):  # noqa: N818 - a value for the service, not an error of the store
+    """The job is in a state that does not admit the change."""
+
+    def __init__(self, state: JobState) -> None:
+        super().__init__(state)
+        self.state = state
+
+
+@dataclass(frozen=True, slots=True)
+class CountedBy:
+    """The action on many jobs that counts what it changes, in the step that changes it. `is_watched`: it waits for the
+    end of the jobs that it retries."""
+
+    action_id: str = ""
+    is_watched: bool = False
+
+
+NOBODY: Final = CountedBy()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why one of many was left as it is: `unknown`, `state` (which one), or `stale_rules` (match again and repeat)."""
+
+    word: str
+    state: JobState | None = None
+
+    def throw(self) -> NoReturn:
+        """As the call for one job does: raises StateConflict, KeyError, StaleRules."""
+        if self.word == STALE_RULES:
+            raise StaleRules
+        if self.state is not None:
+            raise StateConflict(self.state)
+        raise KeyError
+
+
+class SteeringStore:
+    """Jobs of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, tally: Tally) -> None:
+        self._shard = shard
+        self._tally = tally
+        self._client = shard.client
+        self._keys = shard.keys
+
+    async def cancel(self, job_id: str) -> tuple[str, str] | None:
+        """Ends a waiting or running job as canceled; (worker ID, token) if it ran. Raises StateConflict, KeyError."""
+        (end,) = await self.cancel_all([job_id])
+        if isinstance(end, Refusal):
+            end.throw()
+        return end
+
+    async def cancel_each(self, job_ids: Sequence[str]) -> list[tuple[str, str] | Refusal | Exception | None]:
+        """As `cancel_all`; what would have been raised for one alone stands in its place."""
+        replies = await self._client.run_each([self._cancel_call(job_id, NOBODY) for job_id in job_ids])
+        return [reply if isinstance(reply, Exception) else self._canceled(*reply) for reply in replies]
+
+    async def cancel_all(
+        self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY
+    ) -> list[tuple[str, str] | Refusal | None]:
+        """What `cancel` does, to each by itself, in one round trip."""
+        replies = await self._client.run_all([self._cancel_call(job_id, counted_by) for job_id in job_ids])
+        return [self._canceled(word, data) for word, data in replies]
+
+    def _canceled(self, word: str, data: list[Any]) -> tuple[str, str] | Refusal | None:
+        if word != "ok":
+            return _refusal(word, data)
+        worker, token, has_opened, name = data
+        if name:
+            self._tally.of(name.decode()).canceled += 1
+        if has_opened:
+            self._shard.woke("ready")
+        if not worker:
+            return None
+        worker_id = codec.id_text(worker)
+        self._shard.woke(freed(worker_id, 1))
+        return worker_id, token.hex()
+
+    def _cancel_call(self, job_id: str, counted_by: CountedBy) -> Call:
+        k = self._keys
+        return Call(
+            load("cancel"),
+            (
+                k.job(job_id),
+                k.scheduled,
+                k.retrying,
+                k.running,
+                k.finished(JobState.CANCELED),
+                k.history(job_id),
+            ),
+            (
+                self._shard.now_arg,
+                k.tag,
+                job_id,
+                self._shard.wake_channel,
+                k.finished_channel,
+                counted_by.action_id,
+            ),
+        )
+
+    async def retry(self, job: Job, rules: Ruleset = NO_RULES) -> None:
+        """Makes a finished job ready again, `job` as it was when read. Raises StateConflict, KeyError, StaleRules."""
+        _throw_any(await self.retry_all([job], rules))
+
+    async def retry_all(
+        self, jobs: Sequence[Job], rules: Ruleset = NO_RULES, counted_by: CountedBy = NOBODY
+    ) -> list[Refusal | None]:
+        """What `retry` does, to each by itself, in one round trip. None: done."""
+        return await self._steer([self._retry_call(job, rules, counted_by) for job in jobs])
+
+    def _retry_call(self, job: Job, rules: Ruleset, counted_by: CountedBy) -> Call:
+        k = self._keys
+        lane = lane_of_job(rules, job)
+        entry = codec.encode_attempt(job, "success", "", None) if job.state is JobState.SUCCEEDED else b""
+        return Call(
+            load("retry"),
+            (
+                k.job(job.id),
+                *self._finished(),
+                k.result(job.id),
+                k.results,
+                k.expiring,
+                k.rules,
+                k.history(job.id),
+            ),
+            (
+                k.tag,
+                job.id,
+                self._shard.wake_channel,
+                rules.edition,
+                LaneTable(lane).packed(),
+                entry,
+                job.finished_at_ms,
+                counted_by.action_id,
+                int(counted_by.is_watched),
+            ),
+        )
+
+    async def run_now(self, job_id: str) -> None:
+        """Makes a job ready that waits for a time. Raises StateConflict, KeyError."""
+        _throw_any(await self.run_all_now([job_id]))
+
+    async def run_all_now(
+        self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY
+    ) -> list[Refusal | None]:
+        """What `run_now` does, to each by itself, in one round trip. None: done."""
+        k = self._keys
+        return await self._steer(
+            [
+                Call(
+                    load("run_now"),
+                    (k.job(job_id), k.scheduled, k.retrying),
+                    (k.tag, job_id, self._shard.wake_channel, counted_by.action_id),
+                )
+                for job_id in job_ids
+            ]
+        )
+
+    async def patch(self, job: Job, changes: Changes, rules: Ruleset = NO_RULES) -> None:
+        """Changes a waiting job, `job` as it was when read. Raises StateConflict, KeyError, StaleRules."""
+        _throw_any(await self.patch_all([job], changes, rules))
+
+    async def patch_all(
+        self,
+        jobs: Sequence[Job],
+        changes: Changes,
+        rules: Ruleset = NO_RULES,
+        counted_by: CountedBy = NOBODY,
+    ) -> list[Refusal | None]:
+        """What `patch` does, to each by itself, in one round trip. None: done."""
+        return await self._steer([self._patch_call(job, changes, rules, counted_by) for job in jobs])
+
+    def _patch_call(self, job: Job, changes: Changes, rules: Ruleset, counted_by: CountedBy) -> Call:
+        k = self._keys
+        lane = lane_of_job(rules, changes.applied_to(job))
+        given = (changes.priority, changes.run_at_ms, changes.max_retry, changes.timeout_ms)
+        return Call(
+            load("patch"),
+            (k.job(job.id), k.scheduled, k.retrying, k.rules),
+            (self._shard.now_arg, k.tag, job.id, self._shard.wake_channel, rules.edition, LaneTable(lane).packed(), *("" if value is None else value for value in given),
+             counted_by.action_id),
+        )  # fmt: skip
+
+    async def delete(self, job_id: str) -> None:
+        """Removes a job that does not run, or that was set aside. Raises StateConflict, KeyError."""
+        _throw_any(await self.delete_all([job_id]))
+
+    async def delete_all(
+        self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY
+    ) -> list[Refusal | None]:
+        """What `delete` does, to each by itself, in one round trip. None: done."""
+        return await self._steer([self._delete_call(job_id, counted_by) for job_id in job_ids])
+
+    def _delete_call(self, job_id: str, counted_by: CountedBy) -> Call:
+        k = self._keys
+        return Call(
+            load("delete"),
+            (
+                k.job(job_id),
+                k.history(job_id),
+                k.result(job_id),
+                k.damaged,
+                k.results,
+                k.scheduled,
+                k.retrying,
+                k.expiring,
+                *self._finished(),
+            ),
+            (k.tag, job_id, self._shard.wake_channel, counted_by.action_id),
+        )
+
+    def _finished(self) -> list[str]:
+        states = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.SKIPPED)
+        return [self._keys.finished(state) for state in states]
+
+    async def _steer(self, calls: Sequence[Call]) -> list[Refusal | None]:
+        replies = await self._client.run_all(calls)
+        ends = [None if word == "ok" else _refusal(word, data) for word, data in replies]
+        if None in ends:
+            self._shard.woke("ready")
+            self._shard.woke("due")
+        return ends
+
+
+def _refusal(word: str, data: list[Any]) -> Refusal:
+    match word:
+        case "stale_rules":
+            return Refusal(STALE_RULES)
+        case "state":
+            return Refusal("state", codec.state_of(data[0]))
+        case _:
+            return Refusal("unknown")
+
+
+def _throw_any(ends: Sequence[Refusal | None]) -> None:
+    for end in ends:
+        if end:
+            end.throw()

@@ -1,0 +1,41 @@
+"""Results, kept for a while for those who pushed the jobs."""
+
+from jqmaster.domain.job import JobState
+from jqmaster.store import codec
+from jqmaster.store.link.shard import Shard
+
+
+class ResultStore:
+    """Results of one shard. `result_grace_ms`: how long one lives on that was fetched. Raises what `StoreClient.run`
+    raises."""
+
+    def __init__(self, shard: Shard, *, result_grace_ms: int) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+        self.tune(result_grace_ms=result_grace_ms)
+
+    def tune(self, *, result_grace_ms: int) -> None:
+        """From the next call on."""
+        self._result_grace_ms = result_grace_ms
+
+    async def fetch_result(self, job_id: str, *, watch: bool) -> bytes | JobState | None:
+        """The encoded result, or the state of an unfinished job (marked as watched if asked), or None: nothing (any more)."""
+        k = self._keys
+        word, data = await self._client.run(
+            "fetch_result",
+            (k.job(job_id), k.result(job_id), k.results),
+            (self._shard.now_arg, job_id, self._result_grace_ms, int(watch)),
+        )
+        match word:
+            case "ok":
+                return bytes(data[0])
+            case "unfinished":
+                return codec.state_of(data[0])
+            case _:
+                return None
+
+    async def look_at_result(self, job_id: str) -> bytes | None:
+        """The encoded result that is kept; its life goes on."""
+        result: bytes | None = await self._client.command("GET", self._keys.result(job_id))
+        return result

@@ -1,0 +1,66 @@
+"""The end of what was kept long enough: finished jobs, and results. Only the leader removes."""
+
+from collections.abc import Mapping
+
+from jqmaster.domain.job import JobState
+from jqmaster.store.link.client import Call
+from jqmaster.store.link.pages import MAX_PER_CALL
+from jqmaster.store.link.scripts import load
+from jqmaster.store.link.shard import Shard
+
+
+class RetentionStore:
+    """What is over in one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+
+    async def sweep_all(
+        self, epoch: str, retention: Mapping[JobState | None, tuple[int, int]]
+    ) -> dict[JobState | None, int] | None:
+        """`sweep` of each of these states, with its milliseconds and most jobs, and for None `sweep_results`; in one
+        round trip."""
+        calls = [
+            self._results_sweep(epoch) if state is None else self._sweep(epoch, state, retention_ms, max_jobs)
+            for state, (retention_ms, max_jobs) in retention.items()
+        ]
+        replies = await self._client.run_all(calls)
+        if any(word != "ok" for word, _ in replies):
+            return None
+        return {state: int(data[0]) for state, (_, data) in zip(retention, replies, strict=True)}
+
+    async def sweep(self, epoch: str, state: JobState, *, retention_ms: int, max_jobs: int) -> int | None:
+        """Removes finished jobs over their retention; how many, None under a stale epoch."""
+        removed = await self.sweep_all(epoch, {state: (retention_ms, max_jobs)})
+        return None if removed is None else removed[state]
+
+    async def sweep_results(self, epoch: str) -> int | None:
+        """Discards results whose time is over; how many, None under a stale epoch."""
+        discarded = await self.sweep_all(epoch, {None: (0, 0)})
+        return None if discarded is None else discarded[None]
+
+    def _sweep(self, epoch: str, state: JobState, retention_ms: int, max_jobs: int) -> Call:
+        k = self._keys
+        return Call(
+            load("sweep"),
+            (k.epoch, k.finished(state), k.expiring),
+            (
+                self._shard.now_arg,
+                epoch,
+                MAX_PER_CALL,
+                retention_ms,
+                max_jobs,
+                k.job_prefix,
+                k.history_prefix,
+            ),
+        )
+
+    def _results_sweep(self, epoch: str) -> Call:
+        k = self._keys
+        return Call(
+            load("sweep_results"),
+            (k.epoch, k.results),
+            (self._shard.now_arg, epoch, MAX_PER_CALL, k.result_prefix),
+        )

@@ -1,0 +1,162 @@
+"""What workers say of their attempts: that they begin them, and how they end. Their tokens are the right to do so."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jqmaster.domain.job import JobState
+from jqmaster.domain.outcome import Decision
+from jqmaster.domain.tally import Tally
+from jqmaster.errors import unknown_worker
+from jqmaster.store import codec
+from jqmaster.store.keys import Keys
+from jqmaster.store.link.client import Along, Call
+from jqmaster.store.link.pages import MAX_PER_CALL, pages
+from jqmaster.store.link.scripts import Arg, load
+from jqmaster.store.link.shard import Shard, freed
+
+# How `settle` tells of an attempt that did not end by this call.
+NOT_ENDED: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Nothing passes this gate for so long: the outside system behind it asked for it."""
+
+    gate_id: str
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How one attempt ends: `decision` by the domain, `entry` for its history, `result` if the job ends with it. `name` of
+    the job and `message` of the attempt are what it is counted by; without a name it is not."""
+
+    job_id: str
+    token: str
+    decision: Decision
+    entry: bytes = b""
+    result: bytes = b""
+    hold: Hold | None = None
+    name: str = ""
+    message: str = ""
+
+
+class SettlementStore:
+    """Attempts of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises, and
+    NotFoundError when nothing was settled and the worker is not registered."""
+
+    def __init__(self, shard: Shard, tally: Tally, *, result_ttl_ms: int) -> None:
+        self._shard = shard
+        self._tally = tally
+        self._client = shard.client
+        self._keys = shard.keys
+        self.tune(result_ttl_ms=result_ttl_ms)
+
+    def tune(self, *, result_ttl_ms: int) -> None:
+        """From the next call on."""
+        self._result_ttl_ms = result_ttl_ms
+
+    async def confirm_start(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> list[bool]:
+        """Whether each (job ID, token) is still the worker's to start, its lease not being over."""
+        confirmed: list[bool] = []
+        for chunk in pages(claims, MAX_PER_CALL):
+            args: list[Arg] = [self._shard.now_arg, codec.id_bytes(worker_id), self._keys.job_prefix]
+            for job_id, token in chunk:
+                args += (job_id, bytes.fromhex(token))
+            keys = (self._keys.running, self._keys.worker(worker_id))
+            word, data = await self._client.run("confirm_start", keys, args)
+            _check_known(word, worker_id)
+            confirmed += map(bool, data[0])
+        return confirmed
+
+    async def settle_success(self, worker_id: str, ended: Sequence[tuple[str, str, bytes]]) -> list[bool]:
+        """Ends attempts of (job ID, token, encoded result) as succeeded; False: the token is stale."""
+        k = self._keys
+        calls = []
+        for chunk in pages(ended, MAX_PER_CALL):
+            args: list[Arg] = [
+                self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._result_ttl_ms, self._shard.wake_channel,
+                k.finished_channel,
+            ]  # fmt: skip
+            for job_id, token, result in chunk:
+                args += (job_id, bytes.fromhex(token), result)
+            calls.append(
+                Call(
+                    load("settle_success"),
+                    (
+                        k.running,
+                        k.claims(worker_id),
+                        k.finished(JobState.SUCCEEDED),
+                        k.results,
+                        k.worker(worker_id),
+                    ),
+                    args,
+                )
+            )
+        along = self._shard.along(freed(worker_id, len(ended)))
+        replies = await self._client.run_all(calls, along=along)
+        for word, _ in replies:
+            _check_known(word, worker_id)
+        verdicts = [bool(code) for _, data in replies for code in data[0]]
+        for _, data in replies:
+            runs = iter(data[2])
+            for name, run_ms, jobs in zip(runs, runs, runs, strict=True):
+                self._tally.succeeded(name.decode(), [run_ms] * jobs)
+        self._woke_freed(worker_id, sum(verdicts), replies, along)
+        return verdicts
+
+    async def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> list[bool]:
+        """Ends attempts that did not succeed as decided; False: the token is stale."""
+        k = self._keys
+        calls = []
+        for chunk in pages(settlements, MAX_PER_CALL):
+            args: list[Arg] = [
+                self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._result_ttl_ms, self._shard.wake_channel,
+                k.finished_channel,
+            ]  # fmt: skip
+            for s in chunk:
+                args += (
+                    s.job_id,
+                    bytes.fromhex(s.token),
+                    *target_args(k, s.decision),
+                    int(s.decision.is_counted),
+                    s.entry,
+                    s.result,
+                    s.hold.gate_id if s.hold else "",
+                    s.hold.for_ms if s.hold else 0,
+                )
+            calls.append(Call(load("settle"), (k.running, k.results, k.worker(worker_id)), args))
+        along = self._shard.along(freed(worker_id, len(settlements)))
+        replies = await self._client.run_all(calls, along=along)
+        for word, _ in replies:
+            _check_known(word, worker_id)
+        verdicts = [bool(code) for _, data in replies for code in data[0]]
+        runs = [run_ms for _, data in replies for run_ms in data[2]]
+        for s, run_ms in zip(settlements, runs, strict=True):
+            if run_ms != NOT_ENDED and s.name:
+                self._tally.ended(s.name, s.decision, job_id=s.job_id, message=s.message, run_ms=run_ms)
+        self._woke_freed(worker_id, sum(verdicts), replies, along)
+        self._shard.woke("due")
+        if any(s.hold for s in settlements):
+            self._shard.woke("gates")
+        return verdicts
+
+    def _woke_freed(
+        self, worker_id: str, count: int, replies: Sequence[tuple[str, list[Any]]], along: Along | None
+    ) -> None:
+        if along is None:
+            self._shard.woke(freed(worker_id, count))
+        if any(data[1] for _, data in replies):
+            self._shard.woke("ready")
+
+
+def _check_known(word: str, worker_id: str) -> None:
+    if word == "unknown":
+        raise unknown_worker(worker_id)
+
+
+def target_args(keys: Keys, decision: Decision) -> tuple[Arg, ...]:
+    """What scripts are told of where an attempt leads."""
+    index = "" if decision.state is JobState.READY else keys.index(decision.state)
+    return codec.STATE_CODES[decision.state], index, decision.delay_ms, int(decision.cause)

@@ -1,0 +1,78 @@
+"""Time that comes: jobs that are due become ready, those whose time is over are skipped. Only the leader looks."""
+
+from dataclasses import dataclass
+
+from jqmaster.domain.job import JobState
+from jqmaster.domain.tally import Tally
+from jqmaster.store import codec
+from jqmaster.store.link.client import Call
+from jqmaster.store.link.pages import MAX_PER_CALL
+from jqmaster.store.link.scripts import load
+from jqmaster.store.link.shard import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """`moved` jobs were skipped or made ready; `is_partial`: there were more than one call may move. `next_ms` until the
+    next is due (-1: none is). `is_told`: the leader has sent claims along."""
+
+    moved: int
+    is_partial: bool
+    next_ms: int
+    is_told: bool = False
+
+
+class DueStore:
+    """Jobs of one shard that wait for a time. `tally` counts what the store has confirmed. Raises what `StoreClient.run`
+    raises."""
+
+    def __init__(self, shard: Shard, tally: Tally) -> None:
+        self._shard = shard
+        self._tally = tally
+        self._client = shard.client
+        self._keys = shard.keys
+
+    async def come_due(self, epoch: str, *, expects_some: bool = False) -> Due | None:
+        """`expire`, then `promote` of both states, in one round trip: no job that is due waits for the others' answers.
+        `expects_some`: so that claims may go along. None under a stale epoch."""
+        calls = [self._expiry(epoch)]
+        calls += [self._promotion(epoch, state) for state in (JobState.SCHEDULED, JobState.RETRYING)]
+        along = self._shard.along("ready") if expects_some else None
+        counts, nexts = [], []
+        for word, data in await self._client.run_all(calls, along=along):
+            if word != "ok":
+                return None
+            counts.append(data[0])
+            nexts.append(data[1])
+            self._tally.skipped(name.decode() for name in (data[2] if len(data) > 2 else ()))
+        next_ms = min((ms for ms in nexts if ms >= 0), default=-1)
+        return Due(sum(counts), max(counts) == MAX_PER_CALL, next_ms, along is not None)
+
+    async def promote(self, epoch: str, state: JobState) -> tuple[int, int] | None:
+        """Jobs made ready, and ms until the next is due (-1: none). None under a stale epoch."""
+        word, data = (await self._client.run_all([self._promotion(epoch, state)]))[0]
+        return (data[0], data[1]) if word == "ok" else None
+
+    def _promotion(self, epoch: str, state: JobState) -> Call:
+        k = self._keys
+        return Call(
+            load("promote"),
+            (k.epoch, k.index(state), k.damaged),
+            (self._shard.now_arg, k.tag, epoch, MAX_PER_CALL, codec.STATE_CODES[state]),
+        )
+
+    async def expire(self, epoch: str) -> tuple[int, int] | None:
+        """Jobs skipped because their time passed, and ms until the next (-1: none). None under a stale epoch."""
+        word, data = (await self._client.run_all([self._expiry(epoch)]))[0]
+        if word != "ok":
+            return None
+        self._tally.skipped(name.decode() for name in data[2])
+        return data[0], data[1]
+
+    def _expiry(self, epoch: str) -> Call:
+        k = self._keys
+        return Call(
+            load("expire"),
+            (k.epoch, k.expiring, k.scheduled, k.retrying, k.finished(JobState.SKIPPED)),
+            (self._shard.now_arg, k.tag, epoch, MAX_PER_CALL, k.finished_channel),
+        )

@@ -1,0 +1,1 @@
+"""The leader's lock and epoch, and the records of masters."""

@@ -1,0 +1,101 @@
+"""The leader's lock and the epoch."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from jqmaster.store import codec
+from jqmaster.store.identity.audit import MAX_ENTRIES
+from jqmaster.store.link.shard import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """What its holder shows: `epoch` is `number:nonce`, and compared for equality by every leader script."""
+
+    epoch: str
+    master_id: str
+
+    @property
+    def number(self) -> int:
+        return codec.epoch_number(self.epoch)
+
+    @property
+    def holder(self) -> str:
+        return f"{self.epoch}:{self.master_id}"
+
+    @classmethod
+    def of(cls, holder: str) -> "Leadership":
+        number, nonce, master_id = holder.split(":", 2)
+        return cls(f"{number}:{nonce}", master_id)
+
+
+class Demotion(Enum):
+    """What came of an operator's wish that a leader leave the lead."""
+
+    TOLD = "ok"
+    NOT_LEADER = "not_leader"
+    ALONE = "alone"
+
+
+class LeadershipStore:
+    """Leadership of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    async def elect(self, master_id: str, nonce: str, *, ttl_ms: int) -> Leadership | None:
+        """The new leadership, or None while another holds the lock or this master is to leave the lead to others."""
+        k = self._shard.keys
+        word, data = await self._shard.client.run(
+            "elect", (k.leader, k.epoch, k.demoted), (self._shard.now_arg, master_id, nonce, ttl_ms)
+        )
+        return Leadership(data[0].decode(), master_id) if word == "ok" else None
+
+    async def renew(self, leadership: Leadership, *, ttl_ms: int) -> bool:
+        """False: it is lost, or to be given up."""
+        k = self._shard.keys
+        word, _ = await self._shard.client.run(
+            "renew_leadership", (k.leader, k.demoted), (leadership.holder, leadership.master_id, ttl_ms)
+        )
+        return word == "ok"
+
+    async def resign(self, leadership: Leadership) -> bool:
+        k = self._shard.keys
+        word, _ = await self._shard.client.run("resign", (k.leader,), (leadership.holder, k.wake_channel))
+        return word == "ok"
+
+    async def demote(
+        self, leadership: Leadership, *, fresh_ms: int, hold_ms: int, audit_entry: bytes
+    ) -> Demotion:
+        """Tells a leader to leave the lead to others for `hold_ms`; it obeys at once, or when it renews its lock.
+        Not where no other master was seen within `fresh_ms`."""
+        k = self._shard.keys
+        word, _ = await self._shard.client.run(
+            "demote",
+            (k.leader, k.demoted, k.masters, k.audit),
+            (self._shard.now_arg, leadership.holder, leadership.master_id, fresh_ms, hold_ms, audit_entry, MAX_ENTRIES, k.wake_channel),
+        )  # fmt: skip
+        return Demotion(word)
+
+    async def depose(
+        self, silent: Leadership, seen_ms: int, master_id: str, nonce: str, *, ttl_ms: int, hold_ms: int, audit_entry: bytes
+    ) -> Leadership | None:  # fmt: skip
+        """The new leadership of `master_id` in place of one whose holder was last seen at `seen_ms`. None where that
+        has changed: another leads, or it has given a sign of life since."""
+        k = self._shard.keys
+        word, data = await self._shard.client.run(
+            "depose",
+            (k.leader, k.epoch, k.demoted, k.masters, k.audit),
+            (self._shard.now_arg, silent.holder, silent.master_id, seen_ms, master_id, nonce, ttl_ms, hold_ms, audit_entry, MAX_ENTRIES,
+             k.wake_channel),
+        )  # fmt: skip
+        return Leadership(data[0].decode(), master_id) if word == "ok" else None
+
+    async def newest_number(self) -> int:
+        """The growing part of the newest epoch; 0 where nobody led yet."""
+        return codec.epoch_number(await self._shard.client.command("GET", self._shard.keys.epoch) or "")
+
+    async def current(self) -> Leadership | None:
+        """Who leads now, if anybody."""
+        holder = await self._shard.client.command("GET", self._shard.keys.leader)
+        return None if holder is None else Leadership.of(holder.decode())

@@ -1,0 +1,107 @@
+"""The registry of masters."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.domain.master import MasterRecord, SeenMaster
+from jqmaster.store import codec
+from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.link.shard import Shard
+
+logger = logging.getLogger(__name__)
+
+# Long enough for people to see who died; a process that dies at every start leaves an ID each time.
+FORGET_MS: Final = 60_000
+MAX_MASTERS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Masters:
+    """All that are registered, the longest silent first, who leads, and who shall not for a while, at one store time.
+    `epoch` is the growing part of the newest one; 0 before the first election."""
+
+    now_ms: int
+    leadership: Leadership | None
+    demoted_id: str | None
+    epoch: int
+    seen: list[SeenMaster]
+
+    def get(self, master_id: str) -> SeenMaster | None:
+        return next((m for m in self.seen if m.record.id == master_id), None)
+
+
+class MasterStore:
+    """Masters of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    async def beat(self, record: MasterRecord) -> None:
+        """A sign of life; the first one registers. Removes those that have been silent for `FORGET_MS`."""
+        k = self._shard.keys
+        info = codec.pack(
+            {
+                "node_id": record.node_id,
+                "pid": record.pid,
+                "url": record.url,
+                "version": record.version,
+                "started_at_ms": record.started_at_ms,
+            }
+        )
+        _, (removed,) = await self._shard.client.run(
+            "beat_master",
+            (k.masters, k.master_info),
+            (self._shard.now_arg, record.id, info, FORGET_MS, MAX_MASTERS),
+        )
+        if removed:
+            logger.info("%d masters forgotten: they have been silent for too long", removed)
+
+    async def forget(self, master_id: str) -> None:
+        """One leaves in good order."""
+        k = self._shard.keys
+        await self._shard.client.run("forget_master", (k.masters, k.master_info), (master_id,))
+
+    async def look(self) -> Masters:
+        """Who is there. One whose entry cannot be read is left out: it is written anew with its next beat."""
+        k = self._shard.keys
+        flat, infos, holder, demoted, epoch, (seconds, microseconds) = await self._shard.client.pipeline(
+            [
+                ("ZRANGE", k.masters, 0, -1, "WITHSCORES"),
+                ("HGETALL", k.master_info),
+                ("GET", k.leader),
+                ("GET", k.demoted),
+                ("GET", k.epoch),
+                ("TIME",),
+            ]
+        )
+        known = {infos[n].decode(): infos[n + 1] for n in range(0, len(infos), 2)}
+        seen = []
+        for n in range(0, len(flat), 2):
+            master_id, seen_ms = flat[n].decode(), int(float(flat[n + 1]))
+            try:
+                seen.append(SeenMaster(_record(master_id, msgpack.unpackb(known[master_id])), seen_ms))
+            except (KeyError, ValueError, TypeError, msgpack.UnpackException):
+                logger.warning("master %s: its entry cannot be read", master_id)
+        now_ms = self._shard.now() if self._shard.now else int(seconds) * 1000 + int(microseconds) // 1000
+        return Masters(
+            now_ms,
+            Leadership.of(holder.decode()) if holder else None,
+            demoted.decode() if demoted else None,
+            codec.epoch_number(epoch or ""),
+            seen,
+        )
+
+
+def _record(master_id: str, fields: Mapping[str, Any]) -> MasterRecord:
+    return MasterRecord(
+        id=master_id,
+        node_id=str(fields["node_id"]),
+        pid=int(fields["pid"]),
+        url=str(fields["url"]),
+        version=str(fields["version"]),
+        started_at_ms=int(fields["started_at_ms"]),
+    )

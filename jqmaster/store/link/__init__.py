@@ -1,0 +1,1 @@
+"""The connection to Redis or Valkey: pool, topology, scripts, wake-ups, pages."""

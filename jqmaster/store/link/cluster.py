@@ -1,0 +1,88 @@
+"""The node of a Cluster that holds the slot of a shard. All keys of a shard carry its tag, so that one node serves it."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from redis.asyncio import Redis
+from redis.crc import key_slot
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import MovedError
+
+from jqmaster.net.store_url import Endpoint, StoreUrl
+from jqmaster.store.link.locator import Locator, ask_all
+
+_Nodes = dict[str, dict[str, Any]]
+_FAILED: Final = ("fail", "noaddr", "handshake")
+
+
+class ClusterLocator(Locator):
+    """Asks the nodes that the URL names and the one that it knows, and believes the newest claim to the slot. Without a
+    tag it begins anywhere, and learns the slot where it is told to go elsewhere (`follow`)."""
+
+    def __init__(self, url: StoreUrl, connect: Callable[[Endpoint], Redis]) -> None:
+        super().__init__()
+        self._is_tls = url.is_tls
+        self._connect = connect
+        self._seeds = {endpoint: connect(endpoint) for endpoint in url.endpoints}
+        self._others: dict[Endpoint, Redis] = {}
+        self._slot: int | None = None
+        # A key that never exists, given to each script: while its slot is being moved a node then refuses the script as a
+        # whole. Else it would begin it, and stop where it comes to a key that is gone or not declared.
+        self.guard: str | None = None
+
+    def bind(self, tag: str) -> None:
+        """From now on the node is meant that holds the keys of this tag (`{jq}:`)."""
+        self.guard = f"{tag}nothing"
+        slot = key_slot(tag.encode())
+        if slot != self._slot:
+            self._slot = slot
+            self.doubt()
+
+    def follow(self, moved: MovedError) -> None:
+        """A node says who holds the slot. Nobody hangs up: what is under way at the former one gets its answer."""
+        self._slot = moved.slot_id
+        host = moved.host or (self._last[0] if self._last else "")
+        self._address = (host, moved.port)
+        if self._address != self._last:
+            self._take(self._address)
+
+    async def _find(self) -> Endpoint:
+        if self._last and self._last not in self._seeds:
+            self._remember(self._last)
+        claims = await ask_all([*self._seeds.values(), *self._others.values()], self._ask)
+        if not claims:
+            raise RedisConnectionError("no node of the cluster tells who holds the slot")
+        newest = max(epoch for epoch, _ in claims)
+        return min(endpoint for epoch, endpoint in claims if epoch == newest)
+
+    async def _ask(self, node: Redis) -> tuple[int, Endpoint] | None:
+        nodes: _Nodes = await node.execute_command("CLUSTER NODES")  # type: ignore[no-untyped-call]
+        asked_host = str(node.connection_pool.connection_kwargs["host"])
+        claims = [
+            (int(one["epoch"]), self._endpoint(address, one, asked_host))
+            for address, one in nodes.items()
+            if self._serves(one)
+        ]
+        return max(claims, default=None)
+
+    def _serves(self, node: dict[str, Any]) -> bool:
+        flags = node["flags"].split(",")
+        if "master" not in flags or any(flag in flags for flag in _FAILED):
+            return False
+        if self._slot is None:
+            return "myself" in flags
+        return any(int(found[0]) <= self._slot <= int(found[-1]) for found in node["slots"])
+
+    def _endpoint(self, address: str, node: dict[str, Any], asked_host: str) -> Endpoint:
+        host, _, port = address.rpartition(":")
+        # A node that was never met under an address of its own does not know it; certificates are made for names.
+        name = str(node.get("hostname") or "")
+        return (name if name and self._is_tls else host) or asked_host, int(port)
+
+    def _remember(self, endpoint: Endpoint) -> None:
+        if endpoint not in self._others:
+            self._others[endpoint] = self._connect(endpoint)
+
+    async def _disconnect(self) -> None:
+        for node in [*self._seeds.values(), *self._others.values()]:
+            await node.aclose()

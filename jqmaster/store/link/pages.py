@@ -1,0 +1,38 @@
+"""Long lists in parts, so that no call holds up the store for others."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+from jqmaster.store.link.client import StoreClient
+
+# No script handles more at once: longer ones would hold up everybody else (Lua runs alone in the store).
+MAX_PER_CALL: Final = 500
+
+# Each opened gate may put several lanes in order.
+GATES_PER_CALL: Final = 100
+
+# Arguments may be large: so many whole records are read at once.
+RECORDS_PER_READ: Final = 100
+LANES_PER_READ: Final = 100
+
+_T = TypeVar("_T")
+
+
+def pages(items: Sequence[_T], size: int) -> Iterator[list[_T]]:
+    """`items` in parts of at most `size`."""
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])
+
+
+async def scanned(
+    client: StoreClient, *command: str, count: int, match: str = "*"
+) -> AsyncIterator[list[Any]]:
+    """The replies of SCAN, SSCAN KEY or ZSCAN KEY with about `count` members each, none of them empty. What is there
+    all along comes at least once; what a small key holds comes as one."""
+    cursor = b"0"
+    while True:
+        cursor, found = await client.command(*command, cursor, "MATCH", match, "COUNT", count)
+        if found:
+            yield found
+        if cursor == b"0":
+            return

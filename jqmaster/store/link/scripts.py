@@ -1,0 +1,133 @@
+"""Loads lua/ROOM/*.lua, holds each call against the script's contract, and tells its reply apart.
+
+A script's head says what it takes and answers:
+
+    -- KEYS name:type …        [+ name:type …] where more may follow
+    -- ARGV name(remark) …     [+ name …] where groups follow
+    -- REPLY word:data | word …
+    -- CHECKS FIRST …
+
+`-- include lib/NAME.lua` puts a shared helper in its place.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from jqmaster.errors import JqmasterError
+
+Arg = str | bytes | int | float
+
+_LUA = files("jqmaster.store") / "lua"
+_INCLUDE = re.compile(r"^-- include (lib/\w+\.lua)$", re.MULTILINE)
+_FIELD = re.compile(r"^-- (KEYS|ARGV|REPLY|CHECKS FIRST)(?: (.*))?$", re.MULTILINE)
+_FORGET_LAST_KEY = b"\nKEYS[#KEYS] = nil\n"
+_REMARK = re.compile(r"\([^)]*\)")
+
+
+class ScriptContractError(JqmasterError):
+    """A call does not fit the script's own header, or the header is not complete: a fault of this program."""
+
+    code = "script_contract"
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One atomic transition. `group` is the width of what may repeat at the end of ARGV, 0 where nothing may."""
+
+    name: str
+    source: bytes
+    sha: str
+    keys: tuple[str, ...]
+    has_more_keys: bool
+    args: tuple[str, ...]
+    group: int
+    replies: frozenset[str]
+    writes: bool
+
+    def text(self, *, is_guarded: bool) -> bytes:
+        """What EVAL takes. Guarded: with one key more than its header names, which it forgets before it begins."""
+        return _guarded(self.source)[0] if is_guarded else self.source
+
+    def digest(self, *, is_guarded: bool) -> str:
+        """What EVALSHA takes."""
+        return _guarded(self.source)[1] if is_guarded else self.sha
+
+    def check_call(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
+        """Raises ScriptContractError when the counts do not fit the header."""
+        keys_fit = len(keys) == len(self.keys) or (self.has_more_keys and len(keys) > len(self.keys))
+        more = len(args) - len(self.args)
+        args_fit = more == 0 or (self.group > 0 and more > 0 and more % self.group == 0)
+        if not (keys_fit and args_fit):
+            raise ScriptContractError(f"{self.name} called with {len(keys)} keys and {len(args)} arguments")
+
+    def read_reply(self, reply: Any) -> tuple[str, list[Any]]:
+        """The status word and the data behind it."""
+        word = reply[0].decode()
+        if word not in self.replies:
+            raise ScriptContractError(f"{self.name} answered {word!r}, which its header does not name")
+        return word, reply[1:]
+
+
+def parse(name: str, text: str) -> Script:
+    """A script from its text, includes still by name. Raises ScriptContractError when the header is not complete."""
+    fields = {match[1]: match[2] or "" for match in _FIELD.finditer(text)}
+    lines = text.splitlines()
+    if len(fields) != 4 or not lines[0].startswith("#!lua") or not lines[1].startswith("-- "):
+        raise ScriptContractError(
+            f"{name}.lua: the header lacks a flags, description, KEYS, ARGV, REPLY or CHECKS FIRST line"
+        )
+    keys, has_more_keys = _names(fields["KEYS"])
+    args, group = _names(fields["ARGV"])
+    source = _INCLUDE.sub(lambda match: (_LUA / match[1]).read_text().rstrip(), text).encode()
+    return Script(
+        name=name,
+        source=source,
+        sha=hashlib.sha1(source, usedforsecurity=False).hexdigest(),
+        keys=keys,
+        has_more_keys=has_more_keys > 0,
+        args=args,
+        group=group,
+        replies=frozenset(part.split(":")[0].strip() for part in fields["REPLY"].split("|")),
+        writes="no-writes" not in lines[0],
+    )
+
+
+def _names(field: str) -> tuple[tuple[str, ...], int]:
+    fixed, _, more = _REMARK.sub("", field).partition("[+")
+    return tuple(fixed.split()), len(more.rstrip("] ").split())
+
+
+@cache
+def _guarded(source: bytes) -> tuple[bytes, str]:
+    head, _, rest = source.partition(b"\n")
+    text = head + _FORGET_LAST_KEY + rest
+    return text, hashlib.sha1(text, usedforsecurity=False).hexdigest()
+
+
+@cache
+def _files() -> dict[str, Traversable]:
+    """The file of each script, whichever room it is in: names are unique over all rooms."""
+    return {
+        file.name.removesuffix(".lua"): file
+        for room in _LUA.iterdir()
+        if room.name != "lib" and room.is_dir()
+        for file in room.iterdir()
+        if file.name.endswith(".lua")
+    }
+
+
+@cache
+def load(name: str) -> Script:
+    """Return the script `NAME.lua`."""
+    return parse(name, _files()[name].read_text())
+
+
+def names() -> list[str]:
+    """Return the names of all scripts, sorted."""
+    return sorted(_files())

@@ -1,0 +1,1 @@
+"""Bulk actions, live settings, history, and what dashboards read."""

@@ -1,0 +1,166 @@
+"""Actions on many jobs as the store keeps them: what was asked for, and how far they came."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.domain.bulk_action import ActionKind, ActionState, BulkAction, Progress
+from jqmaster.domain.job_filter import JobFilter
+from jqmaster.store import codec
+from jqmaster.store.identity.audit import MAX_ENTRIES
+from jqmaster.store.link.shard import Shard
+
+logger = logging.getLogger(__name__)
+
+# An action that is over is listed for so long, and no more than so many are.
+KEPT_MS: Final = 7 * 86_400_000
+MAX_KEPT: Final = 200
+# They share what the leader gives to them.
+MAX_RUNNING: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAction:
+    """`ids` of the action are left out where it is over. `ids_count` None: by filter."""
+
+    action: BulkAction
+    ids_count: int | None
+    progress: Progress
+    canceled_by: str | None
+
+
+class ActionStore:
+    """Actions of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+
+    async def put(self, action: BulkAction, progress: Progress, audit_entry: bytes) -> bool:
+        """False: too many are under way."""
+        k = self._keys
+        spec = codec.pack(
+            {
+                "kind": str(action.kind),
+                "filter": action.filter.document() if action.filter is not None else None,
+                "ids_count": len(action.ids) if action.ids is not None else None,
+                "by": action.by,
+                "created_at_ms": action.created_at_ms,
+                "priority": action.priority,
+                "rate_per_s": action.rate_per_s,
+                "stop_at_failure_share": action.stop_at_failure_share,
+            }
+        )
+        ids = codec.pack(list(action.ids)) if action.ids is not None else b""
+        word, _ = await self._client.run(
+            "put_action",
+            (k.actions, k.running_actions, k.action(action.id), k.audit),
+            (self._shard.now_arg, action.id, spec, ids, _packed(progress), audit_entry, MAX_ENTRIES, MAX_RUNNING, MAX_KEPT,
+             k.action_prefix, self._shard.wake_channel),
+        )  # fmt: skip
+        if word == "ok":
+            self._shard.woke("actions")
+        return word == "ok"
+
+    async def advance(
+        self,
+        epoch: str,
+        action: BulkAction,
+        progress: Progress,
+        audit_entry: bytes = b"",
+        ended: Sequence[str] = (),
+    ) -> tuple[str, str | None]:
+        """`ok`, `stale_epoch` or `over` (somebody else ended it), and who wishes the action to end. `audit_entry`: it is
+        over. `ended`: watched jobs whose end this progress counts."""
+        k = self._keys
+        word, data = await self._client.run(
+            "advance_action",
+            (k.epoch, k.running_actions, k.action(action.id), k.audit, k.watched(action.id)),
+            (self._shard.now_arg, epoch, action.id, _packed(progress), progress.done, audit_entry, MAX_ENTRIES, KEPT_MS,
+             *ended),
+        )  # fmt: skip
+        return word, (data[0].decode() or None) if word == "ok" else None
+
+    async def done(self, action_id: str) -> int:
+        """How many jobs it has changed."""
+        return int(await self._client.command("HGET", self._keys.action(action_id), "done") or 0)
+
+    async def watched(self, action_id: str) -> set[str]:
+        """Retried jobs whose end is waited for."""
+        return {raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.watched(action_id))}
+
+    async def cancel(self, action_id: str, who: str) -> bool:
+        """False: it is over, or unknown."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "cancel_action",
+            (k.running_actions, k.action(action_id)),
+            (action_id, who, self._shard.wake_channel),
+        )
+        if word == "ok":
+            self._shard.woke("actions")
+        return word == "ok"
+
+    async def running(self) -> list[str]:
+        """IDs of those that are under way, the oldest first."""
+        return sorted(
+            raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.running_actions)
+        )
+
+    async def newest(self, limit: int) -> list[StoredAction]:
+        """The newest first."""
+        ids = await self._client.command("ZRANGE", self._keys.actions, -limit, -1)
+        found = await self.get_all([raw.decode() for raw in reversed(ids)])
+        return [stored for stored in found if stored is not None]
+
+    async def get(self, action_id: str, *, with_ids: bool = False) -> StoredAction | None:
+        """None: unknown, or not kept any more."""
+        (stored,) = await self.get_all([action_id], with_ids=with_ids)
+        return stored
+
+    async def get_all(
+        self, action_ids: Sequence[str], *, with_ids: bool = False
+    ) -> list[StoredAction | None]:
+        fields = ("spec", "progress", "canceled_by", "done", *(("ids",) if with_ids else ()))
+        replies = await self._client.pipeline(
+            [("HMGET", self._keys.action(action_id), *fields) for action_id in action_ids]
+        )
+        return [
+            _readable(action_id, reply) if reply[0] is not None else None
+            for action_id, reply in zip(action_ids, replies, strict=True)
+        ]
+
+
+def _packed(progress: Progress) -> bytes:
+    return codec.pack({**asdict(progress), "state": str(progress.state)})
+
+
+def _readable(action_id: str, fields: Sequence[Any]) -> StoredAction | None:
+    try:
+        return _read(action_id, fields)
+    except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
+        # One that cannot be read, or that a later version wrote, must not hide the others.
+        logger.warning("action %s: its record cannot be read", action_id)
+        return None
+
+
+def _read(action_id: str, stored: Sequence[Any]) -> StoredAction:
+    spec, progress, canceled_by, done, *ids = stored
+    fields: dict[str, Any] = msgpack.unpackb(spec)
+    ids_count = fields.pop("ids_count")
+    fields["kind"] = ActionKind(fields["kind"])
+    if fields["filter"] is not None:
+        fields["filter"] = JobFilter.of_document(fields["filter"])
+    state: dict[str, Any] = msgpack.unpackb(progress)
+    state["state"] = ActionState(state["state"])
+    state["done"] = max(state["done"], int(done or 0))
+    return StoredAction(
+        BulkAction(id=action_id, ids=tuple(msgpack.unpackb(ids[0])) if ids and ids[0] else None, **fields),
+        ids_count,
+        Progress(**state),
+        canceled_by.decode() if canceled_by else None,
+    )

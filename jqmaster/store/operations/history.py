@@ -1,0 +1,275 @@
+"""What was counted, by minute and by hour, and failures by group. Jobs never depend on any of it.
+
+All methods raise what `StoreClient.run` raises.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import msgpack
+
+from jqmaster.domain.histogram import BUCKETS
+from jqmaster.domain.tally import MAX_NAMES, OTHER, NameCounts
+from jqmaster.store import codec
+from jqmaster.store.link.pages import pages
+from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.shard import Shard
+
+Step = Literal["minute", "hour"]
+STEP_MS: Final[Mapping[Step, int]] = {"minute": 60_000, "hour": 3_600_000}
+
+# A minute longer than what can be asked for, as the first one is not over when the last begins.
+KEEP_MS: Final[Mapping[Step, int]] = {"minute": 24 * 3_600_000 + 120_000, "hour": 30 * 86_400_000 + 7_200_000}
+# The most entries that one call adds.
+MAX_PER_CALL: Final = 100
+MAX_GROUPS: Final = 500
+KEEP_GROUPS_MS: Final = 30 * 86_400_000
+# A leader leaves another sample long before.
+BACKLOG_LIVES_MS: Final = 30_000
+_HASHES_PER_READ: Final = 20
+_VALUES_PER_READ: Final = 240
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCount:
+    """Failures of one kind, to be added to their group."""
+
+    id: str
+    name: str
+    cause: str
+    message: str
+    count: int
+    example_job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Final failures of one kind. `message` is normalised."""
+
+    id: str
+    name: str
+    cause: str
+    message: str
+    count: int
+    first_seen_ms: int
+    last_seen_ms: int
+    example_job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Ready jobs, and since when, store time, the first of them waits as far as is known; 0: not known."""
+
+    ready: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What the leader saw at one store time; `names` those with ready jobs, at most `MAX_NAMES`."""
+
+    at_ms: int
+    whole: Waiting
+    names: Mapping[str, Waiting]
+
+
+class HistoryStore:
+    """The history of one shard, to which the master of `master_id` adds."""
+
+    def __init__(self, shard: Shard, *, master_id: str, max_names: int = MAX_NAMES) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+        self._master_id = master_id
+        self._max_names = max_names
+
+    # --- adding
+
+    async def add_counts(self, number: int, names: Sequence[tuple[str, NameCounts]]) -> bool:
+        """Adds to the present minute and hour. `number` grows with each call of this master, also with those of
+        `add_failures`: a call that is repeated with its number counts once. False: it was."""
+        k = self._keys
+        args: list[Arg] = [
+            self._shard.now_arg, k.tag, number, self._max_names, OTHER, KEEP_MS["minute"], KEEP_MS["hour"],
+        ]  # fmt: skip
+        for name, counts in names:
+            args += (name, _pack(counts))
+        word, _ = await self._client.run(
+            "add_counts", (k.flushed(self._master_id), k.counted_names), args, replicas=0
+        )
+        return word == "ok"
+
+    async def add_failures(self, number: int, groups: Sequence[GroupCount]) -> bool:
+        """Adds to the groups. `number` and answer as with `add_counts`."""
+        k = self._keys
+        args: list[Arg] = [self._shard.now_arg, number, MAX_GROUPS, KEEP_GROUPS_MS]
+        for g in groups:
+            args += (g.id, g.count, g.example_job_id, g.name, g.cause, g.message)
+        word, _ = await self._client.run(
+            "add_failures",
+            (k.flushed(self._master_id), k.failure_groups, k.failures_seen),
+            args,
+            replicas=0,
+        )
+        return word == "ok"
+
+    # --- the backlog (leader only)
+
+    async def sample_backlog(self) -> Backlog:
+        """A look at the ready jobs."""
+        counts, (seconds, microseconds) = await self._client.pipeline(
+            [("HGETALL", self._keys.ready_counts), ("TIME",)]
+        )
+        ready = {name: int(count) for name, count in zip(counts[::2], counts[1::2], strict=True)}
+        ready = {name: count for name, count in ready.items() if count > 0}
+        most = sorted(ready, key=lambda name: (-ready[name], name))[:MAX_NAMES]
+        now_ms = self._shard.now() if self._shard.now else int(seconds) * 1000 + int(microseconds) // 1000
+        names = {}
+        for page in pages(most, MAX_PER_CALL):
+            _, (now_ms, found) = await self._client.run(
+                "sample_backlog", (self._keys.ready_counts,), (self._shard.now_arg, self._keys.tag, *page)
+            )
+            for name, count, since_ms in zip(page, found[::2], found[1::2], strict=True):
+                if count > 0:
+                    names[name.decode()] = Waiting(count, since_ms)
+        since = [waiting.since_ms for waiting in names.values() if waiting.since_ms]
+        return Backlog(now_ms, Waiting(sum(ready.values()), min(since, default=0)), names)
+
+    async def put_backlog(self, epoch: str, backlog: Backlog) -> bool:
+        """Leaves a sample for all masters. False under a stale epoch."""
+        sample = [
+            backlog.at_ms,
+            [backlog.whole.ready, backlog.whole.since_ms],
+            {name: [waiting.ready, waiting.since_ms] for name, waiting in backlog.names.items()},
+        ]
+        word, _ = await self._client.run(
+            "put_backlog",
+            (self._keys.epoch, self._keys.backlog),
+            (epoch, codec.pack(sample), BACKLOG_LIVES_MS),
+            replicas=0,
+        )
+        return word == "ok"
+
+    # --- reading
+
+    async def now_ms(self) -> int:
+        """Store time."""
+        if self._shard.now is not None:
+            return self._shard.now()
+        seconds, microseconds = await self._client.command("TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    async def backlog(self) -> Backlog | None:
+        """The leader's last sample; None: there is none, or it is too old."""
+        packed = await self._client.command("GET", self._keys.backlog)
+        if packed is None:
+            return None
+        try:
+            at_ms, whole, names = msgpack.unpackb(packed)
+            return Backlog(at_ms, Waiting(*whole), {name: Waiting(*values) for name, values in names.items()})
+        except _UNREADABLE:
+            return None
+
+    async def names(self) -> dict[str, int]:
+        """Names that were counted, with when they were last, within some seconds, as store time."""
+        flat = await self._client.command("ZRANGE", self._keys.counted_names, 0, -1, "WITHSCORES")
+        return {flat[n].decode(): int(float(flat[n + 1])) for n in range(0, len(flat), 2)}
+
+    async def series(self, name: str, step: Step, numbers: Sequence[int]) -> list[NameCounts | None]:
+        """Counts of one name (empty: all together) in each of these minutes or hours; None: nothing was counted."""
+        found: list[NameCounts | None] = []
+        for page in pages(numbers, _VALUES_PER_READ):
+            packed = await self._client.pipeline(
+                [("HGET", self._key(step, number), name) for number in page], skip_damaged=True
+            )
+            for value in packed:
+                counts = NameCounts()
+                found.append(counts if value is not None and _add(counts, value) else None)
+            # Much to unpack: others get a turn.
+            await asyncio.sleep(0)
+        return found
+
+    async def sums(self, step: Step, numbers: Sequence[int]) -> dict[str, NameCounts]:
+        """By name, what was counted in all of these minutes or hours; the empty name: all together."""
+        found: dict[str, NameCounts] = {}
+        for page in pages(numbers, _HASHES_PER_READ):
+            hashes = await self._client.pipeline(
+                [("HGETALL", self._key(step, number)) for number in page], skip_damaged=True
+            )
+            for flat in hashes:
+                for name, value in _pairs(flat or ()):
+                    text = name.decode()
+                    counts = found.get(text)
+                    if counts is None:
+                        counts = found[text] = NameCounts()
+                    _add(counts, value)
+                await asyncio.sleep(0)
+        return found
+
+    async def failure_groups(self) -> list[FailureGroup]:
+        """All that are kept, the latest first."""
+        flat = await self._client.command("HGETALL", self._keys.failure_groups)
+        groups = []
+        for group_id, value in _pairs(flat):
+            try:
+                count, first_ms, last_ms, job_id, name, cause, message = msgpack.unpackb(value)
+                groups.append(
+                    FailureGroup(
+                        group_id.decode(), str(name), str(cause), str(message), int(count), int(first_ms), int(last_ms), str(job_id)
+                    )
+                )  # fmt: skip
+            except _UNREADABLE:
+                continue
+        return sorted(groups, key=lambda g: (-g.last_seen_ms, g.id))
+
+    async def forget_failures(self, job_ids: Collection[str]) -> None:
+        """Removes the groups of which one of these jobs is the example."""
+        groups = [g.id for g in await self.failure_groups() if g.example_job_id in job_ids]
+        if groups:
+            await self._client.run(
+                "forget_failures", (self._keys.failure_groups, self._keys.failures_seen), groups
+            )
+
+    def _key(self, step: Step, number: int) -> str:
+        return self._keys.minute(number) if step == "minute" else self._keys.hour(number)
+
+
+_UNREADABLE: Final = (ValueError, TypeError, IndexError, AttributeError, msgpack.UnpackException)
+
+
+def _pairs(flat: Sequence[bytes]) -> Iterable[tuple[bytes, bytes]]:
+    return zip(flat[::2], flat[1::2], strict=True)
+
+
+def _pack(c: NameCounts) -> bytes:
+    """As lua/lib/counts.lua has it."""
+    return codec.pack(
+        [c.pushed, c.succeeded, c.failed, c.canceled, c.skipped, c.retried, c.wait.max_ms, c.run.max_ms, c.backlog,
+         c.oldest_wait_ms, c.wait.span(), c.run.span()]
+    )  # fmt: skip
+
+
+def _add(counts: NameCounts, packed: Any) -> bool:
+    """Adds what a master packed; False, and nothing is added, where it cannot be read."""
+    try:
+        pushed, succeeded, failed, canceled, skipped, retried, wait_ms, run_ms, backlog, oldest_ms, waits, runs = (
+            msgpack.unpackb(packed)
+        )  # fmt: skip
+        for span in (waits, runs):
+            if span and not (span[0] >= 0 and span[0] + len(span) - 1 <= BUCKETS):
+                return False
+    except _UNREADABLE:
+        return False
+    counts.pushed += pushed
+    counts.succeeded += succeeded
+    counts.failed += failed
+    counts.canceled += canceled
+    counts.skipped += skipped
+    counts.retried += retried
+    counts.backlog = max(counts.backlog, backlog)
+    counts.oldest_wait_ms = max(counts.oldest_wait_ms, oldest_ms)
+    counts.wait.add_span(waits, wait_ms)
+    counts.run.add_span(runs, run_ms)
+    return True

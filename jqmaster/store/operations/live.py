@@ -1,0 +1,94 @@
+"""What tells, in one round trip, whether anything changed that dashboards show."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jqmaster.domain.job import FINISHED
+from jqmaster.store.identity.audit import changes_of
+from jqmaster.store.link.shard import Shard
+
+# Of the changes that were written down since the last look, in each log.
+_MAX_ENTRIES: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Signs: equal ones mean that nothing changed. `changed`: kinds of things that the audit log tells of since the look
+    before; `running_actions`: IDs of actions on many jobs that are under way, `news_of_actions` of those that began or
+    ended since."""
+
+    at_ms: int
+    jobs: tuple[Any, ...]
+    workers: tuple[Any, ...]
+    masters: tuple[Any, ...]
+    constraints: tuple[Any, ...]
+    changed: frozenset[str]
+    running_actions: frozenset[str]
+    news_of_actions: frozenset[str]
+
+
+class LiveStore:
+    """Of one shard, for one caller: it remembers what it saw last. `silence_ms`: of a worker, and of a master, that is not
+    fresh any more. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, *, silence_ms: Callable[[], tuple[int, int]]) -> None:
+        self._client = shard.client
+        self._keys = shard.keys
+        self._silence_ms = silence_ms
+        self._at_ms = 0
+        # The newest entry that was seen of each log.
+        self._audited = {shard.keys.audit: "", shard.keys.access: ""}
+
+    async def look(self) -> Look:
+        k = self._keys
+        worker_ms, master_ms = self._silence_ms()
+        finished = sorted(k.finished(state) for state in FINISHED)
+        indexes = [*finished, k.scheduled, k.retrying, k.running]
+        replies = await self._client.pipeline(
+            [
+                ("TIME",),
+                # The instant of the look before is good enough to tell the silent from the others.
+                ("ZCOUNT", k.workers, self._at_ms - worker_ms, "+inf"),
+                ("ZCARD", k.workers),
+                ("ZCOUNT", k.masters, self._at_ms - master_ms, "+inf"),
+                ("ZCARD", k.masters),
+                ("GET", k.leader),
+                ("HMGET", k.rules, "version", "edition", "settled"),
+                *(
+                    ("XREVRANGE", log, "+", f"({seen}" if seen else "-", "COUNT", _MAX_ENTRIES)
+                    for log, seen in self._audited.items()
+                ),
+                ("SMEMBERS", k.running_actions),
+                ("GET", k.fence),
+                ("HVALS", k.ready_counts),
+                *(("ZCARD", index) for index in indexes),
+                *(("ZRANGE", index, -1, -1) for index in finished),
+            ]
+        )  # fmt: skip
+        time, *workers_and_masters = replies[:6]
+        rules, *logs, actions = replies[6:10]
+        changes = {
+            change
+            for seen, entries in zip(self._audited.values(), logs, strict=True)
+            for change in (changes_of(entries) if seen else ())
+        }
+        for (log, seen), entries in zip(self._audited.items(), logs, strict=True):
+            self._audited[log] = entries[0][0].decode() if entries else seen or "0-0"
+        self._at_ms = int(time[0]) * 1000 + int(time[1]) // 1000
+        ready = sum(map(int, replies[11]))
+        return Look(
+            at_ms=self._at_ms,
+            jobs=(
+                replies[10],
+                ready,
+                *replies[12 : 12 + len(indexes)],
+                *map(tuple, replies[12 + len(indexes) :]),
+            ),
+            workers=tuple(workers_and_masters[:2]),
+            masters=tuple(workers_and_masters[2:]),
+            constraints=tuple(rules),
+            changed=frozenset(kind for kind, _ in changes),
+            running_actions=frozenset(raw.decode() for raw in actions),
+            news_of_actions=frozenset(target for kind, target in changes if kind == "jobs"),
+        )

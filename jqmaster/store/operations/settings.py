@@ -1,0 +1,59 @@
+"""Settings that were changed at run time: one document with a version, for all masters of a shard."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from jqmaster.errors import DamagedError
+from jqmaster.store import codec
+from jqmaster.store.identity.audit import MAX_ENTRIES
+from jqmaster.store.link.shard import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSettings:
+    """`version` 0: nobody has changed any. `values` by name, as they were given."""
+
+    version: int
+    values: Mapping[str, Any]
+
+
+class SettingsStore:
+    """Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._key = shard.keys.settings
+
+    async def version(self) -> int:
+        return int(await self._shard.client.command("HGET", self._key, "version") or 0)
+
+    async def load(self) -> StoredSettings:
+        """Raises DamagedError where the document cannot be read."""
+        version, document = await self._shard.client.command("HMGET", self._key, "version", "document")
+        if document is None:
+            return StoredSettings(int(version or 0), {})
+        try:
+            values = msgpack.unpackb(document)
+        except (ValueError, msgpack.UnpackException):
+            values = None
+        if not isinstance(values, dict):
+            raise DamagedError("the settings in the store cannot be read")
+        return StoredSettings(int(version or 0), values)
+
+    async def put(
+        self, expected_version: int, values: Mapping[str, Any], audit_entry: bytes, *, is_access: bool
+    ) -> StoredSettings | None:
+        """Return what is stored now; None if somebody changed the settings since `expected_version`.
+
+        `is_access`: the change belongs into the access log.
+        """
+        k = self._shard.keys
+        word, data = await self._shard.client.run(
+            "put_settings",
+            (self._key, k.access if is_access else k.audit),
+            (self._shard.now_arg, expected_version, codec.pack(dict(values)), audit_entry, MAX_ENTRIES, k.wake_channel),
+        )  # fmt: skip
+        return StoredSettings(int(data[0]), values) if word == "ok" else None

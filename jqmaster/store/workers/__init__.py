@@ -1,0 +1,1 @@
+"""Worker records and long polls."""

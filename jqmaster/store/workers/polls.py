@@ -1,0 +1,126 @@
+"""Polls of workers that pull: what they ask for, and what they were given."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from jqmaster.errors import DamagedError
+from jqmaster.store import codec
+from jqmaster.store.jobs.claims import Claim, ClaimedJob
+from jqmaster.store.link.shard import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A job for a worker that pulls, as a push would offer it."""
+
+    job: ClaimedJob
+    not_after_ms: int
+    lease_until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PollReply:
+    """What may be answered to a poll. `epoch` is 0 before the first election."""
+
+    now_ms: int
+    epoch: int
+    is_draining: bool
+    offers: Sequence[Offer] = ()
+
+
+class NoPoll(Enum):
+    """Why a worker cannot poll: it is not registered, was cut off, is pushed to, or another poll of it came later."""
+
+    UNKNOWN = "unknown"
+    DETACHED = "detached"
+    PUSHED = "pushed"
+    OVER = "over"
+
+
+def reply_of(epoch: int, claim: Claim) -> PollReply:
+    """What a claim that was just made says to the poll."""
+    offers = [Offer(job, claim.not_after_ms, claim.lease_until_ms) for job in claim.jobs]
+    return PollReply(claim.now_ms, epoch, is_draining=False, offers=offers)
+
+
+class PollStore:
+    """Polls of one shard; a worker has one, its newest. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, *, lease_ms: int) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+        self.tune(lease_ms=lease_ms)
+
+    def tune(self, *, lease_ms: int) -> None:
+        """From the next call on."""
+        self._lease_ms = lease_ms
+
+    async def open(self, worker_id: str, poll_id: str, max_jobs: int, wait_ms: int) -> PollReply | NoPoll:
+        """From now on the leader may claim for this poll, once. A poll that was answered already, and one that comes
+        after an answer that nobody was told, have offers at once."""
+        k = self._keys
+        word, data = await self._client.run(
+            "open_poll",
+            (k.worker(worker_id), k.mail(worker_id), k.epoch),
+            (
+                self._shard.now_arg,
+                worker_id,
+                codec.id_bytes(worker_id),
+                poll_id,
+                max_jobs,
+                wait_ms,
+                k.job_prefix,
+                self._shard.wake_channel,
+            ),
+        )
+        if word == "open":
+            self._shard.woke(f"polls:{worker_id}:{wait_ms}")
+        return self._reply(word, data)
+
+    async def take(self, worker_id: str, poll_id: str, *, ends: bool) -> PollReply | NoPoll:
+        """What the poll was given. Without offers it hangs on, unless it `ends`."""
+        k = self._keys
+        word, data = await self._client.run(
+            "take_mail",
+            (k.worker(worker_id), k.mail(worker_id), k.epoch),
+            (self._shard.now_arg, codec.id_bytes(worker_id), poll_id, int(ends), k.job_prefix),
+        )
+        return self._reply(word, data)
+
+    async def drop(self, worker_id: str, poll_id: str = "") -> None:
+        """Nobody waits for the answer of this poll (or the newest, whichever it is): what it was given is for the next."""
+        await self._client.run("drop_poll", (self._keys.worker(worker_id),), (poll_id,))
+
+    async def answered(self, worker_ids: Sequence[str]) -> list[str]:
+        """Of these those whose newest poll waits for jobs no more."""
+        k = self._keys
+        replies = await self._client.pipeline(
+            [("HGET", k.worker(worker_id), "poll_until_ms") for worker_id in worker_ids]
+        )
+        return [w for w, until_ms in zip(worker_ids, replies, strict=True) if until_ms in (b"0", None)]
+
+    async def tell(self, worker_id: str) -> None:
+        """Whichever master this worker's poll hangs at looks what there is to be told."""
+        await self._client.command("PUBLISH", self._keys.wake_channel, f"mail:{worker_id}")
+
+    def _reply(self, word: str, data: list[Any]) -> PollReply | NoPoll:
+        if word not in ("mail", "open"):
+            return NoPoll(word)
+        now_ms, epoch, is_draining, *rest = data
+        return PollReply(
+            now_ms, codec.epoch_number(epoch), bool(is_draining), self._offers(rest[0] if rest else [])
+        )
+
+    def _offers(self, flat: list[bytes]) -> list[Offer]:
+        offers = []
+        for job_id, record in zip(flat[::2], flat[1::2], strict=True):
+            try:
+                offered = codec.decode_offered(record)
+            except DamagedError:
+                continue  # nobody can run it; when its lease ends the leader sets it aside
+            job = ClaimedJob(job_id.decode(), offered.token, offered.fence, offered.claimed)
+            offers.append(Offer(job, offered.not_after_ms, offered.started_at_ms + self._lease_ms))
+        return offers

@@ -1,0 +1,349 @@
+"""The registry of workers."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import msgpack
+
+from jqmaster.domain.worker import DetachedBy, Worker, WorkerSpec
+from jqmaster.errors import DamagedError, StoreUnavailableError
+from jqmaster.store import codec
+from jqmaster.store.identity.audit import MAX_ENTRIES
+from jqmaster.store.link.pages import MAX_PER_CALL
+from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.shard import Shard
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The store's answer to a heartbeat; claims as (job ID, token). `epoch` is 0 before the first election, `fence`, the
+    newest one given, before the first claim."""
+
+    now_ms: int
+    epoch: int
+    is_draining: bool
+    detached_by: DetachedBy | None
+    to_cancel: frozenset[tuple[str, str]]
+    lost: frozenset[tuple[str, str]]
+    fence: int = 0
+
+    @property
+    def is_detached(self) -> bool:
+        return self.detached_by is not None
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether the claims in neither list have a new lease. Who was cut off for good keeps the rest of the old one."""
+        return self.detached_by in (None, "silence")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whom a worker belongs to, and what a change of hands is judged by. `name` empty: it has no owner."""
+
+    name: str
+    secret: str
+    names: tuple[str, ...]
+
+
+class Commanded(Enum):
+    """What became of an order of people."""
+
+    NEW = "new"
+    SAME = "same"  # it was so already
+    DETACHED = "detached"
+    UNKNOWN = "unknown"
+
+
+class WorkerStore:
+    """Workers of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, *, lease_ms: int, offer_ms: int, grace_ms: int) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+        self.tune(lease_ms=lease_ms, offer_ms=offer_ms, grace_ms=grace_ms)
+        self._known_ids: list[str] = []
+
+    def tune(self, *, lease_ms: int, offer_ms: int, grace_ms: int) -> None:
+        """From the next call on."""
+        self._lease_ms = lease_ms
+        self._offer_ms = offer_ms
+        self._grace_ms = grace_ms
+
+    async def register(self, worker_id: str, spec: WorkerSpec, owner: str = "") -> tuple[int, int]:
+        """Makes the worker known; another one at its URL is detached, and its claims are over if it is known to have ended.
+        Store time and epoch (0: nobody led yet). Raises StoreUnavailableError, too, where it came to the store so late that
+        nobody waits for it."""
+        k = self._keys
+        # By the store's own clock, and asked first: a connection may hold a command back and deliver it long after the
+        # worker has registered by another master.
+        until_ms = await self._now_ms() + round(self._client.gives_up_after_s * 1000)
+        described: dict[str, Arg] = {
+            "url": spec.url or "",
+            "names": codec.pack(spec.names),
+            "max_jobs": spec.max_jobs,
+            "node_id": spec.node_id,
+            "pid": spec.pid,
+            "labels": codec.pack(dict(spec.labels)),
+            "version": spec.version,
+            "secret": spec.secret,
+            "owner": owner,
+            "place": spec.place,
+        }
+        fields = [part for field in described.items() for part in field]
+        word, data = await self._client.run(
+            "register_worker",
+            (k.worker(worker_id), k.workers, k.worker_urls, k.epoch, k.running),
+            (
+                self._shard.now_arg,
+                worker_id,
+                spec.url or "",
+                k.worker_prefix,
+                k.claims_prefix,
+                self._shard.wake_channel,
+                until_ms,
+                *fields,
+            ),
+        )
+        if word == "late":
+            raise StoreUnavailableError("the store was reached too late", retry_after_s=1)
+        now_ms, epoch, _replaced = data
+        self._shard.woke("workers")
+        return now_ms, codec.epoch_number(epoch)
+
+    async def owner(self, worker_id: str) -> Owner | None:
+        """Return the owner of a worker; None if the worker is not known or its record cannot be read."""
+        owner, secret, names = await self._client.command(
+            "HMGET", self._keys.worker(worker_id), "owner", "secret", "names"
+        )
+        try:
+            return Owner((owner or b"").decode(), secret.decode(), tuple(msgpack.unpackb(names)))
+        except (AttributeError, ValueError, TypeError, msgpack.UnpackException):
+            return None
+
+    async def adopt(self, worker_id: str, *, expected: str, owner: str) -> bool:
+        """Give a worker to another owner; False if it is gone or no longer has the expected one."""
+        word, _ = await self._client.run("adopt_worker", (self._keys.worker(worker_id),), (expected, owner))
+        return word == "ok"
+
+    async def _now_ms(self) -> int:
+        if self._shard.now:
+            return self._shard.now()
+        seconds, microseconds = await self._client.command("TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    async def renew(
+        self, worker_id: str, claims: Sequence[tuple[str, str]], free: int, as_of_ms: int = 0
+    ) -> Heartbeat | None:
+        """A heartbeat that names (job ID, token) claims, listed at `as_of_ms` or later. None: the worker is not known."""
+        k = self._keys
+        answer: Heartbeat | None = None
+        for start in range(0, max(len(claims), 1), MAX_PER_CALL):
+            # Only the last call has seen all claims through: until then their absence proves nothing.
+            is_last = start + MAX_PER_CALL >= len(claims)
+            args: list[Arg] = [
+                self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, as_of_ms if is_last else 0, self._lease_ms,
+                self._offer_ms, self._grace_ms, k.job_prefix,
+            ]  # fmt: skip
+            for job_id, token in claims[start : start + MAX_PER_CALL]:
+                args += (job_id, bytes.fromhex(token))
+            word, data = await self._client.run(
+                "renew", (k.worker(worker_id), k.workers, k.running, k.epoch, k.fence), args
+            )
+            if word != "ok":
+                return None
+            now_ms, epoch, draining, detached_by, to_cancel, lost, fence = data
+            earlier = answer or Heartbeat(now_ms, 0, False, None, frozenset(), frozenset())
+            answer = Heartbeat(
+                # The first call's time: what was renewed first ends first.
+                earlier.now_ms,
+                codec.epoch_number(epoch),
+                bool(draining),
+                detached_by.decode() or None,
+                earlier.to_cancel | {claims[start + n] for n in to_cancel},
+                earlier.lost | {claims[start + n] for n in lost},
+                fence,
+            )
+        return answer
+
+    async def go_on(self, worker_id: str, claims: Sequence[tuple[str, str, bytes]]) -> bool:
+        """A worker that was detached for its silence belongs to the fleet again; each (job ID, token, history entry) that
+        it still holds gets its entry. False: it was not, or was detached for good."""
+        k = self._keys
+        for start in range(0, len(claims) or 1, MAX_PER_CALL):
+            is_last = start + MAX_PER_CALL >= len(claims)
+            args: list[Arg] = [
+                self._shard.now_arg, codec.id_bytes(worker_id), k.tag, int(is_last), self._shard.wake_channel,
+            ]  # fmt: skip
+            for job_id, token, entry in claims[start : start + MAX_PER_CALL]:
+                args += (job_id, bytes.fromhex(token), entry)
+            word, _ = await self._client.run("continue_worker", (k.worker(worker_id), k.running), args)
+            if word != "ok":
+                return False
+        self._shard.woke("workers")
+        return True
+
+    # --- orders of people, written down with the change
+
+    async def drain(self, worker_id: str, audit_entry: bytes) -> Commanded:
+        """It gets no more jobs and finishes those that it runs."""
+        return await self._command("drain_worker", worker_id, audit_entry)
+
+    async def resume(self, worker_id: str, audit_entry: bytes) -> Commanded:
+        """It gets jobs again."""
+        return await self._command("resume_worker", worker_id, audit_entry)
+
+    async def detach(self, worker_id: str, audit_entry: bytes) -> Commanded:
+        """It is cut off for good: no more jobs, no more leases."""
+        return await self._command("detach_worker", worker_id, audit_entry)
+
+    async def _command(self, script: str, worker_id: str, audit_entry: bytes) -> Commanded:
+        word, data = await self._client.run(
+            script,
+            (self._keys.worker(worker_id), self._keys.audit),
+            (self._shard.now_arg, audit_entry, MAX_ENTRIES, self._shard.wake_channel),
+        )
+        if word != "ok":
+            return Commanded(word)
+        self._shard.woke("workers")
+        return Commanded.NEW if data[0] else Commanded.SAME
+
+    # --- leaving
+
+    async def forget(self, worker_id: str) -> bool:
+        """Removes a worker; False when it was not known. Claims that it holds end with their leases."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "forget_worker",
+            (k.worker(worker_id), k.workers, k.worker_urls, k.claims(worker_id)),
+            (worker_id,),
+        )
+        self._shard.woke("workers")
+        return word == "ok"
+
+    async def forget_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool | None:
+        """Removes a worker that was silent for so long and holds nothing; None under a stale epoch."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "forget_silent_worker",
+            (k.epoch, k.worker(worker_id), k.workers, k.worker_urls, k.claims(worker_id)),
+            (self._shard.now_arg, epoch, worker_id, silent_ms),
+        )
+        return None if word == "stale_epoch" else word == "ok"
+
+    async def detach_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool | None:
+        """Cuts off a worker that was silent for so long, until it asks to go on; None under a stale epoch."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "detach_silent_worker",
+            (k.epoch, k.worker(worker_id), k.workers),
+            (self._shard.now_arg, epoch, worker_id, silent_ms),
+        )
+        return None if word == "stale_epoch" else word == "ok"
+
+    # --- reading
+
+    async def claims(self, worker_id: str) -> list[str]:
+        """IDs of the jobs that it holds, the oldest first."""
+        return sorted(
+            raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.claims(worker_id))
+        )
+
+    async def get(self, worker_id: str) -> Worker | None:
+        found = await self._load([worker_id], {})
+        return found[0] if found else None
+
+    async def all(self) -> list[Worker]:
+        """Every registered worker, by age."""
+        return (await self.all_with_time())[0]
+
+    async def all_with_time(self) -> tuple[list[Worker], int]:
+        """Every registered worker, by age, and the store time at which they were read."""
+        # Those that were there before are, as a rule, all: then one round trip tells everything.
+        known = self._known_ids
+        flat, (seconds, microseconds), *replies = await self._client.pipeline(
+            [("ZRANGE", self._keys.workers, 0, -1, "WITHSCORES"), ("TIME",), *self._reads(known)],
+            skip_damaged=True,
+        )
+        if flat is None:
+            raise DamagedError("the registry of workers is not of its type; `jqmaster fsck` tells which key")
+        seen = {flat[i].decode(): int(float(flat[i + 1])) for i in range(0, len(flat), 2)}
+        now_ms = self._shard.now() if self._shard.now else int(seconds) * 1000 + int(microseconds) // 1000
+        worker_ids = self._known_ids = sorted(seen)
+        if worker_ids != known:
+            replies = await self._client.pipeline(self._reads(worker_ids), skip_damaged=True)
+        return self._loaded(worker_ids, seen, replies), now_ms
+
+    async def _load(self, worker_ids: Sequence[str], seen: Mapping[str, int]) -> list[Worker]:
+        replies = await self._client.pipeline(self._reads(worker_ids), skip_damaged=True)
+        return self._loaded(worker_ids, seen, replies)
+
+    def _reads(self, worker_ids: Sequence[str]) -> list[tuple[Arg, ...]]:
+        k = self._keys
+        commands: list[tuple[Arg, ...]] = []
+        for worker_id in worker_ids:
+            commands += [
+                ("HGETALL", k.worker(worker_id)),
+                ("SCARD", k.claims(worker_id)),
+                ("ZSCORE", k.workers, worker_id),
+            ]
+        return commands
+
+    def _loaded(
+        self, worker_ids: Sequence[str], seen: Mapping[str, int], replies: Sequence[Any]
+    ) -> list[Worker]:
+        workers = []
+        for n, worker_id in enumerate(worker_ids):
+            flat, busy, score = replies[n * 3 : n * 3 + 3]
+            fields = {flat[i].decode(): flat[i + 1] for i in range(0, len(flat or ()), 2)}
+            if "max_jobs" not in fields:
+                continue  # forgotten between the two reads
+            try:
+                last_seen_ms = seen.get(worker_id) or int(float(score or 0))
+                workers.append(_worker(worker_id, fields, last_seen_ms, busy or 0))
+            except (KeyError, ValueError, TypeError, msgpack.UnpackException):
+                logger.error("worker %s: its record cannot be read; it gets no jobs", worker_id)
+        return workers
+
+
+def _worker(worker_id: str, fields: dict[str, bytes], last_seen_ms: int, busy: int) -> Worker:
+    return Worker(
+        id=worker_id,
+        spec=WorkerSpec(
+            url=fields["url"].decode() or None,
+            names=tuple(msgpack.unpackb(fields["names"])),
+            max_jobs=int(fields["max_jobs"]),
+            node_id=fields["node_id"].decode(),
+            pid=int(fields["pid"]),
+            labels=msgpack.unpackb(fields["labels"]),
+            version=fields["version"].decode(),
+            secret=fields["secret"].decode(),
+        ),
+        registered_at_ms=int(fields["registered_at_ms"]),
+        last_seen_ms=last_seen_ms,
+        is_draining=fields["is_draining"] == b"1",
+        is_detached=fields["is_detached"] == b"1",
+        busy=busy,
+        detached_by=_detached_by(fields),
+        silent_since_ms=int(fields.get("silent_since_ms", 0)),
+        alone_with=fields.get("alone_with", b"").decode(),
+        polls_until_ms=int(fields.get("poll_until_ms", 0)),
+    )
+
+
+def _detached_by(fields: Mapping[str, bytes]) -> DetachedBy | None:
+    if fields["is_detached"] != b"1":
+        return None
+    match fields.get("detached_by"):
+        case b"silence":
+            return "silence"
+        case b"successor":
+            return "successor"
+        case _:
+            return "operator"

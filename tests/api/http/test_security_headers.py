@@ -1,0 +1,91 @@
+"""What every answer says to browsers, and that looking changes nothing."""
+
+import asyncio
+import re
+
+import httpx
+import msgpack
+import pytest
+
+from jqmaster.api.http.endpoint import Operation
+from jqmaster.api.routes import OPERATIONS
+from jqmaster.domain.ids import new_id
+from tests.support.master import Api, app_alone, master_on
+from tests.support.server import StoreServer
+
+# An answer for ever has no end to wait for.
+STREAMS = {"/api/stream"}
+
+
+def path_of(operation: Operation) -> str:
+    return re.sub(r"{\w+}", new_id(), operation.path)
+
+
+def check_headers(response: httpx.Response) -> None:
+    headers = response.headers
+    assert headers["content-security-policy"].startswith("default-src 'none'")
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cross-origin-opener-policy"] == "same-origin"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert not [name for name in headers if name.startswith("access-control-")]
+    assert "server" not in headers
+    assert "x-powered-by" not in headers
+
+
+@pytest.mark.rule("E4.2", "E4.4")
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
+async def test_every_refusal_is_as_strict_as_an_answer(operation: Operation) -> None:
+    transport = httpx.ASGITransport(app_alone("admin:a"), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as http:
+        for method in (operation.method, "OPTIONS", "TRACE"):
+            for origin in ("https://evil.example", "null"):
+                fields = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+                check_headers(await http.request(method, path_of(operation), headers=fields))
+
+
+@pytest.mark.rule("E4.2", "E4.3", "E4.4")
+async def test_every_get_answers_strictly_and_changes_nothing(store_server: StoreServer) -> None:
+    async with master_on(store_server.url, tokens=["admin:t-admin"]) as (master, _):
+        admin = Api(master.server.url, "t-admin")
+        job_id = await admin.enqueue("work", run_at="2099-01-01T00:00:00Z")
+        before = await admin.job(job_id)
+        fields = {"Origin": "https://evil.example", "Accept": "application/json"}
+        paths = [op.path for op in OPERATIONS if op.method == "GET" and op.path not in STREAMS]
+        for path in [*paths, "/", "/app.js", "/nothing"]:
+            filled = path.replace("{job_id}", job_id)
+            check_headers(await admin.http.get(re.sub(r"{\w+}", "unknown", filled), headers=fields))
+        # Nor does any other route by a GET.
+        for path in {op.path for op in OPERATIONS} - set(paths) - STREAMS:
+            filled = path.replace("{job_id}", job_id)
+            answer = await admin.http.get(re.sub(r"{\w+}", "unknown", filled), headers=fields)
+            assert answer.status_code in (404, 405), path
+        assert await admin.job(job_id) == before
+        assert (await admin.call("GET", "/api/audit"))[1]["entries"] == []
+        await admin.http.aclose()
+
+
+@pytest.mark.rule("E4.2")
+async def test_what_never_became_a_request_is_answered_strictly_too(store_server: StoreServer) -> None:
+    async with master_on(store_server.url) as (master, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", master.server.port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        assert b"\r\nx-content-type-options: nosniff" in head
+        assert b"default-src 'none'" in head
+        assert msgpack.unpackb(body)["code"] == "bad_host"
+
+
+@pytest.mark.rule("E4.3")
+async def test_what_a_form_of_another_site_can_send_is_not_read(store_server: StoreServer) -> None:
+    async with master_on(store_server.url, tokens=["admin:t-admin"]) as (master, _):
+        admin = Api(master.server.url, "t-admin")
+        for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain"):
+            for path in ("/api/jobs", "/api/session", "/api/users", "/api/tokens"):
+                answer = await admin.http.post(
+                    path, content=b'{"name":"work"}', headers={"Content-Type": kind}
+                )
+                assert answer.status_code == 415, (path, kind)
+        await admin.http.aclose()

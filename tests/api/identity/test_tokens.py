@@ -1,0 +1,178 @@
+"""Tokens that are kept in the store: what they open, how long, and on which masters."""
+
+from typing import Any
+
+import pytest
+
+from jqmaster.app import running_master
+from jqmaster.clock import SystemClock
+from jqmaster.domain.access import ConfiguredTokens, Scope, make_token, token_id_of
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.service.identity.identity import TRUSTED_S, IdentityService
+from tests.api.identity.test_sessions import follower, guarded
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+
+
+async def create(admin: Api, *scopes: str, **fields: Any) -> dict[str, Any]:
+    status, made = await admin.call(
+        "POST", "/api/tokens", {"label": "shop", "scopes": list(scopes), **fields}
+    )
+    assert status == 201, made
+    return made
+
+
+@pytest.mark.rule("E1.2")
+def test_a_token_says_what_it_is_and_whether_it_was_copied_whole() -> None:
+    made = {make_token({Scope.PUSH, Scope.WORK}) for _ in range(100)}
+    assert len({token.text for token in made}) == 100
+    for token in made:
+        start, scopes, token_id, secret = token.text.split("_")
+        assert (start, scopes, token_id) == ("jqm", "push-work", token.id)
+        assert (len(secret) - 8) * 4 >= 160
+        assert token_id_of(token.text) == token.id
+        wrong = ("0" if token.text[-20] != "0" else "1").join((token.text[:-20], token.text[-19:]))
+        for text in (wrong, token.text[:-1], token.text + "0", token.text.upper(), "", "jqm_push_0_0"):
+            assert token_id_of(text) is None
+
+
+@pytest.mark.req("D18")
+@pytest.mark.rule("E1.2", "E6.4")
+@pytest.mark.row(67)
+async def test_a_token_is_made_used_replaced_and_revoked(store_server: StoreServer) -> None:
+    async with guarded(store_server.url) as (master, admin):
+        shard = master.settings.shard
+        async with running_master(follower(store_server.url, shard)) as second:
+            made = await create(admin, "push", ttl_s=3600)
+            assert made["created_by"]
+            assert made["expires_at"]
+            here, there = (Api(one.server.url, made["token"]) for one in (master, second))
+            await wait_until(lambda: opens(there), what="the other master knows the token")
+            assert await opens(here)
+            assert (await here.call("GET", "/api/jobs"))[0] == 403
+            (listed,) = (await admin.call("GET", "/api/tokens"))[1]["tokens"]
+            assert listed["last_used_at"]
+            assert "token" not in listed
+            # The new one opens too, the old one for a while.
+            status, new = await admin.call("POST", f"/api/tokens/{made['id']}/rotate", {"overlap_s": 600})
+            assert status == 201
+            assert (new["label"], new["scopes"], new["names"]) == ("shop", ["push"], [])
+            renewed = Api(second.server.url, new["token"])
+            await wait_until(lambda: opens(renewed), what="the other master knows the new token")
+            assert await opens(there)
+            assert await opens(here)
+            # In force at once here, and within 5 s everywhere.
+            assert (await admin.call("DELETE", f"/api/tokens/{made['id']}"))[0] == 204
+            assert not await opens(here)
+
+            async def is_closed() -> bool:
+                return not await opens(there)
+
+            await wait_until(is_closed, timeout_s=5, what="the other master refuses the revoked token")
+            assert await opens(renewed)
+            status, _ = await admin.call("POST", f"/api/tokens/{new['id']}/rotate", {"overlap_s": 0})
+            assert status == 201
+
+            async def is_replaced() -> bool:
+                return not await opens(renewed)
+
+            await wait_until(is_replaced, timeout_s=5, what="without overlap the old one ends")
+            for path in ("/api/tokens/nothing", f"/api/tokens/{made['id']}"):
+                assert (await admin.call("DELETE", path))[0] == 404
+            actions = [e["action"] for e in (await admin.call("GET", "/api/audit"))[1]["entries"]]
+            assert actions == ["token.rotate", "token.revoke", "token.rotate", "token.create"]
+            for api in (here, there, renewed):
+                await api.http.aclose()
+
+
+async def opens(api: Api) -> bool:
+    status, answer = await api.call("GET", "/api/jobs/0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e/result")
+    assert status in (200, 401), answer
+    return status == 200
+
+
+@pytest.mark.rule("E1.2")
+async def test_a_token_ends_at_its_time(store_server: StoreServer) -> None:
+    async with guarded(store_server.url) as (master, admin):
+        made = await create(admin, "push", ttl_s=1)
+        api = Api(master.server.url, made["token"])
+
+        async def is_over() -> bool:
+            return not await opens(api)
+
+        await wait_until(is_over, what="the token has ended")
+        status, problem = await admin.call("POST", f"/api/tokens/{made['id']}/rotate", {"overlap_s": 1})
+        assert (status, problem["code"]) == (409, "token_expired")
+        bodies: list[dict[str, Any]] = [
+            {"expires_at": "2020-01-01T00:00:00Z"}, {"ttl_s": 1, "expires_at": "2099-01-01T00:00:00Z"}, {"scopes": []},
+            {"scopes": ["root"]}, {"label": ""}, {"names": ["a"], "scopes": ["push", "read"]}, {"ttl_s": 0},
+        ]  # fmt: skip
+        for body in bodies:
+            status, _ = await admin.call("POST", "/api/tokens", {"label": "x", "scopes": ["push"], **body})
+            assert status == 422, body
+        await api.http.aclose()
+
+
+@pytest.mark.rule("E1.3")
+@pytest.mark.row(67)
+async def test_a_token_for_some_names_knows_no_other_jobs(store_server: StoreServer) -> None:
+    async with guarded(store_server.url) as (master, admin):
+        made = await create(admin, "push", names=["mail.*", "feed"])
+        assert made["names"] == ["mail.*", "feed"]
+        api = Api(master.server.url, made["token"])
+        own = await api.enqueue("mail.send")
+        assert await api.enqueue("feed")
+        foreign = await admin.enqueue("bank.pay")
+        for name in ("bank.pay", "mail", "feeds", "xmail.send"):
+            for path, body in (
+                ("/api/jobs", {"name": name}),
+                ("/api/jobs/bulk", {"jobs": [{"name": "feed"}, {"name": name}]}),
+            ):
+                status, problem = await api.call("POST", path, body)
+                assert (status, problem["code"]) == (403, "name_forbidden"), (name, path)
+        assert (await api.call("GET", f"/api/jobs/{own}/result"))[0] == 202
+        assert await api.call("GET", f"/api/jobs/{foreign}/result") == (200, None)
+        assert (await api.call("POST", f"/api/jobs/{foreign}/cancel"))[1]["code"] == "unknown_job"
+        assert (await admin.job(foreign))["state"] == "ready"
+        assert (await api.call("POST", f"/api/jobs/{own}/cancel"))[0] == 200
+        assert (await admin.counts())["ready"] == 2
+        await api.http.aclose()
+
+
+@pytest.mark.rule("E1.2")
+async def test_who_cannot_tell_whether_a_token_was_revoked_lets_nobody_in(store_server: StoreServer) -> None:
+    async with master_on(store_server.url, tokens=["admin:a"]) as (master, _):
+        clock = Later()
+        store = master._identity._store
+        service = IdentityService(
+            store,
+            clock,
+            ConfiguredTokens(["admin:a"]),
+            session_life_s=60,
+            session_idle_s=60,
+            login_attempts=10,
+        )
+        text, token = await service.create_token(
+            label="x", scopes=[Scope.PUSH], names=[], ttl_ms=None, expires_at_ms=None, who="me"
+        )
+        found = service.find(text.encode())
+        assert found is not None
+        assert found.name == f"token:{token.id}"
+        clock.later_s += TRUSTED_S + 0.1
+        with pytest.raises(StoreUnavailableError):
+            service.find(text.encode())
+        assert service.find(b"a") is not None
+        await service.reload()
+        assert service.find(text.encode()) == found
+        await service.stop()
+        assert (await store.token_uses()).keys() == {token.id}
+
+
+class Later(SystemClock):
+    """A clock that can be moved on."""
+
+    later_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.later_s

@@ -1,0 +1,139 @@
+"""Probes and the contract."""
+
+from types import SimpleNamespace
+from typing import cast
+
+import httpx
+import pytest
+
+from jqmaster.api.app import build_app
+from jqmaster.api.http.auth import AccessPolicy, Scope
+from jqmaster.api.services import Condition, Services
+from jqmaster.app import Master
+from jqmaster.config import Settings
+from jqmaster.domain.latency import Traffic
+from jqmaster.embedded import EmbeddedStatus
+from tests.support.contract import check_answer, document
+from tests.support.master import Api
+from tests.support.waiting import wait_until
+
+TOKENS = tuple(f"{scope}:token-{scope}" for scope in Scope)
+
+
+async def test_healthz_says_that_the_process_lives_and_which_one_it_is(api: Api, master: Master) -> None:
+    assert await api.call("GET", "/healthz") == (200, {"status": "ok", "id": master.id})
+
+
+@pytest.mark.req("M1")
+async def test_readyz_shows_progress_and_the_durability_in_force(api: Api) -> None:
+    status, answer = await api.call("GET", "/readyz")
+    assert status == 200
+    assert answer == {
+        "status": "ready",
+        "durability": "fsync",
+        "durability_available": "fsync",
+        "leader": True,
+        "store": "serving",
+        "faults": [],
+    }
+
+
+async def test_readyz_tells_when_nobody_leads(api: Api, master: Master) -> None:
+    await master.leader.stop()
+    try:
+        status, answer = await api.call("GET", "/readyz")
+        assert (status, answer["status"], answer["faults"]) == (503, "not_ready", ["no master leads"])
+        assert answer["leader"] is False
+        assert (await api.call("GET", "/healthz"))[0] == 200
+    finally:
+        await master.leader.start()
+    await wait_until(lambda: master.leader.leadership)
+    assert (await api.call("GET", "/readyz"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("tokens", "peer", "authorization", "is_told"),
+    [
+        ((), "127.0.0.1", None, True),
+        ((), "10.0.0.5", None, False),
+        (TOKENS, "127.0.0.1", None, False),
+        (TOKENS, "127.0.0.1", "Bearer wrong", False),
+        (TOKENS, "127.0.0.1", "Bearer token-push", False),
+        (TOKENS, "127.0.0.1", "Bearer token-work", False),
+        (TOKENS, "10.0.0.5", "Bearer token-read", True),
+        (TOKENS, "10.0.0.5", "Bearer token-operate", True),
+        (TOKENS, "10.0.0.5", "Bearer token-admin", True),
+    ],
+)
+async def test_only_readers_learn_where_the_store_is(
+    tokens: tuple[str, ...], peer: str, authorization: str | None, is_told: bool
+) -> None:
+    async def condition() -> Condition:
+        faults = {"store": "store: no room in /srv/secret"}
+        return Condition(False, "no room in /srv/secret", faults, "fsync", "fsync")
+
+    services = SimpleNamespace(
+        store_id="", settings=Settings(), contract=dict, condition=condition, traffic=Traffic()
+    )
+    app = build_app(cast(Services, services), AccessPolicy(tokens))
+    transport = httpx.ASGITransport(app, client=(peer, 5000))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as http:
+        headers = {"Authorization": authorization} if authorization else {}
+        response = await http.get("/readyz", headers=headers)
+    answer = response.json()
+    check_answer("GET", "/readyz", response.status_code, response.headers, answer)
+    assert (response.status_code, answer["status"], answer["durability"]) == (503, "not_ready", "fsync")
+    if is_told:
+        assert (answer["store"], answer["faults"]) == (
+            "no room in /srv/secret",
+            ["store: no room in /srv/secret"],
+        )
+    else:
+        assert (answer["store"], answer["faults"]) == ("not serving", ["store"])
+        assert b"secret" not in response.content
+
+
+async def test_a_page_on_a_rebound_name_learns_no_more_than_anybody(api: Api, master: Master) -> None:
+    await master.leader.stop()
+    try:
+        response = await api.http.get("/readyz", headers={"Host": "rebound.example"})
+        assert response.json()["faults"] == ["leader"]
+    finally:
+        await master.leader.start()
+
+
+@pytest.mark.req("J11")
+async def test_the_contract_that_is_served_is_the_committed_one(api: Api) -> None:
+    response = await api.http.get("/openapi.json", headers={"Accept": "application/json"})
+    assert response.json() == document("jqmaster")
+
+
+async def test_no_answer_tells_what_runs_here(api: Api) -> None:
+    for method, path in (
+        ("GET", "/healthz"),
+        ("GET", "/api/jobs"),
+        ("GET", "/nothing"),
+        ("PUT", "/api/jobs"),
+    ):
+        response = await api.http.request(method, path)
+        assert "server" not in response.headers
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["cache-control"] == "no-store"
+        assert "default-src 'none'" in response.headers["content-security-policy"]
+
+
+def test_the_durability_of_the_contract_is_that_of_the_settings() -> None:
+    promised = document("jqmaster")["components"]["schemas"]["Readiness"]["properties"]["durability"]["enum"]
+    assert set(promised) == set(Settings.model_fields["durability"].annotation.__args__)  # type: ignore[union-attr]
+
+
+@pytest.mark.req("M1")
+async def test_while_the_data_are_written_anew_pushes_are_told_so(
+    api: Api, master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = EmbeddedStatus("rewriting", detail="they are written anew")
+    monkeypatch.setattr(master, "_embedded", SimpleNamespace(status=lambda: status))
+    code, answer = await api.call("POST", "/api/jobs", {"name": "work"})
+    assert (code, answer["code"], answer["detail"]) == (503, "store_unavailable", "they are written anew")
+    status = EmbeddedStatus("running")
+    assert (await api.call("POST", "/api/jobs", {"name": "work"}))[0] == 201

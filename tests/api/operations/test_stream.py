@@ -1,0 +1,183 @@
+"""The stream of events: the present state at once, then what changes; ended when it must."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from jqmaster.api.http.auth import AccessPolicy
+from jqmaster.api.operations import live
+from jqmaster.api.operations.live_feed import _Listener
+from jqmaster.errors import UnauthorizedError
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+
+
+def url_of(api: Api) -> str:
+    return str(api.http.base_url).rstrip("/")
+
+
+class Dashboard:
+    """What one client has heard: the newest of each event, and all names in order."""
+
+    def __init__(self) -> None:
+        self.newest: dict[str, Any] = {}
+        self.names: list[str] = []
+        self.is_over = False
+        self.headers: Any = None
+
+    async def listen(self, url: str, **headers: str) -> None:
+        async with (
+            httpx.AsyncClient(timeout=30) as http,
+            http.stream(
+                "GET", f"{url}/api/stream", headers={"Accept": "text/event-stream", **headers}
+            ) as answer,
+        ):
+            assert answer.status_code == 200, await answer.aread()
+            self.headers = answer.headers
+            name = ""
+            async for line in answer.aiter_lines():
+                field, _, value = line.partition(": ")
+                if field == "event":
+                    name = value
+                elif field == "data":
+                    self.newest[name] = json.loads(value)
+                    self.names.append(name)
+        self.is_over = True
+
+
+@contextlib.asynccontextmanager
+async def dashboard_at(url: str, **headers: str) -> AsyncIterator[Dashboard]:
+    one = Dashboard()
+    listening = asyncio.create_task(one.listen(url, **headers))
+    try:
+        yield one
+    finally:
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
+
+
+@pytest.mark.req("D16", "J15")
+async def test_dashboards_hear_the_present_state_and_what_changes(api: Api) -> None:
+    await api.enqueue("work", delay=3600)
+    async with dashboard_at(url_of(api)) as one, dashboard_at(url_of(api)) as another:
+        for each in (one, another):
+            await wait_until(lambda each=each: each.newest.get("jobs"), what="the counts")
+            assert each.newest["jobs"]["counts"]["scheduled"] == 1
+        assert one.headers["content-type"].startswith("text/event-stream")
+        assert one.headers["x-accel-buffering"] == "no"
+        await api.enqueue("work")
+        await wait_until(lambda: another.newest["jobs"]["counts"]["ready"] == 1)
+        heard = len(one.names)
+        await api.call(
+            "PUT",
+            "/api/constraints/c",
+            {"matcher": {"field": "name", "op": "eq", "value": "work"}, "paused": True},
+        )
+        await wait_until(lambda: "constraints" in one.names[heard:])
+        status, action = await api.call("POST", "/api/jobs/actions", {"action": "cancel", "filter": {}})
+        assert status == 202
+        await wait_until(lambda: one.newest.get("action", {}).get("state") == "done")
+        assert (one.newest["action"]["id"], one.newest["action"]["done"]) == (action["id"], 2)
+    async with dashboard_at(url_of(api), **{"Last-Event-ID": "7"}) as back:
+        await wait_until(lambda: "jobs" in back.newest)
+        assert {"workers", "masters", "constraints", "settings"} <= set(back.names)
+
+
+@pytest.mark.req("D16")
+async def test_a_stream_that_has_nothing_to_tell_says_that_it_is_alive(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "PING_S", 0.05)
+    async with dashboard_at(url_of(api)) as one:
+        await wait_until(lambda: one.names.count("alive") >= 3)
+        assert one.newest["alive"] == {}
+
+
+@pytest.mark.req("D16")
+async def test_the_page_waits_for_as_long_as_the_master_may_be_silent() -> None:
+    page = (Path(live.__file__).parents[2] / "web" / "live.js").read_text()
+    assert f"const PING_MS = {live.PING_S}_000;" in page
+
+
+@pytest.mark.req("D16")
+async def test_nothing_is_computed_while_nobody_listens_and_once_for_all(store_server: StoreServer) -> None:
+    async with master_on(store_server.url) as (master, api):
+        looks = 0
+        look = master._feed._store.look
+
+        async def counted() -> Any:
+            nonlocal looks
+            looks += 1
+            return await look()
+
+        master._feed._store.look = counted  # type: ignore[method-assign]
+        async with contextlib.AsyncExitStack() as stack:
+            all_of_them = [await stack.enter_async_context(dashboard_at(url_of(api))) for _ in range(10)]
+            for each in all_of_them:
+                await wait_until(lambda each=each: "jobs" in each.newest)
+            assert looks <= 5
+        await wait_until(lambda: master._feed.streams == 0)
+        await api.enqueue("work")
+        looks_before = looks
+        await wait_until(lambda: master._feed._somebody.is_set() is False)
+        assert looks <= looks_before + 1
+
+
+@pytest.mark.req("D16")
+async def test_a_client_that_takes_nothing_is_kept_one_state() -> None:
+    listener = _Listener()
+    for n in range(10_000):
+        listener.tell("jobs", b"jobs %d" % n)
+        listener.tell(f"action:{n}", b"action")
+    assert len(listener._events) <= 64
+    assert listener.take().startswith(b"action")
+    assert listener.take() == b""
+
+
+@pytest.mark.req("D16")
+async def test_more_dashboards_than_allowed_are_refused(store_server: StoreServer) -> None:
+    async with (
+        master_on(store_server.url, max_streams=2) as (master, api),
+        dashboard_at(url_of(api)),
+        dashboard_at(url_of(api)),
+    ):
+        await wait_until(lambda: master._feed.streams == 2)
+        response = await api.http.get("/api/stream", headers={"Accept": "*/*"})
+        assert response.status_code == 503
+        assert int(response.headers["retry-after"]) > 0
+        response = await api.http.get("/api/stream", headers={"Accept": "application/json"})
+        assert response.status_code == 406
+
+
+@pytest.mark.req("D16", "D18")
+async def test_a_stream_ends_when_its_caller_is_let_in_no_more(
+    store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise UnauthorizedError("revoked")
+
+    async with master_on(store_server.url, tokens=["read:looker", "push:pusher"]) as (_, api):
+        response = await api.http.get("/api/stream", headers={"Authorization": "Bearer pusher"})
+        assert response.status_code == 403
+        async with dashboard_at(url_of(api), Authorization="Bearer looker") as one:
+            await wait_until(lambda: "jobs" in one.newest)
+            monkeypatch.setattr(AccessPolicy, "authorize", refuse)
+            await wait_until(lambda: one.is_over, what="the stream ends")
+
+
+@pytest.mark.req("D16")
+async def test_open_streams_do_not_hold_up_the_stop(store_server: StoreServer) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        async with master_on(store_server.url) as (master, api):
+            all_of_them = [await stack.enter_async_context(dashboard_at(url_of(api))) for _ in range(5)]
+            await wait_until(lambda: master._feed.streams == 5)
+        # Each came to its own end; what a server cuts off after its grace time is an error to the client.
+        for each in all_of_them:
+            await wait_until(lambda each=each: each.is_over)

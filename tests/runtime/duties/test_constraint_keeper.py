@@ -1,0 +1,302 @@
+"""The keeper follows changes up by itself, and wakes what closed gates hold when their time comes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from jqmaster.domain.constraint import gate_id
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.runtime.duties import constraint_keeper as module
+from jqmaster.runtime.duties.constraint_keeper import PRUNE_EVERY_S, RuleKeeper
+from jqmaster.store.constraints.constraints import Moved
+from jqmaster.store.jobs.claims import Claim, NotClaimed
+from jqmaster.store.leadership.leadership import Leadership
+from tests.support.clock import ManualClock
+from tests.support.constraints import ConstrainedWorld, constraint
+from tests.support.store import StoreWorld
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.req("J13")
+
+BY_KEY = {"field": "argument", "op": "exists"}
+MINUTE_MS = 60_000
+
+
+class Keeping:
+    """A keeper on a real store. It polls so seldom that what a test sees within its time was no poll."""
+
+    def __init__(self, world: StoreWorld) -> None:
+        self.world = world
+        self.rules = ConstrainedWorld(world)
+        self.clock = ManualClock()
+        self.ready = self.stale = 0
+        # Of each round that is over: for how long it then sleeps, unless it is woken.
+        self.sleeps_ms: list[int] = []
+        self.keeper = self.another()
+
+    def another(self) -> RuleKeeper:
+        """For the leadership of this moment."""
+
+        def on_ready() -> None:
+            self.ready += 1
+
+        def on_stale() -> None:
+            self.stale += 1
+
+        keeper = RuleKeeper(
+            Leadership(self.world.epoch, "master-1"), self.world.rule_store, self.world.rules, self.clock,
+            on_ready=on_ready, on_stale=on_stale,
+        )  # fmt: skip
+        make_round = keeper._round
+
+        async def recorded() -> int:
+            self.sleeps_ms.append(await make_round())
+            return self.sleeps_ms[-1]
+
+        keeper._round = recorded  # type: ignore[method-assign]
+        return keeper
+
+    async def start(self) -> None:
+        self.world.shard.wake_leader = self.keeper.wake
+        await self.keeper.start()
+
+    async def stop(self) -> None:
+        self.world.shard.wake_leader = None
+        await self.keeper.stop()
+
+    async def idle(self) -> None:
+        """Everything was followed up."""
+
+        async def is_idle() -> bool:
+            rules = await self.world.rule_store.load()
+            edition = rules.ruleset.edition
+            return (
+                rules.settled_edition == edition
+                and not await self.world.rule_store.older_lanes(edition)
+                and not await self.world.rule_store.reopened()
+                and bool(self.sleeps_ms)
+                and self.sleeps_ms[-1] > 0
+            )
+
+        await wait_until(is_idle, what="the keeper has nothing left to do")
+
+    async def try_to_claim(self, worker_id: str, limit: int = 100) -> list[str]:
+        """What a dispatcher would get now, nothing while the rules are not in force."""
+        edition = (await self.world.rules.reload()).ruleset.edition
+        claim = await self.world.claims.claim(self.world.epoch, worker_id, ("work",), limit, edition)
+        assert isinstance(claim, Claim) or claim in (NotClaimed.STALE_RULES, NotClaimed.FULL)
+        return [job.job_id for job in claim.jobs] if isinstance(claim, Claim) else []
+
+
+@pytest.fixture
+async def keeping(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Keeping]:
+    monkeypatch.setattr(module, "POLL_MS", 600_000)
+    one = Keeping(world)
+    yield one
+    await one.stop()
+
+
+async def test_a_change_is_in_force_for_all_jobs_without_further_ado(keeping: Keeping) -> None:
+    rules, world = keeping.rules, keeping.world
+    jobs = await rules.enqueue_many(range(30))
+    worker = await world.worker(max_jobs=100)
+    assert await rules.take(worker, limit=3) == jobs[:3]
+    await keeping.start()
+    one = constraint("limit", BY_KEY, concurrency=5)
+    assert await rules.change("limit", one)
+    await keeping.idle()
+    assert keeping.ready
+    assert await rules.slots(one) == {gate_id(one.cid, None): set(jobs[:3])}
+    assert await rules.take(worker) == jobs[3:5]
+    assert await rules.change("limit", None)
+    await keeping.idle()
+    assert await rules.take(worker) == jobs[5:]
+
+
+async def test_dispatch_goes_on_while_twenty_thousand_waiting_jobs_follow_a_change(keeping: Keeping) -> None:
+    rules, world = keeping.rules, keeping.world
+    jobs = await rules.enqueue_many([n % 400 for n in range(20_000)])
+    worker = await world.worker(max_jobs=100_000)
+    await keeping.start()
+    await keeping.idle()
+    one = constraint("limit", BY_KEY, key="argument", concurrency=3)
+    assert await rules.change("limit", one)
+    got: list[str] = []
+    claims_between = 0
+    while await world.rule_store.older_lanes(1):
+        claimed = await keeping.try_to_claim(worker, limit=50)
+        claims_between += bool(claimed)
+        got += claimed
+    assert claims_between >= 5
+    await keeping.idle()
+    while more := await keeping.try_to_claim(worker):
+        got += more
+    # Those that are oldest of each key, and no more of any.
+    assert sorted(got) == jobs[:1200]
+
+
+async def test_a_limit_that_is_raised_lets_the_next_through_at_once(keeping: Keeping) -> None:
+    rules = keeping.rules
+    one = await rules.limit(concurrency=1)
+    jobs = await rules.enqueue_many(range(3))
+    worker = await keeping.world.worker()
+    assert await rules.take(worker) == jobs[:1]
+    await keeping.start()
+    await keeping.idle()
+    ready = keeping.ready
+    assert await rules.change("limit", constraint("limit", concurrency=2, cid=one.cid))
+    await keeping.idle()
+    assert keeping.ready > ready
+    assert await rules.take(worker) == jobs[1:2]
+
+
+async def test_it_sleeps_until_the_next_gate_opens_and_then_wakes_the_dispatcher(keeping: Keeping) -> None:
+    rules, world = keeping.rules, keeping.world
+    await rules.limit(rate=(1, MINUTE_MS))
+    jobs = await rules.enqueue_many(range(2))
+    worker = await world.worker()
+    assert await rules.take(worker) == jobs[:1]
+    await keeping.start()
+    await wait_until(lambda: keeping.sleeps_ms and keeping.sleeps_ms[-1] == MINUTE_MS + 1)
+    ready = keeping.ready
+    world.pass_ms(MINUTE_MS)
+    keeping.keeper.wake("gates")
+    await wait_until(lambda: keeping.sleeps_ms[-1] == 1)
+    assert keeping.ready == ready
+    world.pass_ms(1)
+    # Its own sleep of a millisecond ends by real time; store time is past by then.
+    await wait_until(lambda: keeping.ready > ready)
+    assert await rules.take(worker) == jobs[1:]
+
+
+async def test_a_stale_epoch_ends_it_and_another_finishes_what_it_began(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules, world = keeping.rules, keeping.world
+    jobs = await rules.enqueue_many(range(5000))
+    worker = await world.worker(max_jobs=100)
+    await keeping.start()
+    move, moves = world.rule_store._relane, 0
+
+    async def crash_in_the_middle(*arguments: object) -> object:
+        nonlocal moves
+        moves += 1
+        if moves == 4:
+            await world.reelect()
+        return await move(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(world.rule_store, "_relane", crash_in_the_middle)
+    assert await rules.change("limit", constraint("limit", BY_KEY, key="argument", concurrency=1))
+    await wait_until(lambda: keeping.stale)
+    assert await world.rule_store.older_lanes(1)
+    await keeping.stop()
+    keeping.keeper = keeping.another()
+    await keeping.start()
+    await keeping.idle()
+    assert await rules.take(worker) == jobs[:100]
+
+
+async def test_a_leader_that_dies_before_its_change_was_in_force_leaves_it_to_the_next(
+    keeping: Keeping,
+) -> None:
+    rules, world = keeping.rules, keeping.world
+    jobs = await rules.enqueue_many(range(10))
+    worker = await world.worker()
+    running = await rules.take(worker, limit=4)
+    assert await rules.change("limit", constraint("limit", BY_KEY, concurrency=2))
+    assert await keeping.try_to_claim(worker) == []
+    await world.reelect()
+    keeping.keeper = keeping.another()
+    await keeping.start()
+    await keeping.idle()
+    assert running == jobs[:4]
+    assert await keeping.try_to_claim(worker) == []
+
+
+async def test_rules_that_change_all_the_time_are_followed_in_the_end(keeping: Keeping) -> None:
+    rules, world = keeping.rules, keeping.world
+    jobs = await rules.enqueue_many(range(3000))
+    worker = await world.worker(max_jobs=100)
+    await keeping.start()
+    for n in range(12):
+        name = f"limit{n % 3}"
+        assert await rules.change(
+            name, constraint(name, BY_KEY, key="argument" if n % 2 else None, concurrency=9)
+        )
+        await asyncio.sleep(0)
+    await keeping.idle()
+    taken = await rules.take(worker)
+    assert taken == jobs[:9]
+
+
+async def test_a_store_that_fails_once_is_asked_again(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules, world = keeping.rules, keeping.world
+    jobs = await rules.enqueue_many(range(5))
+    settle, calls = world.rule_store.settle, 0
+
+    async def failing(*arguments: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise StoreUnavailableError("away", retry_after_s=1.0)
+        return await settle(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(world.rule_store, "settle", failing)
+    await keeping.start()
+    assert await rules.change("limit", constraint("limit", BY_KEY, concurrency=2))
+    await keeping.idle()
+    assert calls == 2
+    assert await rules.take(await world.worker()) == jobs[:2]
+
+
+async def test_lanes_and_gates_that_nobody_uses_go_within_a_while(keeping: Keeping) -> None:
+    rules, world = keeping.rules, keeping.world
+    await rules.limit(key="argument", concurrency=1)
+    jobs = await rules.enqueue_many(["x", "y", "y"])
+    worker = await world.worker()
+    claimed = await rules.claim(worker)
+    await rules.succeed(worker, *claimed)
+    await world.steering.cancel(jobs[2])
+    for job_id in jobs:
+        await world.steering.delete(job_id)
+    await keeping.start()
+    await keeping.idle()
+    keeping.clock.now_s += PRUNE_EVERY_S
+    keeping.keeper.wake("gates")
+
+    k = world.shard.keys
+
+    async def are_gone() -> bool:
+        return not await world.redis.exists(k.names, k.lanes("work"))
+
+    await wait_until(are_gone)
+    await keeping.idle()
+    there = await rules.structures()
+    assert (there.lanes, there.waiting) == ({}, {})
+
+
+async def test_what_a_relocation_gave_up_is_looked_at_again_within_a_while(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules, world = keeping.rules, keeping.world
+    jobs = await rules.enqueue_many(range(3))
+    worker = await world.worker()
+    move = world.rule_store.move
+    is_stuck = True
+
+    async def stuck(*arguments: object) -> object:
+        return Moved(0) if is_stuck and len(arguments) > 3 else await move(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(world.rule_store, "move", stuck)
+    assert await rules.change("limit", constraint("limit", BY_KEY, concurrency=2))
+    await keeping.start()
+    await wait_until(lambda: keeping.sleeps_ms and keeping.sleeps_ms[-1] > 0)
+    assert await keeping.try_to_claim(worker) == []
+    is_stuck = False
+    keeping.clock.now_s += PRUNE_EVERY_S
+    keeping.keeper.wake("gates")
+    await keeping.idle()
+    assert await rules.take(worker) == jobs[:2]

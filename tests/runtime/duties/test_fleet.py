@@ -1,0 +1,185 @@
+from dataclasses import replace
+
+import pytest
+
+from jqmaster.domain.breaker import FAILURES_TO_OPEN
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.verdict import Reach
+from jqmaster.domain.worker import Worker, WorkerSpec
+from jqmaster.runtime.duties.fleet import SHORTEST_PAUSE_S, Fleet
+from tests.support.clock import ManualClock
+
+NOW_MS = 1_800_000_000_000
+
+
+def worker(**fields: object) -> Worker:
+    spec = WorkerSpec("http://127.0.0.1:1", ("a", "b"), 4, "n", 1, {}, "1", "s" * 32)
+    return replace(Worker(new_id(), spec, NOW_MS, NOW_MS, False, False, 0), **fields)  # type: ignore[arg-type]
+
+
+def fleet_of(*workers: Worker) -> tuple[Fleet, ManualClock]:
+    clock = ManualClock()
+    fleet = Fleet(clock, stale_ms=5000)
+    fleet.refresh(workers, NOW_MS)
+    return fleet, clock
+
+
+def ids(fleet: Fleet) -> set[str]:
+    return {candidate.worker_id for candidate in fleet.candidates(set())}
+
+
+def test_who_may_take_jobs() -> None:
+    able, full = worker(), worker(busy=4)
+    pulls = replace(worker(), spec=replace(able.spec, url=None))
+    fleet, _ = fleet_of(
+        able,
+        full,
+        pulls,
+        worker(is_draining=True),
+        worker(is_detached=True),
+        worker(last_seen_ms=NOW_MS - 5001),
+    )
+    assert ids(fleet) == {able.id}
+
+
+@pytest.mark.req("M8")
+def test_one_that_pulls_takes_jobs_only_while_it_asks() -> None:
+    pulls = replace(worker(), spec=replace(worker().spec, url=None))
+    fleet, clock = fleet_of(pulls)
+    assert (ids(fleet), fleet.quietest("a")) == (set(), None)
+    assert fleet.polls(pulls.id, 3.0)
+    assert not fleet.polls(new_id(), 3.0)
+    assert ids(fleet) == {pulls.id}
+    # What was read may be older than its question.
+    fleet.refresh([pulls], NOW_MS)
+    assert ids(fleet) == {pulls.id}
+    clock.jump(3)
+    assert ids(fleet) == set()
+    asking = replace(pulls, polls_until_ms=NOW_MS + 3_000)
+    fleet.refresh([asking], NOW_MS)
+    assert ids(fleet) == {pulls.id}
+    quietest = fleet.quietest("a")
+    assert quietest
+    assert quietest.worker.id == pulls.id
+    assert fleet.takers([asking], NOW_MS) == {"a", "b"}
+    assert fleet.takers([pulls], NOW_MS) == set()
+    assert fleet.breaker_states() == {}
+
+
+def test_silence_counts_on_between_two_looks_at_the_store() -> None:
+    one = worker(last_seen_ms=NOW_MS - 4000)
+    fleet, clock = fleet_of(one)
+    assert ids(fleet) == {one.id}
+    clock.jump(1.1)
+    assert ids(fleet) == set()
+
+
+def test_a_pause_ends_and_is_the_next_change() -> None:
+    one = worker()
+    fleet, clock = fleet_of(one)
+    member = fleet.get(one.id)
+    assert member
+    assert fleet.next_change_s() is None
+    member.pause(clock.monotonic_s(), 3)
+    member.pause(clock.monotonic_s(), 0)
+    assert (ids(fleet), round(fleet.next_change_s() or 0, 6)) == (set(), 3)
+    clock.jump(3)
+    assert (ids(fleet), fleet.next_change_s()) == ({one.id}, None)
+    member.pause(clock.monotonic_s(), 0)
+    assert round(fleet.next_change_s() or 0, 6) == SHORTEST_PAUSE_S
+
+
+def test_a_half_open_breaker_lets_one_job_through() -> None:
+    one = worker(busy=1)
+    fleet, clock = fleet_of(one)
+    member = fleet.get(one.id)
+    assert member
+    for _ in range(5):
+        member.breaker.failed(clock.monotonic_s())
+    assert (ids(fleet), fleet.breaker_states()) == (set(), {one.id: "open"})
+    clock.jump(1)
+    (candidate,) = fleet.candidates(set())
+    assert (candidate.free, fleet.breaker_states()) == (1, {one.id: "half_open"})
+    member.breaker.begin_call()
+    assert ids(fleet) == set()
+
+
+def test_a_refresh_keeps_what_was_learned_and_drops_who_is_gone() -> None:
+    one, gone = worker(), worker()
+    fleet, _ = fleet_of(one, gone)
+    member = fleet.get(one.id)
+    assert member
+    member.unknown_names = frozenset({"a"})
+    fleet.refresh([replace(one, busy=3)], NOW_MS)
+    assert fleet.get(one.id) is member
+    assert (member.names, member.busy, fleet.get(gone.id)) == (("b",), 3, None)
+
+
+def test_while_a_push_is_under_way_its_own_count_stands() -> None:
+    """What the store says may be older than the claim."""
+    one = worker()
+    fleet, _ = fleet_of(one)
+    member = fleet.get(one.id)
+    assert member
+    member.pushes, member.busy = 1, 4
+    fleet.refresh([one], NOW_MS)
+    assert (member.busy, ids(fleet)) == (4, set())
+
+
+def test_freed_slots_never_make_a_worker_emptier_than_empty() -> None:
+    one = worker(busy=2)
+    fleet, _ = fleet_of(one)
+    fleet.freed(one.id, 5)
+    fleet.freed(new_id(), 5)
+    (candidate,) = fleet.candidates(set())
+    assert candidate.busy == 0
+
+
+def test_names_without_ready_jobs_are_passed_by() -> None:
+    one = worker()
+    other = replace(worker(), spec=replace(one.spec, names=("c",)))
+    fleet, _ = fleet_of(one, other)
+    assert {c.worker_id for c in fleet.candidates({("a", "b")})} == {other.id}
+
+
+def test_what_the_leader_knows_of_each_worker_can_be_asked() -> None:
+    plain, troubled = worker(), worker()
+    fleet, clock = fleet_of(plain, troubled)
+    member = fleet.get(troubled.id)
+    assert member
+    member.pause(clock.monotonic_s(), 2.5)
+    member.unknown_names = frozenset({"b"})
+    for _ in range(FAILURES_TO_OPEN):
+        member.breaker.failed(clock.monotonic_s())
+    assert fleet.reach() == {plain.id: Reach(), troubled.id: Reach("open", 2500, frozenset({"b"}))}
+    clock.jump(2.5)
+    assert fleet.reach()[troubled.id] == Reach("half_open", 0, frozenset({"b"}))
+
+
+def test_what_is_freed_while_a_claim_is_under_way_is_not_forgotten_over_its_answer() -> None:
+    one = worker()
+    fleet, _ = fleet_of(one)
+    member = fleet.get(one.id)
+    assert member
+    member.begin_claim()
+    assert ids(fleet) == set(), "one claim at a time"
+    fleet.freed(one.id, 3)
+    member.end_claim(busy=4)
+    (candidate,) = fleet.candidates(set())
+    assert candidate.free == 3
+    member.begin_claim()
+    member.end_claim(busy=4)
+    assert ids(fleet) == set()
+
+
+def test_who_took_the_last_push_may_get_another_beside_the_next() -> None:
+    one = worker()
+    fleet, _ = fleet_of(one)
+    member = fleet.get(one.id)
+    assert member
+    member.pushes = 1
+    assert ids(fleet) == set(), "nobody knows yet whether it answers"
+    member.is_prompt = True
+    assert ids(fleet) == {one.id}
+    member.pushes = 2
+    assert ids(fleet) == set()

@@ -1,0 +1,446 @@
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.job import Cause, JobState
+from jqmaster.domain.outcome import ExpiryRules
+from jqmaster.domain.silence import CrowdRules
+from jqmaster.domain.worker import WorkerSpec
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.runtime.duties.grace import Grace
+from jqmaster.runtime.duties.reaper import Reaper
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.jobs.claims import Claim
+from jqmaster.store.leadership.leadership import Leadership
+from tests.support.clock import ManualClock
+from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
+
+GRACE_S = LEASE_MS / 1000 + 2
+
+
+class Reaping:
+    """A reaper whose clock moves the store's clock along."""
+
+    def __init__(self, world: StoreWorld) -> None:
+        self.world = world
+        self.clock = ManualClock(lambda seconds: world.pass_ms(round(seconds * 1000)))
+        self.stale = 0
+
+        def on_stale() -> None:
+            self.stale += 1
+
+        self.grace = Grace(self.clock, grace_s=GRACE_S, trust_s=5, crowd=CrowdRules(5000, 0.3, 3))
+        self.reaper = Reaper(
+            Leadership(world.epoch, "master-1"),
+            world.leases,
+            world.workers,
+            self.grace,
+            rules=ExpiryRules(stale_ms=5000, max_losses=3, alone_wait_ms=60_000),
+            timeout_grace_ms=GRACE_MS,
+            offer_ms=OFFER_MS,
+            on_ready=lambda: None,
+            on_stale=on_stale,
+        )
+
+    async def past_grace(self) -> None:
+        await self.clock.pass_s(GRACE_S + 1)
+
+    async def beat(self, worker_id: str, *claims: tuple[str, str]) -> None:
+        assert await self.world.workers.renew(worker_id, claims, 1, self.world.now_ms)
+
+    async def beat_for(self, seconds: int, worker_id: str, *claims: tuple[str, str]) -> None:
+        """The worker lives and names its claims every second."""
+        for _ in range(seconds):
+            await self.beat(worker_id, *claims)
+            await self.clock.pass_s(1)
+
+
+@pytest.fixture
+async def reaping(world: StoreWorld) -> AsyncIterator[Reaping]:
+    one = Reaping(world)
+    await one.reaper.start()
+    try:
+        yield one
+    finally:
+        await one.reaper.stop()
+
+
+@pytest.mark.req("M3", "M6")
+async def test_the_job_of_a_silent_worker_waits_again_when_its_lease_is_over(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=86_400_000)
+    await reaping.beat(worker, (job.job_id, job.token))
+    await reaping.clock.pass_s(LEASE_MS / 1000 - 1)
+    assert await world.state(job.job_id) == JobState.RUNNING
+    await reaping.clock.pass_s(2)
+    found = await world.get(job.job_id)
+    assert (found.state, found.losses, found.failures, found.token) == (JobState.READY, 1, 0, "")
+    (attempt,) = await world.records.history(job.job_id)
+    assert (attempt.attempt, attempt.outcome, attempt.worker_id) == (1, "lost", worker)
+    assert attempt.finished_at_ms - attempt.started_at_ms <= 20_000, "whatever the timeout"
+    assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"\xc0")]) == [False]
+
+
+@pytest.mark.req("M6")
+async def test_a_living_workers_job_is_never_taken_back(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=86_400_000)
+    await reaping.beat_for(60, worker, (job.job_id, job.token))
+    found = await world.get(job.job_id)
+    assert (found.state, found.token, found.losses) == (JobState.RUNNING, job.token, 0)
+
+
+@pytest.mark.req("M3")
+async def test_an_offer_that_was_never_taken_up_returns_and_counts_nothing(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(max_retry=0)
+    await reaping.beat_for(17, worker)
+    found = await world.get(job.job_id)
+    assert (found.state, found.losses, found.failures) == (JobState.READY, 0, 0)
+    assert (found.attempt, found.returned_offers) == (0, 1)
+    assert await world.records.history(job.job_id) == []
+
+
+@pytest.mark.req("J7", "M4")
+async def test_a_run_that_its_living_worker_does_not_end_is_a_timeout(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=2_000, max_retry=0, keep_result=True)
+    await reaping.beat_for(14, worker, (job.job_id, job.token))
+    found = await world.get(job.job_id)
+    assert (found.state, found.cause, found.failures, found.losses) == (JobState.FAILED, Cause.TIMEOUT, 1, 0)
+    result = await world.results.fetch_result(job.job_id, watch=False)
+    assert isinstance(result, bytes)
+    assert b"timeout" in result
+    (attempt,) = await world.records.history(job.job_id)
+    assert attempt.outcome == "timeout"
+
+
+@pytest.mark.req("J5", "J7")
+async def test_a_timeout_is_retried_after_its_backoff(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=2_000, max_retry=1)
+    await reaping.beat_for(14, worker, (job.job_id, job.token))
+    assert (await world.get(job.job_id)).state == JobState.RETRYING
+
+
+@pytest.mark.req("M2", "M3")
+async def test_the_third_loss_ends_the_job(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    job_id = await world.enqueue(max_retry=50, keep_result=True)
+    for losses in (1, 2, 3):
+        worker = await world.worker()
+        if losses < 3:
+            (job,) = await world.claim(worker)
+        else:
+            claim = await world.claims.claim_alone(world.epoch, worker, job_id)
+            assert isinstance(claim, Claim)
+            (job,) = claim.jobs
+        await reaping.beat(worker, (job_id, job.token))
+        await reaping.clock.pass_s(LEASE_MS / 1000 + 1)
+        found = await world.get(job_id)
+        assert found.losses == losses
+        # Before its last try it waits for a worker to itself.
+        assert found.state == (JobState.READY, JobState.RETRYING, JobState.FAILED)[losses - 1]
+    assert (found.cause, found.failures) == (Cause.LOST, 0)
+    assert [a.outcome for a in await world.records.history(job_id)] == ["lost"] * 3
+    assert isinstance(await world.results.fetch_result(job_id, watch=False), bytes)
+
+
+@pytest.mark.req("J5", "M3")
+@pytest.mark.parametrize(("rerun_lost", "state"), [(False, JobState.FAILED), (True, JobState.READY)])
+async def test_without_retries_a_lost_job_runs_again_only_if_it_says_so(
+    reaping: Reaping, rerun_lost: bool, state: JobState
+) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(max_retry=0, rerun_lost=rerun_lost)
+    await reaping.beat(worker, (job.job_id, job.token))
+    await reaping.clock.pass_s(LEASE_MS / 1000 + 1)
+    found = await world.get(job.job_id)
+    assert (found.state, found.losses) == (state, 1)
+
+
+@pytest.mark.req("M3")
+async def test_all_jobs_of_a_lost_worker_are_found(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    ids = await world.enqueue_many(700)
+    worker = await world.worker(max_jobs=1000)
+    for limit in (500, 200):
+        await world.claim(worker, limit=limit)
+    await reaping.clock.pass_s(LEASE_MS / 1000 + 2)
+    jobs = await world.records.get_without_argument(ids)
+    assert {(job.state, job.losses) for job in jobs.values()} == {(JobState.READY, 1)}
+
+
+# --- grace
+
+
+@pytest.mark.req("D12")
+async def test_nothing_is_taken_back_in_the_grace_after_an_election(world: StoreWorld) -> None:
+    _, job = await world.running()
+    world.pass_ms(LEASE_MS * 4)
+    reaping = Reaping(world)
+    await reaping.reaper.start()
+    await reaping.clock.pass_s(GRACE_S - 1)
+    assert await world.state(job.job_id) == JobState.RUNNING
+    await reaping.clock.pass_s(2)
+    assert await world.state(job.job_id) == JobState.READY
+    await reaping.reaper.stop()
+
+
+@pytest.mark.req("M3", "D1")
+async def test_what_was_never_taken_up_returns_also_in_the_grace_after_an_election(world: StoreWorld) -> None:
+    """Its claimant died before it was sent, and its worker says so: nobody could run it twice."""
+    worker, offered = await world.running()
+    _, silent = await world.running("other")
+    world.pass_ms(LEASE_MS + 1)
+    reaping = Reaping(world)
+    await reaping.reaper.start()
+    await reaping.beat(worker)
+    await reaping.clock.pass_s(1)
+    assert not reaping.grace.is_over
+    found = await world.get(offered.job_id)
+    assert (found.state, found.attempt, found.losses, found.returned_offers) == (JobState.READY, 0, 0, 1)
+    assert await world.state(silent.job_id) == JobState.RUNNING
+    await reaping.reaper.stop()
+
+
+@contextlib.contextmanager
+def store_away(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> Any:
+    async def away() -> object:
+        raise StoreUnavailableError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.leases, "expired_leases", away)
+        yield
+
+
+@pytest.mark.req("D12", "M6")
+async def test_nothing_is_taken_back_in_the_grace_after_an_outage(
+    reaping: Reaping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No heartbeat could arrive: every long job would run twice."""
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=86_400_000)
+    await reaping.beat(worker, (job.job_id, job.token))
+    with store_away(world, monkeypatch):
+        await reaping.clock.pass_s(60)
+    await reaping.clock.pass_s(3)
+    assert await world.state(job.job_id) == JobState.RUNNING
+    await reaping.beat_for(30, worker, (job.job_id, job.token))
+    assert (await world.get(job.job_id)).token == job.token
+
+
+@pytest.mark.parametrize(("away_s", "is_ended"), [(2, True), (8, False)])
+async def test_a_short_outage_keeps_no_runaway_run_whose_worker_reports(
+    reaping: Reaping, monkeypatch: pytest.MonkeyPatch, away_s: int, is_ended: bool
+) -> None:
+    """It had as long as ever to report its end. After a longer one its report may be on its way still."""
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=2_000, max_retry=0)
+    silent_worker, silent_job = await world.running(timeout_ms=2_000, max_retry=0)
+    await reaping.beat_for(1, worker, (job.job_id, job.token))
+    await reaping.beat(silent_worker, (silent_job.job_id, silent_job.token))
+    with store_away(world, monkeypatch):
+        await reaping.clock.pass_s(away_s)
+    await reaping.beat_for(14, worker, (job.job_id, job.token))
+    assert not reaping.grace.is_over
+    found = await world.get(job.job_id)
+    assert (found.state, found.cause) == (
+        (JobState.FAILED, Cause.TIMEOUT) if is_ended else (JobState.RUNNING, Cause.NONE)
+    )
+    assert await world.state(silent_job.job_id) == JobState.RUNNING
+
+
+async def test_a_hiccup_of_the_store_costs_no_grace(
+    reaping: Reaping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    _, job = await world.running()
+    await reaping.clock.pass_s(LEASE_MS / 1000 - 2)
+    with store_away(world, monkeypatch):
+        await reaping.clock.pass_s(0.5)
+    await reaping.clock.pass_s(3)
+    assert await world.state(job.job_id) == JobState.READY
+
+
+@pytest.mark.req("D12")
+async def test_a_process_that_stood_still_waits_as_after_an_outage(reaping: Reaping) -> None:
+    await reaping.past_grace()
+    _, job = await reaping.world.running()
+    await reaping.clock.step(60)
+    await reaping.clock.pass_s(3)
+    assert await reaping.world.state(job.job_id) == JobState.RUNNING
+
+
+@pytest.mark.req("D12")
+@pytest.mark.parametrize("step_ms", [7_200_000, -3_600_000])
+async def test_a_step_of_the_stores_clock_takes_nothing_back(reaping: Reaping, step_ms: int) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=86_400_000)
+    await reaping.beat(worker, (job.job_id, job.token))
+    await reaping.clock.pass_s(1)
+    world.pass_ms(step_ms)
+    await reaping.clock.pass_s(2)
+    await reaping.beat_for(30, worker, (job.job_id, job.token))
+    found = await world.get(job.job_id)
+    assert (found.state, found.token, found.losses) == (JobState.RUNNING, job.token, 0)
+
+
+@pytest.mark.req("D12", "M6")
+async def test_after_the_stores_clock_was_set_back_a_dead_workers_job_runs_again_soon(
+    reaping: Reaping,
+) -> None:
+    """Its lease would else last until the time that the clock had shown before, and a lease longer."""
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=86_400_000)
+    await reaping.beat(worker, (job.job_id, job.token))
+    await reaping.clock.pass_s(1)
+    world.pass_ms(-3_600_000)
+    await reaping.clock.pass_s(GRACE_S - 1)
+    assert await world.state(job.job_id) == JobState.RUNNING
+    await reaping.clock.pass_s(3)
+    found = await world.get(job.job_id)
+    assert (found.state, found.losses) == (JobState.READY, 1)
+
+
+@pytest.mark.req("D5")
+async def test_under_a_stale_epoch_no_lease_is_shortened(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    _, job = await world.running()
+    await world.reelect()
+    before = await world.score(world.shard.keys.running, job.job_id)
+    world.pass_ms(-3_600_000)
+    with contextlib.suppress(AssertionError):  # the loop ends with that round
+        await reaping.clock.pass_s(2, within_s=1)
+    assert reaping.stale == 1
+    assert await world.score(world.shard.keys.running, job.job_id) == before
+
+
+# --- damage and deposition
+
+
+async def test_unreadable_claims_are_set_aside_and_hide_nothing(reaping: Reaping) -> None:
+    """They come first in the order of leases; five hundred of them would hide all others for ever."""
+    world = reaping.world
+    await reaping.past_grace()
+    redis, keys = world.redis, world.shard.keys
+    damaged = {f"damaged-{n}": 1 for n in range(600)}
+    await redis.zadd(keys.running, damaged)
+    _, job = await world.running()
+    await reaping.clock.pass_s(LEASE_MS / 1000 + 3)
+    assert await world.state(job.job_id) == JobState.READY
+    assert await redis.scard(keys.damaged) == 600
+    await redis.delete(keys.damaged)
+
+
+@pytest.mark.req("D2", "D4")
+async def test_under_a_stale_epoch_nothing_is_taken_back(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    _, job = await world.running()
+    before = await world.get(job.job_id)
+    await world.reelect()
+    await reaping.clock.asleep()
+    with contextlib.suppress(
+        AssertionError
+    ):  # the loop ends with the round that finds out, and sleeps no more
+        await reaping.clock.pass_s(LEASE_MS / 1000 + 2, within_s=1)
+    assert reaping.stale == 1
+    assert await world.get(job.job_id) == before
+
+
+# --- crowds, successors, and a busy master
+
+
+@pytest.mark.req("D12")
+async def test_the_leases_of_a_crowd_that_fell_silent_at_once_get_a_grace(reaping: Reaping) -> None:
+    """A switch that fails for twenty seconds must not run every job of a rack twice."""
+    world = reaping.world
+    await reaping.past_grace()
+    crowd = [await world.running(timeout_ms=86_400_000) for _ in range(3)]
+    for worker, job in crowd:
+        await reaping.beat(worker, (job.job_id, job.token))
+    await reaping.clock.pass_s(LEASE_MS / 1000 + GRACE_S - 1)
+    assert {(await world.get(job.job_id)).token == job.token for _, job in crowd} == {True}
+    worker, job = crowd[0]
+    await reaping.beat(worker, (job.job_id, job.token))
+    await reaping.clock.pass_s(2)
+    states = [await world.state(job.job_id) for _, job in crowd]
+    assert states == [JobState.RUNNING, JobState.READY, JobState.READY], "who came back keeps its job"
+
+
+@pytest.mark.req("M3", "M6")
+async def test_two_lost_workers_are_no_crowd(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    lost = [(await world.running())[1] for _ in range(2)]
+    await reaping.clock.pass_s(LEASE_MS / 1000 + 1)
+    assert {await world.state(job.job_id) for job in lost} == {JobState.READY}
+
+
+@pytest.mark.req("D10", "M6")
+async def test_the_jobs_of_a_worker_with_a_successor_are_taken_back_at_once_even_in_a_grace(
+    world: StoreWorld,
+) -> None:
+    spec = WorkerSpec("http://h:1", ("work",), 10, "n", 1, {}, "1", "s" * 32, "here")
+    former = new_id()
+    await world.workers.register(former, spec)
+    await world.enqueue()
+    (job,) = await world.claim(former)
+    await world.workers.renew(former, [(job.job_id, job.token)], 1, world.now_ms)
+    _, of_another = await world.running("another")
+    await world.workers.register(new_id(), spec)
+    reaping = Reaping(world)
+    await reaping.reaper.start()
+    await reaping.clock.pass_s(1)
+    found = await world.get(job.job_id)
+    assert (found.state, found.losses, found.token) == (JobState.READY, 1, "")
+    (attempt,) = await world.records.history(job.job_id)
+    assert attempt.outcome == "lost"
+    assert "another one was started at its address" in (attempt.message or "")
+    assert await world.state(of_another.job_id) is JobState.RUNNING
+    await reaping.reaper.stop()
+
+
+@pytest.mark.req("D12")
+async def test_the_history_says_that_people_detached_the_worker(reaping: Reaping) -> None:
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running()
+    await reaping.beat(worker, (job.job_id, job.token))
+    entry = encode_entry(who="ada", action="worker.detach", target=worker, before=None, after=None)
+    await world.workers.detach(worker, entry)
+    await reaping.beat_for(LEASE_MS // 1000 - 1, worker, (job.job_id, job.token))
+    assert await world.state(job.job_id) is JobState.RUNNING, "until its lease is over it may still run there"
+    await reaping.beat_for(2, worker, (job.job_id, job.token))
+    assert await world.state(job.job_id) is JobState.READY
+    (attempt,) = await world.records.history(job.job_id)
+    assert "detached by people" in (attempt.message or "")
+
+
+@pytest.mark.req("M6")
+async def test_a_master_that_stalls_again_and_again_takes_back_all_the_same(reaping: Reaping) -> None:
+    """Its own delays are no outage of the store: else nothing would ever be taken back under load."""
+    world = reaping.world
+    await reaping.past_grace()
+    _, job = await world.running()
+    for _ in range(6):
+        await reaping.clock.step(3)
+    assert await world.state(job.job_id) is JobState.READY

@@ -1,0 +1,189 @@
+"""Who watches the leader takes over on two witnesses only: the store, and the leader itself."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from jqmaster.domain.master import MasterRecord, Pace
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.runtime.leadership.leader import Leader
+from jqmaster.runtime.leadership.sub_leader import SubLeader
+from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.leadership.masters import MasterStore
+from tests.support.clock import ManualClock
+from tests.support.store import StoreWorld
+
+PACE = Pace(5.0)
+
+
+class Candidate(Leader):
+    """Remembers what it is asked for, and leads only if the test says so."""
+
+    def __init__(self) -> None:
+        self.leadership: Leadership | None = None
+        self.stood = 0
+        self.taken: list[tuple[str, int]] = []
+
+    def stand(self) -> None:
+        self.stood += 1
+
+    def take_over(self, silent: Leadership, seen_ms: int) -> None:
+        self.taken.append((silent.master_id, seen_ms))
+
+
+class Watching:
+    """`me` watches; `master-1`, of the world, leads. Store time and the watcher's clock go together."""
+
+    def __init__(self, world: StoreWorld) -> None:
+        self.world = world
+        self.clock = ManualClock(tied=lambda s: world.pass_ms(round(s * 1000)))
+        self.masters = MasterStore(world.shard)
+        self.candidate = Candidate()
+        self.asked: list[str] = []
+        self.does_answer = False
+
+        async def answers(master: MasterRecord) -> bool:
+            self.asked.append(master.id)
+            return self.does_answer
+
+        self.sub_leader = SubLeader(
+            self.masters, self.candidate, self.clock, master_id="me", pace=PACE, answers=answers
+        )
+
+    async def beat(self, master_id: str, node_id: str = "node-1", started_at_ms: int = 1) -> None:
+        url = f"http://{master_id}:1"
+        await self.masters.beat(MasterRecord(master_id, node_id, 1, url, "1", started_at_ms))
+
+    async def pass_s(self, seconds: float, *alive: str) -> None:
+        """Seconds in which these beat as often as they should."""
+        for _ in range(round(seconds / PACE.beat_s)):
+            for master_id in alive:
+                await self.beat(master_id)
+            await self.clock.pass_s(PACE.beat_s)
+
+
+@pytest.fixture
+async def watching(world: StoreWorld) -> AsyncIterator[Watching]:
+    one = Watching(world)
+    await one.beat("master-1")
+    await one.beat("me")
+    await one.sub_leader.start()
+    yield one
+    await one.sub_leader.stop()
+
+
+@pytest.mark.req("D3")
+async def test_a_leader_that_beats_is_never_asked(watching: Watching) -> None:
+    await watching.pass_s(60, "master-1", "me")
+    assert (watching.asked, watching.candidate.taken) == ([], [])
+    assert watching.sub_leader.is_standby
+
+
+@pytest.mark.req("D3")
+async def test_a_dead_leader_is_replaced_within_three_seconds(watching: Watching) -> None:
+    await watching.pass_s(10, "master-1", "me")
+    seen_ms = watching.world.now_ms - round(PACE.beat_s * 1000)
+    await watching.pass_s(1, "me")
+    assert watching.candidate.taken == []
+    await watching.pass_s(2, "me")
+    assert watching.candidate.taken[0] == ("master-1", seen_ms)
+    assert watching.asked[0] == "master-1"
+
+
+@pytest.mark.req("D3")
+async def test_a_leader_that_is_silent_in_the_store_but_answers_keeps_its_lock(watching: Watching) -> None:
+    watching.does_answer = True
+    await watching.pass_s(30, "me")
+    assert watching.asked
+    assert watching.candidate.taken == []
+    watching.does_answer = False
+    await watching.pass_s(1, "me")
+    assert watching.candidate.taken
+
+
+@pytest.mark.req("D3")
+async def test_only_who_stands_by_acts(watching: Watching) -> None:
+    await watching.beat("other", node_id="node-2", started_at_ms=9)
+    for _ in range(10):
+        await watching.beat("other", node_id="node-2", started_at_ms=9)
+        await watching.pass_s(1, "me")
+    assert (watching.asked, watching.candidate.taken) == ([], [])
+    assert not watching.sub_leader.is_standby
+    # The other one dies as well: now it is this one's turn.
+    await watching.pass_s(PACE.fresh_ms / 1000 + 1, "me")
+    assert watching.candidate.taken
+
+
+@pytest.mark.req("D3")
+async def test_a_lock_that_is_free_is_stood_for_at_once(watching: Watching) -> None:
+    await watching.pass_s(1, "master-1", "me")
+    assert watching.candidate.stood == 0
+    await watching.world.leadership.resign(Leadership(watching.world.epoch, "master-1"))
+    await watching.clock.pass_s(PACE.look_s)
+    assert watching.candidate.stood
+
+
+@pytest.mark.req("D3")
+async def test_a_lock_that_is_free_is_left_to_the_sub_leader_first(watching: Watching) -> None:
+    await watching.beat("other", node_id="node-2", started_at_ms=9)
+    await watching.pass_s(1, "master-1", "me")
+    await watching.world.leadership.resign(Leadership(watching.world.epoch, "master-1"))
+    await watching.clock.pass_s(PACE.look_s)
+    assert watching.candidate.stood == 0
+    await watching.clock.pass_s(PACE.look_s)
+    assert watching.candidate.stood
+
+
+async def test_who_leads_watches_nobody(watching: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
+    await watching.pass_s(1, "master-1", "me")
+    watching.candidate.leadership = Leadership("1:n", "me")
+    await watching.pass_s(10, "me")
+    assert (watching.asked, watching.candidate.taken, watching.sub_leader.is_standby) == ([], [], False)
+
+
+async def test_of_a_leader_that_is_not_registered_the_lock_tells(watching: Watching) -> None:
+    await watching.masters.forget("master-1")
+    await watching.pass_s(30, "me")
+    assert (watching.asked, watching.candidate.taken) == ([], [])
+
+
+@pytest.mark.req("D3")
+@pytest.mark.parametrize("step_ms", [7_200_000, -7_200_000])
+async def test_a_step_of_the_stores_clock_makes_nobody_look_dead(watching: Watching, step_ms: int) -> None:
+    await watching.pass_s(3, "master-1", "me")
+    watching.world.pass_ms(step_ms)
+    await watching.pass_s(10, "master-1", "me")
+    assert (watching.asked, watching.candidate.taken) == ([], [])
+    # Nor does it hide one that is: silence is measured by the watcher's own clock.
+    await watching.pass_s(4, "me")
+    assert watching.candidate.taken
+
+
+@pytest.mark.req("D3")
+async def test_after_an_outage_of_the_store_a_living_leader_is_asked_before_it_is_taken_for_dead(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away() -> None:
+        raise StoreUnavailableError("away")
+
+    watching.does_answer = True
+    await watching.pass_s(3, "master-1", "me")
+    with monkeypatch.context() as patch:
+        patch.setattr(watching.masters, "look", away)
+        await watching.clock.pass_s(30)
+    await watching.beat("me")
+    await watching.clock.pass_s(PACE.look_s)
+    await watching.pass_s(5, "master-1", "me")
+    assert watching.candidate.taken == []
+
+
+@pytest.mark.req("D3")
+async def test_another_leader_is_watched_anew(watching: Watching) -> None:
+    await watching.pass_s(1, "me")
+    await watching.world.leadership.resign(Leadership(watching.world.epoch, "master-1"))
+    assert await watching.world.leadership.elect("m3", "n", ttl_ms=600_000)
+    await watching.pass_s(1, "me", "m3")
+    await watching.pass_s(1, "me")
+    assert watching.candidate.taken == []
+    await watching.pass_s(2, "me")
+    assert watching.candidate.taken[0][0] == "m3"

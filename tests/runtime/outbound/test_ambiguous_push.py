@@ -1,0 +1,69 @@
+"""A push without an answer stays in doubt, whatever the next one meets."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from jqmaster.clock import SystemClock
+from jqmaster.domain.breaker import Breaker
+from jqmaster.domain.outcome import Outcome
+from jqmaster.runtime.duties.dispatcher import Dispatcher
+from jqmaster.runtime.duties.fleet import Fleet, Member
+from jqmaster.runtime.outbound.worker_client import MaybeDelivered, NotDelivered, PushResult
+from jqmaster.service.workers.polls import PollDesk
+from jqmaster.store.jobs.claims import Claim
+from jqmaster.store.leadership.leadership import Leadership
+from tests.support.store import StoreWorld
+
+
+class LostThenRefused:
+    """The first answer is lost; then nobody listens any more."""
+
+    def __init__(self) -> None:
+        self.pushes = 0
+
+    async def push(self, *_: object) -> PushResult:
+        self.pushes += 1
+        return (
+            MaybeDelivered("ServerDisconnectedError") if self.pushes == 1 else NotDelivered("cannot connect")
+        )
+
+
+async def nobody_reports(worker_id: str, outcomes: Sequence[Outcome]) -> None:
+    pytest.fail(f"{outcomes} of worker {worker_id}")
+
+
+@pytest.mark.req("M3", "J10")
+async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(world: StoreWorld) -> None:
+    worker_id = await world.worker(url="http://127.0.0.1:9")
+    job_id = await world.enqueue(max_retry=0)
+    claim = await world.claims.claim(world.epoch, worker_id, ["work"], 1)
+    assert isinstance(claim, Claim)
+    worker = await world.workers.get(worker_id)
+    assert worker
+    client = LostThenRefused()
+    clock = SystemClock()
+    dispatcher = Dispatcher(
+        Leadership(world.epoch, "master-1"),
+        claims=world.claims,
+        leases=world.leases,
+        workers=world.workers,
+        rules=world.rules,
+        fleet=Fleet(clock, stale_ms=5_000),
+        desk=PollDesk(world.polls, world.leases),
+        client=client,  # type: ignore[arg-type]
+        report=nobody_reports,
+        clock=clock,
+        max_push_jobs=10,
+        on_stale=lambda: None,
+        on_gates=lambda _: None,
+    )
+    member = Member(worker, busy=1, breaker=Breaker())
+    # The offer is nearly over: two tries fit into what is left of it.
+    began_s = clock.monotonic_s() - world.claims.offer_s + 0.3
+    async with asyncio.timeout(10):
+        await dispatcher._push(member, claim, began_s)
+    assert client.pushes == 2
+    job = await world.get(job_id)
+    assert (job.state, job.token) == ("running", claim.jobs[0].token)

@@ -1,0 +1,165 @@
+"""A store that fills up, or is no more what it was at the start, takes no new jobs; everything else goes on."""
+
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from jqmaster.clock import SystemClock
+from jqmaster.config import Settings
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.runtime.watch.store_health import StoreGauge
+from jqmaster.store.health.probe import probe
+from jqmaster.store.link.client import StoreClient
+from tests.support.admin import admin_of
+from tests.support.replicas import in_sync, replicated
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+
+MIB = 1024 * 1024
+# What the reliability plan allows between a change and its alarm.
+ALARM_WITHIN_S = 10
+
+
+@contextlib.asynccontextmanager
+async def gauge_of(url: str, **settings: Any) -> AsyncIterator[tuple[StoreClient, StoreGauge]]:
+    client, wanted = StoreClient(url, connections=4), Settings(**settings)
+    gauge = StoreGauge(client, SystemClock(), wanted, await probe(client.redis, wanted), quorum_of=[client])
+    await gauge.start()
+    yield client, gauge
+    await gauge.stop()
+    await client.close()
+
+
+@pytest.fixture
+async def gauged() -> AsyncIterator[tuple[StoreClient, StoreGauge]]:
+    """A store of its own, since its limits are changed."""
+    server = StoreServer()
+    server.start()
+    async with gauge_of(server.url) as one:
+        yield one
+    server.stop()
+
+
+def refusal(gauge: StoreGauge) -> str:
+    with pytest.raises(StoreUnavailableError) as refused:
+        gauge.admit()
+    assert refused.value.retry_after_s
+    return refused.value.code
+
+
+@pytest.mark.row(66)
+async def test_above_eighty_percent_new_jobs_are_refused_until_there_is_room(
+    gauged: tuple[StoreClient, StoreGauge],
+) -> None:
+    client, gauge = gauged
+    gauge.admit()
+    used = (await admin_of(client).info("memory"))["used_memory"]
+    await admin_of(client).config_set("maxmemory", used + 20 * MIB)
+    # Allocated there, not sent: what is on its way counts as used too.
+    await admin_of(client).setrange("ballast", int((used + 20 * MIB) * 0.85 - used), "x")
+    await wait_until(lambda: "space" in gauge.faults, what="the gauge sees it")
+    assert refusal(gauge) == "store_full"
+    await admin_of(client).delete("ballast")
+    await wait_until(lambda: not gauge.faults, what="there is room again")
+    gauge.admit()
+
+
+# What is done to a store that runs, what undoes it, and what the alarm names.
+CHANGES: dict[str, tuple[tuple[str, ...], tuple[str, ...], str, str]] = {
+    "it evicts": (
+        ("CONFIG", "SET", "maxmemory-policy", "allkeys-lru"), ("CONFIG", "SET", "maxmemory-policy", "noeviction"),
+        "store_unfit", "allkeys-lru",
+    ),
+    "it is a replica": (
+        ("REPLICAOF", "127.0.0.1", "1"), ("REPLICAOF", "NO", "ONE"), "store_unfit", "replica",
+    ),
+    "no append-only file": (
+        ("CONFIG", "SET", "appendonly", "no"), ("CONFIG", "SET", "appendonly", "yes"), "durability_unavailable",
+        "CONFIG SET appendonly yes",
+    ),
+    "fsync each second": (
+        ("CONFIG", "SET", "appendfsync", "everysec"), ("CONFIG", "SET", "appendfsync", "always"),
+        "durability_unavailable", "CONFIG SET appendfsync always",
+    ),
+    "no fsync during a rewrite": (
+        ("CONFIG", "SET", "no-appendfsync-on-rewrite", "yes"), ("CONFIG", "SET", "no-appendfsync-on-rewrite", "no"),
+        "durability_unavailable", "no-appendfsync-on-rewrite no",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.req("M1")
+@pytest.mark.parametrize("change", CHANGES)
+async def test_what_makes_a_store_unfit_is_noticed_while_it_runs(
+    gauged: tuple[StoreClient, StoreGauge], change: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, gauge = gauged
+    harm, undo, code, told = CHANGES[change]
+    gauge.admit()
+    began = time.monotonic()
+    await admin_of(client).execute_command(*harm)
+    await wait_until(lambda: gauge.faults, timeout_s=ALARM_WITHIN_S, what="the gauge sees it")
+    assert time.monotonic() - began < ALARM_WITHIN_S
+    assert refusal(gauge) == code
+    (alarm,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert told in alarm.message
+    await admin_of(client).execute_command(*undo)
+    await wait_until(lambda: not gauge.faults, what="it is put right")
+    gauge.admit()
+
+
+@pytest.mark.req("M1")
+async def test_who_asks_for_less_than_was_lost_is_served(gauged: tuple[StoreClient, StoreGauge]) -> None:
+    client, gauge = gauged
+    await admin_of(client).config_set("appendfsync", "everysec")
+    await wait_until(lambda: gauge.faults)
+    assert (gauge.durability, gauge.durability_available) == ("besteffort", "besteffort")
+    assert refusal(gauge) == "durability_unavailable"
+    assert gauge.admit("besteffort") == 0
+
+
+@pytest.mark.req("M1")
+async def test_a_replica_that_is_gone_ends_the_quorum_until_it_is_back() -> None:
+    async with (
+        replicated(1) as (primary, (replica,)),
+        gauge_of(primary.url, durability="fsync+quorum") as (client, gauge),
+    ):
+        assert (gauge.admit(), client.quorum_replicas) == (1, 1)
+        replica.kill()
+        await wait_until(lambda: "durability" in gauge.faults, timeout_s=ALARM_WITHIN_S)
+        assert (gauge.durability, gauge.durability_available) == ("fsync", "fsync")
+        assert refusal(gauge) == "durability_unavailable"
+        assert gauge.admit("fsync") == 0
+        replica.start()
+        await in_sync(primary, 1)
+        await wait_until(lambda: not gauge.faults)
+        assert gauge.admit() == 1
+
+
+@pytest.mark.req("M1")
+async def test_a_quorum_is_there_for_who_asks_where_it_is_not_configured() -> None:
+    async with replicated(2) as (primary, _), gauge_of(primary.url) as (client, gauge):
+        assert (gauge.durability, gauge.durability_available) == ("fsync", "fsync+quorum")
+        assert (gauge.admit(), gauge.admit("fsync+quorum"), client.quorum_replicas) == (0, 1, 0)
+
+
+@pytest.mark.req("M1")
+async def test_a_store_that_stops_showing_its_configuration_gives_what_was_declared() -> None:
+    server = StoreServer()
+    server.start()
+    admin = StoreClient(server.url, connections=2)
+    await admin_of(admin).execute_command("ACL", "SETUSER", "managed", "on", ">pw", "~*", "&*", "+@all")
+    url = f"unix://managed:pw@{server.socket}"
+    seen: Callable[[StoreGauge, str], bool] = lambda gauge, level: gauge.durability == level  # noqa: E731
+    async with gauge_of(url) as (_, strict), gauge_of(url, declare_durability="fsync") as (_, declared):
+        await admin_of(admin).execute_command("ACL", "SETUSER", "managed", "-config")
+        await wait_until(lambda: seen(strict, "besteffort"))
+        assert "JQMASTER_DECLARE_DURABILITY" in strict.faults["durability"]
+        assert seen(declared, "fsync")
+        declared.admit()
+    await admin.close()
+    server.stop()

@@ -1,0 +1,271 @@
+"""The client below all calls of the event loop, with a scripted server that knows nothing of HTTP."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.support.waiting import wait_until
+from worker_sdk.masters.client import MasterClient
+from worker_sdk.masters.masters import Masters
+from worker_sdk.transport.http_client import HttpAnswer, HttpClient, HttpError
+
+Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/a\r\nContent-Length: 2\r\n\r\nhi"
+
+
+class Server:
+    """Each connection gets the next script; the last one holds for all that follow."""
+
+    def __init__(self) -> None:
+        self.scripts: list[Script] = []
+        self.connections = 0
+        self.heads: list[bytes] = []
+        self.bodies: list[bytes] = []
+        self.address = ""
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def request(self, reader: asyncio.StreamReader) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head)
+        lines = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+        self.bodies.append(await reader.readexactly(int(lines[0][15:]) if lines else 0))
+
+    def says(self, *answers: bytes, then_closes: bool = False) -> Script:
+        """One answer for each request."""
+
+        async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            for answer in answers:
+                await self.request(reader)
+                writer.write(answer)
+            if not then_closes:
+                await reader.read()
+
+        return run
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        script = self.scripts[min(self.connections, len(self.scripts) - 1)]
+        self.connections += 1
+        task = asyncio.current_task()
+        assert task
+        self._tasks.add(task)
+        try:
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+                await script(reader, writer)
+                writer.close()
+                await writer.wait_closed()
+        finally:
+            writer.transport.abort()
+            self._tasks.discard(task)
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks)
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    server = Server()
+    listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
+    server.address = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    yield server
+    listening.close()
+    await server.stop()
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[HttpClient]:
+    client = HttpClient({"Accept": "x/y"}, max_answer_bytes=1_000_000)
+    yield client
+    await client.close()
+
+
+async def call(
+    client: HttpClient, server: Server, body: bytes | None = b"b", *, timeout_s: float = 5.0, path: str = "/p"
+) -> HttpAnswer:
+    return await client.call("POST", server.address, path, body, timeout_s=timeout_s, connect_timeout_s=3.0)
+
+
+async def test_one_connection_serves_call_after_call(client: HttpClient, server: Server) -> None:
+    chunked = b"HTTP/1.1 503 No\r\nRetry-After: 7\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n2\r\nbc\r\n0\r\n\r\n"
+    informed = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + OK
+    server.scripts = [server.says(OK, chunked, b"HTTP/1.1 204 None\r\n\r\n", informed)]
+    assert await call(client, server) == HttpAnswer(200, "text/a", None, b"hi")
+    assert await call(client, server, None) == HttpAnswer(503, "", "7", b"abc")
+    assert await call(client, server) == HttpAnswer(204, "", None, b"")
+    assert (await call(client, server)).body == b"hi"
+    assert server.connections == 1
+    host = server.address.removeprefix("http://").encode()
+    assert server.heads[1] == (
+        b"POST /p HTTP/1.1\r\nHost: " + host + b"\r\nAccept: x/y\r\nContent-Length: 0\r\n\r\n"
+    )
+
+
+async def test_an_answer_may_come_byte_by_byte(client: HttpClient, server: Server) -> None:
+    async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await server.request(reader)
+        for byte in OK:
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0)
+        await reader.read()
+
+    server.scripts = [trickle]
+    assert (await call(client, server)).body == b"hi"
+
+
+async def test_a_connection_on_which_more_came_than_was_asked_for_is_not_used_again(
+    client: HttpClient, server: Server
+) -> None:
+    server.scripts = [server.says(OK + OK), server.says(OK)]
+    for _ in range(2):
+        assert (await call(client, server)).body == b"hi"
+    assert server.connections == 2
+
+
+async def test_calls_at_a_time_have_a_connection_each(client: HttpClient, server: Server) -> None:
+    server.scripts = [server.says(OK, OK)]
+    await asyncio.gather(*(call(client, server) for _ in range(5)))
+    await asyncio.gather(*(call(client, server) for _ in range(5)))
+    assert server.connections == 5
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhi",  # and closes
+        b"HTTP/1.1 200 OK\r\n\r\nits end is that of the connection",
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n" + b"x" * 2_000_000,
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 2_000_000,
+        b"",
+    ],
+    ids=["no HTTP", "cut off", "without length", "upgrade", "too long", "endless head", "nothing"],
+)
+async def test_what_is_no_answer(client: HttpClient, server: Server, answer: bytes) -> None:
+    server.scripts = [server.says(answer, then_closes=True), server.says(OK)]
+    with pytest.raises((OSError, HttpError)):
+        await call(client, server)
+    assert server.connections == 1  # a new connection that fails is no reason to try another one
+    assert (await call(client, server)).body == b"hi"
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi",
+        OK + b"and more",
+        OK + OK,
+        OK + b"HTTP/1.1 200 O",
+    ],
+    ids=["said so", "garbage", "two answers", "half an answer"],
+)
+async def test_a_connection_that_is_not_clean_is_not_used_again(
+    client: HttpClient, server: Server, answer: bytes
+) -> None:
+    server.scripts = [server.says(answer, OK), server.says(OK)]
+    assert (await call(client, server)).body == b"hi"
+    assert (await call(client, server)).body == b"hi"
+    assert server.connections == 2
+
+
+async def test_a_kept_connection_that_was_closed_meanwhile_is_made_anew(
+    client: HttpClient, server: Server
+) -> None:
+    async def ends_at_the_second(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await server.request(reader)
+        writer.write(OK)
+        await server.request(reader)
+
+    server.scripts = [ends_at_the_second, server.says(OK)]
+    await call(client, server)
+    assert (await call(client, server, b"again")).body == b"hi"
+    assert server.connections == 2
+    assert server.bodies == [b"b", b"again", b"again"]
+
+
+async def test_a_call_whose_answer_began_is_not_repeated(client: HttpClient, server: Server) -> None:
+    server.scripts = [server.says(OK, OK[:-1], then_closes=True), server.says(OK)]
+    await call(client, server)
+    with pytest.raises(ConnectionError):
+        await call(client, server)
+    assert server.connections == 1
+
+
+async def test_the_time_of_a_call_is_for_all_of_it(client: HttpClient, server: Server) -> None:
+    async def forever(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await server.request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n")
+        while not writer.is_closing():
+            writer.write(b"X: y\r\n")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    server.scripts = [forever, server.says(OK)]
+    with pytest.raises(TimeoutError):
+        await call(client, server, timeout_s=0.1)
+    assert (await call(client, server)).body == b"hi"
+
+
+async def test_the_connection_of_a_cancelled_call_is_not_used_again(
+    client: HttpClient, server: Server
+) -> None:
+    async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await server.request(reader)
+        await reader.read()
+
+    server.scripts = [late, server.says(OK)]
+    first = asyncio.ensure_future(call(client, server))
+    await wait_until(lambda: server.bodies == [b"b"])
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert (await call(client, server)).body == b"hi"
+    assert server.connections == 2
+
+
+async def test_a_large_body_arrives_whole(client: HttpClient, server: Server) -> None:
+    server.scripts = [server.says(OK, OK)]
+    body = bytes(range(256)) * 20_000
+    assert (await call(client, server, body)).body == b"hi"
+    assert (await call(client, server, body)).body == b"hi"
+    assert server.connections == 1
+    assert server.bodies == [body, body]
+
+
+async def test_who_refuses_a_large_body_is_heard_before_its_end(client: HttpClient, server: Server) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    server.scripts = [refuse, server.says(OK)]
+    assert (await call(client, server, bytes(50_000_000))).status == 413
+    assert (await call(client, server)).body == b"hi"
+    assert server.connections == 2
+
+
+async def test_what_would_break_a_request_is_refused(client: HttpClient, server: Server) -> None:
+    for path in ("/a b", "/a\r\nX: y", "/ä"):
+        with pytest.raises(ValueError, match="no path"):
+            await call(client, server, path=path)
+    with pytest.raises(ValueError, match="token"):
+        MasterClient(Masters("http://127.0.0.1:1"), "t0ken\n")
+
+
+async def test_the_end_of_a_client_ends_its_calls(client: HttpClient, server: Server) -> None:
+    server.scripts = [server.says(OK, b"")]
+    await call(client, server)
+    under_way: asyncio.Future[Any] = asyncio.ensure_future(call(client, server))
+    await wait_until(lambda: len(server.bodies) == 2)
+    await client.close()
+    with pytest.raises(OSError, match="closed"):
+        await under_way
+    with pytest.raises(RuntimeError, match="closed"):
+        await call(client, server)

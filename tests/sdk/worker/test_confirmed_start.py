@@ -1,0 +1,113 @@
+"""What the wait for the store's word costs a job that asks for it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+
+from tests.support.waiting import wait_until
+from worker_sdk import Context, Worker
+from worker_sdk.worker.executor import Executor
+from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.outcomes import Fields
+from worker_sdk.worker.run import JobRun, Stop
+
+
+class Held:
+    """An executor whose confirmations come when the test says so."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.endings: list[Fields] = []
+        self.word: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.is_asked = asyncio.Event()
+        self.executor = Executor(
+            max_jobs=1, settlements=self, starts=self, pushers=cast(Any, None), child_access=([], None)
+        )
+
+    def put(self, job_id: str, token: str, fields: Fields) -> None:
+        self.endings.append(fields)
+
+    async def may_start(self, job_id: str, token: str) -> bool:
+        self.is_asked.set()
+        return await self.word
+
+    async def take(self, name: str, *, lease_s: float = 60, timeout_s: float = 60) -> JobRun:
+        """A run whose confirmation has been asked for."""
+        handler = self.worker.find(name)
+        assert handler is not None
+        offer = {
+            "job_id": "j", "token": "t", "attempt": 1, "fence": 1, "argument": None, "headers": {},
+            "timeout": timeout_s,
+        }  # fmt: skip
+        run = JobRun(offer, handler, now_s() + lease_s)
+        self.executor.start(run, now_s())
+        await self.is_asked.wait()
+        return run
+
+    def say_yes_but_late(self, after_s: float) -> None:
+        """The loop is busy meanwhile, and comes to the word before it comes to its timers."""
+        self.word.set_result(True)
+        time.sleep(after_s)
+
+
+@pytest.fixture
+def ran() -> list[float]:
+    """What was left of the timeout when a handler began."""
+    return []
+
+
+@pytest.fixture
+async def held(ran: list[float]) -> AsyncIterator[Held]:
+    worker = Worker()
+
+    @worker.handler("async", confirm_start=True)
+    async def careful(argument: Any, ctx: Context) -> None:
+        ran.append(ctx.remaining())
+
+    @worker.handler("sync", confirm_start=True)
+    def careful_sync(argument: Any, ctx: Context) -> None:
+        ran.append(ctx.remaining())
+
+    one = Held(worker)
+    yield one
+    one.executor.close()
+
+
+@pytest.mark.req("M3")
+@pytest.mark.parametrize("name", ["async", "sync"])
+async def test_a_confirmation_that_comes_after_the_lease_launches_nothing(
+    held: Held, ran: list[float], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched: list[JobRun] = []
+    monkeypatch.setattr(held.executor, "_launch", launched.append)
+    run = await held.take(name, lease_s=0.05)
+    held.say_yes_but_late(0.1)
+    await wait_until(lambda: not held.executor.occupying)
+    assert (launched, held.endings, run.stopping) == ([], [], Stop.LOST)
+
+
+@pytest.mark.req("J7")
+@pytest.mark.parametrize("name", ["async", "sync"])
+async def test_the_wait_for_a_confirmation_counts_as_time_of_the_attempt(
+    held: Held, ran: list[float], name: str
+) -> None:
+    await held.take(name, timeout_s=30)
+    held.say_yes_but_late(0.2)
+    await wait_until(lambda: held.endings)
+    assert 20 < ran[0] <= 29.8
+
+
+@pytest.mark.req("J7")
+@pytest.mark.parametrize("is_word_given", [True, False])
+async def test_a_job_whose_time_is_over_before_it_began_is_handed_back(
+    held: Held, ran: list[float], is_word_given: bool
+) -> None:
+    await held.take("async", timeout_s=0.05)
+    if is_word_given:
+        held.say_yes_but_late(0.1)
+    await wait_until(lambda: held.endings)
+    assert (ran, held.endings) == ([], [{"type": "handed_back"}])
+    assert not held.executor.occupying

@@ -1,0 +1,28 @@
+"""How many calls may wait."""
+
+import contextlib
+
+from jqmaster.service.jobs.waiting_places import WaitingPlaces
+
+
+def test_clients_leave_connections_to_those_who_do_not_wait_and_workers_a_part_of_their_own() -> None:
+    places = WaitingPlaces(lambda: 64)
+    with contextlib.ExitStack() as stack:
+        taken = [stack.enter_context(places.take()) for _ in range(60)]
+        assert taken == [True] * 48 + [False] * 12
+        workers = [stack.enter_context(places.take(is_worker=True)) for _ in range(20)]
+        assert workers == [True] * 8 + [False] * 12
+        assert places.taken == 56
+    assert places.taken == 0
+
+
+def test_the_number_of_places_follows_the_setting() -> None:
+    most = 16
+    places = WaitingPlaces(lambda: most)
+    with contextlib.ExitStack() as stack:
+        assert all(stack.enter_context(places.take()) for _ in range(12))
+        with places.take() as has_place:
+            assert not has_place
+        most = 32
+        with places.take() as has_place:
+            assert has_place

@@ -1,0 +1,232 @@
+"""Statistics of the queue, from what several masters counted."""
+
+import random
+from typing import Any, cast
+
+import pytest
+
+from jqmaster.clock import SystemClock
+from jqmaster.domain.content import full_access
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.job import Cause, JobState
+from jqmaster.domain.master import Pace
+from jqmaster.domain.outcome import Decision, Outcome
+from jqmaster.domain.tally import TOTAL, Tally
+from jqmaster.errors import InvalidError
+from jqmaster.runtime.watch.history_keeper import HistoryKeeper
+from jqmaster.service.jobs.failures import FailureReader
+from jqmaster.service.operations.stats import SPANS, Span, StatsService, StoreState
+from jqmaster.service.workers.masters import MasterService
+from jqmaster.service.workers.workers import WorkerService
+from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.operations.history import STEP_MS, HistoryStore
+from tests.support.store import StoreWorld
+
+FAILED = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
+STATE = StoreState("Valkey 9", "fsync", "fsync", 1_000, 0, ["full"])
+
+
+def service(world: StoreWorld) -> StatsService:
+    """With nothing remembered: time moves by hand."""
+    return StatsService(
+        HistoryStore(world.shard, master_id="reader"),
+        world.inspector,
+        world.workers,
+        MasterService(MasterStore(world.shard), world.leadership, Pace(1.0)),
+        SystemClock(),
+        failures=FailureReader(HistoryStore(world.shard, master_id="reader"), world.records),
+        stale_ms=3_000,
+        store_state=lambda: STATE,
+    )
+
+
+class CountingMaster:
+    def __init__(self, world: StoreWorld, number: int) -> None:
+        self.tally = Tally()
+        self.history = HistoryStore(world.shard, master_id=f"master-{number}")
+        self.keeper = HistoryKeeper(self.tally, self.history, SystemClock())
+
+
+@pytest.mark.req("D16")
+async def test_the_history_of_two_masters_is_the_sum_of_what_happened(world: StoreWorld) -> None:
+    masters = [CountingMaster(world, n) for n in range(2)]
+    rng = random.Random(3)
+    happened: list[tuple[int, str]] = []
+    for n in range(60):
+        world.pass_ms(int(10 ** rng.uniform(2, 7.7)) if n != 20 else 30 * 86_400_000)
+        for master in masters:
+            for name in rng.choices(("a", "b"), k=rng.randint(0, 3)):
+                happened.append((world.now_ms, name))
+                master.tally.of(name).pushed += 1
+                master.tally.claimed(name, [5])
+                master.tally.succeeded(name, [50])
+            await master.keeper.flush()
+    stats = service(world)
+    for span, (step, count) in SPANS.items():
+        first_ms = (world.now_ms // STEP_MS[step] - count + 1) * STEP_MS[step]
+        for name in (None, "a", "b", "c"):
+            expected = [at_ms for at_ms, of in happened if at_ms >= first_ms and name in (None, of)]
+            history = await stats.history(span, name)
+            points = history["points"]
+            assert [p["at"] for p in points] == [iso_ms(first_ms + n * STEP_MS[step]) for n in range(count)]
+            for word in ("pushed", "succeeded"):
+                assert sum(p[word] for p in points) == len(expected), (span, name)
+            assert sum(p["wait"]["count"] for p in points if p["wait"]) == len(expected)
+            by_step = {iso_ms(at_ms // STEP_MS[step] * STEP_MS[step]) for at_ms in expected}
+            assert {p["at"] for p in points if p["pushed"]} == by_step
+    # Beyond a day and beyond 30 days there is more than what is told.
+    assert happened[0][0] < world.now_ms - 30 * 86_400_000
+
+
+@pytest.mark.req("D16")
+async def test_a_backlog_that_is_not_there_is_told_from_one_that_nobody_looked_at(world: StoreWorld) -> None:
+    master = CountingMaster(world, 1)
+    master.tally.of("a").pushed += 1
+    await master.keeper.flush()
+    stats = service(world)
+
+    async def last(name: str | None) -> tuple[int | None, int | None]:
+        point = (await stats.history("1h", name))["points"][-1]
+        return point["backlog"], point["oldest_wait_ms"]
+
+    assert [await last(name) for name in (None, "a", "b")] == [(None, None)] * 3
+    master.tally.sampled(TOTAL, 3, 700)
+    master.tally.sampled("b", 3, 700)
+    await master.keeper.flush()
+    assert [await last(name) for name in (None, "a", "b")] == [(3, 700), (0, 0), (3, 700)]
+
+
+@pytest.mark.req("D16")
+async def test_names_are_sorted_searched_and_paged_without_gaps(world: StoreWorld) -> None:
+    master = CountingMaster(world, 1)
+    for n in range(7):
+        counts = master.tally.of(f"name-{n}")
+        counts.pushed, counts.failed, counts.succeeded = n % 3, 6 - n, n
+    await master.keeper.flush()
+    await world.enqueue("name-5")
+    stats = service(world)
+    rows = (await stats.names("1h", limit=100))["names"]
+    assert [row["name"] for row in rows] == [f"name-{n}" for n in range(7)]
+    assert [row["ready"] for row in rows] == [0, 0, 0, 0, 0, 1, 0]
+    assert (rows[0]["success_share"], rows[3]["success_share"], rows[6]["success_share"]) == (0.0, 0.5, 1.0)
+    assert rows[0]["wait"] is None
+    for sort in ("name", "pushed", "failed", "ready"):
+        found: list[dict[str, Any]] = []
+        cursor = None
+        while True:
+            page = await stats.names("24h", sort=cast(Any, sort), limit=2, cursor=cursor)
+            found += page["names"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                break
+            with pytest.raises(InvalidError):
+                await stats.names("24h", sort="name" if sort != "name" else "ready", limit=2, cursor=cursor)
+        assert len({row["name"] for row in found}) == len(found) == 7
+        if sort != "name":
+            assert [row[sort] for row in found] == sorted((row[sort] for row in found), reverse=True)
+    assert [row["name"] for row in (await stats.names("7d", q="-3", limit=9))["names"]] == ["name-3"]
+
+
+@pytest.mark.req("D16")
+async def test_the_present_state_sums_up_jobs_workers_and_rates(world: StoreWorld) -> None:
+    master = CountingMaster(world, 1)
+    world.now_ms = world.now_ms // 60_000 * 60_000 + 15_000
+    master.tally.of("work").pushed += 120
+    await master.keeper.flush()
+    world.pass_ms(60_000)
+    master.tally.of("work").pushed += 30
+    await master.keeper.flush()
+    worker = await world.worker(max_jobs=4)
+    await world.enqueue_many(3)
+    await world.claim(worker, limit=1)
+    world.pass_ms(500)
+    await master.history.put_backlog(world.epoch, await master.history.sample_backlog())
+    world.pass_ms(500)
+    now = await service(world).now()
+    assert now["at"] == iso_ms(world.now_ms)
+    assert (now["counts"]["ready"], now["counts"]["running"]) == (2, 1)
+    # It ages between two looks of the leader.
+    assert now["oldest_wait_ms"] == 1_000
+    # 30 in this minute, of which 16 s are over, and what is missing of the one before.
+    assert now["rates"]["pushed"] == pytest.approx((30 + 120 * 44 / 60) / 60, abs=0.001)
+    assert now["workers"] == {"fresh": 1, "stale": 0, "draining": 0, "detached": 0, "max_jobs": 4, "busy": 1}
+    assert (now["masters"]["leader_id"], now["masters"]["epoch"] > 0) == (None, True)
+    assert (now["store"]["max_memory_bytes"], now["store"]["faults"]) == (None, ["full"])
+    world.pass_ms(4_000)
+    await world.workers.detach(await world.worker(), b"entry")
+    await world.workers.drain(await world.worker(), b"entry")
+    assert (await service(world).now())["workers"] == {
+        "fresh": 0, "stale": 1, "draining": 1, "detached": 1, "max_jobs": 0, "busy": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.req("D16")
+async def test_it_is_computed_once_for_all_who_ask_at_a_time(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stats = service(world)
+    assert await stats.now() is await stats.now()
+    summed: list[Span] = []
+    whole = stats._history.sums
+
+    async def sums(*args: Any) -> Any:
+        summed.append("30d")
+        return await whole(*args)
+
+    monkeypatch.setattr(stats._history, "sums", sums)
+    for _ in range(5):
+        await stats.names("30d", limit=1)
+    assert len(summed) == 1
+
+
+@pytest.mark.req("D16")
+async def test_a_worker_s_report_of_a_failure_leads_to_its_group(world: StoreWorld) -> None:
+    async def nobody(*_: Any) -> None:
+        """Nobody to tell."""
+
+    workers = WorkerService(
+        world.workers,
+        world.rules,
+        cast(Any, None),
+        settlements=world.settlements,
+        records=world.records,
+        tell=nobody,
+    )
+    keeper = HistoryKeeper(world.tally, HistoryStore(world.shard, master_id="master-1"), SystemClock())
+    job_ids = []
+    for n in range(3):
+        worker, job = await world.running("mail", max_retry=0)
+        outcome = Outcome(job.job_id, job.token, "failure", message=f"user {n}: 'no such' box")
+        assert await workers.results(worker, [outcome]) == ([job.job_id], [])
+        job_ids.append(job.job_id)
+    retried_worker, retried = await world.running("mail", max_retry=1)
+    await workers.results(
+        retried_worker, [Outcome(retried.job_id, retried.token, "failure", message="again")]
+    )
+    await keeper.flush()
+    stats = service(world)
+    (group,) = (await stats.failures(full_access([]), limit=10))["groups"]
+    assert (group["name"], group["cause"], group["message"]) == ("mail", "error", "user <n>: <text> box")
+    assert (group["count"], group["example_job_id"]) == (3, job_ids[-1])
+    for wanted in ({"q": "BOX"}, {"q": "mai"}, {"name": "mail"}):
+        assert len((await stats.failures(full_access([]), limit=10, **cast(Any, wanted)))["groups"]) == 1
+    for wanted in ({"q": "again"}, {"name": "mai"}):
+        assert not (await stats.failures(full_access([]), limit=10, **cast(Any, wanted)))["groups"]
+
+
+@pytest.mark.req("D16")
+async def test_failures_are_paged_without_gaps(world: StoreWorld) -> None:
+    master = CountingMaster(world, 1)
+    for n in range(5):
+        world.pass_ms(n % 2)
+        master.tally.ended("work", FAILED, job_id="j", message=chr(97 + n))
+        await master.keeper.flush()
+    stats = service(world)
+    found: list[dict[str, Any]] = []
+    page = await stats.failures(full_access([]), limit=2)
+    while page["next_cursor"]:
+        found += page["groups"]
+        page = await stats.failures(full_access([]), limit=2, cursor=page["next_cursor"])
+    found += page["groups"]
+    assert sorted(g["message"] for g in found) == list("abcde")
+    assert [g["last_seen_at"] for g in found] == sorted((g["last_seen_at"] for g in found), reverse=True)

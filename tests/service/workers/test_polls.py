@@ -1,0 +1,162 @@
+"""The desk at which polls hang, on a real store. Nobody leads here but the test."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from jqmaster.errors import ConflictError, NotFoundError, OverloadedError, RateLimitedError
+from jqmaster.service.workers import polls
+from jqmaster.service.workers.polls import Ask, PollDesk
+from jqmaster.store.jobs.claims import Claim
+from jqmaster.store.workers.polls import PollReply, reply_of
+from tests.support.store import StoreWorld
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.req("M8")
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.fixture
+async def desk(world: StoreWorld) -> AsyncIterator[PollDesk]:
+    one = PollDesk(world.polls, world.leases)
+    await one.start()
+    yield one
+    await one.stop()
+
+
+async def hanging(
+    world: StoreWorld, desk: PollDesk, worker_id: str, poll_id: str = "p", wait_s: float = 30
+) -> "asyncio.Task[PollReply]":
+    poll = asyncio.create_task(desk.poll(worker_id, Ask(10, wait_s, poll_id), never))
+
+    async def is_open() -> bool:
+        worker = await world.workers.get(worker_id)
+        return worker is not None and worker.polls_until_ms > 0
+
+    await wait_until(is_open)
+    return poll
+
+
+async def test_the_leader_at_this_desk_hands_over_what_it_claimed(world: StoreWorld, desk: PollDesk) -> None:
+    worker_id = await world.worker(url=None)
+    poll = await hanging(world, desk, worker_id)
+    await world.enqueue()
+    assert desk.holds(worker_id)
+    claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
+    assert isinstance(claim, Claim)
+    desk.tell(worker_id, reply_of(7, claim))
+    reply = await poll
+    assert ([offer.job for offer in reply.offers], reply.epoch) == (claim.jobs, 7)
+    assert not desk.holds(worker_id)
+
+
+async def test_a_leader_elsewhere_is_heard_of_by_a_message(world: StoreWorld, desk: PollDesk) -> None:
+    worker_id = await world.worker(url=None)
+    poll = await hanging(world, desk, worker_id)
+    await world.enqueue()
+    (job,) = await world.claim(worker_id)
+    desk.wake("mail:somebody")
+    desk.wake("ready")
+    desk.wake(f"mail:{worker_id}")
+    assert [offer.job for offer in (await poll).offers] == [job]
+
+
+async def test_what_no_message_told_is_found_by_looking(
+    world: StoreWorld, desk: PollDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(polls, "LOOK_S", 0.05)
+    quick = PollDesk(world.polls, world.leases)
+    await quick.start()
+    worker_id = await world.worker(url=None)
+    poll = await hanging(world, quick, worker_id)
+    await world.enqueue()
+    (job,) = await world.claim(worker_id)
+    assert [offer.job for offer in (await poll).offers] == [job]
+    await quick.stop()
+
+
+async def test_what_was_claimed_while_the_caller_hung_up_is_for_the_next_poll(
+    world: StoreWorld, desk: PollDesk
+) -> None:
+    worker_id = await world.worker(url=None)
+    left = asyncio.Event()
+
+    async def gone() -> None:
+        await left.wait()
+
+    poll = asyncio.create_task(desk.poll(worker_id, Ask(10, 30, "p"), gone))
+    await wait_until(lambda: desk.holds(worker_id))
+
+    async def is_open() -> bool:
+        worker = await world.workers.get(worker_id)
+        return worker is not None and worker.polls_until_ms > 0
+
+    await wait_until(is_open)
+    await world.enqueue()
+    claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
+    assert isinstance(claim, Claim)
+    left.set()
+    assert not (await poll).offers
+    desk.tell(worker_id, reply_of(7, claim))
+    reply = await desk.poll(worker_id, Ask(10, 30, "q"), never)
+    assert [offer.job for offer in reply.offers] == claim.jobs
+
+
+async def test_what_finds_nobody_to_tell_is_for_the_next_poll(world: StoreWorld, desk: PollDesk) -> None:
+    worker_id = await world.worker(url=None)
+    await world.polls.open(worker_id, "p", 10, 30_000)
+    await world.enqueue()
+    claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
+    assert isinstance(claim, Claim)
+    desk.tell(worker_id, reply_of(7, claim))
+    await wait_until(lambda: not desk._drops)
+    reply = await desk.poll(worker_id, Ask(10, 30, "q"), never)
+    assert [offer.job for offer in reply.offers] == claim.jobs
+
+
+async def test_a_later_poll_of_the_same_worker_ends_the_one_before(world: StoreWorld, desk: PollDesk) -> None:
+    worker_id = await world.worker(url=None)
+    first = await hanging(world, desk, worker_id, "p1")
+    second = asyncio.create_task(desk.poll(worker_id, Ask(10, 0.3, "p2"), never))
+    with pytest.raises(RateLimitedError):
+        await first
+    assert not (await second).offers
+
+
+async def test_a_poll_that_another_master_took_over_ends_when_it_looks(
+    world: StoreWorld, desk: PollDesk
+) -> None:
+    worker_id = await world.worker(url=None)
+    poll = await hanging(world, desk, worker_id, "p1")
+    await world.polls.open(worker_id, "p2", 10, 30_000)
+    desk.look_all()
+    with pytest.raises(RateLimitedError):
+        await poll
+
+
+async def test_its_end_answers_all_and_lets_nobody_in(world: StoreWorld, desk: PollDesk) -> None:
+    waiting = [await hanging(world, desk, await world.worker(url=None)) for _ in range(3)]
+    with_job = await world.worker("other", url=None)
+    poll = await hanging(world, desk, with_job)
+    await world.enqueue("other")
+    (job,) = await world.claim(with_job, "other")
+    await desk.stop()
+    assert not [offer for one in waiting for offer in (await one).offers]
+    assert [offer.job for offer in (await poll).offers] == [job]
+    with pytest.raises(OverloadedError):
+        await desk.poll(with_job, Ask(1, 0), never)
+    assert [worker.polls_until_ms for worker in await world.workers.all()] == [0, 0, 0, 0]
+
+
+async def test_who_cannot_poll_is_told_why(world: StoreWorld, desk: PollDesk) -> None:
+    with pytest.raises(NotFoundError):
+        await desk.poll("nobody", Ask(1, 0), never)
+    with pytest.raises(ConflictError, match="pushed"):
+        await desk.poll(await world.worker(), Ask(1, 0), never)
+    worker_id = await world.worker(url=None)
+    with pytest.raises(ConflictError, match="another poll"):
+        await desk.poll(worker_id, Ask(1, 0, "p", withdraws=True), never)

@@ -1,0 +1,134 @@
+"""Two masters on one store: one whose copy of the constraints is old is told so by the store (`stale_rules`), and does
+what it was asked to do under those that hold."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from jqmaster.clock import SystemClock
+from jqmaster.domain.constraint import gate_id
+from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.jobs.jobs import JobService
+from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.store.constraints.constraints import Rules, RuleStore
+from jqmaster.store.jobs.operator_actions import Changes
+from tests.support.constraints import ConstrainedWorld
+from tests.support.store import StoreWorld
+
+pytestmark = pytest.mark.req("J13")
+
+URGENT = {"field": "priority", "op": "le", "value": 0}
+
+
+class CountedRules(RuleCache):
+    reloads = 0
+
+    async def reload(self) -> Rules:
+        self.reloads += 1
+        return await super().reload()
+
+
+class SecondMaster:
+    """Its rules are those that it last read: nobody tells it of changes."""
+
+    def __init__(self, world: StoreWorld) -> None:
+        self.rules = CountedRules(RuleStore(world.shard))
+        self.jobs = JobService(
+            world.inspector,
+            FinishWaiters(),
+            SystemClock(),
+            self.rules,
+            acceptance=world.acceptance,
+            steering=world.steering,
+            records=world.records,
+            results=world.results,
+            tell_worker=self._tell,
+            admit=lambda _: 0,
+        )
+
+    async def _tell(self, *order: str) -> None:
+        raise AssertionError(f"no job of these tests is canceled: {order}")
+
+    @property
+    def edition(self) -> int:
+        return self.rules.current.ruleset.edition
+
+
+@pytest.fixture
+async def second(world: StoreWorld) -> AsyncIterator[SecondMaster]:
+    one = SecondMaster(world)
+    await one.jobs.start()
+    yield one
+    await one.jobs.stop()
+
+
+@pytest.fixture
+def first(world: StoreWorld) -> ConstrainedWorld:
+    """Through this one the constraints are changed, and it leads."""
+    return ConstrainedWorld(world)
+
+
+async def gates(first: ConstrainedWorld, job_id: str) -> list[str]:
+    return await first.gates_of(job_id, (await first.structures()).lanes)
+
+
+@pytest.mark.parametrize("act", ["enqueue", "enqueue_bulk", "retry", "patch"])
+async def test_a_master_with_old_rules_acts_under_the_new_ones(
+    first: ConstrainedWorld, second: SecondMaster, world: StoreWorld, act: str
+) -> None:
+    worker_id, failed = await world.running()
+    assert await world.fail(worker_id, failed)
+    patched = await world.enqueue(priority=5)
+    old = second.edition
+
+    limit = await first.limit(matcher=URGENT, concurrency=1)
+    specs = [world.spec(), world.spec()]
+    match act:
+        case "enqueue":
+            for spec in specs:
+                assert await second.jobs.enqueue(spec) == (spec.id, True)
+            changed = [spec.id for spec in specs]
+        case "enqueue_bulk":
+            changed = await second.jobs.enqueue_bulk(specs)
+        case "retry":
+            await second.jobs.retry(failed.job_id)
+            changed = [failed.job_id]
+        case _:
+            await second.jobs.patch(patched, Changes(priority=0))
+            changed = [patched]
+
+    # It was told once, and knows from then on.
+    assert second.rules.reloads == 1
+    assert second.edition > old
+    for job_id in changed:
+        assert await gates(first, job_id) == [gate_id(limit.cid, None)]
+    # The limit holds for them together with those of the first master.
+    await first.enqueue()
+    taken = await first.take(await world.worker())
+    assert len(set(taken) - {patched} if patched not in changed else taken) == 1
+
+
+@pytest.mark.parametrize("act", ["enqueue", "retry", "patch"])
+async def test_a_master_with_old_rules_puts_no_job_behind_a_constraint_that_is_gone(
+    first: ConstrainedWorld, second: SecondMaster, world: StoreWorld, act: str
+) -> None:
+    worker_id, failed = await world.running()
+    assert await world.fail(worker_id, failed)
+    patched = await world.enqueue(priority=5)
+    await first.limit(matcher=URGENT, paused=True)
+    await second.rules.reload()
+
+    # Made anew with another matcher: jobs are matched again, those of old editions too.
+    await first.remove()
+    await first.limit("other", {"field": "name", "op": "eq", "value": "other"}, paused=True)
+    match act:
+        case "enqueue":
+            changed, _ = await second.jobs.enqueue(world.spec())
+        case "retry":
+            changed = failed.job_id
+            await second.jobs.retry(changed)
+        case _:
+            changed = patched
+            await second.jobs.patch(changed, Changes(priority=0))
+    assert await gates(first, changed) == []
+    assert changed in await first.take(await world.worker())

@@ -1,0 +1,115 @@
+"""relane.lua, settle_rules.lua, end_reopening.lua, open_gates.lua, prune_lanes.lua, prune_gates.lua: whom they refuse."""
+
+from jqmaster.store.constraints.constraints import Moved, RuleStore
+from tests.support.constraints import ConstrainedWorld, constraint
+from tests.support.store import StoreWorld
+
+
+async def test_an_old_leader_follows_no_change_up(world: StoreWorld) -> None:
+    limited = ConstrainedWorld(world)
+    job_id = await limited.enqueue()
+    one = constraint(paused=True)
+    assert await limited.change("limit", one)
+    rules, store = await limited.rules.reload(), world.rule_store
+    ((cid, version),) = await store.reopened()
+    old = await world.reelect()
+    async with world.unchanged():
+        assert await store.move(old, rules, [job_id]) is None
+        assert await store.settle(old, rules) is None
+        assert await store.open_gates(old) is None
+        assert await store.prune(old, ["0" * 16]) is False
+        assert await store.prune_gates(old, cid, "0") is None
+        await store.reopen(old, cid, version)
+        assert await store.reopened() == [(cid, version)]
+    await limited.follow_up()
+
+
+async def test_rules_that_changed_meanwhile_are_not_followed_up(world: StoreWorld) -> None:
+    limited = ConstrainedWorld(world)
+    job_id = await limited.enqueue()
+    assert await limited.change("first", constraint("first", paused=True))
+    older = await limited.rules.reload()
+    assert await limited.change("second", constraint("second", concurrency=1))
+    async with world.unchanged():
+        moved = await world.rule_store.move(world.epoch, older, [job_id])
+        assert moved == Moved(-1)
+        assert not moved
+        assert await world.rule_store.settle(world.epoch, older) is False
+    assert Moved(0)
+    await limited.follow_up()
+
+
+async def test_a_constraint_that_changed_again_is_looked_at_again(world: StoreWorld) -> None:
+    limited, store = ConstrainedWorld(world), world.rule_store
+    one = await limited.limit(concurrency=1)
+    assert await limited.change("limit", one)
+    ((_, version),) = await store.reopened()
+    assert await limited.change("limit", one)
+    assert await store.reopen(world.epoch, one.cid, version) is False
+    ((cid, newer),) = await store.reopened()
+    assert (cid, newer) == (one.cid, version + 1)
+    await store.reopen(world.epoch, one.cid, newer)
+    assert await store.reopened() == []
+
+
+async def test_a_damaged_constraint_hurts_no_other(world: StoreWorld) -> None:
+    limited = ConstrainedWorld(world)
+    await limited.change("good", constraint("good", concurrency=1))
+    await limited.change("bad", constraint("bad", concurrency=1))
+    await world.redis.hset(world.shard.keys.constraints, "bad", b"0" * 16 + b"\xc1")
+    rules = await world.rule_store.load()
+    assert [stored.constraint.name for stored in rules.stored] == ["good"]
+    assert [finding.detail for finding in await world.findings() if finding.rule == "constraint"] == [
+        "constraint bad: its document cannot be read"
+    ]
+    await world.redis.hdel(world.shard.keys.constraints, "bad")
+    await limited.follow_up()
+
+
+async def test_a_batch_may_free_thousands_of_gates_at_which_others_wait(world: StoreWorld) -> None:
+    limited = ConstrainedWorld(world)
+    await limited.put(*[constraint(f"c{i:02}", key=f"argument.k{i}", concurrency=1) for i in range(16)])
+    worker = await world.worker("work", max_jobs=1000)
+    arguments = [{f"k{i}": str(n) for i in range(16)} for n in range(500)]
+    await limited.enqueue_many(arguments)
+    jobs = await limited.claim(worker, limit=500)
+    await limited.enqueue_many(arguments)
+    assert await limited.claim(worker, limit=500) == []
+    await limited.succeed(worker, *jobs)
+    assert len(await limited.claim(worker, limit=500)) == 500
+
+
+async def test_rules_made_anew_on_a_store_that_fell_back_are_not_taken_for_the_old_ones(
+    world: StoreWorld,
+) -> None:
+    redis, k = world.redis, world.shard.keys
+    limited, other = ConstrainedWorld(world), ConstrainedWorld(world, RuleStore(world.shard))
+    saved = {key: await redis.dump(key) for key in (k.rules, k.constraints)}
+    lost = constraint("b", concurrency=1)
+    await other.change("b", lost)
+    await limited.rules.reload()
+    for key, value in saved.items():
+        await redis.delete(key) if value is None else await redis.restore(key, 0, value, replace=True)
+    await redis.delete(k.limits(lost.cid), k.reopened)
+    world.pass_ms(1)
+    await other.rules.reload()
+    await other.change("b", constraint("b", concurrency=1))
+    await other.follow_up()
+    await limited.enqueue_many([None] * 5)
+    assert len(await other.take(await world.worker("work", max_jobs=100))) == 1
+
+
+async def test_a_lane_that_cannot_be_read_keeps_no_other_from_moving(world: StoreWorld) -> None:
+    redis, k = world.redis, world.shard.keys
+    limited = ConstrainedWorld(world)
+    await limited.enqueue_many([None] * 3, name="a")
+    await limited.enqueue_many([None] * 3, name="b")
+    (lane,) = await redis.zrange(k.lanes("a"), 0, -1)
+    await redis.set(k.lane(lane.decode()), "garbage")
+    await limited.change("b", constraint("b", concurrency=100))
+    await limited.follow_up()
+    worker = await world.worker("a", "b", max_jobs=100)
+    assert len(await limited.claim(worker, "b")) == 3
+    assert len(await limited.claim(worker, "a")) == 3
+    # Which group it was of only the lane knew.
+    await redis.delete(*[key async for key in redis.scan_iter(match=f"{k.open_prefix}*")])

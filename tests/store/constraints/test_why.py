@@ -1,0 +1,397 @@
+"""lua/constraints/why.lua: the gates, holders and jobs ahead that it tells are those that the next claim meets."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jqmaster.domain.constraint import Mode, gate_id
+from jqmaster.domain.content import full_access
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.job import JobState
+from jqmaster.domain.key_value import key_value
+from jqmaster.domain.outcome import Decision
+from jqmaster.domain.verdict import Ahead, Bound, GateCheck, Kind, Snapshot, Standing
+from jqmaster.errors import DamagedError, StoreUnavailableError
+from jqmaster.service.jobs.why import WhyService
+from jqmaster.store.constraints import why as why_module
+from jqmaster.store.constraints.why import WhyStore
+from jqmaster.store.jobs.settlements import Hold
+from tests.support.constraints import ConstrainedWorld, constraint, override
+from tests.support.store import StoreWorld
+
+pytestmark = pytest.mark.req("J13")
+
+
+async def look(world: StoreWorld, job_id: str, *rivals: str) -> Snapshot:
+    snapshot = await WhyStore(world.shard, world.records).snapshot(job_id, rivals)
+    assert snapshot
+    return snapshot
+
+
+async def standing(world: StoreWorld, job_id: str, *rivals: str) -> Standing:
+    found = (await look(world, job_id, *rivals)).standing
+    assert found
+    return found
+
+
+async def only_gate(world: StoreWorld, job_id: str) -> GateCheck:
+    (gate,) = (await look(world, job_id)).gates
+    return gate
+
+
+@pytest.fixture
+def limited(world: StoreWorld) -> ConstrainedWorld:
+    return ConstrainedWorld(world)
+
+
+async def test_an_unknown_job_has_no_snapshot(world: StoreWorld) -> None:
+    assert await WhyStore(world.shard, world.records).snapshot(new_id()) is None
+
+
+async def test_it_writes_nothing(world: StoreWorld, limited: ConstrainedWorld) -> None:
+    await limited.limit("c", key="argument.k", concurrency=1, rate=(5, 1000))
+    worker = await world.worker()
+    first, second = await limited.enqueue(argument={"k": 1}), await limited.enqueue(argument={"k": 1})
+    assert await limited.take(worker) == [first]
+    async with world.unchanged():
+        await look(world, second, "other")
+        await look(world, first)
+
+
+async def test_without_constraints_the_older_and_the_more_urgent_come_before(world: StoreWorld) -> None:
+    jobs = await world.enqueue_many(5)
+    urgent = await world.enqueue(priority=-1)
+    await world.enqueue(priority=1)
+    assert await standing(world, urgent) == Standing({}, Bound.EXACT)
+    assert [(await standing(world, job)).by_name.get("work", 0) for job in jobs] == [1, 2, 3, 4, 5]
+    snapshot = await look(world, jobs[0])
+    assert (snapshot.has_leader, snapshot.gates, snapshot.lease_until_ms) == (True, (), None)
+    assert snapshot.now_ms == world.now_ms
+    assert snapshot.edition == snapshot.settled_edition == snapshot.lane_edition == 0
+
+
+async def test_other_names_of_the_same_workers_count_by_name(world: StoreWorld) -> None:
+    await world.enqueue_many(3, "mail")
+    await world.enqueue_many(2, "feed")
+    await world.enqueue_many(4, "later", priority=7)
+    await world.enqueue_many(2, "foreign")
+    job = await world.enqueue("work")
+    assert await standing(world, job, "mail", "feed", "later") == Standing(
+        {"mail": 3, "feed": 2}, Bound.EXACT
+    )
+    assert await standing(world, job) == Standing({}, Bound.EXACT)
+
+
+async def test_a_full_gate_names_its_holders_the_longest_running_first(
+    world: StoreWorld, limited: ConstrainedWorld
+) -> None:
+    made = await limited.limit("per-host", key="argument.host", concurrency=2)
+    worker = await world.worker(max_jobs=50)
+    holders = []
+    for _ in range(2):
+        holders.append(await limited.enqueue(argument={"host": "a"}))
+        assert await limited.take(worker) == holders[-1:]
+        world.pass_ms(7_000)
+    blocked = await limited.enqueue(argument={"host": "a"})
+    free = await limited.enqueue(argument={"host": "b"})
+    gate = await only_gate(world, blocked)
+    assert gate.gate_id.startswith(made.cid)
+    assert (gate.value, gate.is_closed, gate.kinds) == ("a", True, (Kind.CONCURRENCY,))
+    assert (gate.concurrency, gate.running, gate.waiting, gate.opens_at_ms) == (2, 2, 1, None)
+    assert [(h.job_id, h.worker_id) for h in gate.holders] == [(job, worker) for job in holders]
+    assert [world.now_ms - h.since_ms for h in gate.holders] == [14_000, 7_000]
+    other = await only_gate(world, free)
+    assert (other.value, other.is_closed, other.running, other.holders) == ("b", False, 0, ())
+    assert await standing(world, free) == Standing({}, Bound.EXACT)
+    assert await limited.take(worker) == [free]
+
+
+@pytest.mark.parametrize("slots", [12, 150])
+async def test_of_many_holders_ten_are_told(world: StoreWorld, limited: ConstrainedWorld, slots: int) -> None:
+    await limited.limit("c", concurrency=slots)
+    worker = await world.worker(max_jobs=500)
+    jobs = [await limited.enqueue() for _ in range(slots)]
+    assert await limited.take(worker, limit=slots) == jobs
+    gate = await only_gate(world, await limited.enqueue())
+    assert gate.running == slots
+    assert len({h.job_id for h in gate.holders} & set(jobs)) == why_module.MAX_HOLDERS
+
+
+async def test_a_spent_rate_opens_when_its_oldest_start_leaves_the_window(
+    world: StoreWorld, limited: ConstrainedWorld
+) -> None:
+    await limited.limit("c", rate=(2, 10_000))
+    worker = await world.worker()
+    first, second, third = [await limited.enqueue() for _ in range(3)]
+    began_ms = world.now_ms
+    assert await limited.take(worker, limit=1) == [first]
+    world.pass_ms(3_000)
+    assert await limited.take(worker, limit=5) == [second]
+    gate = await only_gate(world, third)
+    assert (gate.kinds, gate.starts) == ((Kind.RATE,), 2)
+    assert gate.opens_at_ms is not None
+    assert gate.opens_at_ms == began_ms + 10_001
+    world.pass_ms(gate.opens_at_ms - world.now_ms - 1)
+    await limited.open_gates()
+    assert await limited.take(worker) == []
+    assert (await only_gate(world, third)).is_closed
+    world.pass_ms(1)
+    await limited.open_gates()
+    assert not (await only_gate(world, third)).is_closed
+    assert await limited.take(worker) == [third]
+
+
+async def test_a_pause_a_hold_and_an_override_are_told_apart(
+    world: StoreWorld, limited: ConstrainedWorld
+) -> None:
+    made = await limited.limit("c", key="argument.k", concurrency=5,
+        overrides=(override("paused", paused=True), override("one", concurrency=1)),
+    )  # fmt: skip
+    worker = await world.worker()
+    paused, one, plain = [await limited.enqueue(argument={"k": k}) for k in ("paused", "one", "plain")]
+    gate = await only_gate(world, paused)
+    assert (gate.kinds, gate.is_paused, gate.is_override, gate.opens_at_ms) == (
+        (Kind.PAUSED,),
+        True,
+        True,
+        None,
+    )
+    gate = await only_gate(world, one)
+    assert (gate.kinds, gate.concurrency, gate.is_override) == ((), 1, True)
+    held = gate_id(made.cid, key_value("plain"))
+    claimed = {job.job_id: job for job in await limited.claim(worker)}
+    assert claimed.keys() == {one, plain}
+    settlement = replace(
+        world.settlement(await world.get(plain), claimed[plain].token, Decision(JobState.READY, "deferred")),
+        hold=Hold(held, 30_000),
+    )
+    assert await world.settlements.settle(worker, [settlement]) == [True]
+    gate = await only_gate(world, plain)
+    assert (gate.kinds, gate.is_override) == ((Kind.HOLD,), False)
+    assert gate.held_until_ms == gate.opens_at_ms == world.now_ms + 30_000
+    assert await limited.take(worker) == []
+
+
+async def test_a_shadow_gate_tells_what_it_would_close_and_closes_nothing(
+    world: StoreWorld, limited: ConstrainedWorld
+) -> None:
+    await limited.limit("c", concurrency=1, mode=Mode.SHADOW)
+    worker = await world.worker()
+    first, second = await limited.enqueue(), await limited.enqueue()
+    assert await limited.take(worker, limit=1) == [first]
+    gate = await only_gate(world, second)
+    assert (gate.is_shadow, gate.is_closed, gate.running, gate.concurrency) == (True, True, 1, 1)
+    assert await standing(world, second) == Standing({}, Bound.EXACT)
+    assert await limited.take(worker) == [second]
+
+
+async def test_blocked_jobs_of_others_do_not_count_and_open_ones_count_up_to_their_room(
+    world: StoreWorld, limited: ConstrainedWorld
+) -> None:
+    await limited.limit("per-host", key="argument.host", concurrency=2)
+    worker = await world.worker(max_jobs=50)
+    for _ in range(10):
+        await limited.enqueue(argument={"host": "a"})
+    assert len(await limited.take(worker)) == 2
+    for _ in range(5):
+        await limited.enqueue(argument={"host": "b"})
+    own = [await limited.enqueue(argument={"host": "c"}) for _ in range(4)]
+    assert [(await standing(world, job)).by_name.get("work", 0) for job in own] == [2, 3, 4, 5]
+    assert (await standing(world, own[0])).bound is Bound.EXACT
+    assert (await limited.take(worker))[2:] == own[:2]
+
+
+async def test_behind_a_closed_gate_those_that_wait_at_it_come_first_of_whatever_name(
+    world: StoreWorld, limited: ConstrainedWorld
+) -> None:
+    await limited.limit("all", concurrency=1)
+    await limited.limit("per-host", key="argument.host", concurrency=1)
+    worker = await world.worker("work", "mail")
+    holder = await limited.enqueue(argument={"host": "a"})
+    assert await limited.take(worker, "work", "mail") == [holder]
+    for name, host in (("work", "a"), ("mail", "a"), ("mail", "b"), ("work", "b"), ("other", "a")):
+        await limited.enqueue(name, {"host": host})
+    assert await limited.take(worker, "work", "mail") == []
+    job = await limited.enqueue(argument={"host": "a"})
+    snapshot = await look(world, job, "mail")
+    assert [gate.is_closed for gate in snapshot.gates] == [True, True]
+    # Of the two for host b one may start at a time.
+    assert snapshot.standing == Standing({"work": 2, "mail": 1}, Bound.EXACT)
+
+
+async def test_under_a_fair_constraint_the_key_served_last_waits_its_turn(
+    world: StoreWorld, limited: ConstrainedWorld
+) -> None:
+    await limited.limit("fair", key="argument.t", fair=True, max_backlog=1000)
+    worker = await world.worker(max_jobs=100)
+    many = [await limited.enqueue(argument={"t": "a"}) for _ in range(6)]
+    few = [await limited.enqueue(argument={"t": "b"}) for _ in range(2)]
+    world.pass_ms(1)
+    expected = {job: await standing(world, job) for job in [*many, *few]}
+    order = await limited.take(worker)
+    # Of two keys the count is exact, however it is called.
+    assert {job: order.index(job) for job in order} == {
+        job: found.by_name.get("work", 0) for job, found in expected.items()
+    }
+    assert expected[many[0]].bound is Bound.EXACT
+    assert expected[many[3]].bound is Bound.ABOUT
+
+
+async def test_while_constraints_change_the_job_is_in_no_lane_of_theirs(
+    world: StoreWorld, limited: ConstrainedWorld
+) -> None:
+    job = await world.enqueue()
+    assert await limited.change("c", constraint("c", concurrency=1))
+    snapshot = await look(world, job)
+    edition = snapshot.edition
+    assert edition > 0
+    assert (snapshot.settled_edition, snapshot.lane_edition) == (0, 0)
+    assert (snapshot.gates, snapshot.standing) == ((), None)
+    await limited.follow_up()
+    snapshot = await look(world, job)
+    assert (snapshot.edition, snapshot.settled_edition, snapshot.lane_edition) == (edition,) * 3
+    assert (len(snapshot.gates), snapshot.standing) == (1, Standing({}, Bound.EXACT))
+
+
+async def test_of_too_many_lanes_and_names_it_counts_what_is_certain(
+    world: StoreWorld, limited: ConstrainedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(why_module, "MAX_LANES", 5)
+    await limited.limit("c", key="argument.k", fair=True)
+    for k in range(8):
+        await limited.enqueue(argument={"k": k})
+    job = await limited.enqueue(argument={"k": "mine"})
+    assert await standing(world, job) == Standing({"work": 5}, Bound.AT_LEAST)
+    monkeypatch.setattr(why_module, "MAX_NAMES", 1)
+    first = await limited.enqueue("work", {"k": 9}, priority=-5)
+    assert await standing(world, first, "a", "b") == Standing({}, Bound.AT_LEAST)
+
+
+async def test_of_too_many_jobs_with_keys_it_counts_what_is_certain(
+    world: StoreWorld, limited: ConstrainedWorld
+) -> None:
+    await limited.limit("c", key="argument.k", concurrency=1)
+    jobs = await limited.enqueue_many([{"k": n} for n in range(600)])
+    assert await standing(world, jobs[450]) == Standing({"work": 450}, Bound.EXACT)
+    assert await standing(world, jobs[550]) == Standing({"work": 500}, Bound.AT_LEAST)
+
+
+async def test_without_keys_any_number_is_counted_exactly(
+    world: StoreWorld, limited: ConstrainedWorld
+) -> None:
+    await limited.limit("c", rate=(10, 1000))
+    jobs = await limited.enqueue_many(range(5000))
+    found = await WhyStore(world.shard, world.records).snapshot(jobs[4321], is_keyed=False)
+    assert found
+    assert found.standing == Standing({"work": 4321}, Bound.EXACT)
+
+
+async def test_without_a_leader_it_says_so(world: StoreWorld) -> None:
+    job = await world.enqueue()
+    await world.redis.delete(world.shard.keys.leader)
+    assert (await look(world, job)).has_leader is False
+
+
+async def test_a_running_job_shows_its_lease(world: StoreWorld) -> None:
+    _, job = await world.running()
+    snapshot = await look(world, job.job_id)
+    assert (snapshot.job.state, snapshot.standing) == (JobState.RUNNING, None)
+    assert snapshot.lease_until_ms == world.now_ms + 15_000
+
+
+async def test_a_job_that_waits_for_a_time_or_is_over_stands_nowhere(world: StoreWorld) -> None:
+    later = await world.enqueue(delay_ms=5000)
+    assert (await look(world, later)).standing is None
+    await world.steering.cancel(later)
+    snapshot = await look(world, later)
+    assert (snapshot.job.state, snapshot.gates, snapshot.standing) == (JobState.CANCELED, (), None)
+
+
+async def test_what_is_damaged_is_said_to_be_so(world: StoreWorld) -> None:
+    job = await world.enqueue()
+    redis, k = world.redis, world.shard.keys
+    record = await redis.get(k.job(job))
+    await redis.set(k.job(job), record[:50])
+    with pytest.raises(DamagedError):
+        await look(world, job)
+    await redis.set(k.job(job), record)
+    await redis.zrem(world.ready(), job)
+    snapshot = await look(world, job)
+    assert (snapshot.standing, snapshot.index_fault) == (None, "is not in the list of its lane")
+    await redis.zadd(world.ready(), {job: 0})
+    await redis.delete(k.job(job))
+    await redis.hset(k.job(job), "a", "b")
+    with pytest.raises((DamagedError, StoreUnavailableError)):
+        await look(world, job)
+    await redis.delete(k.job(job))
+    await redis.set(k.job(job), record)
+
+
+@pytest.mark.parametrize("seed", range(30))
+async def test_what_it_says_is_what_the_next_claims_do(
+    world: StoreWorld, limited: ConstrainedWorld, seed: int
+) -> None:
+    """Who is said to be next is taken next; who waits for a constraint is not taken; nobody waits longer than said."""
+    rng = random.Random(seed)
+    names = ("work", "mail")
+    kinds: list[dict[str, Any]] = [
+        {"key": "argument.a", "concurrency": rng.randint(1, 3)},
+        {"key": "argument.b", "concurrency": rng.randint(1, 2)},
+        {"concurrency": rng.randint(2, 6)},
+        {"key": "argument.a", "rate": (rng.randint(1, 3), 60_000)},
+        {"matcher": {"field": "name", "op": "eq", "value": "mail"}, "concurrency": rng.randint(1, 3)},
+    ]
+    chosen = rng.sample(range(len(kinds)), rng.randint(0, 3))
+    for n in chosen:
+        await limited.limit(f"c{n}", **kinds[n])
+    worker = await world.worker(*names, max_jobs=1000, url="http://127.0.0.1:1")
+    waiting: list[str] = []
+
+    async def push(count: int) -> None:
+        for _ in range(count):
+            argument = {"a": rng.randint(0, 2), "b": rng.randint(0, 2)}
+            waiting.append(
+                await limited.enqueue(rng.choice(names), argument, priority=rng.choice((0, 0, 0, 1)))
+            )
+            world.pass_ms(rng.choice((0, 1)))
+
+    await push(12)
+    claimed = await limited.claim(worker, *names, limit=rng.randint(1, 5))
+    waiting = [job for job in waiting if job not in {one.job_id for one in claimed}]
+    await push(6)
+    if claimed:
+        await limited.succeed(worker, *rng.sample(claimed, rng.randint(0, len(claimed))))
+    service = WhyService(
+        WhyStore(world.shard, world.records),
+        world.workers,
+        world.rules,
+        stale_ms=5000,
+        deadline_extra_ms=0,
+        reach=dict,
+    )
+    said = {job: {v.code: v for v in (await service.why(job, full_access([]))).verdicts} for job in waiting}
+    place = 0
+    while True:
+        now = {
+            job: {v.code: v for v in (await service.why(job, full_access([]))).verdicts} for job in waiting
+        }
+        taken = await limited.take(worker, *names, limit=1)
+        following = [job for job in waiting if "next" in now[job]]
+        if not following and taken and "ahead" in now[taken[0]]:
+            # It lay aside at a gate that is open again, behind another: who of the two goes first is not foretold.
+            assert getattr(now[taken[0]]["ahead"], "bound", None) is Bound.AT_LEAST, (chosen, now)
+        else:
+            assert following == taken, (chosen, now)
+        for job in waiting:
+            assert len({"next", "ahead", "constraint"} & now[job].keys()) >= 1
+        if not taken:
+            assert all("constraint" in now[job] for job in waiting), now
+            break
+        assert "constraint" not in now[taken[0]]
+        assert "constraint" not in said[taken[0]]
+        if isinstance(ahead := said[taken[0]].get("ahead"), Ahead) and ahead.bound is Bound.EXACT:
+            assert place <= ahead.count, (chosen, ahead)
+        waiting.remove(taken[0])
+        place += 1

@@ -1,0 +1,208 @@
+"""page.lua and the lists built on it."""
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jqmaster.domain.failure_group import failure_group_id
+from jqmaster.domain.job import Cause, Job, JobState
+from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.outcome import Decision
+from jqmaster.errors import InvalidError
+from jqmaster.store import codec
+from jqmaster.store.health import inspect
+from jqmaster.store.jobs.settlements import Settlement
+from tests.store.jobs.test_claim import damage
+from tests.store.jobs.test_operator_actions import job_in
+from tests.support.store import StoreWorld
+
+
+async def all_pages(
+    world: StoreWorld, wanted: JobFilter, limit: int, *, is_backward: bool = False
+) -> list[list[Job]]:
+    pages, cursor = [], None
+    while True:
+        jobs, cursor = await world.inspector.page(wanted, limit=limit, cursor=cursor, is_backward=is_backward)
+        pages.append(jobs)
+        if cursor is None:
+            return pages
+
+
+@pytest.mark.req("J15")
+async def test_pages_give_every_job_once_in_order(world: StoreWorld) -> None:
+    jobs = [await job_in(world, s, name=f"n-{s}", priority=n) for n, s in enumerate(JobState)]
+    jobs += [await world.get(i) for i in await world.enqueue_many(130, "many", priority=3)]
+    for limit in (1, 7, 50, 1_000):
+        pages = await all_pages(world, JobFilter(), limit)
+        assert all(len(page) <= limit for page in pages)
+        listed = [job.id for page in pages for job in page]
+        assert sorted(listed) == sorted(job.id for job in jobs)
+        order = list(dict.fromkeys([(await world.get(i)).state for i in listed]))
+        assert order == list(inspect._ORDER)
+        ready = [i for i in listed if i in {j.id for j in jobs[8:]}]
+        assert ready == [j.id for j in jobs[8:]]
+
+
+async def test_filters_select_and_combine(world: StoreWorld) -> None:
+    first = await world.enqueue("mail.send", tags=("x", "y"))
+    second = await world.enqueue("mail.drop", tags=("x",), delay_ms=5)
+    worker, running = await world.running("crawl")
+    for wanted, expected in (
+        (JobFilter(name="mail.send"), {first}), (JobFilter(tag="x"), {first, second}), (JobFilter(tag="z"), set()),
+        (JobFilter(q="mail"), {first, second}), (JobFilter(q=second[-9:]), {second}),
+        (JobFilter(worker=worker), {running.job_id}), (JobFilter(state=JobState.READY), {first}),
+        (JobFilter(state=JobState.SCHEDULED, worker=worker), set()),
+        (JobFilter(state=JobState.READY, name="mail.drop"), set()),
+        (JobFilter(state=JobState.SCHEDULED, name="mail.drop", tag="x", q="drop"), {second}),
+    ):  # fmt: skip
+        pages = await all_pages(world, wanted, 10)
+        assert {job.id for page in pages for job in page} == expected, wanted
+
+
+@pytest.mark.req("J15")
+async def test_a_page_goes_on_where_the_last_one_ended_though_jobs_move(world: StoreWorld) -> None:
+    ids = await world.enqueue_many(10, delay_ms=1)
+    page, cursor = await world.inspector.page(JobFilter(), limit=4, cursor=None)
+    assert [job.id for job in page] == ids[:4]
+    for job_id in (ids[3], ids[5]):
+        await world.steering.delete(job_id)
+    page, cursor = await world.inspector.page(JobFilter(), limit=4, cursor=cursor)
+    assert [job.id for job in page] == [ids[4], *ids[6:9]]
+    # The whole index vanished meanwhile.
+    for job_id in ids:
+        if await world.records.get(job_id):
+            await world.steering.cancel(job_id)
+    page, cursor = await world.inspector.page(JobFilter(), limit=100, cursor=cursor)
+    assert len(page) == 8
+    assert cursor is None
+
+
+async def test_a_lane_that_vanished_is_gone_on_from(world: StoreWorld) -> None:
+    first = await world.enqueue("a")
+    others = [await world.enqueue("b"), await world.enqueue("c", delay_ms=1)]
+    page, cursor = await world.inspector.page(JobFilter(), limit=1, cursor=None)
+    assert [job.id for job in page] == [first]
+    await world.steering.delete(first)
+    page, _ = await world.inspector.page(JobFilter(), limit=9, cursor=cursor)
+    assert [job.id for job in page] == others
+
+
+async def test_a_rare_match_costs_bounded_pages(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect, "MAX_LOOKED_AT", 100)
+    await world.enqueue_many(250)
+    rare = await world.enqueue(tags=("rare",))
+    pages = await all_pages(world, JobFilter(tag="rare"), 10)
+    assert [len(page) for page in pages] == [0, 0, 1]
+    assert pages[-1][0].id == rare
+
+
+async def test_damaged_records_do_not_stop_a_list(world: StoreWorld) -> None:
+    ids = await world.enqueue_many(6)
+    for job_id, how in zip(ids, ("gone", "wrong type", "no name", "half a name", "version"), strict=False):
+        await damage(world, job_id, how)
+    (page,) = await all_pages(world, JobFilter(), 10)
+    assert [job.id for job in page] == [ids[5]]
+    assert set(await world.records.get_without_argument(ids)) == {ids[5]}
+    worker = await world.worker()
+    await world.claim(worker)
+    for job_id in ids[:5]:
+        await world.steering.delete(job_id)
+
+
+async def test_counts_are_those_of_the_indexes(world: StoreWorld) -> None:
+    assert await world.inspector.counts() == dict.fromkeys(JobState, 0)
+    for n, state in enumerate(JobState):
+        for _ in range(n % 3 + 1):
+            await job_in(world, state, name=f"n-{state}")
+    counts = await world.inspector.counts()
+    assert counts == {state: n % 3 + 1 for n, state in enumerate(JobState)}
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["x", "äö", "AAAA", "=" * 8, base64.urlsafe_b64encode(b"\x05" + bytes(44) + b"epoch").decode()],
+)
+async def test_a_cursor_that_no_page_gave_is_refused(world: StoreWorld, cursor: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        await world.inspector.page(JobFilter(), limit=1, cursor=cursor)
+    assert refused.value.code == "invalid_cursor"
+
+
+@given(raw=st.binary(max_size=80), text=st.text(max_size=30))
+def test_hostile_cursors_are_invalid_and_nothing_worse(raw: bytes, text: str) -> None:
+    for cursor in (base64.urlsafe_b64encode(raw).decode(), text):
+        with pytest.raises(InvalidError):
+            inspect._decode_cursor(cursor, "{t}:")
+
+
+@pytest.mark.req("J15")
+async def test_lists_go_backward_and_join_to_the_same_whole(world: StoreWorld) -> None:
+    jobs = [await job_in(world, s, name=f"n-{s}", priority=n) for n, s in enumerate(JobState)]
+    await world.enqueue_many(60, "many", priority=3)
+    forward = [job.id for page in await all_pages(world, JobFilter(), 7) for job in page]
+    backward = [job.id for page in await all_pages(world, JobFilter(), 7, is_backward=True) for job in page]
+    assert sorted(forward) == sorted(backward)
+    for state in JobState:
+        one = [i for i in forward if (await world.get(i)).state is state and i not in {j.id for j in jobs}]
+        other = [i for i in backward if i in set(one)]
+        assert one == other[::-1]
+
+
+@pytest.mark.req("J15")
+async def test_ends_are_found_by_time_without_looking_at_others(world: StoreWorld) -> None:
+    at_ms, ended = [], []
+    await world.enqueue_many(40)
+    worker = await world.worker(max_jobs=40)
+    for job in await world.claim(worker, limit=40):
+        world.pass_ms(10)
+        at_ms.append(world.now_ms)
+        ended.append(job.job_id)
+        await world.fail(worker, job)
+    waiting = await world.enqueue()
+    for is_backward in (False, True):
+        wanted = JobFilter(finished_after_ms=at_ms[10], finished_before_ms=at_ms[20])
+        found = await world.inspector.scan(wanted, limit=50, cursor=None, is_backward=is_backward)
+        assert [j.id for j in found.jobs] == (ended[20:9:-1] if is_backward else ended[10:21])
+        assert (found.looked_at, found.cursor) == (11, None)
+        pages = await all_pages(world, wanted, 4, is_backward=is_backward)
+        assert [job.id for page in pages for job in page] == [job.id for job in found.jobs]
+    found = await world.inspector.scan(JobFilter(created_after_ms=world.now_ms), limit=50, cursor=None)
+    assert [job.id for job in found.jobs] == [ended[-1], waiting][1:]
+    assert not (await world.inspector.scan(JobFilter(created_before_ms=1), limit=50, cursor=None)).jobs
+
+
+@pytest.mark.req("J15")
+async def test_jobs_are_found_by_what_their_last_error_said(world: StoreWorld) -> None:
+    _, never = await world.running("never")
+    worker, first = await world.running("mail")
+    job = await world.get(first.job_id)
+    entry = codec.encode_attempt(job, "failure", "connection to 10.0.0.1 refused", None)
+    decision = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
+    await world.settlements.settle(worker, [Settlement(job.id, first.token, decision, entry, b"x")])
+    other_worker, other = await world.running("mail")
+    await world.fail(other_worker, other)
+    group = failure_group_id("mail", "error", "connection to 192.168.3.4 refused")
+    for wanted, expected in (
+        (JobFilter(text="refused"), {job.id}), (JobFilter(text="message"), {other.job_id}), (JobFilter(text="x"), set()),
+        (JobFilter(failure_group=group), {job.id}), (JobFilter(failure_group="0" * 16), set()),
+        (JobFilter(failure_group=group, state=JobState.RUNNING), set()), (JobFilter(cause=Cause.LOST), set()),
+        (JobFilter(cause=Cause.ERROR), {job.id, other.job_id}), (JobFilter(text="refused", name="never"), set()),
+    ):  # fmt: skip
+        assert {j.id for page in await all_pages(world, wanted, 10) for j in page} == expected, wanted
+    assert await world.state(never.job_id) == JobState.RUNNING
+
+
+async def test_counting_is_bounded(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.enqueue_many(130, tags=("x",))
+    monkeypatch.setattr(inspect, "MAX_LOOKED_AT", 50)
+    exact = await world.inspector.count(JobFilter(tag="x"), list(JobState))
+    assert (exact.count, exact.is_exact, len(exact.examples)) == (130, True, 5)
+    late = await world.inspector.count(JobFilter(tag="x"), list(JobState), is_late=lambda: True)
+    assert (late.count, late.is_exact) == (50, False)
+    monkeypatch.setattr(inspect, "MAX_COUNTED", 100)
+    many = await world.inspector.count(JobFilter(tag="x"), list(JobState))
+    assert (many.count, many.is_exact) == (100, False)
+    alike = await world.inspector.count(JobFilter(state=JobState.READY), list(JobState))
+    assert (alike.count, alike.is_exact) == (130, True)

@@ -1,0 +1,278 @@
+"""What the probe says of real servers, and which of them a master refuses."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from jqmaster.config import Settings
+from jqmaster.errors import StoreUnavailableError, StoreUnfitError
+from jqmaster.store.health.probe import StoreReport, look_again, probe, require
+from jqmaster.store.link.client import StoreClient
+from tests.support.ports import free_port
+from tests.support.replicas import replicated
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+
+FSYNC = Settings()
+BESTEFFORT = Settings(durability="besteffort")
+QUORUM = Settings(durability="fsync+quorum")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[StoreServer]:
+    """Apart from the one of the session: these tests change its configuration."""
+    with started() as one:
+        yield one
+
+
+@contextlib.contextmanager
+def started(*extra: str) -> Iterator[StoreServer]:
+    server = StoreServer(*extra)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextlib.asynccontextmanager
+async def connected(server: StoreServer, **options: Any) -> AsyncIterator[Any]:
+    client: Any = Redis(
+        unix_socket_path=str(server.socket), protocol=2, retry=Retry(NoBackoff(), 0), **options
+    )
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+@contextlib.asynccontextmanager
+async def configured(server: StoreServer, **values: str) -> AsyncIterator[Any]:
+    """A client of the server while its configuration is another one."""
+    async with connected(server, decode_responses=True) as admin, connected(server) as client:
+        wanted = {name.replace("_", "-"): value for name, value in values.items()}
+        before = {name: (await admin.config_get(name))[name] for name in wanted}
+        for name, value in wanted.items():
+            await admin.config_set(name, value)
+        try:
+            yield client
+        finally:
+            for name, value in before.items():
+                await admin.config_set(name, value)
+            # Switching the AOF on again rewrites it; until that is done the next test would see half a state.
+            await wait_until(lambda: _is_quiet(admin))
+
+
+async def _is_quiet(admin: Any) -> bool:
+    info = await admin.info("persistence")
+    return not info["aof_rewrite_in_progress"] and not info["aof_rewrite_scheduled"]
+
+
+def errors(report: StoreReport) -> list[str]:
+    return [fault.what for fault in report.faults if fault.level == "error"]
+
+
+@pytest.mark.req("M1")
+async def test_a_fit_store_gives_fsync_and_is_accepted(server: StoreServer) -> None:
+    async with connected(server) as client:
+        report = await probe(client, FSYNC)
+        require(report, FSYNC)
+        assert report.kind in ("Redis", "Valkey")
+        assert report.version >= (7, 0)
+        assert (report.role, report.has_lua, report.is_cluster) == ("primary", True, False)
+        assert (report.appendonly, report.appendfsync, report.maxmemory_policy) == (
+            True,
+            "always",
+            "noeviction",
+        )
+        assert report.durability == "fsync"
+        assert 0 < report.latency_ms < 1000
+        assert abs(report.clock_ahead_ms) < 500
+        assert errors(report) == []
+        assert all(fault.how_to_fix for fault in report.faults)
+
+
+@pytest.mark.req("M1")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("appendfsync", "everysec"), ("appendonly", "no"), ("no_appendfsync_on_rewrite", "yes")],
+)
+async def test_a_store_that_can_lose_writes_is_besteffort_and_refused_for_more(
+    server: StoreServer, name: str, value: str
+) -> None:
+    async with configured(server, **{name: value}) as client:
+        report = await probe(client, FSYNC)
+        assert report.durability == "besteffort"
+        with pytest.raises(StoreUnfitError, match=f"CONFIG SET {name.replace('_', '-')} "):
+            require(report, FSYNC)
+        content = await probe(client, BESTEFFORT)
+        require(content, BESTEFFORT)
+        assert any("besteffort" in fault.what for fault in content.faults)
+
+
+@pytest.mark.req("M1")
+async def test_a_store_that_evicts_is_refused_at_every_level(server: StoreServer) -> None:
+    async with configured(server, maxmemory_policy="allkeys-lru") as client:
+        for settings in (FSYNC, BESTEFFORT):
+            with pytest.raises(StoreUnfitError, match="noeviction"):
+                require(await probe(client, settings), settings)
+
+
+@pytest.mark.req("M1")
+async def test_without_config_the_operator_declares_what_the_store_gives(server: StoreServer) -> None:
+    async with connected(server) as admin:
+        await admin.execute_command("ACL", "SETUSER", "limited", "on", ">pw", "~*", "&*", "+@all", "-config")
+        async with connected(server, username="limited", password="pw") as client:
+            report = await probe(client, FSYNC)
+            assert report.appendfsync is None
+            with pytest.raises(StoreUnfitError, match="JQMASTER_DECLARE_DURABILITY"):
+                require(report, FSYNC)
+            require(await probe(client, BESTEFFORT), BESTEFFORT)
+            declared = Settings(declare_durability="fsync")
+            report = await probe(client, declared)
+            require(report, declared)
+            assert report.durability == "fsync"
+        async with (
+            configured(server, appendonly="no"),
+            connected(server, username="limited", password="pw") as client,
+        ):
+            with pytest.raises(StoreUnfitError, match="appendonly"):
+                require(await probe(client, declared), declared)
+
+
+async def test_without_scripts_no_master_starts(server: StoreServer) -> None:
+    async with connected(server) as admin:
+        await admin.execute_command(
+            "ACL", "SETUSER", "silent", "on", ">pw", "~*", "&*", "+@all", "-@scripting"
+        )
+        async with connected(server, username="silent", password="pw") as client:
+            report = await probe(client, FSYNC)
+            assert not report.has_lua
+            with pytest.raises(StoreUnfitError, match="EVALSHA"):
+                require(report, FSYNC)
+
+
+async def test_a_store_that_tells_nothing_is_unfit_and_an_absent_one_unavailable(server: StoreServer) -> None:
+    async with connected(server) as admin:
+        await admin.execute_command("ACL", "SETUSER", "blind", "on", ">pw", "~*", "&*", "+@all", "-info")
+        async with connected(server, username="blind", password="pw") as client:
+            with pytest.raises(StoreUnfitError, match="INFO"):
+                await probe(client, FSYNC)
+    absent: Any = Redis(unix_socket_path="/nonexistent/socket", retry=Retry(NoBackoff(), 0))
+    with pytest.raises(StoreUnavailableError):
+        await probe(absent, FSYNC)
+    await absent.aclose()
+
+
+@pytest.mark.req("M1")
+async def test_a_quorum_needs_a_replica_in_sync_and_a_replica_is_no_store() -> None:
+    port = free_port()
+    with started("--port", str(port), "--repl-diskless-sync-delay", "0") as primary:
+        async with connected(primary) as client:
+            with pytest.raises(StoreUnfitError, match="1 replicas must be in sync, 0 are"):
+                require(await probe(client, QUORUM), QUORUM)
+            with started("--replicaof", f"127.0.0.1 {port}") as second:
+                await wait_until(lambda: _replicas(client, 1))
+                report = await probe(client, QUORUM)
+                require(report, QUORUM)
+                assert report.durability == "fsync+quorum"
+                async with connected(second) as replica:
+                    with pytest.raises(StoreUnfitError, match="replica"):
+                        require(await probe(replica, FSYNC), FSYNC)
+
+
+@pytest.mark.req("M1")
+async def test_the_quorum_is_a_majority_of_what_was_seen_or_what_the_operator_says() -> None:
+    async with replicated(3) as (primary, replicas):
+        client = StoreClient(primary.url, connections=2)
+        report = await probe(client.redis, QUORUM)
+        assert (report.replicas_in_sync, report.replicas_needed) == (3, 2)
+        assert (
+            await probe(client.redis, Settings(durability="fsync+quorum", quorum_replicas=3))
+        ).replicas_needed == 3
+        for replica in replicas[:2]:
+            replica.kill()
+        await wait_until(lambda: _replicas(client.redis, 1))
+        # Those that are gone count on: else a lone survivor would be its own majority.
+        report = await look_again(client, QUORUM, report)
+        assert (report.replicas_needed, report.durability) == (2, "fsync")
+        assert [f.check for f in report.faults if f.level == "error"] == ["durability"]
+        await client.close()
+
+
+async def _replicas(client: Any, wanted: int) -> bool:
+    return bool((await probe(client, QUORUM)).replicas_in_sync == wanted)
+
+
+async def test_a_store_that_reads_its_data_is_unavailable_not_unfit(server: StoreServer) -> None:
+    async with connected(server) as client:
+        report = await probe(client, FSYNC)
+    with pytest.raises(StoreUnavailableError, match="reading"):
+        require(replace(report, is_loading=True), FSYNC)
+
+
+async def test_a_nearly_full_store_is_warned_of(server: StoreServer) -> None:
+    async with connected(server) as client:
+        used = (await client.info("memory"))["used_memory"]
+    async with configured(server, maxmemory=str(int(used * 1.1))) as client:
+        (fault,) = [f for f in (await probe(client, FSYNC)).faults if "maxmemory" in f.what]
+        assert fault.level == "warning"
+
+
+@pytest.mark.parametrize(
+    ("version", "level"),
+    [
+        (b"6.2.14", "error"),
+        (b"7.0.15", "warning"),
+        (b"7.2.10", "warning"),
+        (b"7.2.11", None),
+        (b"8.2.2", None),
+        (b"8.4.0", None),
+    ],
+)
+async def test_versions_too_old_are_refused_and_unpatched_ones_warned_of(
+    version: bytes, level: str | None
+) -> None:
+    """The one place with a fake: old servers are not to be had. It answers with what Redis `version` answers."""
+    async with fake_redis(version) as port:
+        client: Any = Redis(host="127.0.0.1", port=port, protocol=2, retry=Retry(NoBackoff(), 0))
+        report = await probe(client, FSYNC)
+        await client.aclose()
+    dotted = version.decode()
+    assert [f.level for f in report.faults if dotted in f.what] == ([level] if level else [])
+
+
+@contextlib.asynccontextmanager
+async def fake_redis(version: bytes) -> AsyncIterator[int]:
+    info = (
+        b"redis_version:%s\r\nrole:master\r\naof_enabled:1\r\nloading:0\r\nmaxmemory:0\r\nused_memory:1\r\n"
+        b"maxmemory_policy:noeviction\r\n" % version
+    )
+    replies = {
+        b"INFO": b"$%d\r\n%s\r\n" % (len(info), info),
+        b"TIME": b"*2\r\n$10\r\n1800000000\r\n$1\r\n0\r\n",
+        b"CONFIG": b"*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n",
+        b"EVAL": b"*0\r\n",
+    }
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while True:
+                words = int((await reader.readuntil(b"\r\n"))[1:])
+                parts = []
+                for _ in range(words):
+                    size = int((await reader.readuntil(b"\r\n"))[1:])
+                    parts.append((await reader.readexactly(size + 2))[:-2])
+                writer.write(replies.get(parts[0].upper(), b"+OK\r\n"))
+        writer.close()
+
+    listener = await asyncio.start_server(converse, "127.0.0.1", 0)
+    async with listener:
+        yield listener.sockets[0].getsockname()[1]

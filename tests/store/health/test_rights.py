@@ -1,0 +1,115 @@
+"""The user that the shipped ACL file makes: it may do what jqmaster does, and nothing else."""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import NoPermissionError
+
+import jqmaster.store
+from jqmaster.config import Settings
+from jqmaster.errors import StoreUnfitError
+from jqmaster.store.health import rights
+from jqmaster.store.health.probe import probe, require
+from tests.support.master import master_on
+from tests.support.scripted_worker import worker_at
+from tests.support.server import StoreServer
+
+STORE = Path(jqmaster.store.__file__).parent
+# Sent by the client library for us: by its connections and its pub/sub.
+BY_LIBRARY = {"ping", "select", "subscribe", "unsubscribe"}
+
+
+@pytest.fixture
+def server() -> Iterator[StoreServer]:
+    one = StoreServer()
+    # The shipped text itself, not the one for tests with any shard.
+    one.acl = rights.FILE.read_text()
+    one.start()
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+async def admin(server: StoreServer) -> AsyncIterator[Any]:
+    async with Redis.from_url(server.admin_url, protocol=2) as one:
+        yield one
+
+
+def as_user(server: StoreServer) -> Any:
+    return Redis.from_url(server.url, protocol=2, retry=Retry(NoBackoff(), 0))
+
+
+def test_the_shipped_file_is_the_one_of_the_table() -> None:
+    assert rights.FILE.read_text() == rights.acl_file(), "python -m jqmaster.store.health.rights --write"
+
+
+def test_no_right_is_given_that_no_code_uses_and_none_is_lacking() -> None:
+    lua = "".join(path.read_text() for path in STORE.glob("lua/**/*.lua"))
+    python = "".join(path.read_text() for path in STORE.rglob("*.py") if path.name != "rights.py")
+    python += (STORE.parent / "app.py").read_text()
+    in_scripts = {command.lower() for command in re.findall(r"(?:redis\.p?call|\beach)\('([A-Z]+)'", lua)}
+    given = {
+        command.partition("|")[0] for command in (*rights.ON_KEYS, *rights.ON_CHANNELS, *rights.ON_NOTHING)
+    }
+    sent = {word for word in given if re.search(rf'"{word.upper()}["\s]', python)}
+    assert in_scripts <= given
+    assert given - in_scripts - sent == BY_LIBRARY
+
+
+@pytest.mark.req("D20")
+async def test_a_master_works_under_the_shipped_file(server: StoreServer, admin: Any) -> None:
+    async with master_on(server.url, shard="jq") as (_, api), worker_at(api) as worker:
+        job_id = await api.enqueue("work", 1, keep_result=True)
+        await worker.end(await worker.next_job(), result=2)
+        assert (await api.call("GET", f"/api/jobs/{job_id}/result"))[1]["result"] == 2
+    denied = {entry["object"] for entry in await admin.acl_log()}
+    assert denied <= {"client|setinfo"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["FLUSHALL", "FLUSHDB", "KEYS *", "CONFIG SET appendonly no", "SHUTDOWN", "ACL LIST", "DEBUG SLEEP 0", "MONITOR", "REPLICAOF NO ONE",
+     "SCRIPT FLUSH", "GET other", "SET {jq2}:job:1 x", "PUBLISH other x", "EVAL return(redis.call('GET','other')) 0"],
+)  # fmt: skip
+async def test_it_may_do_nothing_else(server: StoreServer, command: str) -> None:
+    async with as_user(server) as user:
+        with pytest.raises(Exception, match=r"(?i)no permission|NOPERM|can't access") as refused:
+            await user.execute_command(*command.split())
+        assert isinstance(refused.value, NoPermissionError) or "EVAL" in command
+
+
+@pytest.mark.parametrize("lacking", [["zadd"], ["publish"], ["subscribe"], ["wait", "xadd", "scan"]])
+async def test_doctor_names_each_right_that_is_missing(
+    server: StoreServer, admin: Any, lacking: list[str]
+) -> None:
+    settings = Settings()
+    async with as_user(server) as user:
+        assert (await probe(user, settings)).rights_missing == ()
+        await admin.execute_command("ACL", "SETUSER", rights.USER, *(f"-{right}" for right in lacking))
+        report = await probe(user, settings)
+        assert set(report.rights_missing) == set(lacking)
+        with pytest.raises(StoreUnfitError, match=rf"\+{lacking[0]}"):
+            require(report, settings)
+
+
+async def test_rights_on_another_shard_are_not_those_that_are_needed(server: StoreServer) -> None:
+    async with as_user(server) as user:
+        report = await probe(user, Settings(shard="other"))
+        assert not report.has_lua
+        with pytest.raises(StoreUnfitError, match=r"deploy/valkey\.acl"):
+            require(report, Settings(shard="other"))
+
+
+async def test_a_right_that_can_be_done_without_is_not_asked_for(server: StoreServer, admin: Any) -> None:
+    await admin.execute_command("ACL", "SETUSER", rights.USER, "-config|get")
+    declared = Settings(declare_durability="fsync")
+    async with as_user(server) as user:
+        report = await probe(user, declared)
+        require(report, declared)
+        assert (report.rights_missing, report.appendfsync) == ((), None)

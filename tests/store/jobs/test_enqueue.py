@@ -1,0 +1,203 @@
+import msgpack
+import pytest
+
+from jqmaster.domain.job import Cause, Job, JobState, RetryPolicy
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.store.health import generation
+from jqmaster.store.jobs.enqueue import Accepted
+from jqmaster.store.jobs.operator_actions import Changes
+from tests.support.store import StoreWorld, unconstrained
+
+
+@pytest.mark.req("J1", "J2", "J3", "J4", "J5", "J6", "J7")
+async def test_a_new_job_is_stored_whole_and_ready(world: StoreWorld) -> None:
+    spec = world.spec(
+        "mail.send", {"a": [1, b"\x00\xff", None]}, priority=-7, max_retry=3, keep_result=True, timeout_ms=250,
+        expires_at_ms=world.now_ms + 9, retry=RetryPolicy(0.5, 3.0, 60.0, False), rerun_lost=True,
+        tags=("a", "b"), headers={"trace": "x"},
+    )  # fmt: skip
+    assert await world.acceptance.enqueue([spec]) == [Accepted.NEW]
+    assert await world.get(spec.id) == Job(
+        id=spec.id, name="mail.send", state=JobState.READY, cause=Cause.NONE, priority=-7, max_retry=3, timeout_ms=250,
+        keep_result=True, rerun_lost=True, is_confirmed=False, attempt=0, failures=0, losses=0, returned_offers=0,
+        created_at_ms=world.now_ms, due_at_ms=0, expires_at_ms=world.now_ms + 9, started_at_ms=0, finished_at_ms=0,
+        not_after_ms=0, fence=0, token="", worker_id="", retry=RetryPolicy(0.5, 3.0, 60.0, False), tags=("a", "b"),
+        headers={"trace": "x"}, argument=spec.argument, lane_id=unconstrained("mail.send").id,
+    )  # fmt: skip
+    k = world.shard.keys
+    assert await world.score(world.ready("mail.send"), spec.id) == -7
+    assert await world.score(k.expiring, spec.id) == world.now_ms + 9
+    lane = unconstrained("mail.send")
+    assert set(await world.dump()) == {
+        k.leader, k.epoch, k.job(spec.id), world.ready("mail.send"), k.names, k.ready_counts, k.expiring,
+        k.lane(lane.id.hex()),
+        k.lanes("mail.send"), k.open_groups("mail.send"), k.open_lanes(lane.group),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("when", "state", "due_in_ms"),
+    [
+        ({"delay_ms": 1}, JobState.SCHEDULED, 1),
+        ({"delay_ms": 0}, JobState.READY, None),
+        ({"run_at_ms": 5}, JobState.SCHEDULED, 5),
+        ({"run_at_ms": 0}, JobState.READY, 0),
+        ({"run_at_ms": -5}, JobState.READY, -5),
+    ],
+)
+async def test_a_job_waits_for_its_time_unless_it_has_come(
+    world: StoreWorld, when: dict[str, int], state: JobState, due_in_ms: int | None
+) -> None:
+    if "run_at_ms" in when:
+        when = {"run_at_ms": world.now_ms + when["run_at_ms"]}
+    job_id = await world.enqueue(**when)
+    job = await world.get(job_id)
+    assert (job.state, job.due_at_ms) == (state, 0 if due_in_ms is None else world.now_ms + due_in_ms)
+    scheduled = await world.score(world.shard.keys.scheduled, job_id)
+    assert scheduled == (job.due_at_ms if state is JobState.SCHEDULED else None)
+
+
+@pytest.mark.req("M1")
+async def test_a_repeat_is_known_and_changes_nothing(world: StoreWorld) -> None:
+    for fields in ({}, {"delay_ms": 50}, {"run_at_ms": world.now_ms + 50}, {"headers": {"b": "1", "a": "2"}}):
+        spec = world.spec(argument=1, **fields)
+        assert await world.acceptance.enqueue([spec]) == [Accepted.NEW]
+        world.pass_ms(10)
+        async with world.unchanged():
+            assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
+            assert await world.acceptance.find_taken([spec]) == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"argument": 2}, {"name": "other"}, {"priority": 1}, {"max_retry": 1}, {"keep_result": True}, {"timeout_ms": 1},
+        {"delay_ms": 1}, {"run_at_ms": 1}, {"expires_at_ms": 1}, {"retry": RetryPolicy(base_s=2)}, {"rerun_lost": True},
+        {"tags": ("a",)}, {"headers": {"a": "b"}},
+    ],
+)  # fmt: skip
+async def test_another_request_under_a_taken_id_changes_nothing(
+    world: StoreWorld, other: dict[str, object]
+) -> None:
+    job_id = await world.enqueue(argument=1)
+    async with world.unchanged():
+        spec = world.spec(**{"argument": 1, "id": job_id} | other)
+        assert await world.acceptance.enqueue([spec]) == [Accepted.TAKEN]
+        assert await world.acceptance.find_taken([world.spec(), spec]) == [1]
+
+
+async def test_a_repeat_is_known_whatever_became_of_the_job(world: StoreWorld) -> None:
+    spec = world.spec()
+    await world.acceptance.enqueue([spec])
+    await world.steering.patch(await world.get(spec.id), Changes(priority=9, max_retry=1, timeout_ms=1))
+    worker = await world.worker()
+    (job,) = await world.claim(worker)
+    assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
+    await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
+    async with world.unchanged():
+        assert await world.acceptance.enqueue([spec]) == [Accepted.KNOWN]
+
+
+async def test_each_of_a_bulk_is_accepted_by_itself(world: StoreWorld) -> None:
+    known, taken = world.spec(argument=1), world.spec(argument=2)
+    await world.acceptance.enqueue([known, taken])
+    other = world.spec(argument=3, id=taken.id)
+    fresh = world.spec(delay_ms=100)
+    twin = world.spec(id=fresh.id, argument="differs")
+    bulk = [fresh, known, other, fresh, twin]
+    assert await world.acceptance.enqueue(bulk) == [
+        Accepted.NEW, Accepted.KNOWN, Accepted.TAKEN, Accepted.KNOWN, Accepted.TAKEN,
+    ]  # fmt: skip
+    assert (await world.get(taken.id)).argument == taken.argument
+    assert (await world.get(fresh.id)).argument == fresh.argument
+
+
+async def test_bulks_beyond_one_script_call(world: StoreWorld) -> None:
+    specs = [world.spec(f"name-{n % 7}", n, priority=n % 5 - 2) for n in range(1_203)]
+    assert set(await world.acceptance.enqueue(specs)) == {Accepted.NEW}
+    assert set(await world.acceptance.enqueue(specs)) == {Accepted.KNOWN}
+    changed = [world.spec(s.name, "x", id=s.id) if n in (3, 700, 1_202) else s for n, s in enumerate(specs)]
+    assert await world.acceptance.find_taken(changed) == [3, 700, 1_202]
+    assert await world.acceptance.enqueue([]) == []
+
+
+async def test_nothing_is_enqueued_into_other_data_than_those_that_were_marked(world: StoreWorld) -> None:
+    world.shard.mark = await generation.mark(world.shard, "mark")
+    assert await world.acceptance.enqueue([world.spec()]) == [Accepted.NEW]
+    for mark in ("another", None):
+        key = world.shard.keys.rules
+        await (world.redis.hset(key, "mark", mark) if mark else world.redis.hdel(key, "mark"))
+        async with world.unchanged():
+            with pytest.raises(StoreUnavailableError) as refused:
+                await world.acceptance.enqueue([world.spec()])
+        assert refused.value.code == "store_unfit"
+    # A master that starts marks data of a release before.
+    assert await generation.mark(world.shard, "fresh") == "mark"
+    assert await world.acceptance.enqueue([world.spec()]) == [Accepted.NEW]
+
+
+async def test_the_longest_name(world: StoreWorld) -> None:
+    name = "n" * 200
+    job_id = await world.enqueue(name, delay_ms=1)
+    world.pass_ms(1)
+    assert await world.due.promote(world.epoch, JobState.SCHEDULED) == (1, -1)
+    worker = await world.worker(name)
+    (job,) = await world.claim(worker, name)
+    assert (job.job_id, job.record.name) == (job_id, name)
+    assert await world.leases.return_offers(world.epoch, worker, [(job_id, job.token)])
+    await world.steering.cancel(job_id)
+
+
+async def test_the_leader_is_woken_for_ready_and_for_due_jobs(world: StoreWorld) -> None:
+    channel = world.shard.keys.wake_channel
+    async with world.published(channel, "ready"):
+        await world.enqueue_many(3)
+    async with world.published(channel, "due"):
+        job_id = await world.enqueue(delay_ms=5)
+    async with world.published(channel):
+        await world.acceptance.enqueue([world.spec(id=job_id, delay_ms=5)])
+    with world.leading_here() as words:
+        async with world.published(channel):
+            await world.enqueue()
+            await world.enqueue(delay_ms=5)
+            await world.enqueue(run_at_ms=world.now_ms + 5)
+            # The leader looks at what is due more often than that by itself.
+            await world.enqueue(delay_ms=60_000)
+    assert words == ["ready", "due", "ready", "due"]
+
+
+async def test_a_damaged_record_under_the_id_is_a_taken_id(world: StoreWorld) -> None:
+    spec = world.spec()
+    await world.redis.lpush(world.shard.keys.job(spec.id), "not a record")
+    other = world.spec()
+    assert await world.acceptance.find_taken([other, spec]) == [1]
+    assert await world.acceptance.enqueue([spec, other]) == [Accepted.TAKEN, Accepted.NEW]
+    await world.redis.delete(world.shard.keys.job(spec.id))
+
+
+async def test_an_idempotency_key_stands_for_its_first_request(world: StoreWorld) -> None:
+    first = world.spec(argument=1)
+    assert await world.acceptance.reserve_id("d", first, life_ms=1000) == (first.id, False)
+    again = world.spec(argument=1)
+    assert await world.acceptance.reserve_id("d", again, life_ms=60_000) == (first.id, False)
+    async with world.unchanged():
+        assert await world.acceptance.reserve_id("d", world.spec(argument=2), life_ms=1) is None
+    life_ms = await world.redis.pttl(world.shard.keys.idempotency("d"))
+    assert 1_000 < life_ms <= 60_000
+    await world.acceptance.mark_accepted("d")
+    async with world.unchanged():
+        await world.acceptance.mark_accepted("d")
+        await world.acceptance.mark_accepted("another key")
+    assert await world.acceptance.reserve_id("d", again, life_ms=60_000) == (first.id, True)
+
+
+async def test_the_argument_passes_through_unchanged(world: StoreWorld) -> None:
+    # A valid encoding that no packer would choose: the bytes must survive, not just the value.
+    argument = b"\xdf\x00\x00\x00\x01\xdb\x00\x00\x00\x01k\xd3\x00\x00\x00\x00\x00\x00\x00\x05"
+    assert msgpack.unpackb(argument) == {"k": 5}
+    spec = world.spec()
+    spec.argument = argument
+    await world.acceptance.enqueue([spec])
+    worker = await world.worker()
+    (job,) = await world.claim(worker)
+    assert job.record.argument == argument

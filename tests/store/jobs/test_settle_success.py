@@ -1,0 +1,98 @@
+from dataclasses import replace
+
+import pytest
+
+from jqmaster.domain.job import JobState
+from tests.store.jobs.test_claim import damage
+from tests.support.store import RESULT_TTL_MS, StoreWorld
+
+
+@pytest.mark.req("J6", "J8", "M2")
+@pytest.mark.parametrize("keep_result", [True, False])
+async def test_a_success_ends_the_job(world: StoreWorld, keep_result: bool) -> None:
+    worker, job = await world.running(keep_result=keep_result)
+    before = await world.get(job.job_id)
+    world.pass_ms(123)
+    assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"result")]) == [True]
+    assert await world.get(job.job_id) == replace(
+        before, state=JobState.SUCCEEDED, finished_at_ms=world.now_ms
+    )
+    redis, k = world.redis, world.shard.keys
+    assert await world.score(k.finished(JobState.SUCCEEDED), job.job_id) == world.now_ms
+    assert not await redis.exists(k.running, k.claims(worker), k.history(job.job_id))
+    assert await redis.get(k.result(job.job_id)) == (b"result" if keep_result else None)
+    expected = world.now_ms + RESULT_TTL_MS if keep_result else None
+    assert await world.score(k.results, job.job_id) == expected
+
+
+async def test_a_repeat_is_accepted_and_changes_nothing(world: StoreWorld) -> None:
+    worker, job = await world.running(keep_result=True)
+    await world.settlements.settle_success(worker, [(job.job_id, job.token, b"first")])
+    world.pass_ms(1)
+    async with world.unchanged():
+        assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"second")]) == [True]
+        # Another end of the same attempt is not a repeat.
+        assert await world.fail(worker, job) is False
+
+
+@pytest.mark.req("D5", "M3")
+async def test_a_stale_token_or_another_worker_changes_nothing(world: StoreWorld) -> None:
+    worker, job = await world.running(keep_result=True)
+    other = await world.worker()
+    await world.enqueue("waiting")
+    async with world.unchanged():
+        ended = [(job.job_id, "0" * 32, b"r"), (world.spec().id, job.token, b"r")]
+        assert await world.settlements.settle_success(worker, ended) == [False, False]
+        assert await world.settlements.settle_success(other, [(job.job_id, job.token, b"r")]) == [False]
+
+
+async def test_no_token_settles_a_job_that_has_none(world: StoreWorld) -> None:
+    job_id = await world.enqueue()
+    worker = await world.worker()
+    async with world.unchanged():
+        assert await world.settlements.settle_success(worker, [(job_id, "0" * 32, b"")]) == [False]
+
+
+async def test_many_at_once_with_damaged_stale_and_doubled_ones_among_them(world: StoreWorld) -> None:
+    await world.enqueue_many(700, keep_result=True)
+    worker = await world.worker(max_jobs=1000)
+    jobs = await world.claim(worker, limit=500) + await world.claim(worker, limit=500)
+    bad = {jobs[5].job_id: "wrong type", jobs[6].job_id: "gone"}
+    for job_id, how in bad.items():
+        await damage(world, job_id, how)
+    ended = [(j.job_id, j.token, b"r%d" % n) for n, j in enumerate(jobs)]
+    ended[9] = (ended[9][0], "f" * 32, b"")
+    ended.insert(3, ended[2])
+    expected = [e[0] not in bad and e[1] != "f" * 32 for e in ended]
+    assert await world.settlements.settle_success(worker, ended) == expected
+    counts = await world.inspector.counts()
+    assert (counts[JobState.SUCCEEDED], counts[JobState.RUNNING]) == (697, 3)
+    assert await world.leases.set_aside(world.epoch, list(bad)) == 2
+    # Nothing tells their lane any more.
+    world.never_counted_out["work"] = 2
+    for job_id in bad:
+        await world.steering.delete(job_id)
+    worker_now = await world.workers.get(worker)
+    assert worker_now
+    assert worker_now.busy == 1
+
+
+async def test_those_who_wait_are_told(world: StoreWorld) -> None:
+    await world.enqueue_many(3, keep_result=True)
+    worker = await world.worker()
+    jobs = await world.claim(worker)
+    for job in jobs[:2]:
+        assert await world.results.fetch_result(job.job_id, watch=True) is JobState.RUNNING
+    ended = [(j.job_id, j.token, b"r") for j in jobs]
+    told = ",".join(j.job_id for j in jobs[:2])
+    async with (
+        world.published(world.shard.keys.finished_channel, told),
+        world.published(world.shard.keys.wake_channel, f"freed:{worker}:3"),
+    ):
+        await world.settlements.settle_success(worker, ended)
+    with world.leading_here() as words:
+        async with world.published(world.shard.keys.wake_channel):
+            await world.enqueue()
+            (job,) = await world.claim(worker)
+            await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
+    assert words == ["ready", f"freed:{worker}:1"]

@@ -1,0 +1,84 @@
+"""elect.lua, renew_leadership.lua, resign.lua."""
+
+from dataclasses import replace
+
+import pytest
+
+from jqmaster.store.leadership.leadership import Leadership
+from tests.support.store import StoreWorld
+
+
+@pytest.mark.req("D1")
+async def test_nobody_is_elected_while_another_leads(world: StoreWorld) -> None:
+    async with world.unchanged():
+        assert await world.leadership.elect("master-2", "other", ttl_ms=1_000) is None
+    assert await world.leadership.current() == Leadership(world.epoch, "master-1")
+
+
+@pytest.mark.req("D1", "D2")
+async def test_the_epoch_grows_with_the_clock_and_without_it(world: StoreWorld) -> None:
+    first = Leadership(world.epoch, "master-1")
+    assert first.number == world.now_ms
+    assert await world.leadership.resign(first)
+    assert await world.leadership.current() is None
+    # The clock stands still, then goes back.
+    second = await world.leadership.elect("master:2", "n2", ttl_ms=1_000)
+    assert second == Leadership(f"{first.number + 1}:n2", "master:2")
+    assert await world.leadership.current() == second
+    await world.leadership.resign(second)
+    world.pass_ms(-10_000)
+    third = await world.leadership.elect("master-3", "n3", ttl_ms=60_000)
+    assert third == Leadership(f"{first.number + 2}:n3", "master-3")
+    await world.leadership.resign(third)
+    world.pass_ms(20_000)
+    fourth = await world.leadership.elect("master-3", "n4", ttl_ms=60_000)
+    assert fourth
+    assert fourth.number == world.now_ms
+
+
+@pytest.mark.req("D2")
+async def test_the_first_election_of_all_and_one_after_the_epoch_was_lost(world: StoreWorld) -> None:
+    redis, k = world.redis, world.shard.keys
+    await redis.delete(k.epoch, k.leader)
+    one = await world.leadership.elect("m", "n", ttl_ms=60_000)
+    assert one == Leadership(f"{world.now_ms}:n", "m")
+    assert await redis.get(k.epoch) == one.epoch.encode()
+    assert await redis.get(k.leader) == one.holder.encode()
+    assert 50_000 < await redis.pttl(k.leader) <= 60_000
+
+
+@pytest.mark.req("D1", "D4")
+async def test_only_the_holder_renews_and_resigns(world: StoreWorld) -> None:
+    holder = Leadership(world.epoch, "master-1")
+    number, nonce = world.epoch.split(":")
+    strangers = [
+        replace(holder, master_id="master-2"), Leadership(f"{number}:other", "master-1"),
+        Leadership(f"{int(number) + 1}:{nonce}", "master-1"),
+    ]  # fmt: skip
+    async with world.unchanged():
+        for stranger in strangers:
+            assert await world.leadership.renew(stranger, ttl_ms=900_000) is False
+            assert await world.leadership.resign(stranger) is False
+    assert await world.leadership.renew(holder, ttl_ms=900_000)
+    assert await world.redis.pttl(world.shard.keys.leader) > 800_000
+    async with world.published(world.shard.keys.wake_channel, "resigned"):
+        assert await world.leadership.resign(holder)
+    async with world.unchanged():
+        assert await world.leadership.renew(holder, ttl_ms=1) is False
+        assert await world.leadership.resign(holder) is False
+
+
+async def test_a_lock_that_ran_out_is_lost(world: StoreWorld) -> None:
+    await world.redis.delete(world.shard.keys.leader)
+    async with world.unchanged():
+        assert await world.leadership.renew(Leadership(world.epoch, "master-1"), ttl_ms=1_000) is False
+
+
+async def test_the_data_are_marked_once(world: StoreWorld) -> None:
+    from jqmaster.store.health import generation
+
+    assert await generation.read(world.shard) is None
+    assert await generation.mark(world.shard, "first") == "first"
+    async with world.unchanged():
+        assert await generation.mark(world.shard, "second") == "first"
+    assert await generation.read(world.shard) == "first"

@@ -1,0 +1,233 @@
+"""beat_master.lua, forget_master.lua, demote.lua, depose.lua, and what `look` makes of it."""
+
+from typing import Any
+
+import pytest
+
+from jqmaster.domain.master import MasterRecord, SeenMaster
+from jqmaster.store.identity.audit import AuditStore, encode_entry
+from jqmaster.store.leadership import masters as registry
+from jqmaster.store.leadership.leadership import Demotion, Leadership
+from jqmaster.store.leadership.masters import FORGET_MS, MasterStore
+from tests.support.store import StoreWorld
+
+ENTRY = encode_entry(who="me", action="act", target="master-1", before={"epoch": 1}, after=None)
+
+
+def record(master_id: str, **fields: Any) -> MasterRecord:
+    given = {"node_id": "node-1", "pid": 7, "url": "http://10.0.0.1:1", "version": "1.2", "started_at_ms": 5}
+    return MasterRecord(id=master_id, **{**given, **fields})
+
+
+@pytest.fixture
+def masters(world: StoreWorld) -> MasterStore:
+    return MasterStore(world.shard)
+
+
+async def ids(masters: MasterStore) -> set[str]:
+    return {seen.record.id for seen in (await masters.look()).seen}
+
+
+async def audited(world: StoreWorld) -> list[tuple[str, str, str]]:
+    entries = (await AuditStore(world.shard).page(limit=10, cursor=None, target=None)).entries
+    return [(e.who, e.action, e.target) for e in entries]
+
+
+@pytest.mark.req("D1")
+async def test_a_beat_registers_and_the_next_one_says_that_it_lives(
+    world: StoreWorld, masters: MasterStore
+) -> None:
+    await masters.beat(record("m1"))
+    first_ms = world.now_ms
+    world.pass_ms(100)
+    await masters.beat(record("m2", node_id="node-2"))
+    found = await masters.look()
+    assert found.seen == [
+        SeenMaster(record("m1"), first_ms), SeenMaster(record("m2", node_id="node-2"), world.now_ms),
+    ]  # fmt: skip
+    assert (found.now_ms, found.leadership) == (world.now_ms, Leadership(world.epoch, "master-1"))
+    assert found.epoch == found.leadership.number
+    await masters.beat(record("m1"))
+    assert (await masters.look()).get("m1") == SeenMaster(record("m1"), world.now_ms)
+    assert (await masters.look()).get("m3") is None
+
+
+async def test_without_a_leader_it_is_told_so(world: StoreWorld, masters: MasterStore) -> None:
+    await world.leadership.resign(Leadership(world.epoch, "master-1"))
+    found = await masters.look()
+    assert (found.leadership, found.seen) == (None, [])
+    assert found.epoch > 0
+
+
+async def test_who_leaves_is_gone_and_nobody_else(masters: MasterStore, world: StoreWorld) -> None:
+    await masters.beat(record("m1"))
+    await masters.beat(record("m2"))
+    await masters.forget("m1")
+    assert await ids(masters) == {"m2"}
+    async with world.unchanged():
+        await masters.forget("m1")
+
+
+async def test_the_dead_are_removed_by_the_beats_of_the_living(
+    world: StoreWorld, masters: MasterStore
+) -> None:
+    await masters.beat(record("dead"))
+    world.pass_ms(1)
+    await masters.beat(record("silent"))
+    world.pass_ms(FORGET_MS - 1)
+    await masters.beat(record("living"))
+    assert await ids(masters) == {"silent", "living"}
+    # Its own silence does not remove it: this very beat ends it.
+    world.pass_ms(2 * FORGET_MS)
+    await masters.beat(record("living"))
+    assert await ids(masters) == {"living"}
+    assert await world.redis.hlen(world.shard.keys.master_info) == 1
+
+
+async def test_the_registry_is_bounded(
+    world: StoreWorld, masters: MasterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "MAX_MASTERS", 3)
+    for n in range(6):
+        world.pass_ms(1)
+        await masters.beat(record(f"m{n}"))
+    assert await ids(masters) == {"m2", "m3", "m4", "m5"}
+
+
+async def test_an_entry_that_cannot_be_read_hides_no_other(world: StoreWorld, masters: MasterStore) -> None:
+    redis, k = world.redis, world.shard.keys
+    for n, garbage in enumerate((b"", b"\xc1", b"\x80", b"\x92\x01\x02", b"\x81\xa3pid\xa1x")):
+        await masters.beat(record(f"bad{n}"))
+        await redis.hset(k.master_info, f"bad{n}", garbage)
+    await masters.beat(record("bare"))
+    await redis.hdel(k.master_info, "bare")
+    await masters.beat(record("good"))
+    assert await ids(masters) == {"good"}
+
+
+# --- demote
+
+
+async def demote(world: StoreWorld, leadership: Leadership) -> Demotion:
+    return await world.leadership.demote(leadership, fresh_ms=3_000, hold_ms=60_000, audit_entry=ENTRY)
+
+
+@pytest.mark.req("D3", "D4", "D16")
+async def test_a_demoted_leader_keeps_the_lock_until_it_gives_it_back_and_is_not_elected_again(
+    world: StoreWorld, masters: MasterStore
+) -> None:
+    leadership = Leadership(world.epoch, "master-1")
+    await masters.beat(record("master-1"))
+    await masters.beat(record("m2"))
+    async with world.published(world.shard.keys.wake_channel, "demoted:master-1"):
+        assert await demote(world, leadership) is Demotion.TOLD
+    assert await audited(world) == [("me", "act", "master-1")]
+    assert await world.leadership.current() == leadership, "it ends its work first"
+    async with world.unchanged():
+        assert await world.leadership.renew(leadership, ttl_ms=60_000) is False
+    assert await world.leadership.resign(leadership)
+    async with world.unchanged():
+        assert await world.leadership.elect("master-1", "n", ttl_ms=60_000) is None
+    other = await world.leadership.elect("m2", "n", ttl_ms=60_000)
+    assert other
+    assert other.number > leadership.number
+    ttl_ms = await world.redis.pttl(world.shard.keys.demoted)
+    assert 50_000 < ttl_ms <= 60_000, "and one day it may lead again"
+
+
+@pytest.mark.req("D3")
+async def test_only_who_leads_under_that_epoch_is_demoted(world: StoreWorld, masters: MasterStore) -> None:
+    await masters.beat(record("m2"))
+    old = Leadership(await world.reelect(), "master-1")
+    async with world.unchanged():
+        for stranger in (old, Leadership(world.epoch, "m2")):
+            assert await demote(world, stranger) is Demotion.NOT_LEADER
+
+
+@pytest.mark.req("D3")
+async def test_a_leader_is_not_demoted_while_no_other_lives(world: StoreWorld, masters: MasterStore) -> None:
+    leadership = Leadership(world.epoch, "master-1")
+    async with world.unchanged():
+        assert await demote(world, leadership) is Demotion.ALONE
+    await masters.beat(record("m2"))
+    world.pass_ms(3_001)
+    await masters.beat(record("master-1"))
+    async with world.unchanged():
+        assert await demote(world, leadership) is Demotion.ALONE
+    # That the leader itself was not seen lately takes nothing from the others.
+    world.pass_ms(3_001)
+    await masters.beat(record("m2"))
+    assert await demote(world, leadership) is Demotion.TOLD
+
+
+# --- depose
+
+
+async def depose(world: StoreWorld, silent: Leadership, seen_ms: int, by: str = "m2") -> Leadership | None:
+    return await world.leadership.depose(
+        silent, seen_ms, by, "nonce-2", ttl_ms=60_000, hold_ms=60_000, audit_entry=ENTRY
+    )
+
+
+@pytest.mark.req("D2", "D3", "D16")
+async def test_a_silent_leader_is_deposed_at_once_and_can_do_nothing_more(
+    world: StoreWorld, masters: MasterStore
+) -> None:
+    silent = Leadership(world.epoch, "master-1")
+    await masters.beat(record("master-1"))
+    seen_ms = world.now_ms
+    job_id = await world.enqueue()
+    worker_id = await world.worker()
+    async with world.published(world.shard.keys.wake_channel, "demoted:master-1"):
+        found = await depose(world, silent, seen_ms)
+    assert found == Leadership(f"{silent.number + 1}:nonce-2", "m2")
+    assert await world.leadership.current() == found
+    assert await audited(world) == [("me", "act", "master-1")]
+    async with world.unchanged():
+        assert await world.leadership.renew(silent, ttl_ms=60_000) is False
+        assert await world.leadership.resign(silent) is False
+        assert (await world.claims.claim(silent.epoch, worker_id, ("work",), 1)).name == "STALE_EPOCH"
+    await world.leadership.resign(found)
+    async with world.unchanged():
+        assert await world.leadership.elect("master-1", "n", ttl_ms=60_000) is None
+    assert await world.state(job_id) == "ready"
+
+
+@pytest.mark.req("D3")
+async def test_a_leader_that_gave_a_sign_of_life_since_is_not_deposed(
+    world: StoreWorld, masters: MasterStore
+) -> None:
+    silent = Leadership(world.epoch, "master-1")
+    await masters.beat(record("master-1"))
+    seen_ms = world.now_ms
+    world.pass_ms(1)
+    await masters.beat(record("master-1"))
+    async with world.unchanged():
+        assert await depose(world, silent, seen_ms) is None
+    await masters.forget("master-1")
+    async with world.unchanged():
+        assert await depose(world, silent, world.now_ms) is None
+
+
+@pytest.mark.req("D3")
+async def test_of_two_that_depose_the_same_leader_one_takes_over(
+    world: StoreWorld, masters: MasterStore
+) -> None:
+    silent = Leadership(world.epoch, "master-1")
+    await masters.beat(record("master-1"))
+    assert await depose(world, silent, world.now_ms, "m2")
+    async with world.unchanged():
+        assert await depose(world, silent, world.now_ms, "m3") is None
+
+
+@pytest.mark.req("D3")
+async def test_who_was_demoted_itself_deposes_nobody(world: StoreWorld, masters: MasterStore) -> None:
+    await masters.beat(record("master-1"))
+    await masters.beat(record("m2"))
+    leadership = Leadership(world.epoch, "master-1")
+    assert await demote(world, leadership) is Demotion.TOLD
+    await world.leadership.resign(leadership)
+    second = await world.leadership.elect("m2", "n", ttl_ms=60_000)
+    assert second
+    async with world.unchanged():
+        assert await depose(world, second, world.now_ms, "master-1") is None

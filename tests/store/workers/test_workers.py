@@ -1,0 +1,134 @@
+"""register_worker.lua, forget_worker.lua and the reading of the registry."""
+
+import pytest
+
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.worker import Worker, WorkerSpec
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.workers.workers import WorkerStore
+from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
+
+SPEC = WorkerSpec("http://h:1/jq", ("a", "b"), 7, "node-1", 42, {"zone": "x"}, "1.2", "s" * 32)
+
+
+@pytest.mark.req("D10", "M7")
+async def test_a_registered_worker_is_known_as_it_described_itself(world: StoreWorld) -> None:
+    worker_id = new_id()
+    number = int(world.epoch.split(":")[0])
+    async with world.published(world.shard.keys.wake_channel, "workers"):
+        assert await world.workers.register(worker_id, SPEC) == (world.now_ms, number)
+    worker = await world.workers.get(worker_id)
+    assert worker == Worker(worker_id, SPEC, world.now_ms, world.now_ms, False, False, 0)
+    assert (await world.workers.all_with_time()) == ([worker], world.now_ms)
+    assert worker.is_fresh(world.now_ms + 5, 5)
+    assert not worker.is_fresh(world.now_ms + 6, 5)
+
+
+async def test_registering_again_changes_nothing(world: StoreWorld) -> None:
+    """The repeat of a call whose answer was lost must not cut the worker off from itself."""
+    worker_id = new_id()
+    await world.workers.register(worker_id, SPEC)
+    async with world.unchanged():
+        await world.workers.register(worker_id, SPEC)
+
+
+async def test_a_registration_that_nobody_waits_for_any_more_replaces_nobody(world: StoreWorld) -> None:
+    """It was held up on its way to the store; meanwhile the worker has registered by another master."""
+    present = new_id()
+    await world.workers.register(present, SPEC)
+    sent_ms = world.now_ms
+    late_ms = sent_ms + round(world.shard.client.gives_up_after_s * 1000) + 1
+    instants = iter([sent_ms, late_ms])
+    held_up = WorkerStore(
+        Shard(world.shard.client, world.shard.keys, now=lambda: next(instants)),
+        lease_ms=LEASE_MS,
+        offer_ms=OFFER_MS,
+        grace_ms=GRACE_MS,
+    )
+    async with world.unchanged():
+        with pytest.raises(StoreUnavailableError):
+            await held_up.register(new_id(), SPEC)
+    assert [(w.id, w.is_detached) for w in await world.workers.all()] == [(present, False)]
+
+
+async def test_a_second_worker_at_the_same_address_takes_over(world: StoreWorld) -> None:
+    first, second, elsewhere, pulls = new_id(), new_id(), new_id(), new_id()
+    for worker_id, url in ((first, "u"), (elsewhere, "v"), (pulls, None), (second, "u")):
+        await world.workers.register(worker_id, WorkerSpec(url, ("a",), 1, "n", 1, {}, "1", "s" * 32))
+    detached = {w.id: w.is_detached for w in await world.workers.all()}
+    assert detached == {first: True, second: False, elsewhere: False, pulls: False}
+    # The first one leaves: the address stays with the second.
+    assert await world.workers.forget(first)
+    assert await world.redis.hgetall(world.shard.keys.worker_urls) == {
+        b"u": second.encode(),
+        b"v": elsewhere.encode(),
+    }
+    # One that is gone already cannot be detached.
+    await world.redis.hset(world.shard.keys.worker_urls, "w", first)
+    await world.workers.register(new_id(), WorkerSpec("w", ("a",), 1, "n", 1, {}, "1", "s" * 32))
+    assert not await world.redis.exists(world.shard.keys.worker(first))
+
+
+async def test_a_worker_that_leaves_is_forgotten_and_its_claims_end_with_their_leases(
+    world: StoreWorld,
+) -> None:
+    await world.enqueue("a")
+    worker_id = new_id()
+    await world.workers.register(worker_id, SPEC)
+    await world.claim(worker_id, "a")
+    assert await world.workers.forget(worker_id)
+    assert await world.workers.get(worker_id) is None
+    assert await world.workers.all() == []
+    redis, k = world.redis, world.shard.keys
+    assert not await redis.exists(k.worker(worker_id), k.workers, k.worker_urls)
+    async with world.unchanged():
+        assert await world.workers.forget(worker_id) is False
+    world.pass_ms(LEASE_MS)
+    _, (lease,), _ = await world.leases.expired_leases()
+    assert lease.worker_seen_ms == 0
+
+
+async def test_the_leader_here_is_woken_by_workers_that_come_and_go(world: StoreWorld) -> None:
+    with world.leading_here() as words:
+        async with world.published(world.shard.keys.wake_channel):
+            worker = await world.worker()
+            await world.workers.forget(worker)
+    assert words == ["workers", "workers"]
+
+
+async def test_a_half_registered_worker_is_left_out_and_can_be_removed(world: StoreWorld) -> None:
+    worker = await world.worker()
+    await world.redis.delete(world.shard.keys.worker(worker))
+    assert await world.workers.all() == []
+    assert await world.workers.forget(worker) is False
+    assert not await world.redis.exists(world.shard.keys.workers)
+
+
+async def test_store_time_comes_with_the_fleet_in_production(world: StoreWorld) -> None:
+    world.shard.now = None
+    assert world.shard.now_arg == ""
+    worker = await world.worker()
+    (one,), now_ms = await world.workers.all_with_time()
+    seconds, _ = await world.redis.time()
+    assert one.id == worker
+    assert 0 <= seconds - now_ms // 1000 <= 2
+    assert 0 <= now_ms - one.last_seen_ms <= 2_000
+
+
+async def test_a_worker_that_fell_silent_is_forgotten_unless_it_holds_something(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    world.pass_ms(9_999)
+    forget = world.workers.forget_silent
+    async with world.unchanged():
+        assert await forget(world.epoch, worker, silent_ms=10_000) is False
+    world.pass_ms(1)
+    old = await world.reelect()
+    async with world.unchanged():
+        assert await forget(world.epoch, worker, silent_ms=10_000) is False
+        assert await forget(old, worker, silent_ms=10_000) is None
+    await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
+    assert await forget(world.epoch, worker, silent_ms=10_000) is True
+    assert await world.workers.get(worker) is None
+    redis, k = world.redis, world.shard.keys
+    assert not await redis.exists(k.worker(worker), k.workers, k.worker_urls)

@@ -1,0 +1,172 @@
+"""Calls to masters that block a thread, with the standard library only: nothing in them needs the event loop."""
+
+import contextlib
+import functools
+import http.client
+import io
+import socket
+import time
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from worker_sdk import forked
+from worker_sdk.masters.home import HEADER
+from worker_sdk.masters.masters import (
+    JOB_ID_FIELD,
+    MAX_ANSWER_BYTES,
+    Answer,
+    Masters,
+    MasterUnreachableError,
+    headers_for,
+    read_answer,
+)
+from worker_sdk.transport import tls
+
+_CLOSED_MEANWHILE: Final = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
+
+
+class BlockingClient:
+    """One kept connection, for one thread at a time."""
+
+    def __init__(self, masters: Masters, token: str | None, *, durability: str | None = None) -> None:
+        self._masters = masters
+        self._headers = headers_for(token, durability)
+        self._connection: _Connection | None = None
+        self._address = ""
+        self._tls = tls.to_masters()
+        forked.renew_in_child(self)
+
+    @property
+    def masters(self) -> Masters:
+        return self._masters
+
+    def call(self, method: str, path: str, body: bytes | None, *, timeout_s: float) -> Answer:
+        """`timeout_s`: for all of it, however slowly the answer trickles in.
+
+        Raises MasterUnreachableError; then it is another master's turn, as it is after a 5xx.
+        """
+        forked.check()
+        end_s = time.monotonic() + timeout_s
+        address = self._masters.current
+        is_kept = self._connection is not None and self._address == address
+        try:
+            try:
+                answer = self._exchange(address, method, path, body, end_s)
+            except _CLOSED_MEANWHILE:
+                # A kept connection that the master closed meanwhile says nothing about the master.
+                self.close()
+                if not is_kept:
+                    raise
+                answer = self._exchange(address, method, path, body, end_s)
+        except (OSError, http.client.HTTPException, ValueError) as exc:
+            self.close()
+            self._masters.failed(address, was_silent=isinstance(exc, TimeoutError))
+            raise MasterUnreachableError(f"{address}: {type(exc).__name__}") from None
+        except MasterUnreachableError:
+            self.close()
+            self._masters.failed(address)
+            raise
+        except BaseException:
+            # Interrupted, as by a signal's handler: an answer may be under way that the next call would take for its own.
+            self.close()
+            raise
+        return self._masters.heard(address, answer)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(OSError):
+                self._connection.close()
+            self._connection = None
+
+    def renew(self) -> None:
+        # Closes this process's copy only. Nothing is sent: not over TCP, for the parent holds it open, nor over TLS, for
+        # sockets of `ssl` say no goodbye here.
+        self.close()
+
+    def _exchange(self, address: str, method: str, path: str, body: bytes | None, end_s: float) -> Answer:
+        parts = urlsplit(address)
+        if self._connection is None or self._address != address:
+            self.close()
+            assert parts.hostname
+            if parts.scheme == "https":
+                if self._tls:
+                    self._tls.refresh()
+                context = self._tls.context if self._tls else None
+                self._connection = _TlsConnection(parts.hostname, parts.port, context=context)
+            else:
+                self._connection = _Connection(parts.hostname, parts.port)
+            self._address = address
+        connection = self._connection
+        connection.end_at(end_s)
+        headers = {**self._headers, **self._masters.store_headers()}
+        connection.request(method, parts.path + path, body=body, headers=headers)
+        response = connection.getresponse()
+        data = response.read(MAX_ANSWER_BYTES + 1)
+        if len(data) > MAX_ANSWER_BYTES:
+            raise ValueError("the answer is too long")
+        return read_answer(
+            response.status,
+            response.getheader("Content-Type", ""),
+            response.getheader("Retry-After"),
+            data,
+            response.getheader(JOB_ID_FIELD),
+            store=response.getheader(HEADER, ""),
+        )
+
+
+# A timeout of a socket holds for each operation, and one byte a minute would be an answer that never ends: here each
+# operation gets what is left of the call.
+
+
+class _Connection(http.client.HTTPConnection):
+    _end_s = 0.0
+
+    def end_at(self, end_s: float) -> None:
+        self._end_s = end_s
+        self.response_class = functools.partial(_Response, end_s=end_s)  # type: ignore[assignment]
+
+    def connect(self) -> None:
+        self.timeout = _left_s(self._end_s)
+        super().connect()
+
+    def send(self, data: Any) -> None:
+        if self.sock is None:
+            self.connect()
+        self.sock.settimeout(_left_s(self._end_s))
+        super().send(data)
+
+
+class _TlsConnection(_Connection, http.client.HTTPSConnection):
+    pass
+
+
+class _Response(http.client.HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, end_s: float, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        assert isinstance(self.fp, io.BufferedReader)
+        self.fp = io.BufferedReader(_Reader(sock, self.fp.detach(), end_s))
+
+
+class _Reader(io.RawIOBase):
+    def __init__(self, sock: socket.socket, raw: io.RawIOBase, end_s: float) -> None:
+        self._sock = sock
+        self._raw = raw
+        self._end_s = end_s
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(_left_s(self._end_s))
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _left_s(end_s: float) -> float:
+    left_s = end_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("the time of the call is over")
+    return left_s

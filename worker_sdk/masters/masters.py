@@ -1,0 +1,183 @@
+"""The addresses of masters, and which one is asked."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from worker_sdk import forked
+from worker_sdk.masters.home import HEADER, Home
+from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode_jobs
+
+MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
+# Longer than this nobody is made to wait by a Retry-After.
+MAX_RETRY_AFTER_S: Final = 60.0
+# One that was silent costs a whole timeout to ask: for so long the others are asked before it.
+_AVOIDED_S: Final = 5.0
+# The same for one of another store, which cannot help at all.
+_AVOIDED_FOREIGN_S: Final = 60.0
+# The job that an answer is about, where its body does not say.
+JOB_ID_FIELD: Final = "JQ-Job-Id"
+
+
+class MasterUnreachableError(Exception):
+    """No answer: the call may or may not have been carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`body` is the decoded map of the answer, {} when it is none. `job_id`: the job that the head names; `store`: the
+    store that the master named, if any."""
+
+    status: int
+    body: Mapping[str, Any]
+    retry_after_s: float | None = None
+    job_id: str | None = None
+    store: str = ""
+
+    @property
+    def is_ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def code(self) -> str:
+        return str(self.body.get("code") or "")
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether another try, or another master, may be answered differently."""
+        return self.status in (408, 425, 429) or self.status >= 500 or 300 <= self.status < 400
+
+    def ids(self, field: str) -> set[str]:
+        """The IDs in a list of the answer; none where there is no such list."""
+        found = self.body.get(field)
+        return {one for one in found if isinstance(one, str)} if isinstance(found, list) else set()
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.code} {self.body.get('detail') or ''}".strip()
+
+
+class Masters:
+    """Addresses without a trailing slash. One is asked until it fails; then the next one's turn has come. `home`: the
+    store whose masters are believed, shared with others that ask the same addresses."""
+
+    def __init__(
+        self,
+        addresses: str | Sequence[str],
+        *,
+        home: Home | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        given = [addresses] if isinstance(addresses, str) else list(addresses)
+        self._addresses = tuple(_checked(address) for address in given)
+        if not self._addresses:
+            raise ValueError("the address of a master is needed")
+        self.home = home or Home()
+        self._turn = 0
+        self._avoided_until_s = [0.0] * len(self._addresses)
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        forked.renew_in_child(self)
+
+    def renew(self) -> None:
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+    @property
+    def current(self) -> str:
+        """The one whose turn it is; also what another thread found out about the one before changes it."""
+        return self._addresses[self._turn]
+
+    def store_headers(self) -> dict[str, str]:
+        """What each call says of the store that it is meant for."""
+        return {HEADER: self.home.store} if self.home.store else {}
+
+    def heard(self, address: str, answer: Answer) -> Answer:
+        """The answer, if it may be believed. Raises MasterUnreachableError for that of a master of another store; then it
+        is another master's turn, as it is after a 5xx."""
+        if not self.home.admits(address, answer.store, is_ok=answer.is_ok, addresses=self._addresses):
+            self.failed(address, avoided_s=_AVOIDED_FOREIGN_S)
+            raise MasterUnreachableError(f"{address}: a master of another store")
+        if answer.status >= 500:
+            self.failed(address)
+        return answer
+
+    def failed(self, address: str, *, was_silent: bool = False, avoided_s: float = 0.0) -> None:
+        """Somebody was not answered there (`was_silent`: not even refused), or with a 5xx. Several callers may find out at
+        once: the turn passes one step only. `avoided_s`: for so long the others are asked before it."""
+        with self._lock:
+            turn, now_s = self._turn, self._now_s()
+            if self._addresses[turn] != address:
+                return
+            if was_silent or avoided_s:
+                self._avoided_until_s[turn] = now_s + max(avoided_s, _AVOIDED_S)
+            others = [(turn + step) % len(self._addresses) for step in range(1, len(self._addresses) + 1)]
+            self._turn = next((n for n in others if self._avoided_until_s[n] <= now_s), others[0])
+
+
+def headers_for(token: str | None, durability: str | None = None) -> dict[str, str]:
+    headers = {"Content-Type": CONTENT_TYPE, "Accept": CONTENT_TYPE}
+    if durability:
+        headers["JQ-Durability"] = durability
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    return headers
+
+
+def read_answer(
+    status: int,
+    content_type: str,
+    retry_after: str | None,
+    data: bytes,
+    job_id: str | None = None,
+    *,
+    store: str = "",
+) -> Answer:
+    """A body that is no MessagePack map counts as empty: proxies answer in HTML."""
+    body: Any = None
+    if content_type.partition(";")[0].strip().lower() == CONTENT_TYPE:
+        try:
+            body = decode_jobs(data)
+        except DecodeError as exc:
+            if 200 <= status < 300:
+                raise MasterUnreachableError(f"an answer that cannot be decoded: {exc}") from None
+    elif 200 <= status < 300 and status != 204:
+        # What answers 200 with something else is no master.
+        raise MasterUnreachableError("an answer that is no MessagePack")
+    return Answer(status, body if isinstance(body, dict) else {}, _seconds(retry_after), job_id, store)
+
+
+def backoff_s(tries: int, *, base_s: float = 0.1, max_s: float = 5.0) -> float:
+    """Full jitter: anything up to the doubled step before the next try (`tries` from 1)."""
+    # The module's own generator: Python seeds it anew in a forked process, and siblings do not come back together.
+    return random.uniform(0, min(max_s, base_s * 2 ** min(tries, 16)))  # noqa: S311 - guards nothing
+
+
+def pause_s(tries: int, retry_after_s: float | None, *, max_s: float = 5.0) -> float:
+    """Until the next try: never before what the master asked for, and not everybody at that same instant."""
+    return (retry_after_s or 0.0) + backoff_s(tries, max_s=max_s)
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    # The other form of the field, a date, would trust this machine's clock; it counts as absent.
+    if retry_after is None or not retry_after.strip().isdigit():
+        return None
+    return min(float(retry_after), MAX_RETRY_AFTER_S)
+
+
+def _checked(address: str) -> str:
+    parts = urlsplit(address)
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or parts.query
+        or parts.fragment
+        or parts.username
+    ):
+        raise ValueError(f"not the address of a master: {address!r} (like http://127.0.0.1:8080)")
+    return address.rstrip("/")

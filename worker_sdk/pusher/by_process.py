@@ -1,0 +1,50 @@
+"""The pushers behind `ctx.enqueue`, made when first asked for: most workers need neither, and they are slow to import."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from worker_sdk.masters.home import Home
+from worker_sdk.masters.masters import Masters
+
+if TYPE_CHECKING:
+    from worker_sdk.pusher.client import Pusher, SyncPusher
+
+# A handler waits longer than a web request may: an attempt should not fail because a master is being restarted.
+_MAX_WAIT_S: Final = 60.0
+
+
+class LazyPushers:
+    """`home`: the store that their jobs go to; None: that of the first master that grants a call."""
+
+    def __init__(self, masters: str | Sequence[str], token: str | None, home: Home | None = None) -> None:
+        self._masters = masters
+        self._home = home
+        self._token = token
+        self._pusher: Pusher | None = None
+        self._sync_pusher: SyncPusher | None = None
+
+    def pusher(self) -> "Pusher":
+        """For the event loop."""
+        if self._pusher is None:
+            from worker_sdk.pusher.client import Pusher
+
+            masters = Masters(self._masters, home=self._home)
+            self._pusher = Pusher(masters, token=self._token, max_wait_s=_MAX_WAIT_S)
+        return self._pusher
+
+    def sync_pusher(self) -> "SyncPusher":
+        """For threads."""
+        if self._sync_pusher is None:
+            from worker_sdk.pusher.client import SyncPusher
+
+            # Two threads may both come here, and one pusher is lost: it has no connection yet. A lock could be held by
+            # another thread when a handler forks.
+            masters = Masters(self._masters, home=self._home)
+            self._sync_pusher = SyncPusher(masters, token=self._token, max_wait_s=_MAX_WAIT_S)
+        return self._sync_pusher
+
+    async def stop(self) -> None:
+        if self._pusher is not None:
+            await self._pusher.aclose()
+        if self._sync_pusher is not None:
+            self._sync_pusher.close()

@@ -1,0 +1,606 @@
+"""Pushers: enqueue jobs and ask for what became of them."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Final, NoReturn, Self, TypedDict, Unpack
+from urllib.parse import quote
+
+import uuid_utils
+
+from worker_sdk import forked, tracing
+from worker_sdk.environment import masters_or_default, token_or_default
+from worker_sdk.errors import (
+    AnswerMismatchError,
+    NotFinishedError,
+    RefusedError,
+    UnavailableError,
+    WorkerSdkError,
+)
+from worker_sdk.masters.blocking_client import BlockingClient
+from worker_sdk.masters.client import MasterClient
+from worker_sdk.masters.masters import Answer, Masters, MasterUnreachableError, pause_s
+from worker_sdk.transport.loops import PerLoop
+from worker_sdk.unsendable import explained
+from worker_sdk.wire import encode, iso, packer
+
+logger = logging.getLogger(__name__)
+
+JobMap = dict[str, Any]
+JobLike = Mapping[str, Any] | tuple[str, Any]
+
+MAX_CHUNK_JOBS: Final = 1_000
+MAX_CHUNK_BYTES: Final = 4 * 1024 * 1024
+MAX_LONG_POLL_S: Final = 60.0
+_MAX_IDLE_CONNECTIONS: Final = 100
+# Calls that enqueue, under way at a time; who asks for more waits. A master gains nothing by more connections.
+MAX_CALLS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What a job ended with.
+
+    * `type`: `success` or `failure`.
+    * `finished_at`: when its last attempt ended, as ISO 8601.
+    * `result`: what the handler returned, if it succeeded.
+    * `reason`: `timeout`, `undecodable` or `other`, if it failed. The remaining fields are about failures, too.
+    * `should_retry`: whether the last failure was one to retry.
+    * `error`: a map of `type`, `message` and `traceback`, where an exception was the reason.
+    * `message`: the reason, for people.
+    """
+
+    type: str
+    finished_at: str
+    result: Any = None
+    reason: str | None = None
+    should_retry: bool | None = None
+    error: Any = None
+    message: str | None = None
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the job succeeded."""
+        return self.type == "success"
+
+
+def new_job_id() -> str:
+    return str(uuid_utils.uuid7())
+
+
+class _IdSequence:
+    """The state behind `new_job_id`, one for the process."""
+
+    def renew(self) -> None:
+        # uuid_utils does so too, but only where Python's own hooks run at a fork.
+        uuid_utils.reseed_rng()
+
+
+_id_sequence: Final = _IdSequence()
+forked.renew_in_child(_id_sequence)
+
+
+class JobOptions(TypedDict, total=False):
+    """Options of one job, besides its name and argument. The master's default stands for what is left out or None.
+
+    * `priority`: the lowest number runs first. Default 0.
+    * `max_retry`: how many failed attempts are repeated. Default 5.
+    * `keep_result`: keep the result until it is fetched. Default: the result is dropped.
+    * `timeout`: how long an attempt may take, up to 7 days. Default 30 s.
+    * `delay`: how long to wait before the first attempt. Not together with `run_at`.
+    * `run_at`: the earliest instant of the first attempt, with a time zone.
+    * `expires_at`: an instant, with a time zone. A job that still waits after it, also for a retry, is skipped.
+    * `id`: a UUIDv7 of your own. Enqueueing the same job again under it makes no second job.
+    * `tags`: up to 16 words to find the job by.
+    * `headers`: up to 32 texts that reach the handler as `ctx.headers`.
+    * `retry`: the backoff between attempts, a map of `base_s`, `factor`, `max_s` and `jitter`.
+    * `rerun_lost`: with `max_retry` 0, start the job again when its worker was lost. Default: it fails.
+    """
+
+    priority: int | None
+    max_retry: int | None
+    keep_result: bool | None
+    timeout: float | timedelta | None
+    delay: float | timedelta | None
+    run_at: datetime | str | None
+    expires_at: datetime | str | None
+    id: str | None
+    tags: Sequence[str] | None
+    headers: Mapping[str, str] | None
+    retry: Mapping[str, Any] | None
+    rerun_lost: bool | None
+
+
+_OPTIONS: Final = frozenset(JobOptions.__annotations__)
+
+
+def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> JobMap:
+    """Return a job as `enqueue_many` takes it and the master gets it, with an ID.
+
+    * `name`, `argument`: what `Pusher.enqueue` takes.
+    * `options`: see `JobOptions`.
+
+    Raises TypeError for an option that does not exist, and ValueError for an instant without a time zone.
+    """
+    forked.check()
+    return _make_job(name, argument, **options)
+
+
+def _make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> JobMap:
+    job: JobMap = {"name": name, "argument": argument}
+    if options:
+        if unknown := options.keys() - _OPTIONS:
+            raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")
+        for option, value in options.items():
+            if value is not None:
+                job[option] = _on_the_wire(value)
+    if "id" not in job:
+        job["id"] = new_job_id()
+        # Not to one with the caller's own ID: repeated in another trace it would be another job under the same ID.
+        if tracing.is_on():
+            tracing.note_creation(job)
+    return job
+
+
+class _Attempts:
+    """The repeats of one call: `next_pause_s` after each that got no final answer."""
+
+    def __init__(
+        self, masters: Masters, outage: "_Outage", max_wait_s: float, job_ids: Sequence[str]
+    ) -> None:
+        self._masters = masters
+        self._outage = outage
+        self._end_s = time.monotonic() + max_wait_s
+        self._job_ids = job_ids
+        self._unknown_ids: Sequence[str] = ()
+        self._tries = 0
+
+    def final(self, answer: Answer) -> Answer:
+        """Raises RefusedError for a no."""
+        self._outage.ends()
+        if not answer.is_ok:
+            raise RefusedError(answer.status, answer.body, unknown_ids=self._unknown_ids)
+        return answer
+
+    def next_pause_s(self, failed: Answer | MasterUnreachableError) -> float:
+        """Raises UnavailableError when the time is over."""
+        self._tries += 1
+        if not isinstance(failed, Answer) or failed.status != 429:
+            # It may have been carried out all the same.
+            self._unknown_ids = self._job_ids
+        asked_s = failed.retry_after_s if isinstance(failed, Answer) else None
+        left_s = self._end_s - time.monotonic()
+        # The other masters first, at once: one that is down is no reason to wait.
+        if asked_s is None and self._tries < len(self._masters):
+            self._outage.goes_on(failed, left_s)
+            return 0.0
+        wait_s = pause_s(self._tries, asked_s)
+        if wait_s > left_s:
+            raise UnavailableError(
+                f"no final answer after {self._tries} tries; the last: {failed}",
+                self._job_ids,
+                unknown_ids=self._unknown_ids,
+            )
+        self._outage.goes_on(failed, left_s)
+        return wait_s
+
+
+class _Outage:
+    """Says once that calls of a pusher are repeated, and once that they are answered again."""
+
+    def __init__(self) -> None:
+        self._is_known = False
+
+    def goes_on(self, failed: Answer | MasterUnreachableError, left_s: float) -> None:
+        if not self._is_known:
+            self._is_known = True
+            logger.warning(
+                "no final answer from a master (%s); the call is repeated for up to %.0f s more",
+                failed,
+                max(0.0, left_s),
+            )
+
+    def ends(self) -> None:
+        if self._is_known:
+            self._is_known = False
+            logger.info("a master answers again")
+
+
+class Pusher:
+    """Enqueue jobs and ask about them, with asyncio.
+
+    * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
+    * `token`: bearer token with the scope `push`, and `read` for `status`. Default: `JQMASTER_TOKEN`.
+    * `timeout_s`: the most that one try may take.
+    * `max_wait_s`: how long one call is repeated before it raises UnavailableError.
+    * `durability`: how safe a job must be before it counts as accepted: `besteffort`, `fsync` or `fsync+quorum`. Default:
+      what the master is configured for.
+
+    A call that gets no answer, or 429 or 5xx, is repeated, after the pause that the master asks for and a random one. The first
+    repeat is logged as a warning. Enqueueing is safe to repeat, because the ID of a job is made here. At most 100 calls
+    enqueue at a time, others wait.
+
+    All calls raise RefusedError when the master refuses, UnavailableError when the time is over, and AnswerMismatchError when
+    the answer is about another job.
+
+    A pusher is meant to live as long as the application. It may be used from several event loops, one after the other or at
+    once, and in forked processes; each has connections of its own.
+
+    It belongs to the store of the first master that grants a call. A master of another store that got the address is logged,
+    and takes no jobs. A store that was begun anew is believed when all masters have belonged to it for 15 s.
+    """
+
+    def __init__(
+        self,
+        master: str | Sequence[str] | Masters | None = None,
+        *,
+        token: str | None = None,
+        timeout_s: float = 10.0,
+        max_wait_s: float = 10.0,
+        durability: str | None = None,
+    ) -> None:
+        self._masters = _masters_of(master)
+        self._timeout_s = timeout_s
+        self._max_wait_s = max_wait_s
+        self._client = MasterClient(
+            self._masters, token_or_default(token), timeout_s=timeout_s, durability=durability
+        )
+        self._outage = _Outage()
+        self._rooms = PerLoop(lambda: asyncio.Semaphore(MAX_CALLS))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __reduce__(self) -> NoReturn:
+        raise _cannot_be_sent(self)
+
+    async def aclose(self) -> None:
+        """Close all connections; `async with` does so too."""
+        await self._client.stop()
+
+    async def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
+        """Enqueue a job, and return its ID once the master has it on disk.
+
+        * `name`: which handler runs it.
+        * `argument`: anything that has a MessagePack form: None, bool, int, float, str, bytes, list, dict, and datetime with
+          a time zone. At most 256 KiB unless the master is configured otherwise. TypeError names the path of what has none.
+        * `options`: see `JobOptions`.
+        """
+        job = make_job(name, argument, **options)
+        body = _encoded(job)
+        async with self._rooms.get():
+            await self._call("POST", "/api/jobs", body, job_ids=[job["id"]])
+        return str(job["id"])
+
+    async def enqueue_many(self, jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> list[str]:
+        """Enqueue any number of jobs, and return their IDs in order.
+
+        * `jobs`: an iterable, which may be an async one, of maps with the arguments of `make_job`, or of pairs
+          `(name, argument)`.
+
+        It is read as it is sent, in chunks of up to 1,000 jobs. A refused job refuses its chunk; the error tells in
+        `accepted_ids` what was accepted before, and in `unknown_ids` what may have been.
+        """
+        ids: list[str] = []
+        async for chunk in _async_chunks(jobs):
+            try:
+                async with self._rooms.get():
+                    await self._call("POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids)
+            except WorkerSdkError as exc:
+                raise _after(ids, exc) from None
+            ids += chunk.ids
+        return ids
+
+    async def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
+        """Return what the job ended with.
+
+        * `job_id`: the job.
+        * `wait`: seconds to wait for its end.
+
+        None means that there is nothing to return: the job was enqueued without `keep_result`, it was canceled or skipped,
+        its result is no longer kept, or no job has this ID. `status` tells these apart. Raises NotFinishedError when the job
+        has not ended within `wait`.
+        """
+        end_s = time.monotonic() + wait
+        while True:
+            path = _result_path(job_id, end_s, self._timeout_s)
+            answer = await self._call("GET", path, of=job_id)
+            if answer.status != 202:
+                return _result_of(answer)
+            if time.monotonic() >= end_s:
+                raise NotFinishedError(job_id, str(answer.body.get("state")))
+            await asyncio.sleep(_until_asked_again_s(answer, end_s))
+
+    async def status(self, job_id: str) -> Mapping[str, Any]:
+        """Return the job as the master shows it: a map of `state`, `attempts` and so on, as JobView in the OpenAPI document."""
+        return (await self._call("GET", _path_of(job_id), of=job_id)).body
+
+    async def cancel(self, job_id: str) -> Mapping[str, Any]:
+        """Cancel the job, and return it as `status` does. A running one ends as soon as its worker has stopped it."""
+        return (await self._call("POST", f"{_path_of(job_id)}/cancel", of=job_id)).body
+
+    async def _call(
+        self, method: str, path: str, body: bytes | None = None, job_ids: Sequence[str] = (), of: str = ""
+    ) -> Answer:
+        """`job_ids`: the jobs that are enqueued; `of`: the job that is asked about."""
+        attempts = _Attempts(self._masters, self._outage, self._max_wait_s, job_ids)
+        while True:
+            address = self._masters.current
+            failed: Answer | MasterUnreachableError
+            try:
+                failed = answer = await self._client.call(method, path, body)
+                _check_jobs(answer, job_ids, of)
+                if not answer.is_transient:
+                    return attempts.final(answer)
+            except MasterUnreachableError as exc:
+                failed = exc
+            except AnswerMismatchError:
+                self._client.drop_idle()
+                raise
+            self._masters.failed(address)
+            await asyncio.sleep(attempts.next_pause_s(failed))
+
+
+class SyncPusher:
+    """Enqueue jobs and ask about them, without asyncio. The arguments are those of `Pusher`.
+
+    Threads may share it: each call uses a connection that no other uses. So may a parent and the processes that it forks.
+    """
+
+    def __init__(
+        self,
+        master: str | Sequence[str] | Masters | None = None,
+        *,
+        token: str | None = None,
+        timeout_s: float = 10.0,
+        max_wait_s: float = 10.0,
+        durability: str | None = None,
+    ) -> None:
+        self._masters = _masters_of(master)
+        self._token = token_or_default(token)
+        self._durability = durability
+        self._timeout_s = timeout_s
+        self._max_wait_s = max_wait_s
+        self._idle: deque[BlockingClient] = deque()
+        self._outage = _Outage()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise _cannot_be_sent(self)
+
+    def close(self) -> None:
+        """Close all connections; `with` does so too. No call may be under way."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
+        """Do as `Pusher.enqueue`."""
+        job = make_job(name, argument, **options)
+        self._call("POST", "/api/jobs", _encoded(job), job_ids=[job["id"]])
+        return str(job["id"])
+
+    def enqueue_many(self, jobs: Iterable[JobLike]) -> list[str]:
+        """Do as `Pusher.enqueue_many`."""
+        ids: list[str] = []
+        for chunk in _chunks(jobs):
+            try:
+                self._call("POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids)
+            except WorkerSdkError as exc:
+                raise _after(ids, exc) from None
+            ids += chunk.ids
+        return ids
+
+    def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
+        """Do as `Pusher.result`."""
+        end_s = time.monotonic() + wait
+        while True:
+            answer = self._call("GET", _result_path(job_id, end_s, self._timeout_s), of=job_id)
+            if answer.status != 202:
+                return _result_of(answer)
+            if time.monotonic() >= end_s:
+                raise NotFinishedError(job_id, str(answer.body.get("state")))
+            time.sleep(_until_asked_again_s(answer, end_s))
+
+    def status(self, job_id: str) -> Mapping[str, Any]:
+        """Do as `Pusher.status`."""
+        return self._call("GET", _path_of(job_id), of=job_id).body
+
+    def cancel(self, job_id: str) -> Mapping[str, Any]:
+        """Do as `Pusher.cancel`."""
+        return self._call("POST", f"{_path_of(job_id)}/cancel", of=job_id).body
+
+    def _call(
+        self, method: str, path: str, body: bytes | None = None, job_ids: Sequence[str] = (), of: str = ""
+    ) -> Answer:
+        attempts = _Attempts(self._masters, self._outage, self._max_wait_s, job_ids)
+        while True:
+            address = self._masters.current
+            failed: Answer | MasterUnreachableError
+            try:
+                failed = answer = self._try(method, path, body)
+                _check_jobs(answer, job_ids, of)
+                if not answer.is_transient:
+                    return attempts.final(answer)
+            except MasterUnreachableError as exc:
+                failed = exc
+            except AnswerMismatchError:
+                self.close()
+                raise
+            self._masters.failed(address)
+            time.sleep(attempts.next_pause_s(failed))
+
+    def _try(self, method: str, path: str, body: bytes | None) -> Answer:
+        try:
+            client = self._idle.pop()
+        except IndexError:  # all are in use by other threads
+            client = BlockingClient(self._masters, self._token, durability=self._durability)
+        try:
+            return client.call(method, path, body, timeout_s=self._timeout_s)
+        finally:
+            if len(self._idle) < _MAX_IDLE_CONNECTIONS:
+                self._idle.append(client)
+            else:
+                client.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    ids: list[str]
+    body: bytes
+
+
+class _Chunker:
+    """Gathers encoded jobs; `add` gives a full chunk back when the next job does not fit any more."""
+
+    def __init__(self) -> None:
+        forked.check()
+        self._pack = packer().pack
+        self._ids: list[str] = []
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, given: JobLike) -> _Chunk | None:
+        job = _make_job(*given) if isinstance(given, tuple) else _make_job(**given)
+        data = _encoded(job, self._pack)
+        full = self._parts and (
+            len(self._parts) == MAX_CHUNK_JOBS or self._size + len(data) > MAX_CHUNK_BYTES
+        )
+        chunk = self.take() if full else None
+        self._ids.append(job["id"])
+        self._parts.append(data)
+        self._size += len(data)
+        return chunk
+
+    def take(self) -> _Chunk | None:
+        if not self._parts:
+            return None
+        # {"jobs": [...]}, joined from encoded jobs
+        head = b"\x81" + encode("jobs") + b"\xdc" + len(self._parts).to_bytes(2, "big")
+        chunk = _Chunk(self._ids, head + b"".join(self._parts))
+        self._ids, self._parts, self._size = [], [], 0
+        return chunk
+
+
+def _encoded(job: JobMap, pack: Callable[[Any], bytes] = encode) -> bytes:
+    try:
+        return pack(job)
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise explained(exc, job) from None
+
+
+def _chunks(jobs: Iterable[JobLike]) -> Iterator[_Chunk]:
+    chunker = _Chunker()
+    for job in jobs:
+        if chunk := chunker.add(job):
+            yield chunk
+    if chunk := chunker.take():
+        yield chunk
+
+
+async def _async_chunks(jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> AsyncIterator[_Chunk]:
+    if not isinstance(jobs, AsyncIterable):
+        for chunk in _chunks(jobs):
+            yield chunk
+        return
+    chunker = _Chunker()
+    async for job in jobs:
+        if full := chunker.add(job):
+            yield full
+    if rest := chunker.take():
+        yield rest
+
+
+def _cannot_be_sent(pusher: Pusher | SyncPusher) -> TypeError:
+    return TypeError(
+        f"a {type(pusher).__name__} holds connections and cannot be pickled: make one in the process that uses it"
+    )
+
+
+def _check_jobs(answer: Answer, enqueued: Sequence[str], of: str) -> None:
+    """Raises AnswerMismatchError when the answer names other jobs than the call."""
+    asked = [of] if of else enqueued
+    if (named := answer.job_id) is not None:
+        answered = [named]
+    elif answer.is_ok and "id" in answer.body:
+        answered = [str(answer.body["id"])]
+    elif answer.is_ok and enqueued:
+        ids = answer.body.get("ids")
+        answered = [str(job_id) for job_id in ids] if isinstance(ids, list) else []
+    else:
+        return  # it names none: a problem, or a result from a master that does not name the job
+    if answered != asked:
+        raise AnswerMismatchError(asked, answered, unknown_ids=enqueued)
+
+
+def _after(accepted_ids: list[str], exc: WorkerSdkError) -> WorkerSdkError:
+    """The failure of a chunk as one of the whole; indices count from its start."""
+    if isinstance(exc, RefusedError):
+        errors = []
+        for error in exc.errors:
+            loc = list(error.get("loc", ()))
+            if len(loc) > 1 and loc[0] == "jobs" and isinstance(loc[1], int):
+                loc[1] += len(accepted_ids)
+            errors.append({**error, "loc": loc})
+        problem = {"code": exc.code, "detail": exc.detail, "errors": errors}
+        exc = RefusedError(exc.status, problem, unknown_ids=exc.unknown_ids)
+    exc.accepted_ids = accepted_ids
+    return exc
+
+
+def _path_of(job_id: str) -> str:
+    return f"/api/jobs/{quote(job_id, safe='')}"
+
+
+def _until_asked_again_s(answer: Answer, end_s: float) -> float:
+    """0 after a poll that waited. A master where too many wait answers at once, and says when to come again."""
+    if not answer.retry_after_s:
+        return 0.0
+    return max(0.0, min(pause_s(1, answer.retry_after_s), end_s - time.monotonic()))
+
+
+def _result_path(job_id: str, end_s: float, timeout_s: float) -> str:
+    # The answer must come within the timeout of a call, or waiting would look like a dead master.
+    wait_s = max(0.0, min(end_s - time.monotonic(), MAX_LONG_POLL_S, timeout_s * 0.8))
+    return f"{_path_of(job_id)}/result?wait={wait_s:.3f}"
+
+
+def _result_of(answer: Answer) -> JobResult | None:
+    if not answer.body:
+        return None
+    known = {field: answer.body[field] for field in JobResult.__slots__ if field in answer.body}
+    if not {"type", "finished_at"} <= known.keys():
+        raise UnavailableError("a master's answer makes no sense")
+    return JobResult(**known)
+
+
+def _on_the_wire(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError("an instant needs a time zone: datetime.now(UTC), not datetime.now()")
+        return iso(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+def _masters_of(given: str | Sequence[str] | Masters | None) -> Masters:
+    return given if isinstance(given, Masters) else Masters(masters_or_default(given))

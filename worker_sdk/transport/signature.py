@@ -1,0 +1,97 @@
+"""Whether a call comes from a master that knows the secret, and for the first time."""
+
+import hashlib
+import hmac
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from worker_sdk.transport.recent import NonceCache
+
+logger = logging.getLogger(__name__)
+
+WINDOW_S: Final = 300.0
+_WARN_EVERY_S: Final = 60.0
+
+# The line feeds of a signed text have no place in it: else `/challenge` would sign forged requests for whoever asks.
+_CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{16,128}")
+_NONCE: Final = re.compile(rb"[\x21-\x7e]{8,128}")
+_TIMESTAMP: Final = re.compile(rb"[0-9]{1,15}")
+_SIGNATURE: Final = re.compile(rb"v1=([0-9a-f]{64})")
+
+
+def signed_text(*, method: str, path: str, worker_id: str, timestamp: str, nonce: str, body: bytes) -> bytes:
+    digest = hashlib.sha256(body).hexdigest()
+    return "\n".join((method, path, worker_id, timestamp, nonce, digest)).encode()
+
+
+def _utc(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:.0f} s since 1970"
+
+
+class SignatureCheck:
+    """`secrets`: the one that registers, then those that are still valid while it rotates."""
+
+    def __init__(
+        self,
+        secrets: Sequence[str],
+        wall_clock_s: Callable[[], float] = time.time,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._keys = [secret.encode() for secret in secrets]
+        self._nonces = NonceCache(WINDOW_S)
+        self._wall_clock_s = wall_clock_s
+        self._now_s = now_s
+        self._warned_at_s = float("-inf")
+
+    def prove(self, nonce: object) -> str | None:
+        """The answer to a challenge; None for a nonce that is not of the agreed form."""
+        if not isinstance(nonce, str) or not _CHALLENGE.fullmatch(nonce):
+            return None
+        return hmac.digest(self._keys[0], nonce.encode(), "sha256").hex()
+
+    def may_be_valid(self, headers: Mapping[bytes, bytes], worker_id: str) -> bool:
+        """What can be told before the body is read: form, addressee and time."""
+        timestamp = headers.get(b"x-jq-timestamp", b"")
+        has_form = (
+            headers.get(b"x-jq-worker") == worker_id.encode()
+            and _TIMESTAMP.fullmatch(timestamp) is not None
+            and _NONCE.fullmatch(headers.get(b"x-jq-nonce", b"")) is not None
+            and _SIGNATURE.fullmatch(headers.get(b"x-jq-signature", b"")) is not None
+        )
+        return has_form and self._is_of_our_time(int(timestamp) / 1000)
+
+    def _is_of_our_time(self, signed_s: float) -> bool:
+        here_s = self._wall_clock_s()
+        if abs(here_s - signed_s) <= WINDOW_S:
+            return True
+        if self._now_s() - self._warned_at_s >= _WARN_EVERY_S:
+            self._warned_at_s = self._now_s()
+            logger.warning(
+                "a master's call is refused because of its time: the master's clock says %s, this machine's %s. They must "
+                "agree within %.0f s; until they do, this worker gets no jobs",
+                _utc(signed_s), _utc(here_s), WINDOW_S,
+            )  # fmt: skip
+        return False
+
+    def is_valid(
+        self, method: str, path: str, headers: Mapping[bytes, bytes], worker_id: str, body: bytes
+    ) -> bool:
+        """The whole check of a call that `may_be_valid`; uses its nonce up."""
+        timestamp, nonce = headers[b"x-jq-timestamp"].decode(), headers[b"x-jq-nonce"].decode()
+        text = signed_text(
+            method=method, path=path, worker_id=worker_id, timestamp=timestamp, nonce=nonce, body=body
+        )
+        given = headers[b"x-jq-signature"][3:]
+        # Every key is tried whatever the first says: the time taken tells nothing.
+        matches = [
+            hmac.compare_digest(hmac.digest(key, text, "sha256").hex().encode(), given) for key in self._keys
+        ]
+        # Only now: who cannot sign must not fill the cache.
+        return any(matches) and self._nonces.is_fresh(nonce, int(timestamp), int(self._wall_clock_s() * 1000))

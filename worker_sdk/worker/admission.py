@@ -1,0 +1,147 @@
+"""Which offers are taken."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from worker_sdk.transport.recent import RecentMap
+from worker_sdk.worker.executor import Executor
+from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.lease import StoreClock, margin_s, now_s
+from worker_sdk.worker.registry import Registry
+from worker_sdk.worker.run import JobRun
+
+if TYPE_CHECKING:
+    from worker_sdk.protocol import Dispatch, PushAnswer, Rejected
+
+Verdict = Literal["accepted", "busy", "unknown_name", "draining", "stale_epoch", "too_late", "duplicate"]
+
+# How far apart the clocks of a master and the store may be before their fences stop meaning anything.
+_SKEW_S: Final = 10.0
+_MALFORMED: Final = "a job of the push is not as the protocol has it"
+
+
+class MalformedError(ValueError):
+    """A push that no master of this protocol sends."""
+
+
+class Admission:
+    """Decides at once, for each offer by itself. `is_leaving`: this process ends; masters may order a drain besides.
+    `beat_now` makes the heartbeat ask the masters at once what has become of the claims."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        executor: Executor,
+        identity: Identity,
+        clock: StoreClock,
+        *,
+        beat_now: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._registry = registry
+        self._executor = executor
+        self._identity = identity
+        self._clock = clock
+        self._beat_now = beat_now
+        self._seen: RecentMap[Verdict] = RecentMap(_SKEW_S)
+        self._room = 0
+        self.is_leaving = False
+
+    @property
+    def is_draining(self) -> bool:
+        return self.is_leaving or self._identity.is_drain_ordered
+
+    @property
+    def free(self) -> int:
+        """Slots that a master may fill."""
+        return 0 if self.is_draining else self._executor.free
+
+    def offer(self, epoch: int, offers: Sequence[Any]) -> "PushAnswer":
+        """What is taken is started. Raises MalformedError before anything is."""
+        _check(offers)
+        with self._executor.taking_up:
+            return self._take(epoch, offers)
+
+    def _take(self, epoch: int, offers: "Sequence[Dispatch]") -> "PushAnswer":
+        now = now_s()
+        member = self._identity.member
+        if member is not None:
+            self._seen.keep_for(2 * member.lease_s + _SKEW_S)
+        is_stale = epoch < self._identity.epoch
+        latest_ms = self._clock.latest_ms(now)
+        margin_ms = margin_s(member.lease_s) * 1000 if member is not None else 0.0
+        self._identity.saw_epoch(epoch)
+        accepted: list[str] = []
+        rejected: list[Rejected] = []
+        # Nothing but these offers can take it meanwhile. While store time is unknown, all are too late anyway.
+        self._room = self._executor.free if latest_ms is not None else 0
+        known = self._seen.known([offer["token"] for offer in offers], now)
+        judged: dict[str, Verdict] = {}
+        try:
+            for offer in offers:
+                token = offer["token"]
+                verdict = known.get(token) or judged.get(token)
+                if verdict is None:
+                    verdict = "stale_epoch" if is_stale else self._judge(offer, now, latest_ms, margin_ms)
+                    judged[token] = verdict
+                if verdict == "accepted":
+                    accepted.append(offer["job_id"])
+                else:
+                    rejected.append({"job_id": offer["job_id"], "reason": verdict, "retry_after": None})
+        finally:
+            # Also what is refused: the copy of an offer must not be taken after its refusal was believed.
+            self._seen.put(judged, now)
+        return {"accepted": accepted, "rejected": rejected}
+
+    def _judge(self, offer: "Dispatch", now: float, latest_ms: float | None, margin_ms: float) -> Verdict:
+        handler = self._registry.get(offer["name"])
+        if handler is None or offer["phase"] != "run":
+            return "unknown_name"
+        if self.is_leaving or self._identity.is_drain_ordered:
+            return "draining"
+        if (
+            latest_ms is None
+            or latest_ms > offer["not_after_ms"]
+            or offer["fence"] <= self._clock.stale_fence
+        ):
+            return "too_late"
+        left_ms = offer["lease_until_ms"] - latest_ms - margin_ms
+        if left_ms <= 0:
+            return "too_late"
+        executor = self._executor
+        if offer["job_id"] in executor.occupying:
+            # Never both at once, so the newer claim waits for the end of the earlier run, in that run's slot.
+            if not executor.may_follow(offer["job_id"], offer["fence"]):
+                return "duplicate"
+            if not executor.follow(JobRun(offer, handler, now + left_ms / 1000), now):
+                # The offer has overtaken the word that the earlier claim is over.
+                self._beat_now()
+            return "accepted"
+        if self._room <= 0:
+            return "busy"
+        self._room -= 1
+        executor.start(JobRun(offer, handler, now + left_ms / 1000), now)
+        return "accepted"
+
+
+def _check(offers: Sequence[Any]) -> None:
+    try:
+        for offer in offers:
+            timeout = offer["timeout"]
+            if not (
+                type(offer["job_id"]) is str
+                and type(offer["token"]) is str
+                and type(offer["name"]) is str
+                and type(offer["attempt"]) is int
+                and type(offer["fence"]) is int
+                and type(offer["not_after_ms"]) is int
+                and type(offer["lease_until_ms"]) is int
+                and (type(timeout) is int or type(timeout) is float)
+                and 0 < timeout < math.inf
+                and type(offer["headers"]) is dict
+                and type(offer["phase"]) is str
+                and "argument" in offer
+            ):
+                raise MalformedError(_MALFORMED)
+    except (KeyError, TypeError, IndexError):
+        raise MalformedError(_MALFORMED) from None

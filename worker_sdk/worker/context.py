@@ -1,0 +1,159 @@
+"""What a handler knows of its job, and what it may ask for."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Generator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
+
+from worker_sdk import forked
+from worker_sdk.worker.lease import now_s
+
+if TYPE_CHECKING:  # slow to import, and each isolated attempt would pay for it
+    from worker_sdk.pusher.client import JobOptions, Pusher, SyncPusher
+
+    class JobId(str):
+        """What `ctx.enqueue` gives: in a sync handler the ID, in an async one what is awaited for it."""
+
+        def __await__(self) -> Generator[Any, None, str]: ...
+
+
+logger = logging.getLogger("worker_sdk.job")
+
+
+class CancelSignal:
+    """Tell a handler that its job is to stop: at its timeout, when it was canceled, or when the worker ends.
+
+    It is set once. Use `if ctx.cancelled:` or `ctx.cancelled.wait(1.0)` in a `def` handler. An `async def` handler is
+    cancelled besides (`asyncio.CancelledError`); `await ctx.cancelled` waits for the signal in a task of its own. In a process
+    that a handler forks it is never set.
+    """
+
+    # Of the class until one is needed: a signal is made for every job, and most are never looked at.
+    _is_set = False
+    _event: threading.Event | None = None
+    _waiters: "list[asyncio.Future[None]] | None" = None
+
+    def __bool__(self) -> bool:
+        return self._is_set
+
+    def is_set(self) -> bool:
+        """Return whether the job is to stop."""
+        return self._is_set
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Block for up to `timeout_s`, or for as long as it takes, and return whether the job is to stop."""
+        event = self._event
+        if event is None:
+            event = self.__dict__.setdefault("_event", threading.Event())
+            forked.renew_in_child(self)
+        # Looked at after the event is there, as `set` looks for the event after the mark: one of them sees the other.
+        # A lock would do as well, but another thread may hold it when a handler forks.
+        return self._is_set or event.wait(timeout_s)
+
+    def renew(self) -> None:
+        self.__dict__.pop("_event", None)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Until it is set: for async handlers."""
+        if not self._is_set:
+            waiter = asyncio.get_running_loop().create_future()
+            if self._waiters is None:
+                self._waiters = []
+            self._waiters.append(waiter)
+            yield from waiter.__await__()
+
+    def set(self) -> None:
+        """From the event loop only."""
+        self._is_set = True
+        if self._event is not None:
+            self._event.set()
+        for waiter in self._waiters or ():
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class Pushers(Protocol):
+    """Where `ctx.enqueue` finds its pushers; they are made when first asked for."""
+
+    def pusher(self) -> "Pusher": ...
+
+    def sync_pusher(self) -> "SyncPusher": ...
+
+
+class Context:
+    """One attempt at one job: the second argument of a handler.
+
+    * `job_id`, `name`: of the job.
+    * `attempt`: how often the job was started, this start included; from 1.
+    * `fence`: a number that only grows from one claim of the job to the next. Store it beside what the handler writes, and
+      refuse to overwrite a greater one: then a late run does no harm.
+    * `headers`: the headers of the job.
+    * `cancelled`: the `CancelSignal` that says when to stop.
+    """
+
+    __slots__ = ("_pushers", "attempt", "cancelled", "deadline_s", "fence", "headers", "job_id", "name")
+
+    def __init__(
+        self,
+        *,
+        job_id: str,
+        name: str,
+        attempt: int,
+        fence: int,
+        headers: Mapping[str, str],
+        deadline_s: float,
+        pushers: Pushers,
+    ) -> None:
+        self.job_id = job_id
+        self.name = name
+        self.attempt = attempt
+        self.fence = fence
+        self.headers = headers
+        self.deadline_s = deadline_s  # of `lease.now_s`
+        self.cancelled = CancelSignal()
+        self._pushers = pushers
+
+    @property
+    def deadline(self) -> datetime:
+        """When the time of this attempt is over, in UTC."""
+        return datetime.now(UTC) + timedelta(seconds=self.deadline_s - now_s())
+
+    def remaining(self) -> float:
+        """Return the seconds until `deadline`, at least 0."""
+        return max(0.0, self.deadline_s - now_s())
+
+    @property
+    def logger(self) -> "logging.LoggerAdapter[logging.Logger]":
+        """A logger whose records carry `job_id`, `job_name` and `attempt`."""
+        return logging.LoggerAdapter(
+            logger, {"job_id": self.job_id, "job_name": self.name, "attempt": self.attempt}
+        )
+
+    @property
+    def pusher(self) -> "Pusher":
+        """A `Pusher` to the worker's masters, for `async def` handlers. It repeats a call for up to 60 s."""
+        return self._pushers.pusher()
+
+    @property
+    def sync_pusher(self) -> "SyncPusher":
+        """A `SyncPusher` to the worker's masters, for `def` handlers. It repeats a call for up to 60 s."""
+        return self._pushers.sync_pusher()
+
+    def enqueue(self, name: str, argument: Any = None, **options: "Unpack[JobOptions]") -> "JobId":
+        """Enqueue a job from inside a job, as `Pusher.enqueue` does, and return its ID.
+
+        Await it in an `async def` handler; in a `def` handler it blocks. A repeated attempt enqueues again, unless the job
+        has an `id` of your own.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            # Not by way of the worker's loop: an isolated handler has none, and a busy one would be waited for.
+            return cast("JobId", self.enqueue_sync(name, argument, **options))
+        return cast("JobId", self._pushers.pusher().enqueue(name, argument, **options))
+
+    def enqueue_sync(self, name: str, argument: Any = None, **options: "Unpack[JobOptions]") -> str:
+        """Enqueue as `enqueue` does, blocking wherever it is called."""
+        return self._pushers.sync_pusher().enqueue(name, argument, **options)

@@ -1,0 +1,128 @@
+"""A process of its own for one attempt: what does not end in time is killed, with all that it has started."""
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from typing import Any, Final
+
+from worker_sdk import forked
+from worker_sdk.wire import DecodeError, decode, encode
+from worker_sdk.worker.registry import Origin
+
+MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
+
+
+class ProcessDiedError(Exception):
+    """The process ended without an outcome."""
+
+
+class IsolatedProcess:
+    """Started by the constructor. `kill` from any thread; the others from one thread that waits.
+
+    Does not depend on the event loop: a handler that blocks it must not keep another one from being killed.
+    """
+
+    def __init__(self, origin: Origin, job: dict[str, Any]) -> None:
+        ours, theirs = socket.socketpair()
+        # -c and not -m: the package may be importable here only because sys.path was changed.
+        program = f"import sys; sys.path[:] = {sys.path!r}; from worker_sdk.worker.isolated_child import main; main({theirs.fileno()})"
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - our own program; the job comes by the socket
+                [sys.executable, "-c", program],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        # Between a look at `returncode` and a signal nobody may reap: the number could be another's by then.
+        self._lock = threading.Lock()
+        self._socket = ours
+        self._received = bytearray()
+        self._job = encode(
+            {
+                **job,
+                "module": origin.module,
+                "qualname": origin.qualname,
+                "script": origin.script,
+                "is_module_run": origin.is_module_run,
+            }
+        )
+        self._is_sent = False
+        forked.renew_in_child(self)
+
+    def renew(self) -> None:
+        # A copy of it, in a process that another handler forked, would keep the child alive when the worker dies.
+        self._socket.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait(self, timeout_s: float) -> dict[str, Any] | None:
+        """The outcome, or None when it has not come yet. Raises ProcessDiedError."""
+        try:
+            if not self._is_sent:
+                self._is_sent = True
+                self._socket.settimeout(None)
+                send_frame(self._socket, self._job)
+                self._job = b""
+            # Not select(): it takes no descriptor above 1023, and a web application has more.
+            self._socket.settimeout(max(timeout_s, 0.001))
+            piece = self._socket.recv(1 << 20)
+        except TimeoutError:
+            return None
+        except OSError:
+            piece = b""
+        self._received += piece
+        if not piece:
+            # It may have sent its outcome and closed at once; here the outcome was not complete.
+            raise ProcessDiedError(_how_it_ended(self._reap()))
+        if len(self._received) < 4:
+            return None
+        (size,) = struct.unpack_from(">I", self._received)
+        if size > MAX_FRAME_BYTES:
+            raise ProcessDiedError("its result is too large")
+        if len(self._received) < 4 + size:
+            return None
+        try:
+            outcome = decode(bytes(self._received[4 : 4 + size]))
+        except DecodeError as exc:
+            raise ProcessDiedError(f"its result cannot be read: {exc}") from None
+        if not isinstance(outcome, dict):
+            raise ProcessDiedError("its result makes no sense")
+        return outcome
+
+    def kill(self) -> None:
+        """The process and its group. The group outlives its leader, and its number is not reused before that is reaped."""
+        with self._lock:
+            self._kill_group()
+
+    def _kill_group(self) -> None:
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Ends and reaps it, whatever it does."""
+        self._reap()
+        self._socket.close()
+
+    def _reap(self) -> int:
+        with self._lock:
+            self._kill_group()
+            return self._process.wait()
+
+
+def send_frame(connection: socket.socket, data: bytes) -> None:
+    connection.sendall(struct.pack(">I", len(data)) + data)
+
+
+def _how_it_ended(returncode: int) -> str:
+    if returncode < 0:
+        with contextlib.suppress(ValueError):
+            return f"the process of the handler was ended by {signal.Signals(-returncode).name}"
+    return f"the process of the handler ended with status {returncode}"

@@ -1,0 +1,253 @@
+"""A worker that is up: its parts, made and started in order, stopped in the reverse one."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from worker_sdk.masters.blocking_client import BlockingClient
+from worker_sdk.masters.client import MasterClient
+from worker_sdk.masters.home import Home
+from worker_sdk.masters.masters import Masters, MasterUnreachableError
+from worker_sdk.pusher.by_process import LazyPushers
+from worker_sdk.transport.http_server import App, WorkerServer
+from worker_sdk.transport.own_address import url_of
+from worker_sdk.transport.signature import SignatureCheck
+from worker_sdk.worker.admission import Admission
+from worker_sdk.worker.asgi import Endpoint
+from worker_sdk.worker.executor import Executor
+from worker_sdk.worker.heartbeat import Heartbeat
+from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.lease import MAX_MARGIN_S, StoreClock, now_s
+from worker_sdk.worker.outbox import Outbox
+from worker_sdk.worker.place import Place
+from worker_sdk.worker.puller import Puller
+from worker_sdk.worker.registry import Registry
+from worker_sdk.worker.run import Stop
+from worker_sdk.worker.starts import StartConfirmer
+
+logger = logging.getLogger(__name__)
+
+# For results that no master has answered for when the process is about to end.
+_FLUSH_S: Final = 5.0
+_STOPPED_S: Final = 2.0
+_LEAVE_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """What a Worker was told. `url` None: that of the own server. `pull`: it serves nothing, and asks for jobs."""
+
+    masters: Sequence[str]
+    token: str | None
+    max_jobs: int
+    host: str
+    port: int
+    url: str | None
+    node_id: str
+    version: str
+    secrets: Sequence[str]
+    grace_s: float
+    pull: bool = False
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+class Node:
+    """Made in the event loop that it runs in."""
+
+    def __init__(self, config: NodeConfig, registry: Registry) -> None:
+        self._config = config
+        self._registry = registry
+        self._loop = asyncio.get_running_loop()
+        self._clock = StoreClock()
+        self.identity = Identity(self._loop)
+        self._home = Home()
+        self._place = Place()
+        self._client = MasterClient(Masters(config.masters, home=self._home), config.token)
+        # What the heartbeat finds out about a master is news for a call that waits there.
+        self._heard_masters = Masters(config.masters, home=self._home)
+        self._pull_client = MasterClient(self._heard_masters, config.token) if config.pull else None
+        self._puller: Puller | None = None
+        self._pushers = LazyPushers(config.masters, config.token, self._home)
+        self._starts = StartConfirmer(self._client, self.identity)
+        self._outbox = Outbox(self._client, self.identity, self._clock)
+        self.executor = Executor(
+            max_jobs=config.max_jobs,
+            settlements=self._outbox,
+            starts=self._starts,
+            pushers=self._pushers,
+            child_access=(config.masters, config.token),
+        )
+        self._admission = Admission(
+            registry, self.executor, self.identity, self._clock, beat_now=self._beat_now
+        )
+        self._heartbeat: Heartbeat | None = None
+        self._server: WorkerServer | None = None
+        self.endpoint: Endpoint | None = None
+        self.url = ""
+
+    async def start(self, serve: Callable[[], App] | None) -> None:
+        """`serve` gives the application for an own server; None: somebody else serves it at the configured URL."""
+        config = self._config
+        if config.pull:
+            self._start_pulling()
+            return
+        if serve is not None:
+            self._server = WorkerServer(serve(), config.host, config.port)
+            self.url = config.url or url_of(
+                config.host, self._server.bound_port, config.masters[0], scheme=self._server.scheme
+            )
+        elif config.url is not None:
+            self.url = config.url
+        else:
+            raise ValueError("a worker inside another application must be told its url")
+        self.url = self.url.rstrip("/")
+        self.endpoint = Endpoint(
+            url=self.url,
+            registry=self._registry,
+            max_jobs=config.max_jobs,
+            signature=SignatureCheck(config.secrets),
+            identity=self.identity,
+            admission=self._admission,
+            executor=self.executor,
+            beat_now=self._beat_now,
+        )
+        self._outbox.start(on_answered=self.executor.answered, on_unknown_worker=self._unknown_to_masters)
+        if self._server is not None:
+            await self._server.start()
+        # Last: a registration proves the address, which must be served by then.
+        self._start_beating(self.url)
+
+    def _start_pulling(self) -> None:
+        assert self._pull_client is not None
+        self._outbox.start(on_answered=self.executor.answered, on_unknown_worker=self._unknown_to_masters)
+        self._start_beating(None)
+        self._puller = Puller(
+            self._pull_client,
+            self._heard_masters,
+            self.identity,
+            self._admission,
+            self.executor,
+            on_unknown_worker=self._unknown_to_masters,
+            beat_now=self._beat_now,
+        )
+        self._puller.start()
+
+    def _start_beating(self, url: str | None) -> None:
+        config = self._config
+        self._heartbeat = Heartbeat(
+            client=BlockingClient(self._heard_masters, config.token),
+            identity=self.identity,
+            clock=self._clock,
+            ledger=self.executor,
+            free=lambda: self._admission.free,
+            orders=self,
+            may_join=self._may_join,
+            registration={
+                "url": url,
+                "names": self._registry.names,
+                "max_jobs": config.max_jobs,
+                "node_id": config.node_id,
+                "pid": os.getpid(),
+                "labels": config.labels,
+                "version": config.version,
+                "secret": config.secrets[0],
+            },
+            place=lambda: self._place.take(url) if url else "",
+        )
+        self._heartbeat.start()
+
+    def disown(self) -> None:
+        """In a forked process: whatever goes on here reaches no master."""
+        self.endpoint = None
+        self._admission.is_leaving = True
+        for client in (self._client, self._pull_client):
+            if client is not None:
+                client.disown()
+
+    def drain(self) -> None:
+        """No more jobs from now on."""
+        self._admission.is_leaving = True
+        self._beat_now()
+
+    def _beat_now(self) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.beat_now()
+
+    def _may_join(self) -> bool:
+        """From the heartbeat thread. What does not stop is waited for until its lease is over."""
+        now = now_s()
+        return all(now >= run.lease_end_s + MAX_MARGIN_S for run in list(self.executor.occupying.values()))
+
+    def hand_back_now(self) -> None:
+        self.executor.stop_all(Stop.HANDED_BACK)
+
+    async def stop(self) -> bool:
+        """Drain, hand back what does not end in time, leave. True: a handler still runs.
+
+        That one is not handed back, not even by a process that is about to end: the job would be started elsewhere
+        before the old start is really over. It is named in heartbeats to the last; then its lease tells the masters.
+        """
+        self.drain()
+        if self._puller is not None:
+            await self._puller.stop()
+        if not await self.executor.idle(self._config.grace_s):
+            logger.info("grace is over: %d jobs are handed back", len(self.executor.occupying))
+            self.hand_back_now()
+            if not await self.executor.idle(_STOPPED_S):
+                names = ", ".join(sorted({run.name for run in self.executor.occupying.values()}))
+                logger.error("handlers that do not stop: %s; their jobs are left to their leases", names)
+        if not await self._outbox.flush(_FLUSH_S):
+            logger.error("%d results were not delivered; these jobs will run again", len(self._outbox))
+        await self._starts.stop()
+        await self._outbox.stop()
+        self.endpoint = None
+        if self._server is not None:
+            await self._server.stop()
+        await self._pushers.stop()
+        # As late as can be: from here on nobody keeps the lease of what still runs.
+        if self._heartbeat is not None:
+            await asyncio.to_thread(self._heartbeat.stop)
+        await self._leave()
+        await self._client.stop()
+        if self._pull_client is not None:
+            await self._pull_client.stop()
+        self.executor.close()
+        self._place.leave(is_idle=not self.executor.occupying)
+        return bool(self.executor.occupying)
+
+    async def _leave(self) -> None:
+        if self.identity.worker_id is None:
+            return
+        try:
+            async with asyncio.timeout(_LEAVE_S):
+                await self._client.call("DELETE", f"/api/workers/{self.identity.worker_id}")
+        except (MasterUnreachableError, TimeoutError) as exc:
+            # best effort: a worker that falls silent is removed as well.
+            logger.debug("no answer to the farewell: %s", exc)
+
+    # --- orders of masters, from the heartbeat thread
+
+    def cancel(self, claims: list[tuple[str, str]]) -> None:
+        self._in_loop(lambda: [self.executor.cancel(job_id, token) for job_id, token in claims])
+
+    def lost(self, tokens: list[str]) -> None:
+        self._in_loop(lambda: self.executor.lost(tokens))
+
+    def unknown(self, worker_id: str) -> None:
+        self._in_loop(lambda: self.executor.stop_all(Stop.LOST))
+
+    def _in_loop(self, work: Callable[[], object]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(work)
+        except RuntimeError:
+            # The loop has ended, and all jobs with it.
+            logger.debug("an order came after the end")
+
+    def _unknown_to_masters(self, worker_id: str) -> None:
+        """The outbox found out first."""
+        if self.identity.lost(worker_id):
+            self.executor.stop_all(Stop.LOST)
+            self._beat_now()

@@ -1,0 +1,239 @@
+"""Endings on their way to a master. Kept until a master has answered for each."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from worker_sdk.masters.client import MasterClient
+from worker_sdk.masters.masters import Answer, MasterUnreachableError, pause_s
+from worker_sdk.wire import DecodeError, decode, encode, iso, packer
+from worker_sdk.worker import outcomes
+from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.lease import StoreClock, now_s
+
+logger = logging.getLogger(__name__)
+
+MAX_BATCH_ITEMS: Final = 500
+MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
+# Of results that wait: while there are more, the worker takes no jobs. Their number is bounded by what it may owe.
+MAX_HELD_BYTES: Final = 64 * 1024 * 1024
+
+_HEAD: Final = b"\x81" + encode("results") + b"\xdc"
+_JOB_ID: Final = encode("job_id")
+_TOKEN: Final = encode("token")
+_FINISHED_AT: Final = encode("finished_at")
+_OWN_FIELDS: Final = 3
+_STAMP_S: Final = 0.001
+
+
+class Item:
+    """`data`: the map that the master gets."""
+
+    __slots__ = ("data", "job_id", "token")
+    goes_alone = False
+    is_substitute = False
+
+    def __init__(self, job_id: str, token: str, data: bytes) -> None:
+        self.job_id = job_id
+        self.token = token
+        self.data = data
+
+
+class LoneItem(Item):
+    """A call with others was refused."""
+
+    __slots__ = ()
+    goes_alone = True
+
+
+class Substitute(LoneItem):
+    """Says that the master refused the job's result."""
+
+    __slots__ = ()
+    is_substitute = True
+
+
+class Outbox:
+    """`on_answered(tokens)` is called once for each item that a master answered for; `on_unknown_worker(worker_id)`
+    when it answered that it does not know this worker.
+    """
+
+    def __init__(self, client: MasterClient, identity: Identity, clock: StoreClock) -> None:
+        self._client = client
+        self._identity = identity
+        self._clock = clock
+        self._on_answered: Callable[[list[str]], object] = lambda tokens: None
+        self._on_unknown_worker: Callable[[str], object] = lambda worker_id: None
+        self._packer = packer()
+        self._pending: deque[Item] = deque()
+        self._held_bytes = 0
+        self._under_way: list[Item] = []
+        self._wake: asyncio.Future[None] | None = None
+        self._emptied = asyncio.Event()
+        self._emptied.set()
+        self._task: asyncio.Task[None] | None = None
+        self._finished_at = b""
+        self._stamped_s = float("-inf")
+        self._tries = 0
+
+    def __len__(self) -> int:
+        return len(self._pending) + len(self._under_way)
+
+    @property
+    def is_full(self) -> bool:
+        return self._held_bytes > MAX_HELD_BYTES
+
+    def start(
+        self, *, on_answered: Callable[[list[str]], object], on_unknown_worker: Callable[[str], object]
+    ) -> None:
+        self._on_answered = on_answered
+        self._on_unknown_worker = on_unknown_worker
+        self._task = asyncio.get_running_loop().create_task(self._pump(), name="jq-outbox")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def flush(self, timeout_s: float) -> bool:
+        """Until everything is answered for; False when the time was over first."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._emptied.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def put(self, job_id: str, token: str, fields: outcomes.Fields) -> None:
+        """From the event loop. What has no MessagePack form becomes a failure that says so."""
+        try:
+            data = self._encode(job_id, token, fields)
+        except Exception as exc:  # the value is the handler's, and may do anything when it is looked into
+            data = self._encode(job_id, token, outcomes.unsendable(exc, fields))
+        self._add(Item(job_id, token, data))
+
+    def _encode(self, job_id: str, token: str, fields: outcomes.Fields) -> bytes:
+        pack = self._packer.pack
+        now = now_s()
+        if not 0 <= now - self._stamped_s < _STAMP_S:
+            instant = datetime.fromtimestamp(self._clock.estimate_ms(now) / 1000, UTC)
+            self._finished_at, self._stamped_s = _FINISHED_AT + pack(iso(instant)), now
+        # One map of both: each is a short one, whose head is one byte, 0x80 + its length.
+        head = (0x80 + _OWN_FIELDS + len(fields)).to_bytes(1, "big")
+        return b"".join(
+            (head, _JOB_ID, pack(job_id), _TOKEN, pack(token), self._finished_at, pack(fields)[1:])
+        )
+
+    def _add(self, item: Item) -> None:
+        if not self._held_bytes:
+            self._emptied.clear()
+        self._pending.append(item)
+        self._held_bytes += len(item.data)
+        if self._wake is not None:
+            if not self._wake.done():
+                self._wake.set_result(None)
+            self._wake = None
+
+    async def _pump(self) -> None:
+        """One call at a time; what arrives meanwhile goes with the next (natural batching)."""
+        while True:
+            if not self._pending:
+                self._emptied.set()
+                self._wake = wake = asyncio.get_running_loop().create_future()
+                await wake
+            worker_id = self._identity.worker_id
+            if worker_id is None:
+                await self._identity.settled(1.0)
+                continue
+            self._under_way = batch = self._take()
+            try:
+                retry_after_s = await self._deliver(worker_id, batch)
+            except MasterUnreachableError as exc:
+                logger.log(self._level(), "results are kept: no answer from a master (%s)", exc)
+                retry_after_s = 0.0
+            except Exception:
+                # This loop is the only way out for results: it must not end.
+                logger.exception("results are kept")
+                retry_after_s = 0.0
+            if retry_after_s is None:
+                self._tries = 0
+                continue
+            self._put_back(self._under_way)
+            self._tries += 1
+            await asyncio.sleep(pause_s(self._tries, retry_after_s))
+
+    async def _deliver(self, worker_id: str, batch: list[Item]) -> float | None:
+        """Seconds to wait before the next try at least; None: there is no reason to wait."""
+        answer = await self._client.call("POST", f"/api/workers/{worker_id}/results", _body(batch))
+        if answer.is_ok:
+            named = answer.ids("accepted") | answer.ids("stale")
+            self._under_way = [item for item in batch if item.job_id not in named]
+            self._delivered([item for item in batch if item.job_id in named])
+            return 0.0 if self._under_way else None
+        if answer.status == 404 and answer.code == "unknown_worker":
+            self._on_unknown_worker(worker_id)
+        elif answer.is_transient or answer.status in (401, 403, 404):
+            logger.log(self._level(), "results are kept: the master answered %s", answer)
+        else:
+            self._refused(batch, answer)
+            return None
+        return answer.retry_after_s or 0.0
+
+    def _take(self) -> list[Item]:
+        batch = [self._pending.popleft()]
+        size = len(batch[0].data)
+        while self._pending and len(batch) < MAX_BATCH_ITEMS and not batch[0].goes_alone:
+            following = self._pending[0]
+            size += len(following.data)
+            if size > MAX_BATCH_BYTES or following.goes_alone:
+                break
+            batch.append(self._pending.popleft())
+        return batch
+
+    def _put_back(self, batch: list[Item]) -> None:
+        self._under_way = []
+        self._pending.extendleft(reversed(batch))
+
+    def _refused(self, batch: list[Item], answer: Answer) -> None:
+        """One bad item must not hold the others: each goes alone, and the bad one becomes a failure that says why."""
+        self._under_way = []
+        if len(batch) > 1:
+            self._put_back([LoneItem(item.job_id, item.token, item.data) for item in batch])
+            return
+        item = batch[0]
+        logger.error("the master refused the result of job %s: %s", item.job_id, answer)
+        if item.is_substitute:
+            # Nothing better is left to say; the lease tells the master.
+            self._delivered([item])
+            return
+        data = self._encode(item.job_id, item.token, _substitute(item.data, answer))
+        self._held_bytes += len(data) - len(item.data)
+        self._put_back([Substitute(item.job_id, item.token, data)])
+
+    def _delivered(self, items: list[Item]) -> None:
+        self._held_bytes -= sum(len(item.data) for item in items)
+        self._on_answered([item.token for item in items])
+
+    def _level(self) -> int:
+        """A warning when it begins; its repeats are for those who look closer."""
+        return logging.WARNING if self._tries == 0 else logging.DEBUG
+
+
+def _body(batch: list[Item]) -> bytes:
+    return b"".join((_HEAD, len(batch).to_bytes(2, "big"), *[item.data for item in batch]))
+
+
+def _substitute(refused: bytes, answer: Answer) -> outcomes.Fields:
+    """The plainest failure that says what happened. Of a failure its own words stay: a master that is older than the SDK
+    may have refused no more than a new word of it."""
+    try:
+        fields = decode(refused)
+    except DecodeError:  # a handler returned what can be encoded alone
+        fields = {}
+    if fields.get("type") != "failure":
+        return outcomes.failure(f"the master refused the result: {answer}", should_retry=False)
+    message = f"{fields['message']} (the master refused the whole report: {answer})"
+    return outcomes.failure(message, should_retry=fields["should_retry"])

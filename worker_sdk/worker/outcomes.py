@@ -1,0 +1,136 @@
+"""How an attempt ended, as the master is told: plain maps, one function per ending."""
+
+import contextlib
+import logging
+import traceback
+from typing import Any, Final
+
+from worker_sdk.errors import MAX_RETRY_AFTER_S, Defer, Discard, Retry
+from worker_sdk.unsendable import explained
+from worker_sdk.worker.registry import Handler
+
+Fields = dict[str, Any]
+
+MAX_MESSAGE: Final = 1_000
+MAX_TRACEBACK: Final = 14_000  # bytes; with type and message an error stays under 16 KiB
+
+HANDED_BACK: Final[Fields] = {"type": "handed_back"}
+CANCELED: Final[Fields] = {"type": "canceled"}
+
+
+def success(value: Any) -> Fields:
+    return {"type": "success", "result": value}
+
+
+def timeout(timeout_s: float) -> Fields:
+    return {
+        "type": "failure",
+        "reason": "timeout",
+        "should_retry": True,
+        "error": None,
+        "message": f"not finished within {timeout_s:g} s",
+    }
+
+
+def undecodable(why: str) -> Fields:
+    return {
+        **failure(f"the job cannot be decoded: {why}", should_retry=False),
+        "reason": "undecodable",
+    }
+
+
+def failure(
+    message: str, *, should_retry: bool, error: Any = None, retry_after_s: float | None = None
+) -> Fields:
+    fields: Fields = {
+        "type": "failure",
+        "reason": "other",
+        "should_retry": should_retry,
+        "error": error,
+        "message": clip(message, MAX_MESSAGE),
+    }
+    if retry_after_s is not None:
+        fields["retry_after"] = min(max(0.0, float(retry_after_s)), MAX_RETRY_AFTER_S)
+    return fields
+
+
+def unsendable(exc: Exception, fields: Fields) -> Fields:
+    """What is reported instead of `fields`, whose encoding raised `exc`."""
+    # best effort: looking into the value is what failed, and may fail again.
+    with contextlib.suppress(Exception):
+        if isinstance(exc, TypeError | ValueError | OverflowError):
+            exc = explained(exc, fields)
+    return failure(f"the result cannot be sent: {type(exc).__name__}: {_text(exc)}", should_retry=False)
+
+
+def deferred(order: Defer) -> Fields:
+    fields: Fields = {"type": "deferred", "retry_after": order.retry_after_s}
+    if isinstance(order.hold, str):
+        fields["hold"] = {"constraint": order.hold}
+    elif order.hold is not None:
+        constraint, key = order.hold
+        fields["hold"] = {"constraint": constraint, "key": key}
+    return fields
+
+
+def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
+    """What `exc` means for the job by the handler's policies; without one that fits, a failure that is retried."""
+    if isinstance(exc, Defer):
+        return deferred(exc)
+    if isinstance(exc, Discard):
+        return failure(_text(exc), should_retry=False)
+    if isinstance(exc, Retry):
+        return failure(_text(exc), should_retry=True, retry_after_s=exc.after_s)
+    message = f"{type(exc).__name__}: {_text(exc)}"
+    if handler.discard_on and isinstance(exc, handler.discard_on):
+        return failure(message, should_retry=False, error=_describe(exc))
+    for policy in handler.retry_on:
+        if isinstance(exc, policy.exceptions):
+            return failure(
+                message,
+                should_retry=policy.attempts is None or attempt < policy.attempts,
+                error=_describe(exc),
+                retry_after_s=policy.wait_s(attempt),
+            )
+    return failure(message, should_retry=True, error=_describe(exc))
+
+
+def log_level(handler: Handler, exc: BaseException, fields: Fields) -> int:
+    """At which the worker's own log tells of `exc`, `fields` being what it meant; NOTSET: not at all."""
+    if isinstance(exc, Defer | Discard | Retry):
+        return logging.NOTSET
+    is_foreseen = isinstance(exc, handler.discard_on) or (
+        fields["should_retry"] and any(isinstance(exc, policy.exceptions) for policy in handler.retry_on)
+    )
+    return logging.WARNING if is_foreseen else logging.ERROR
+
+
+def clip(text: str, limit_bytes: int) -> str:
+    """At most `limit_bytes` of UTF-8: the beginning and, more telling in a traceback, the end."""
+    data = text.encode("utf-8", "backslashreplace")
+    if len(data) <= limit_bytes:
+        return data.decode()
+    head = limit_bytes // 4
+    tail = limit_bytes - head - 5
+    return f"{data[:head].decode('utf-8', 'ignore')} ... {data[-tail:].decode('utf-8', 'ignore')}"
+
+
+def _text(exc: BaseException) -> str:
+    try:
+        return str(exc)
+    except Exception:  # an exception whose own __str__ is broken
+        return "(no message)"
+
+
+def _describe(exc: BaseException) -> Fields:
+    # Source lines only: the values of locals may be secrets.
+    try:
+        lines = "".join(traceback.format_exception(exc))
+    except Exception:  # formatting calls the exception's own __str__
+        lines = "".join(traceback.format_tb(exc.__traceback__))
+    kind = type(exc)
+    return {
+        "type": clip(f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."), 200),
+        "message": clip(_text(exc), MAX_MESSAGE),
+        "traceback": clip(lines, MAX_TRACEBACK),
+    }

@@ -1,0 +1,256 @@
+"""Asks masters for jobs, for a worker that they cannot reach: one call at a time that waits for them."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from worker_sdk.masters.client import MasterClient
+from worker_sdk.masters.masters import Answer, Masters, MasterUnreachableError, pause_s
+from worker_sdk.wire import encode
+from worker_sdk.worker.admission import Admission, MalformedError
+from worker_sdk.worker.executor import Executor
+from worker_sdk.worker.identity import Identity
+
+if TYPE_CHECKING:
+    from worker_sdk.protocol import ClaimRequest, PushAnswer
+
+logger = logging.getLogger(__name__)
+
+WAIT_S: Final = 20.0
+# What an answer may take longer than it was asked to wait.
+_SLACK_S: Final = 5.0
+# How often is looked whether the master that is waited for has stopped answering heartbeats.
+_LOOK_S: Final = 0.5
+_WITHDRAW_S: Final = 2.0
+_OVERTAKEN_S: Final = 0.05
+_MAX_REFUSED: Final = 1_000
+
+
+class _GivenUpError(Exception):
+    """The worker drains, or registers anew, while a call waits for jobs."""
+
+
+class Puller:
+    """Whatever happens to a call, it is repeated under its `poll_id`, at another master if need be, until one is
+    answered: what the lost answer gave is then given again at once, and the tokens tell what runs already.
+
+    `masters`: shared with the heartbeat, which finds out first when one answers no more. `on_unknown_worker(worker_id)`,
+    `beat_now()`: as the masters say.
+    """
+
+    def __init__(
+        self,
+        client: MasterClient,
+        masters: Masters,
+        identity: Identity,
+        admission: Admission,
+        executor: Executor,
+        *,
+        on_unknown_worker: Callable[[str], object],
+        beat_now: Callable[[], object],
+        wait_s: float = WAIT_S,
+    ) -> None:
+        self._client = client
+        self._masters = masters
+        self._identity = identity
+        self._admission = admission
+        self._executor = executor
+        self._on_unknown_worker = on_unknown_worker
+        self._beat_now = beat_now
+        self._wait_s = wait_s
+        self._room = asyncio.Event()
+        self._poll_id = ""
+        self._asked_as = ""  # under which worker ID; "": nothing is asked
+        self._member_id = ""
+        self._refused: list[tuple[str, str]] = []
+        self._tries = 0
+        self._is_stopping = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._executor.on_room = self._room.set
+        self._task = asyncio.get_running_loop().create_task(self._pump(), name="jq-puller")
+
+    async def stop(self) -> None:
+        """Nothing is taken any more, and what was given meanwhile goes back."""
+        if self._is_stopping:
+            return
+        self._is_stopping = True
+        await self._withdraw()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _pump(self) -> None:
+        while True:
+            worker_id = self._identity.worker_id
+            if worker_id is None:
+                await self._identity.settled(1.0)
+                continue
+            free = self._admission.free
+            if not free:
+                await self._withdraw()
+                await self._wait_for_room()
+                continue
+            try:
+                wait_s = await self._ask(worker_id, free)
+            except _GivenUpError:
+                continue
+            except MasterUnreachableError as exc:
+                self._tries += 1
+                logger.log(self._level(), "asking for jobs again: no answer from a master (%s)", exc)
+                # Another master may have the answer; only when all were asked it is time to wait.
+                wait_s = 0.0 if self._tries < len(self._masters) else pause_s(self._tries, None)
+            except Exception:
+                # This loop is the only way in for jobs: it must not end.
+                logger.exception("asking for jobs failed")
+                self._tries += 1
+                wait_s = pause_s(self._tries, None)
+            if wait_s:
+                await asyncio.sleep(wait_s)
+
+    async def _wait_for_room(self) -> None:
+        """Also a drain ends this way, of which the heartbeat hears: it is looked for once in a while."""
+        self._room.clear()
+        try:
+            async with asyncio.timeout(_LOOK_S):
+                await self._room.wait()
+        except TimeoutError:
+            pass
+
+    # --- asking
+
+    async def _ask(self, worker_id: str, free: int) -> float:
+        """Seconds until the next call. Raises MasterUnreachableError and _GivenUpError."""
+        if self._member_id != worker_id:
+            # What was asked and given under another ID ended with it.
+            self._member_id, self._refused = worker_id, []
+        if self._asked_as != worker_id:
+            self._asked_as, self._poll_id = worker_id, secrets.token_hex(8)
+        sending = self._refused[:_MAX_REFUSED]
+        body: ClaimRequest = {
+            "max": free,
+            "wait": self._wait_s,
+            "poll_id": self._poll_id,
+            "refused": [{"job_id": job_id, "token": token} for job_id, token in sending],
+            "withdraw": False,
+        }
+        answer = await self._call(worker_id, encode(body))
+        if self._is_stopping:
+            return 1.0  # it is being withdrawn: what was given goes back
+        if answer.is_ok:
+            epoch, jobs = answer.body.get("epoch"), answer.body.get("jobs")
+            if type(epoch) is not int or not isinstance(jobs, list):
+                # As if there were none: the same call again gets what this one was given.
+                raise MasterUnreachableError("an answer that makes no sense")
+            self._asked_as, self._tries = "", 0
+            self._refused = self._refused[len(sending) :]
+            if answer.body.get("drain") is True:
+                # The next heartbeat says so too, or that it is over.
+                self._identity.is_drain_ordered = True
+            return self._take(worker_id, epoch, jobs)
+        self._tries += 1
+        if answer.status == 404 and answer.code == "unknown_worker":
+            self._on_unknown_worker(worker_id)
+            return 0.0
+        if answer.code == "worker_detached":
+            self._beat_now()
+        elif not answer.is_transient:
+            logger.log(self._level(), "a master refused to give jobs: %s", answer)
+        if answer.status == 503 and self._tries < len(self._masters):
+            return 0.0
+        return pause_s(self._tries, answer.retry_after_s)
+
+    async def _call(self, worker_id: str, body: bytes) -> Answer:
+        """Given up as soon as the heartbeat finds that this master answers no more."""
+        address = self._masters.current
+        call = asyncio.ensure_future(
+            self._client.call(
+                "POST", f"/api/workers/{worker_id}/claim", body, timeout_s=self._wait_s + _SLACK_S
+            )
+        )
+        try:
+            while True:
+                done, _ = await asyncio.wait((call,), timeout=_LOOK_S)
+                if done:
+                    return call.result()
+                if self._admission.is_draining or self._identity.worker_id != worker_id:
+                    raise _GivenUpError
+                if self._masters.current != address:
+                    raise MasterUnreachableError(f"{address}: it answers no heartbeats")
+        finally:
+            call.cancel()
+
+    def _take(self, worker_id: str, epoch: int, jobs: list[Any]) -> float:
+        if not jobs or self._identity.worker_id != worker_id:
+            # Those of a membership that is over are left to their leases.
+            return 0.0
+        try:
+            rejected = _reasons(self._admission.offer(epoch, jobs))
+        except MalformedError:
+            jobs, rejected = self._offer_each(epoch, jobs)
+        tokens = {job["job_id"]: job["token"] for job in jobs}
+        # `duplicate`: an earlier run of the job does not end here. The lease is the pause before the job is offered again.
+        refused = [(job_id, reason) for job_id, reason in rejected if reason != "duplicate"]
+        if not refused:
+            return 0.0
+        logger.warning("%d jobs are given back: %s", len(refused), refused[0][1])
+        self._refused += [(job_id, tokens[job_id]) for job_id, _ in refused]
+        # They may come again at once.
+        return pause_s(2, 0.1)
+
+    def _offer_each(self, epoch: int, jobs: list[Any]) -> tuple[list[Any], list[tuple[str, str]]]:
+        """Those that bear a claim, and which of them are refused, and why: one that makes no sense takes no other along."""
+        named = [job for job in jobs if isinstance(job, dict) and _bears_claim(job)]
+        if len(named) < len(jobs):
+            logger.error("a master gave %d jobs that are none", len(jobs) - len(named))
+        rejected: list[tuple[str, str]] = []
+        for job in named:
+            try:
+                rejected += _reasons(self._admission.offer(epoch, [job]))
+            except MalformedError as exc:
+                rejected.append((job["job_id"], str(exc)))
+        return named, rejected
+
+    async def _withdraw(self) -> None:
+        """The call that has not been answered, if there is one, and what is still to be refused: nobody claims for it any
+        more, and what it was given goes back. In `stop` it hangs meanwhile; its answer is not looked at."""
+        worker_id, refused = self._member_id, self._refused[:_MAX_REFUSED]
+        if not (self._asked_as or refused):
+            return
+        body: ClaimRequest = {
+            "max": 1,
+            "wait": 0,
+            # Never that of an answered call: what it gave is being run.
+            "poll_id": self._poll_id if self._asked_as else secrets.token_hex(8),
+            "refused": [{"job_id": job_id, "token": token} for job_id, token in refused],
+            "withdraw": True,
+        }
+        for _ in range(len(self._masters) + 2):
+            try:
+                answer = await self._client.call(
+                    "POST", f"/api/workers/{worker_id}/claim", encode(body), timeout_s=_WITHDRAW_S
+                )
+            except MasterUnreachableError as exc:
+                logger.debug("the call for jobs could not be withdrawn: %s", exc)
+                continue
+            if answer.code == "no_such_poll" and self._asked_as:
+                # It may still be on its way.
+                await asyncio.sleep(_OVERTAKEN_S)
+            elif not answer.is_transient:
+                break
+        self._asked_as, self._refused = "", []
+
+    def _level(self) -> int:
+        """A warning when it begins; its repeats are for those who look closer."""
+        return logging.WARNING if self._tries == 1 else logging.DEBUG
+
+
+def _reasons(answer: "PushAnswer") -> list[tuple[str, str]]:
+    return [(one["job_id"], one["reason"]) for one in answer["rejected"]]
+
+
+def _bears_claim(job: dict[str, Any]) -> bool:
+    return isinstance(job.get("job_id"), str) and isinstance(job.get("token"), str)

@@ -1,0 +1,136 @@
+"""Which function handles which name."""
+
+import inspect
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from worker_sdk.worker.policies import ExceptionType, RetryOn, as_discarded, as_retry_policies
+
+Function = Callable[..., Any]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,200}")
+# A child process finds the handler by its function; decorators that use functools.wraps pass it on.
+ATTRIBUTE: Final = "__worker_sdk_handlers__"
+
+
+class Kind(Enum):
+    """Where a handler runs."""
+
+    ASYNC = "async"
+    SYNC = "sync"
+    ISOLATED = "isolated"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How another process finds the function. `script`: the file that was started as `__main__`."""
+
+    module: str
+    qualname: str
+    script: str | None = None
+    is_module_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """`function` takes (argument, ctx) when `takes_context`, else (argument)."""
+
+    name: str
+    kind: Kind
+    function: Function
+    takes_context: bool
+    is_coroutine: bool
+    retry_on: tuple[RetryOn, ...] = ()
+    discard_on: tuple[ExceptionType, ...] = ()
+    confirm_start: bool = False
+    origin: Origin | None = None
+
+    def call(self, argument: Any, ctx: Any) -> Any:
+        """The result, or an awaitable of it when `is_coroutine`."""
+        return self.function(argument, ctx) if self.takes_context else self.function(argument)
+
+
+class Registry:
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler] = {}
+        self.get = self._handlers.get
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._handlers)
+
+    def add(
+        self,
+        name: str,
+        function: Function,
+        *,
+        retry_on: Any = None,
+        discard_on: Any = None,
+        confirm_start: bool = False,
+        isolated: bool = False,
+    ) -> Handler:
+        """Raises ValueError for a name that is bad or taken, TypeError for a function that cannot be called so."""
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"not a name for jobs: {name[:64]!r} (1 to 200 of A-Z a-z 0-9 _ . : / -)")
+        if name in self._handlers:
+            raise ValueError(f"{name} has a handler already")
+        is_coroutine = inspect.iscoroutinefunction(function)
+        kind = Kind.ISOLATED if isolated else Kind.ASYNC if is_coroutine else Kind.SYNC
+        handler = Handler(
+            name,
+            kind,
+            function,
+            _takes_context(function),
+            is_coroutine,
+            as_retry_policies(retry_on),
+            as_discarded(discard_on),
+            confirm_start,
+            _origin(function) if isolated else None,
+        )
+        if isolated:
+            setattr(function, ATTRIBUTE, {**getattr(function, ATTRIBUTE, {}), name: handler})
+        self._handlers[name] = handler
+        return handler
+
+
+def _takes_context(function: Function) -> bool:
+    """Raises TypeError for a function that takes neither (argument, ctx) nor (argument)."""
+    parameters = inspect.signature(function).parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters):
+        raise TypeError("a handler takes (argument, ctx) or (argument)")
+    required = sum(p.default is p.empty for p in positional)
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters) or len(positional) >= 2:
+        if required > 2:
+            raise TypeError("a handler takes (argument, ctx) or (argument)")
+        return True
+    if len(positional) != 1:
+        raise TypeError("a handler takes (argument, ctx) or (argument)")
+    return False
+
+
+def _origin(function: Function) -> Origin:
+    qualname = function.__qualname__
+    if "<" in qualname:
+        raise TypeError(
+            "an isolated handler must stand at the top of a module: its process imports it from there"
+        )
+    if function.__module__ != "__main__":
+        return Origin(function.__module__, qualname)
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return Origin(spec.name, qualname, is_module_run=True)
+    script = getattr(main, "__file__", None)
+    if script is None:
+        raise TypeError("an isolated handler must stand in a file")
+    return Origin("__main__", qualname, script=script)
+
+
+async def call_async(handler: Handler, argument: Any, ctx: Any) -> Any:
+    answer: Awaitable[Any] = handler.call(argument, ctx)
+    return await answer

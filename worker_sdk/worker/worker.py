@@ -1,0 +1,285 @@
+"""The Worker: what people write handlers on."""
+
+import asyncio
+import contextlib
+import gc
+import importlib.metadata
+import logging
+import os
+import secrets
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from worker_sdk import forked
+from worker_sdk.environment import masters_or_default, token_or_default
+from worker_sdk.worker.policies import ExceptionType, RetryOn
+from worker_sdk.worker.registry import Handler, Registry
+
+if TYPE_CHECKING:  # an isolated attempt imports this module too, and serves nothing
+    from worker_sdk.transport.http_server import App
+    from worker_sdk.worker.asgi import Endpoint
+    from worker_sdk.worker.node import Node, NodeConfig
+
+logger = logging.getLogger(__name__)
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+class Worker:
+    """Register handlers, and run the jobs that masters give to this worker.
+
+    * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
+    * `max_jobs`: the most jobs that run at a time, 1 to 1000.
+    * `token`: bearer token with the scope `work`, and `push` if handlers call `ctx.enqueue`. Default: `JQMASTER_TOKEN`.
+    * `host`, `port`: the address on which the worker's own server listens. Port 0 picks a free one.
+    * `url`: where masters reach the worker, if not at `http://{host}:{port}`.
+    * `pull`: serve nothing and ask the masters for jobs, for a worker that they cannot reach. `host`, `port` and `url` are
+      then ignored.
+    * `node_id`: name of the machine, shown to people. Default: its host name.
+    * `labels`: more to show to people.
+    * `grace_s`: how long running jobs may go on when the process is told to end.
+    * `secret`: 32 to 128 characters that sign the masters' calls. Default: a random one. A list of two while it is
+      replaced: the first is registered, both are accepted.
+    * `version`: version of your code, shown to people. Default: that of jqmaster.
+
+    The arguments become attributes that may be changed until the worker starts.
+    """
+
+    def __init__(
+        self,
+        master: str | Sequence[str] | None = None,
+        *,
+        max_jobs: int = 10,
+        token: str | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        url: str | None = None,
+        pull: bool = False,
+        node_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        grace_s: float = 25.0,
+        secret: str | Sequence[str] | None = None,
+        version: str | None = None,
+    ) -> None:
+        if not 1 <= max_jobs <= 1000:
+            raise ValueError("max_jobs must be 1 to 1000")
+        self.master = masters_or_default(master)
+        self.max_jobs = max_jobs
+        self.token = token_or_default(token)
+        self.host = host
+        self.port = port
+        self.url = url
+        self.pull = pull
+        self.node_id = node_id if node_id is not None else socket.gethostname()
+        self.labels = dict(labels or {})
+        self.grace_s = grace_s
+        self.version = version if version is not None else _own_version()
+        self._secrets = _checked_secrets(secret)
+        self._registry = Registry()
+        self._node: Node | None = None
+        forked.renew_in_child(self)
+
+    # --- handlers
+
+    def handler(
+        self,
+        name: str,
+        *,
+        retry_on: RetryOn | ExceptionType | Iterable[RetryOn | ExceptionType] | None = None,
+        discard_on: ExceptionType | Iterable[ExceptionType | tuple[ExceptionType, ...]] | None = None,
+        confirm_start: bool = False,
+        isolated: bool = False,
+    ) -> Callable[[FunctionT], FunctionT]:
+        """Decorate a function, `f(argument, ctx)` or `f(argument)`, that runs the jobs of one name. Returns it unchanged.
+
+        An `async def` runs in the event loop, a `def` in a thread. What it returns is the result of the job; any exception
+        is a failed attempt, and the job is retried unless one of these says otherwise:
+
+        * `name`: letters, digits and `_ . : / -`, up to 200 characters.
+        * `retry_on`: an exception class, a policy of `retry_on(...)`, or several of either.
+        * `discard_on`: exception classes that end the job at once.
+        * `confirm_start`: ask a master before the first line runs. It costs a round trip; in return, a push that was
+          delayed on its way starts nothing.
+        * `isolated`: run each attempt in a process of its own, which a timeout kills together with all that it started.
+          The function must be at the top level of a module.
+        """
+
+        def register(function: FunctionT) -> FunctionT:
+            self._registry.add(
+                name,
+                function,
+                retry_on=retry_on,
+                discard_on=discard_on,
+                confirm_start=confirm_start,
+                isolated=isolated,
+            )
+            return function
+
+        return register
+
+    @property
+    def names(self) -> list[str]:
+        """The names that have a handler."""
+        return self._registry.names
+
+    def find(self, name: str) -> Handler | None:
+        """The registered handler of this name."""
+        return self._registry.get(name)
+
+    # --- serving
+
+    @property
+    def worker_id(self) -> str | None:
+        """The ID that the masters gave to this worker. None while it is not registered."""
+        return self._node.identity.worker_id if self._node else None
+
+    @property
+    def address(self) -> str | None:
+        """The URL that is registered. None when the worker is not up, or pulls."""
+        return (self._node.url or None) if self._node else None
+
+    def asgi(self) -> "App":
+        """Return an ASGI application that serves the worker, for an application that you serve already. It needs `url`.
+
+        Its lifespan starts and stops the worker. An application that does not pass the lifespan on to what is mounted in it
+        holds `running(serve=False)` in its own. One process serves one URL: several processes need one worker and URL each.
+        """
+        from worker_sdk.worker.asgi import AsgiApp
+
+        return AsgiApp(self, self._endpoint)
+
+    @contextlib.asynccontextmanager
+    async def running(self, *, serve: bool = True) -> "AsyncIterator[Worker]":
+        """Run the worker inside the running event loop, and drain it at the end of the block.
+
+        * `serve`: start a server of its own. False where `asgi()` is mounted.
+        """
+        await self._start(serve=serve)
+        try:
+            yield self
+        finally:
+            await self.stop()
+
+    def run(self) -> None:
+        """Serve until SIGTERM, SIGINT or SIGHUP, drain, and return. A second signal hands the running jobs back at once."""
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            if runner.run(self._serve_until_signal()):
+                # A handler goes on, and nobody keeps its lease any more: it must end before another start of its job.
+                # Here, because the end of the runner would wait for it.
+                logging.shutdown()
+                os._exit(0)
+
+    def drain(self) -> None:
+        """Take no more jobs. Call it in the event loop of the worker."""
+        if self._node is not None:
+            self._node.drain()
+
+    # --- inside
+
+    def renew(self) -> None:
+        """In a forked process: the parent is the worker. This one reports nothing, takes no leave and may start anew."""
+        node, self._node = self._node, None
+        if node is not None:
+            node.disown()
+            forked.release_signals()
+
+    async def start_mounted(self) -> None:
+        """Up without a server of its own; the ASGI lifespan calls it."""
+        await self._start(serve=False)
+
+    async def stop(self) -> bool:
+        """Drains, hands back, leaves; the ASGI lifespan calls it. True: a handler still runs, whatever it was told."""
+        node = self._node
+        if node is None:
+            return False
+        try:
+            return await node.stop()
+        finally:
+            self._node = None
+
+    async def _start(self, *, serve: bool) -> None:
+        from worker_sdk.worker.node import Node
+
+        if self._node is not None:
+            raise RuntimeError("this worker is running already")
+        if not self._registry.names:
+            raise ValueError("a worker without handlers has nothing to do")
+        node = Node(self._config(), self._registry)
+        self._node = node
+        try:
+            await node.start(self.asgi if serve else None)
+        except BaseException:
+            self._node = None
+            await node.stop()
+            raise
+
+    def _endpoint(self) -> "Endpoint | None":
+        return self._node.endpoint if self._node else None
+
+    async def _serve_until_signal(self) -> bool:
+        loop = asyncio.get_running_loop()
+        told = asyncio.Event()
+
+        def on_signal() -> None:
+            if told.is_set() and self._node is not None:
+                self._node.hand_back_now()
+            told.set()
+
+        # A terminal that closes sends SIGHUP; `nohup` has it ignored.
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, on_signal)
+        await self._start(serve=True)
+        # All that was imported stays: the collector need not walk it again with every thousand jobs.
+        gc.freeze()
+        where = f"at {self.address}" if self.address else "without an address"
+        logger.info("worker %s for %s", where, ", ".join(self.names))
+        await told.wait()
+        logger.info("draining")
+        return await self.stop()
+
+    def _config(self) -> "NodeConfig":
+        from worker_sdk.worker.node import NodeConfig
+
+        return NodeConfig(
+            masters=[self.master] if isinstance(self.master, str) else list(self.master),
+            token=self.token,
+            max_jobs=self.max_jobs,
+            host=self.host,
+            port=self.port,
+            url=self.url,
+            pull=self.pull,
+            node_id=self.node_id,
+            version=self.version,
+            secrets=self._secrets,
+            grace_s=self.grace_s,
+            labels=self.labels,
+        )
+
+
+def _checked_secrets(given: str | Sequence[str] | None) -> Sequence[str]:
+    if given is None:
+        return [secrets.token_urlsafe(32)]
+    found = [given] if isinstance(given, str) else list(given)
+    if not 1 <= len(found) <= 2 or not all(32 <= len(secret) <= 128 for secret in found):
+        raise ValueError("secret: 32 to 128 characters; two at most, while it rotates")
+    return found
+
+
+def _own_version() -> str:
+    try:
+        return importlib.metadata.version("jqmaster")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
