@@ -20,15 +20,19 @@ same offsets, and a test compares the two.
     136 u8      length of the name, then the name, then u8 number of keyed gates (255: only the lane knows them) and the
                 ID of each (24 hexadecimal digits, as scripts need them), then u32 length of the extras, the extras, the argument
 
-The extras are a MessagePack array `[tags, headers, retry]`, or nothing where all have their defaults.
+The extras are nothing where all have their defaults, and else MessagePack in one of two forms, which its first byte tells
+apart. The former one is an array `[tags, headers, [base_s, factor, max_s, jitter]]`, which is all that 0.1 can read. The
+newer one is a map of whatever differs from its default: `tags`, `headers`, `retry` (a map as well), and each of
+`ADDED_EXTRAS`. Readers ignore keys that they do not know, and no script changes the extras: a job keeps what a newer master
+gave it. docs/upgrading.md says which release writes what.
 """
 
 import functools
 import hashlib
 import struct
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
 import msgpack
@@ -57,6 +61,8 @@ STATE_CODES: Final[dict[JobState, int]] = {
     JobState.SKIPPED: 9,
 }
 _STATES: Final = {code: state for state, code in STATE_CODES.items()}
+# A cause that a later release added is no damage: the job failed.
+_CAUSES: Final = {int(cause): cause for cause in Cause}
 
 _NO_ID: Final = bytes(16)
 _NO_FAILURES: Final = bytes(6)
@@ -66,6 +72,10 @@ MAX_GATES: Final = 16
 GATE_BYTES: Final = 24
 GATES_IN_LANE: Final = b"\xff"
 NO_GATES: Final = b"\0"
+
+# Fields of a job that came after 0.1 and are kept in its extras, by key; None where a job has the default. A job without any
+# of them is written as 0.1 wrote it, so that masters of the former release can read it.
+ADDED_EXTRAS: Final[dict[str, Callable[[JobSpec], Any]]] = {}
 
 # What hostile bytes make of the readers below.
 _UNREADABLE: Final = (
@@ -105,15 +115,9 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
     name = spec.name.encode()
     extras = b""
     # Identity first: comparing dataclasses makes tuples of them.
-    if spec.tags or spec.headers or (spec.retry is not DEFAULT_RETRY and spec.retry != DEFAULT_RETRY):
-        retry = spec.retry
-        extras = _PACKER.pack(
-            [
-                spec.tags,
-                dict(sorted(spec.headers.items())),
-                [retry.base_s, retry.factor, retry.max_s, retry.jitter],
-            ]
-        )
+    has_own_retry = spec.retry is not DEFAULT_RETRY and spec.retry != DEFAULT_RETRY
+    if spec.tags or spec.headers or has_own_retry or ADDED_EXTRAS:
+        extras = _encode_extras(spec, has_own_retry)
     terms = _TERMS.pack(
         spec.priority,
         spec.max_retry,
@@ -156,7 +160,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
             id=job_id,
             name=record[HEAD_SIZE + 1 : name_end].decode(),
             state=_STATES[state],
-            cause=Cause(cause),
+            cause=_CAUSES.get(cause, Cause.ERROR),
             priority=priority,
             max_retry=max_retry,
             timeout_ms=timeout_ms,
@@ -192,9 +196,12 @@ def encode_attempt(job: Job, ending: str, message: str, error: bytes | None) -> 
 
 
 def decode_attempt(entry: bytes) -> Attempt:
-    """A history entry: i64 end in ms, then what `encode_attempt` gave. Raises DamagedError."""
+    """A history entry: i64 end in ms, then what `encode_attempt` gave, and maybe more by a later release.
+
+    Raises DamagedError.
+    """
     try:
-        attempt, worker_id, started_at_ms, ending, message, error = msgpack.unpackb(entry[8:])
+        attempt, worker_id, started_at_ms, ending, message, error, *_ = msgpack.unpackb(entry[8:])
         (finished_at_ms,) = struct.unpack_from(">q", entry)
     except _UNREADABLE as exc:
         raise DamagedError("an entry of a job's history cannot be read") from exc
@@ -347,8 +354,26 @@ def _gates_end(record: bytes, name_end: int) -> int:
     return name_end + 1 if count == GATES_IN_LANE[0] else name_end + 1 + count * GATE_BYTES
 
 
+def _encode_extras(spec: JobSpec, has_own_retry: bool) -> bytes:
+    """The shorter form that holds them all; nothing where each has its default."""
+    headers, retry = dict(sorted(spec.headers.items())), spec.retry
+    added = {key: value for key, read in ADDED_EXTRAS.items() if (value := read(spec)) is not None}
+    if added:
+        former = {"tags": spec.tags, "headers": headers, "retry": asdict(retry) if has_own_retry else None}
+        return bytes(_PACKER.pack({key: value for key, value in former.items() if value} | added))
+    if not (spec.tags or headers or has_own_retry):
+        return b""
+    return bytes(_PACKER.pack([spec.tags, headers, [retry.base_s, retry.factor, retry.max_s, retry.jitter]]))
+
+
 def _decode_extras(extras: bytes) -> tuple[tuple[str, ...], dict[str, str], RetryPolicy]:
-    tags, headers, retry = msgpack.unpackb(extras)
+    """Tags, headers and retry of either form."""
+    stored = msgpack.unpackb(extras)
+    if isinstance(stored, dict):
+        tags, headers, known = stored.get("tags", ()), stored.get("headers", {}), stored.get("retry", {})
+        retry = [known.get(name, getattr(DEFAULT_RETRY, name)) for name in RetryPolicy.__slots__]
+    else:
+        tags, headers, retry = stored
     base_s, factor, max_s, jitter = retry
     numbers = (float(base_s), float(factor), float(max_s))
     if not all(isinstance(t, str) for t in [*tags, *headers.keys(), *headers.values()]):

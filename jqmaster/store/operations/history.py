@@ -167,7 +167,7 @@ class HistoryStore:
         if packed is None:
             return None
         try:
-            at_ms, whole, names = msgpack.unpackb(packed)
+            at_ms, whole, names, *_ = msgpack.unpackb(packed)
             return Backlog(at_ms, Waiting(*whole), {name: Waiting(*values) for name, values in names.items()})
         except _UNREADABLE:
             return None
@@ -214,7 +214,7 @@ class HistoryStore:
         groups = []
         for group_id, value in _pairs(flat):
             try:
-                count, first_ms, last_ms, job_id, name, cause, message = msgpack.unpackb(value)
+                count, first_ms, last_ms, job_id, name, cause, message, *_ = msgpack.unpackb(value)
                 groups.append(
                     FailureGroup(
                         group_id.decode(), str(name), str(cause), str(message), int(count), int(first_ms), int(last_ms), str(job_id)
@@ -254,7 +254,7 @@ def _pack(c: NameCounts) -> bytes:
 def _add(counts: NameCounts, packed: Any) -> bool:
     """Adds what a master packed; False, and nothing is added, where it cannot be read."""
     try:
-        pushed, succeeded, failed, canceled, skipped, retried, wait_ms, run_ms, backlog, oldest_ms, waits, runs = (
+        pushed, succeeded, failed, canceled, skipped, retried, wait_ms, run_ms, backlog, oldest_ms, waits, runs, *_ = (
             msgpack.unpackb(packed)
         )  # fmt: skip
         for span in (waits, runs):

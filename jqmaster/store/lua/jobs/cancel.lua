@@ -16,7 +16,7 @@ local head = head_of(job_key)
 if head == '' then return {'unknown'} end
 local state, flags = string.byte(head, 2), string.byte(head, 3)
 if state == STATE.canceled then
-  redis.call('SETRANGE', job_key, 0, string.char(VERSION))
+  redis.call('SETRANGE', job_key, 0, string.sub(head, 1, 1))
   return {'ok', '', '', 0, ''}
 end
 local was_running = state == STATE.running

@@ -131,7 +131,7 @@ for i = 1, count do
     if kind.expires_at_ms > 0 then add_pair(expiring, kind.expires_at_ms, id) end
   elseif status[i] == 0 then
     -- A repeat writes what is there already: WAIT on its connection would else confirm a write that never replicated.
-    redis.call('SETRANGE', keys[i], 0, string.char(VERSION))
+    redis.call('SETRANGE', keys[i], 120, ARGV[at + 2])
   end
 end
 for _, kind in ipairs(kinds_seen) do

@@ -15,7 +15,7 @@ local head = head_of(job_key)
 if head == '' then return {'unknown'} end
 local state = string.byte(head, 2)
 if state == STATE.ready then
-  redis.call('SETRANGE', job_key, 0, string.char(VERSION))
+  redis.call('SETRANGE', job_key, 0, string.sub(head, 1, 1))
   return {'ok'}
 end
 if state ~= STATE.scheduled and state ~= STATE.retrying then return {'state', state} end

@@ -34,7 +34,7 @@ for i = FIRST, #ARGV, WIDTH do
       and (state == target or state ~= STATE.running and state ~= STATE.canceled and state ~= STATE.succeeded)
     accepted[#accepted + 1] = is_repeat and 1 or 0
     known = known + accepted[#accepted]
-    if is_repeat then redis.call('SETRANGE', tag .. 'job:' .. id, 0, string.char(VERSION)) end
+    if is_repeat then redis.call('SETRANGE', tag .. 'job:' .. id, 0, string.sub(head, 1, 1)) end
   end
 end
 -- Whoever holds a token that counts is known; only a stranger's results could all be stale for another reason.

@@ -69,7 +69,7 @@ for i = FIRST, #ARGV, WIDTH do
     accepted[#accepted + 1] = is_repeat and 1 or 0
     known = known + accepted[#accepted]
     -- See enqueue.lua: a repeat writes, or WAIT would lie.
-    if is_repeat then redis.call('SETRANGE', key, 0, string.char(VERSION)) end
+    if is_repeat then redis.call('SETRANGE', key, 0, sub(head, 1, 1)) end
   end
 end
 -- Whoever holds a token that counts is known; only a stranger's results could all be stale for another reason.

@@ -5,7 +5,7 @@ local SUMS, WIDTH_OF_COUNTS = 6, 12
 
 local function counts_unpacked(packed)
   local ok, counts = pcall(cmsgpack.unpack, packed)
-  if not ok or type(counts) ~= 'table' or #counts ~= WIDTH_OF_COUNTS then return nil end
+  if not ok or type(counts) ~= 'table' or #counts < WIDTH_OF_COUNTS then return nil end
   return counts
 end
 
