@@ -1413,49 +1413,49 @@ class SettingsAnswer(TypedDict):
 class SettingsRequest(TypedDict):
     """What is to change; null: back to what is configured. Leave out what is to stay."""
 
-    # Life of a lease; a heartbeat renews it.
+    # Life of a lease. Each heartbeat renews it.
     lease_ms: NotRequired[int | None]
     # Time in which a worker may accept a pushed job.
     offer_ms: NotRequired[int | None]
-    # How often a worker reports.
+    # Interval between a worker's heartbeats.
     heartbeat_interval_s: NotRequired[float | None]
-    # Longest wait for a worker's answer to a push.
+    # Timeout of a worker's answer to a push.
     push_timeout_s: NotRequired[float | None]
     # Most jobs in one push to a worker.
     max_push_jobs: NotRequired[int | None]
-    # The master ends a run this long after its timeout.
+    # Time after a run's timeout at which the master ends the run itself.
     timeout_grace_s: NotRequired[float | None]
-    # The n-th lost worker under one job ends it (cause `lost`).
+    # A job fails with cause `lost` when this many workers have been lost while running it.
     max_losses: NotRequired[int | None]
-    # Before its last try a job that workers were lost under waits up to this long for a worker to itself;
-    # then it runs beside others.
+    # Before its last attempt, a job under which workers were lost waits up to this long for an idle worker
+    # that runs nothing else. After that it runs beside other jobs.
     alone_wait_s: NotRequired[float | None]
-    # A worker silent for longer gets no new jobs.
+    # A worker that sends no heartbeat for this long gets no new jobs.
     worker_stale_s: NotRequired[float | None]
-    # Longest wait for the answer to a ping; only silent workers are pinged.
+    # Timeout of a ping. Only workers whose heartbeats stop are pinged.
     ping_timeout_s: NotRequired[float | None]
-    # A silent worker that misses so many pings in a row, one a second, is detached.
+    # Missed pings in a row, one per second, after which a silent worker is detached.
     max_missed_pings: NotRequired[int | None]
-    # When more than this share of the fresh workers falls silent within `worker_stale_s`, nothing is
-    # reclaimed or detached for a grace time.
+    # If more than this share of the fresh workers falls silent within `worker_stale_s`, no job is reclaimed
+    # and no worker detached for a grace period.
     crowd_share: NotRequired[float | None]
-    # Fewer silent workers than this are never a crowd.
+    # Fewest silent workers that can start the grace period of `crowd_share`.
     crowd_least: NotRequired[int | None]
-    # A worker silent for longer and without jobs is forgotten.
+    # A worker that is silent for this long and holds no jobs is forgotten.
     worker_forget_s: NotRequired[float | None]
-    # Life of the leader's lock; renewed three times as often.
+    # Life of the leader's lock. The leader renews it three times in that period.
     leader_ttl_s: NotRequired[float | None]
-    # Succeeded, canceled and skipped jobs stay this long.
+    # How long to keep succeeded, canceled and skipped jobs.
     retention_succeeded_s: NotRequired[float | None]
-    # Most jobs kept in each of these states.
+    # Most jobs to keep in each of the states succeeded, canceled and skipped.
     retention_succeeded_max: NotRequired[int | None]
-    # Failed jobs stay this long.
+    # How long to keep failed jobs.
     retention_failed_s: NotRequired[float | None]
-    # Most failed jobs that are kept; the oldest go first.
+    # Most failed jobs to keep. The oldest are removed first.
     retention_failed_max: NotRequired[int | None]
-    # A result that nobody fetches is kept this long.
+    # How long to keep a result that nobody fetches.
     result_ttl_s: NotRequired[float | None]
-    # A fetched result can be asked for again this long.
+    # How long a result can be fetched again after it was fetched.
     result_grace_s: NotRequired[float | None]
     # Largest request body.
     max_body_bytes: NotRequired[int | None]
@@ -1469,46 +1469,47 @@ class SettingsRequest(TypedDict):
     max_argument_nodes: NotRequired[int | None]
     # Most jobs in one bulk enqueue.
     max_bulk_jobs: NotRequired[int | None]
-    # Largest request head.
+    # Largest request line and headers together.
     max_header_bytes: NotRequired[int | None]
     # Most header lines of a request.
     max_header_count: NotRequired[int | None]
-    # Connections served at once, at most half of the file descriptors allowed; further ones get 503.
+    # Most connections served at once, and at most half of the allowed file descriptors. Further connections
+    # get 503.
     max_connections: NotRequired[int | None]
-    # Share of `max_connections` for connections on which no valid credential was shown yet; beyond it the
-    # longest idle one of them is closed.
+    # Share of `max_connections` for connections that have not yet presented a valid credential. Beyond it,
+    # the one that has been idle longest is closed.
     unproven_share: NotRequired[float | None]
-    # Share of `max_connections` that one address may hold (an IPv6 /64 is one; workers do not count); further
-    # ones get 503. Addresses in `trusted_proxies` have no such limit.
+    # Share of `max_connections` that one address may hold. An IPv6 /64 counts as one address; connections of
+    # workers do not count. Further connections get 503. Addresses in `trusted_proxies` are exempt.
     address_share: NotRequired[float | None]
-    # Bodies of pushes that a master process holds at once; further pushes get 503 with Retry-After.
+    # Most bytes of push bodies that a master process holds at once. Further pushes get 503 with Retry-After.
     max_intake_bytes: NotRequired[int | None]
-    # Dashboards that may look at one process at once; further ones get 503.
+    # Most dashboards that one process serves with live events at once. Further ones get 503.
     max_streams: NotRequired[int | None]
-    # Previews of constraints that one caller gets within a minute; more get 429.
+    # Constraint previews allowed per caller and minute. Further ones get 429.
     previews_per_minute: NotRequired[int | None]
-    # A request must arrive within this, plus 1 s per 64 KiB of body; else 408.
+    # Time in which a request must arrive, plus 1 s per 64 KiB of body. Otherwise it gets 408.
     receipt_deadline_s: NotRequired[float | None]
-    # A client that reads nothing for this long is cut off.
+    # A client that reads nothing for this long is disconnected.
     write_deadline_s: NotRequired[float | None]
-    # Whether callers with scope read alone (role viewer) see what jobs carry: arguments, headers, results,
-    # values and texts of errors, values of constraints' keys.
+    # Show job content to callers that have only scope read (role viewer): arguments, headers, results, error
+    # values and messages, and the values of constraint keys.
     viewers_see_content: NotRequired[bool | None]
-    # Parts of what jobs carry that no view shows, to nobody: `argument.password`, `result.*.token`,
-    # `argument.**.pin`, `error.message`, `headers.authorization`. Workers and whoever fetches a result get
-    # all.
+    # Parts of job content that no view shows to anyone: `argument.password`, `result.*.token`,
+    # `argument.**.pin`, `error.message`, `headers.authorization`. Workers, and clients that fetch a result,
+    # still receive everything.
     redact_paths: NotRequired[list[str] | None]
-    # A login ends after this long, whatever happens.
+    # Longest life of a login session.
     session_life_s: NotRequired[float | None]
-    # A login that is not used for this long ends.
+    # A login session ends after this long without use.
     session_idle_s: NotRequired[float | None]
-    # Failed logins of one user within a minute; three times as many of one address. More get 429, but for
-    # browsers on which the user has logged in before: they are counted apart.
+    # Failed logins allowed per user and minute; three times as many are allowed per address. Further attempts
+    # get 429. Browsers in which the user has logged in before are counted separately.
     login_attempts_per_minute: NotRequired[int | None]
-    # Registrations of workers, by one caller (token and address) within a minute, whose address was not
-    # proven. More get 429.
+    # Worker registrations per caller (token and address) and minute that may fail to prove their address.
+    # Further ones get 429.
     failed_registrations_per_minute: NotRequired[int | None]
-    # Least level that is logged.
+    # Lowest level to log.
     log_level: NotRequired[Literal["debug", "info", "warning", "error"] | None]
 
 

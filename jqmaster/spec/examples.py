@@ -556,7 +556,7 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "key": "lease_ms",
                 "group": "Leases and dispatch",
                 "label": "Lease",
-                "effect": "Life of a lease; a heartbeat renews it.",
+                "effect": "Life of a lease. Each heartbeat renews it.",
                 "type": "integer",
                 "unit": "ms",
                 "value": 30_000,

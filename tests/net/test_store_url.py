@@ -73,11 +73,14 @@ def test_a_faulty_address_is_refused_by_the_name_of_its_field_and_without_its_se
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"redis_cafile": "ca.pem"}, "need a redis_url that begins with rediss"),
-        ({"redis_cafile": "ca.pem", "redis_url": "redis://a"}, "need a redis_url that begins with rediss"),
+        ({"redis_cafile": "ca.pem"}, "require a redis_url that begins with rediss"),
+        ({"redis_cafile": "ca.pem", "redis_url": "redis://a"}, "require a redis_url that begins with rediss"),
         ({"redis_certfile": "c.pem", "redis_url": "rediss://a"}, "redis_certfile and redis_keyfile"),
-        ({"sentinel_password": "x", "redis_url": "redis+cluster://a"}, "need a redis_url of Sentinels"),
-        ({"sentinel_username": "x"}, "need a redis_url of Sentinels"),
+        (
+            {"sentinel_password": "x", "redis_url": "redis+cluster://a"},
+            r"require a redis\+sentinel redis_url",
+        ),
+        ({"sentinel_username": "x"}, r"require a redis\+sentinel redis_url"),
     ],
 )
 def test_settings_that_do_not_fit_the_address_are_refused(settings: dict[str, str], reason: str) -> None:

@@ -208,7 +208,7 @@ def configured_tokens(settings: Settings, own_tokens: Iterable[str] = ()) -> Con
     if needs_first_token(settings) and (path := settings.data_dir / FIRST_TOKEN_FILE).exists():
         tokens += _entries(path)
     if not tokens and not is_loopback(settings.host):
-        raise ValueError(f"listening on {settings.host} demands tokens, and none is configured")
+        raise ValueError(f"listening on {settings.host} requires tokens, and none is configured")
     return ConfiguredTokens(tokens, own_tokens)
 
 

@@ -26,7 +26,8 @@ GC_THRESHOLD: Final = 10_000
 def serve(
     *,
     host: Annotated[
-        str | None, typer.Option(help="Address to listen on; anything but loopback demands tokens.")
+        str | None,
+        typer.Option(help="Address to listen on. Any address other than loopback requires tokens."),
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port; 0 lets the system choose.")] = None,
     redis: RedisOption = None,

@@ -1,4 +1,4 @@
-"""What people are told of each setting: its group, unit and range, and whether it changes at run time."""
+"""Description of each setting for people: its group, unit and range, and whether it changes at run time."""
 
 import types
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from jqmaster.domain.access import Scope
 
 SettingType = Literal["integer", "number", "boolean", "text", "list", "choice"]
 
-# In the order in which people see them.
+# The order in which people see them.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Leases and dispatch": (
         "lease_ms", "offer_ms", "heartbeat_interval_s", "push_timeout_s", "max_push_jobs", "timeout_grace_s",
@@ -49,7 +49,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "store_connections",
     ),
 }  # fmt: skip
-# Addresses, files, who is let in, what a 201 promises, and what connections are made with are read at the start only.
+# The other groups hold addresses, files, credentials, durability and connection options: read at the start only.
 RUNTIME_GROUPS: Final = (
     "Leases and dispatch",
     "Silent workers",
@@ -63,9 +63,9 @@ RUNTIME: Final = frozenset({"leader_ttl_s", *(key for group in RUNTIME_GROUPS fo
     "audit_export",
 }
 OTHER_GROUP: Final = "Other"
-# They decide who is let in and who sees what jobs carry: only admins change them, and changes go into the access log.
+# These settings decide who gets in and who sees job content: only admins change them, and the access log records it.
 ACCESS_GROUP: Final = "Access"
-# They tell how the machine and its network are laid out, as all paths of files do.
+# These settings reveal the layout of the machine and its network, as every file path does.
 _INTERNAL: Final = frozenset(
     {
         "allowed_hosts",
@@ -82,9 +82,11 @@ _UNITS: Final = {"_ms": "ms", "_s": "s", "_bytes": "bytes"}
 
 @dataclass(frozen=True, slots=True)
 class SettingInfo:
-    """`minimum` and `maximum` are themselves allowed, but for `is_above_minimum`. `default` None where it is secret.
-    `change_scope`: what a caller needs to change it at run time; None: nobody can. `is_internal`: it is not for those who
-    may only look."""
+    """One setting.
+
+    `minimum` and `maximum` are inclusive, unless `is_above_minimum`. `default` is None for a secret. `change_scope` is
+    the scope that changes it at run time; None: nobody can. `is_internal`: hidden from callers that have only scope read.
+    """
 
     key: str
     group: str
@@ -104,7 +106,7 @@ class SettingInfo:
 
 
 def plain(value: Any) -> Any:
-    """A setting as JSON can hold it. Not for secrets."""
+    """Return a setting as JSON can hold it. Not for secrets."""
     if isinstance(value, list):
         return [plain(item) for item in value]
     return str(value) if isinstance(value, Path) else value
@@ -146,7 +148,7 @@ def _change_scope(key: str, group: str) -> Scope | None:
 
 
 def _parts(annotation: Any) -> tuple[Any, ...]:
-    """Of a union, without None."""
+    """Return the members of a union, without None."""
     if get_origin(annotation) in (Union, types.UnionType):
         return tuple(arg for arg in get_args(annotation) if arg is not type(None))
     return (annotation,)

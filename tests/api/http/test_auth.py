@@ -213,7 +213,7 @@ def test_loopback_needs_no_token(tmp_path: Path) -> None:
 
 def test_the_first_token_is_made_once_and_kept_as_a_digest(tmp_path: Path) -> None:
     settings = Settings(host="0.0.0.0", data_dir=tmp_path / "data")
-    with pytest.raises(ValueError, match="demands tokens"):
+    with pytest.raises(ValueError, match="requires tokens"):
         AccessPolicy.from_settings(settings)
     assert needs_first_token(settings)
     token = generate_first_token(settings)
@@ -229,7 +229,7 @@ def test_the_first_token_is_made_once_and_kept_as_a_digest(tmp_path: Path) -> No
 
 def test_an_empty_token_file_does_not_open_the_master(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("# none\n")
-    with pytest.raises(ValueError, match="demands tokens"):
+    with pytest.raises(ValueError, match="requires tokens"):
         AccessPolicy.from_settings(
             Settings(host="192.0.2.1", tokens_file=tmp_path / "tokens", data_dir=tmp_path)
         )
