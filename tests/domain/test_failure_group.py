@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from jqmaster.domain.failure_group import MAX_MESSAGE, failure_group_id, normalise
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 @pytest.mark.parametrize(
     ("message", "kind"),
     [

@@ -35,7 +35,7 @@ def test_many_durations_at_once_are_counted_as_each_by_itself(durations: list[in
     )
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 @given(DURATIONS, st.floats(0, 1))
 def test_a_quantile_is_off_by_less_than_a_bucket(durations: list[int], share: float) -> None:
     histogram = counted(durations)

@@ -7,7 +7,7 @@ from jqmaster.domain.tally import MAX_MESSAGES, OTHER, OTHER_MESSAGES, Tally
 FAILED = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 def test_each_end_of_an_attempt_is_counted_once_as_what_it_is() -> None:
     tally = Tally()
     ends = [

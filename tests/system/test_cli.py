@@ -195,7 +195,6 @@ def test_waiting_jobs_are_listed_canceled_and_retried(master: tuple[str, Path], 
     assert jqmaster("result", by_file, JQMASTER_URL=address).code == 3
 
 
-@pytest.mark.req("J1")
 @pytest.mark.req("M9")
 def test_many_jobs_are_acted_on_by_filter_with_a_count_before(master: tuple[str, Path]) -> None:
     url = {"JQMASTER_URL": master[0]}

@@ -226,7 +226,6 @@ def wait_for_worker(url: str) -> None:
         assert time.monotonic() < deadline
 
 
-@pytest.mark.req("D18")
 def test_healthcheck_sees_masters_and_workers_that_push_or_pull(url: str, tmp_path: Path) -> None:
     port = url.rpartition(":")[2]
     assert jqmaster("healthcheck", JQMASTER_PORT=port).code == 0

@@ -12,7 +12,7 @@ from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from tests.system.test_cli_constraints import Cli
 
-pytestmark = [pytest.mark.system, pytest.mark.req("D16")]
+pytestmark = [pytest.mark.system, pytest.mark.req("P8")]
 
 
 async def test_the_state_of_the_queue_is_shown(store_server: StoreServer, tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ async def test_what_makes_no_sense_is_refused(api: Api, body: dict[str, Any], fi
         assert problem["errors"][0]["loc"][0] == field
 
 
-@pytest.mark.req("M9", "M16")
+@pytest.mark.req("M9", "D16")
 async def test_who_did_what_to_how_many_is_written_down(api: Api) -> None:
     await enqueue_many(api, 3)
     ended = await done(api, "cancel", filter={"name": "work"})

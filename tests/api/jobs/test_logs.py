@@ -73,7 +73,7 @@ def test_a_request_is_named_with_what_it_is_about(written: Callable[..., Written
     assert (event["request_id"], event["job_id"]) == ("client-7", "j9")
 
 
-@pytest.mark.req("E6.2")
+@pytest.mark.rule("E6.2")
 @pytest.mark.parametrize("log_format", ["console", "json"])
 @pytest.mark.parametrize("logger", ["jqmaster.api", "uvicorn.access", "uvicorn.error"])
 def test_what_others_send_begins_no_line_and_moves_no_cursor(
@@ -101,7 +101,7 @@ def test_what_others_send_begins_no_line_and_moves_no_cursor(
         assert all(event["event"] for event in events(out))
 
 
-@pytest.mark.req("E6.1")
+@pytest.mark.rule("E6.1")
 @pytest.mark.parametrize("log_format", ["console", "json"])
 def test_secrets_are_told_to_nobody(written: Callable[..., Written], log_format: LogFormat) -> None:
     known = "configured-" + MARKER
@@ -145,7 +145,7 @@ def test_the_secrets_of_a_configuration_are_known() -> None:
     assert {"the-token-itself", "sentinel-password", "p%40ssword1", "p@ssword1"} <= set(found)
 
 
-@pytest.mark.req("E6.1")
+@pytest.mark.rule("E6.1")
 async def test_no_secret_of_a_request_is_logged(
     store_server: StoreServer, written: Callable[..., Written]
 ) -> None:

@@ -96,7 +96,7 @@ async def test_what_happened_is_counted(api: Api) -> None:
         ), info.name
 
 
-@pytest.mark.req("E6.3")
+@pytest.mark.rule("E6.3")
 async def test_ten_thousand_names_are_a_bounded_number_of_series(store_server: StoreServer) -> None:
     async with master_on(store_server.url) as (_, api):
         for start in range(0, 10_000, 5_000):

@@ -28,7 +28,7 @@ async def get_unchecked(api: Api, path: str) -> Any:
     return response.json()
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_the_present_state_of_an_idle_system(api: Api, master: Master) -> None:
     stats = await get(api, "/api/stats")
     assert set(stats["counts"].values()) == {0}
@@ -53,7 +53,7 @@ async def test_the_present_state_of_an_idle_system(api: Api, master: Master) -> 
     await wait_until(led, what="the master is listed as the leader")
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_jobs_are_seen_in_stats_history_and_names(api: Api) -> None:
     for _ in range(3):
         await api.enqueue("mail/send.v2")
@@ -99,7 +99,7 @@ async def test_jobs_are_seen_in_stats_history_and_names(api: Api) -> None:
     assert [row["name"] for row in (await get(api, "/api/names?q=oth"))["names"]] == ["other"]
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 @pytest.mark.row(115)
 @pytest.mark.parametrize(
     "path",
@@ -133,7 +133,7 @@ async def test_a_name_that_was_never_counted_is_unknown(api: Api) -> None:
     assert (await get(api, "/api/failures"))["groups"] == []
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_failures_come_by_group_and_hostile_messages_stay_text(api: Api, master: Master) -> None:
     failed = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
     hostile = "<script>alert(1)</script>\x00\u202e\r\nSet-Cookie: a=b"

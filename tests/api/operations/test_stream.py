@@ -63,7 +63,7 @@ async def dashboard_at(url: str, **headers: str) -> AsyncIterator[Dashboard]:
         await asyncio.gather(listening, return_exceptions=True)
 
 
-@pytest.mark.req("D16", "J15")
+@pytest.mark.req("D21", "J15")
 async def test_dashboards_hear_the_present_state_and_what_changes(api: Api) -> None:
     await api.enqueue("work", delay=3600)
     async with dashboard_at(url_of(api)) as one, dashboard_at(url_of(api)) as another:
@@ -90,7 +90,7 @@ async def test_dashboards_hear_the_present_state_and_what_changes(api: Api) -> N
         assert {"workers", "masters", "constraints", "settings"} <= set(back.names)
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("D21")
 async def test_a_stream_that_has_nothing_to_tell_says_that_it_is_alive(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,13 +100,13 @@ async def test_a_stream_that_has_nothing_to_tell_says_that_it_is_alive(
         assert one.newest["alive"] == {}
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("D21")
 async def test_the_page_waits_for_as_long_as_the_master_may_be_silent() -> None:
     page = (Path(live.__file__).parents[2] / "web" / "live.js").read_text()
     assert f"const PING_MS = {live.PING_S}_000;" in page
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("D21")
 async def test_nothing_is_computed_while_nobody_listens_and_once_for_all(store_server: StoreServer) -> None:
     async with master_on(store_server.url) as (master, api):
         looks = 0
@@ -130,7 +130,7 @@ async def test_nothing_is_computed_while_nobody_listens_and_once_for_all(store_s
         assert looks <= looks_before + 1
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("D21")
 async def test_a_client_that_takes_nothing_is_kept_one_state() -> None:
     listener = _Listener()
     for n in range(10_000):
@@ -141,7 +141,7 @@ async def test_a_client_that_takes_nothing_is_kept_one_state() -> None:
     assert listener.take() == b""
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("D21")
 async def test_more_dashboards_than_allowed_are_refused(store_server: StoreServer) -> None:
     async with (
         master_on(store_server.url, max_streams=2) as (master, api),
@@ -156,7 +156,7 @@ async def test_more_dashboards_than_allowed_are_refused(store_server: StoreServe
         assert response.status_code == 406
 
 
-@pytest.mark.req("D16", "D18")
+@pytest.mark.req("D21", "D18")
 async def test_a_stream_ends_when_its_caller_is_let_in_no_more(
     store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +172,7 @@ async def test_a_stream_ends_when_its_caller_is_let_in_no_more(
             await wait_until(lambda: one.is_over, what="the stream ends")
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("D21")
 async def test_open_streams_do_not_hold_up_the_stop(store_server: StoreServer) -> None:
     async with contextlib.AsyncExitStack() as stack:
         async with master_on(store_server.url) as (master, api):

@@ -181,7 +181,7 @@ async def test_a_canceled_job_is_named_by_the_heartbeat(api: Api, puller: Script
     assert answer["cancel"] == [{"job_id": job_id, "token": job["token"]}]
 
 
-@pytest.mark.req("D14", "D16")
+@pytest.mark.req("D14")
 async def test_a_drain_ends_the_call_and_keeps_jobs_away(
     api: Api, master: Master, puller: ScriptedWorker
 ) -> None:

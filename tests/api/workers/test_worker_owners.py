@@ -74,7 +74,7 @@ async def test_no_other_token_speaks_for_a_worker(store_server: StoreServer) -> 
             assert await admin.state(job_id) == "succeeded"
 
 
-@pytest.mark.req("G1")
+@pytest.mark.req("D18")
 async def test_a_running_worker_goes_on_with_another_token_by_proof_of_its_secret(
     store_server: StoreServer,
 ) -> None:

@@ -148,7 +148,7 @@ async def test_another_leader_goes_on_where_the_old_one_was_and_repeats_nothing(
     assert {i for i in ids if await world.state(i) == JobState.FAILED} == again
 
 
-@pytest.mark.req("M9", "D16")
+@pytest.mark.req("M9")
 @pytest.mark.parametrize("by_ids", [False, True])
 @pytest.mark.parametrize("kind", list(ActionKind))
 async def test_what_a_killed_leader_did_and_did_not_write_down_is_counted(

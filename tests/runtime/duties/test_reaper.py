@@ -198,7 +198,7 @@ async def test_nothing_is_taken_back_in_the_grace_after_an_election(world: Store
     await reaping.reaper.stop()
 
 
-@pytest.mark.req("M3", "D1")
+@pytest.mark.req("M3", "D12")
 async def test_what_was_never_taken_up_returns_also_in_the_grace_after_an_election(world: StoreWorld) -> None:
     """Its claimant died before it was sent, and its worker says so: nobody could run it twice."""
     worker, offered = await world.running()

@@ -124,7 +124,7 @@ class HourlyClock(EagerClock):
         await super().sleep(seconds)
 
 
-@pytest.mark.req("D1")
+@pytest.mark.req("M1")
 async def test_it_goes_through_again_every_hour(world: StoreWorld) -> None:
     clock = HourlyClock()
     async with Run(world, clock) as run:
@@ -173,7 +173,7 @@ class Lookout:
             await wait_until(lambda: self.asked > before)  # noqa: B023
 
 
-@pytest.mark.req("D1")
+@pytest.mark.req("M1")
 async def test_jobs_that_no_claim_finds_are_found_within_a_minute(world: StoreWorld) -> None:
     job_id = await world.enqueue()
     lookout = Lookout(repair_of(world))
@@ -257,7 +257,7 @@ async def test_an_outage_of_the_store_ends_nothing(
     assert (fails, run.mender.repaired) == (0, 1)
 
 
-@pytest.mark.req("D1")
+@pytest.mark.req("M1")
 async def test_a_new_leader_puts_the_store_right(store_server: StoreServer) -> None:
     async with master_on(store_server.url) as (master, api):
         job_id = await api.enqueue("work", delay=3600)

@@ -38,7 +38,7 @@ async def total(world: StoreWorld, name: str = TOTAL) -> int:
     return counts.pushed if counts else 0
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_what_is_told_again_counts_once(world: StoreWorld) -> None:
     tally, history = Tally(), Unsteady(world.shard, master_id="master-1")
     keeper = HistoryKeeper(tally, history, SystemClock())
@@ -71,7 +71,7 @@ async def test_counts_that_the_store_can_never_take_hold_up_no_others(world: Sto
     assert await total(world, "work") == 1
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_messages_that_differ_in_what_varies_come_as_one_group(world: StoreWorld) -> None:
     tally, history = Tally(), HistoryStore(world.shard, master_id="master-1")
     keeper = HistoryKeeper(tally, history, SystemClock())

@@ -30,7 +30,7 @@ async def slow(argument: Any) -> None:
     await asyncio.sleep(60)
 
 
-@pytest.mark.req("S4")
+@pytest.mark.req("S9")
 async def test_a_handler_is_run_as_a_worker_would() -> None:
     harness = WorkerHarness(worker)
     ending = await harness.run("double", 21, attempt=2)

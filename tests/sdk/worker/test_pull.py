@@ -171,7 +171,7 @@ async def test_a_master_that_answers_no_heartbeats_is_not_waited_for(
     master.answers_heartbeats = True
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("D14")
 async def test_it_asks_no_more_while_it_drains(
     master: FakeMaster, worker: Worker, running: Callable[[], Any]
 ) -> None:

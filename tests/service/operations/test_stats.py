@@ -47,7 +47,7 @@ class CountingMaster:
         self.keeper = HistoryKeeper(self.tally, self.history, SystemClock())
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_the_history_of_two_masters_is_the_sum_of_what_happened(world: StoreWorld) -> None:
     masters = [CountingMaster(world, n) for n in range(2)]
     rng = random.Random(3)
@@ -78,7 +78,7 @@ async def test_the_history_of_two_masters_is_the_sum_of_what_happened(world: Sto
     assert happened[0][0] < world.now_ms - 30 * 86_400_000
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_a_backlog_that_is_not_there_is_told_from_one_that_nobody_looked_at(world: StoreWorld) -> None:
     master = CountingMaster(world, 1)
     master.tally.of("a").pushed += 1
@@ -96,7 +96,7 @@ async def test_a_backlog_that_is_not_there_is_told_from_one_that_nobody_looked_a
     assert [await last(name) for name in (None, "a", "b")] == [(3, 700), (0, 0), (3, 700)]
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_names_are_sorted_searched_and_paged_without_gaps(world: StoreWorld) -> None:
     master = CountingMaster(world, 1)
     for n in range(7):
@@ -127,7 +127,7 @@ async def test_names_are_sorted_searched_and_paged_without_gaps(world: StoreWorl
     assert [row["name"] for row in (await stats.names("7d", q="-3", limit=9))["names"]] == ["name-3"]
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_the_present_state_sums_up_jobs_workers_and_rates(world: StoreWorld) -> None:
     master = CountingMaster(world, 1)
     world.now_ms = world.now_ms // 60_000 * 60_000 + 15_000
@@ -160,7 +160,7 @@ async def test_the_present_state_sums_up_jobs_workers_and_rates(world: StoreWorl
     }  # fmt: skip
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_it_is_computed_once_for_all_who_ask_at_a_time(
     world: StoreWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,7 +179,7 @@ async def test_it_is_computed_once_for_all_who_ask_at_a_time(
     assert len(summed) == 1
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_a_worker_s_report_of_a_failure_leads_to_its_group(world: StoreWorld) -> None:
     async def nobody(*_: Any) -> None:
         """Nobody to tell."""
@@ -214,7 +214,7 @@ async def test_a_worker_s_report_of_a_failure_leads_to_its_group(world: StoreWor
         assert not (await stats.failures(full_access([]), limit=10, **cast(Any, wanted)))["groups"]
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_failures_are_paged_without_gaps(world: StoreWorld) -> None:
     master = CountingMaster(world, 1)
     for n in range(5):

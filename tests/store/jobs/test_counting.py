@@ -36,7 +36,7 @@ def named(settlement: Settlement, message: str = "boom") -> Settlement:
     return replace(settlement, name="work", message=message)
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_a_job_that_succeeds_is_counted_with_its_wait_and_its_run(world: StoreWorld) -> None:
     spec = world.spec()
     await world.acceptance.enqueue([spec])

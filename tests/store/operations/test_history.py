@@ -44,7 +44,7 @@ def pushed(count: int) -> NameCounts:
     return NameCounts(pushed=count)
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_two_masters_add_up_by_minute_and_by_hour(world: StoreWorld) -> None:
     masters = [HistoryStore(world.shard, master_id=f"master-{n}") for n in range(2)]
     rng = random.Random(7)
@@ -74,7 +74,7 @@ async def test_two_masters_add_up_by_minute_and_by_hour(world: StoreWorld) -> No
     assert set(await reader.names()) == {"a", "b/c"}
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_a_call_that_is_repeated_counts_once(world: StoreWorld) -> None:
     history = HistoryStore(world.shard, master_id="master-1")
     assert await history.add_counts(1, [("work", pushed(3))])
@@ -90,7 +90,7 @@ async def test_a_call_that_is_repeated_counts_once(world: StoreWorld) -> None:
     assert [g.count for g in await history.failure_groups()] == [1]
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_names_beyond_the_bound_are_counted_as_one(world: StoreWorld) -> None:
     history = HistoryStore(world.shard, master_id="master-1", max_names=3)
     for number in range(1, 6):
@@ -108,7 +108,7 @@ async def test_names_beyond_the_bound_are_counted_as_one(world: StoreWorld) -> N
     assert set(await history.names()) == {"new"}
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_minutes_are_kept_for_a_day_and_hours_for_thirty(world: StoreWorld) -> None:
     history = HistoryStore(world.shard, master_id="master-1")
     await history.add_counts(1, [("work", pushed(1))])
@@ -142,7 +142,7 @@ async def test_what_cannot_be_read_harms_nothing_else(world: StoreWorld) -> None
     await world.redis.delete(world.shard.keys.failure_groups)
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_failures_are_grouped_and_the_longest_unseen_go_first(world: StoreWorld) -> None:
     history = HistoryStore(world.shard, master_id="master-1")
     began_ms = world.now_ms
@@ -168,7 +168,7 @@ async def test_failures_are_grouped_and_the_longest_unseen_go_first(world: Store
     assert [g.message for g in await history.failure_groups()] == ["late"]
 
 
-@pytest.mark.req("D16")
+@pytest.mark.req("P8")
 async def test_the_backlog_is_seen_with_the_age_of_its_oldest_job(world: StoreWorld) -> None:
     history = HistoryStore(world.shard, master_id="master-1")
     assert await history.backlog() is None
