@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -261,7 +261,7 @@ def _quantiles(seconds: list[float]) -> dict[str, float]:
     return {"p50": at(0.5), "p99": at(0.99), "max": seconds[-1] * 1000}
 
 
-KINDS: Final = {
+KINDS: Final[dict[str, Callable[..., Coroutine[Any, Any, dict[str, Any]]]]] = {
     "single": single,
     "single_by_sdk": single_by_sdk,
     "bulk": bulk,

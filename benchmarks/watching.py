@@ -60,7 +60,7 @@ class Load:
         self._rate = rate
 
     async def run(self) -> None:
-        body = {"jobs": [{"name": "noop"}] * BULK}
+        body: dict[str, object] = {"jobs": [{"name": "noop"}] * BULK}
         async with httpx.AsyncClient(base_url=self._url, timeout=30) as http:
             next_s = time.monotonic()
             pushing: set[asyncio.Task[None]] = set()

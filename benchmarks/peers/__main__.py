@@ -223,7 +223,10 @@ def _our_system(*, workers: int) -> Iterator[System]:
 
 
 def _listens(port: int) -> bool:
-    return any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in psutil.net_connections("tcp"))
+    return any(
+        c.status == psutil.CONN_LISTEN and c.laddr and c.laddr.port == port
+        for c in psutil.net_connections("tcp")
+    )
 
 
 def _wait(is_true: Callable[[], bool]) -> None:
@@ -253,7 +256,7 @@ def main() -> None:
         if not peer.needs() or (peer.store == "redis" and not Path(REDIS).exists()):
             print(f"{peer.name} is not installed: left out", file=sys.stderr)
             continue
-        measures[peer.name] = lambda peer=peer: of_peer(peer, jobs)  # type: ignore[misc]
+        measures[peer.name] = lambda peer=peer: of_peer(peer, jobs)
     if options.only:
         measures = {name: measure for name, measure in measures.items() if name in options.only}
     runs: dict[str, list[Figures]] = {name: [] for name in measures}

@@ -66,18 +66,28 @@ class Sessions:
 async def test_every_role_against_every_operation(operation: Operation) -> None:
     app = app_alone(credentials=Sessions())
     for role in Role:
-        cookie = {"Cookie": f"jqmaster_session={secret_of(role)}"}
-        status, problem = await ask(app, operation, **cookie, **{"X-CSRF-Token": csrf_token_of(role)})
+        cookie: dict[str, Any] = {"Cookie": f"jqmaster_session={secret_of(role)}"}
+        status, problem = await ask(app, operation, **cookie | {"X-CSRF-Token": csrf_token_of(role)})
         if operation.access is None or operation.access in ROLE_SCOPES[role]:
             assert status not in (401, 403), (role, problem)
         else:
             assert (status, problem["code"]) == (403, "forbidden"), role
         if operation.access is not None and operation.method != "GET":
-            for wrong in ({}, {"X-CSRF-Token": "0"}, {"X-CSRF-Token": csrf_token_of("other")}):
+            wrongs: list[dict[str, Any]] = [
+                {},
+                {"X-CSRF-Token": "0"},
+                {"X-CSRF-Token": csrf_token_of("other")},
+            ]
+            for wrong in wrongs:
                 status, problem = await ask(app, operation, **cookie, **wrong)
                 assert (status, problem["code"]) == (403, "csrf"), role
     if operation.access is not None:
-        for cookie in ({}, {"Cookie": "jqmaster_session=nobody"}, {"Cookie": "other=admin"}):
+        strangers: list[dict[str, Any]] = [
+            {},
+            {"Cookie": "jqmaster_session=nobody"},
+            {"Cookie": "other=admin"},
+        ]
+        for cookie in strangers:
             status, problem = await ask(app, operation, **cookie)
             assert (status, problem["code"]) == (401, "unauthorized")
 
@@ -115,7 +125,8 @@ async def test_every_scope_against_every_operation(operation: Operation) -> None
         "Bearer token-push extra",
         "token-admin",
     ):
-        status, problem = await ask(app, operation, **({"Authorization": credential} if credential else {}))
+        headers: dict[str, Any] = {"Authorization": credential} if credential else {}
+        status, problem = await ask(app, operation, **headers)
         assert (status, problem["code"]) == (401, "unauthorized"), credential
 
 
@@ -137,7 +148,12 @@ async def test_without_tokens_only_this_machine_is_served(operation: Operation) 
 )
 async def test_pages_of_other_sites_change_nothing_and_take_no_room(operation: Operation) -> None:
     app = app_alone()
-    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
+    others: list[dict[str, Any]] = [
+        {"Origin": "https://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": "null"},
+    ]
+    for headers in others:
         status, problem = await ask(app, operation, **headers)
         if operation.method == "GET" and not operation.has_effect:
             assert status != 403

@@ -48,7 +48,7 @@ async def preview(api: Api, matcher: Any = WORK, **fields: Any) -> tuple[int, st
     return await code(api.call("POST", "/api/constraints/preview", {"matcher": matcher, **fields}))
 
 
-ON_CONTENT = [
+ON_CONTENT: list[dict[str, Any]] = [
     {"key": "argument.password"},
     {"key": "argument"},
     {"key": "headers.x-secret"},
@@ -117,8 +117,8 @@ async def test_a_preview_of_a_job_is_no_way_to_guess_what_constraints_tell_apart
                 "content_hidden",
             )
             assert await code(callers.operator.call("POST", "/api/jobs/preview", job)) == (200, None)
-        job = {"name": "work", "priority": 3, "tags": ["a"]}
-        assert await code(callers.viewer.call("POST", "/api/jobs/preview", job)) == (200, None)
+        plain: dict[str, Any] = {"name": "work", "priority": 3, "tags": ["a"]}
+        assert await code(callers.viewer.call("POST", "/api/jobs/preview", plain)) == (200, None)
 
 
 KEYED = {
@@ -264,8 +264,8 @@ async def test_texts_of_errors_are_no_filter_for_those_who_do_not_see_them(store
             assert MARK not in str(await api.call("GET", "/api/audit"))
             assert await code(api.call("GET", "/api/jobs?text=x")) == (403, "content_redacted")
             for dry_run in (True, False):
-                action = {"action": "retry", "filter": {"text": MARK}, "dry_run": dry_run}
-                assert await code(api.call("POST", "/api/jobs/actions", action)) == (403, "content_redacted")
+                by_text: dict[str, Any] = {"action": "retry", "filter": {"text": MARK}, "dry_run": dry_run}
+                assert await code(api.call("POST", "/api/jobs/actions", by_text)) == (403, "content_redacted")
 
 
 async def test_viewers_see_the_type_of_an_exception_and_not_its_text(store_server: StoreServer) -> None:

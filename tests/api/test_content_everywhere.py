@@ -88,7 +88,7 @@ def paths_of(path: str, ids: Marked, jobs: tuple[str, ...]) -> Iterator[str]:
     names = re.findall(r"{(\w+)}", path)
     for chosen in itertools.product(*(values[name] for name in names)):
         given = dict(zip(names, chosen, strict=True))
-        yield re.sub(r"{(\w+)}", lambda match, given=given: given[match[1]], path)  # type: ignore[misc]
+        yield re.sub(r"{(\w+)}", lambda match, given=given: given[match[1]], path)
 
 
 def requests_of(operation: Operation, ids: Marked) -> Iterator[tuple[str, Any]]:

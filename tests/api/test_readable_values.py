@@ -16,7 +16,7 @@ from jqmaster.api.jobs.outcome_schemas import ENDINGS
 from jqmaster.api.views import job_view
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import Attempt, Cause, Job, JobState
+from jqmaster.domain.job import DEFAULT_RETRY, Attempt, Cause, Job, JobState
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.redact import Redactor
 from jqmaster.errors import InvalidError, JqmasterError, TooLargeError, UnparsableError
@@ -184,7 +184,7 @@ def detail(value: bytes, result: bytes | None) -> JobDetail:
         id=new_id(), name="work", state=JobState.FAILED, cause=Cause.ERROR, priority=0, max_retry=0, timeout_ms=1000,
         keep_result=True, rerun_lost=False, is_confirmed=False, attempt=1, failures=1, losses=0, returned_offers=0,
         created_at_ms=1, due_at_ms=0, expires_at_ms=0, started_at_ms=2, finished_at_ms=3, not_after_ms=0, fence=1, token="",
-        worker_id="", retry=codec.DEFAULT_RETRY, tags=(), headers={}, argument=value, lane_id=bytes(8),
+        worker_id="", retry=DEFAULT_RETRY, tags=(), headers={}, argument=value, lane_id=bytes(8),
     )  # fmt: skip
     return JobDetail(job, [Attempt(1, "", 2, 3, "failure", "it failed", value)], [], result)
 

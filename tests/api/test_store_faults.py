@@ -252,7 +252,7 @@ async def test_a_store_that_is_loading(store: StoreServer) -> None:
 @pytest.mark.timeout(90)
 async def test_gates_that_were_closed_are_closed_when_the_store_is_back(store: StoreServer) -> None:
     matcher = {"field": "name", "op": "eq", "value": "work"}
-    limits = {
+    limits: dict[str, dict[str, Any]] = {
         "full": {"concurrency": 1},
         "paused": {"key": "argument.host", "overrides": [{"value": "a", "paused": True}]},
     }

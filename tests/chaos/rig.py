@@ -119,11 +119,11 @@ class Rig:
             yield calls
         finally:
             assert process.popen is not None
+            status: int | None = None
             try:
                 status = await asyncio.to_thread(process.popen.wait, END_WITHIN_S)
             except subprocess.TimeoutExpired:
                 process.kill()
-                status = None
             if status != 0:
                 self.stuck.append(f"the forked pusher ({status}): {process.log.read_text()[-500:]}")
 

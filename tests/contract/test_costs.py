@@ -71,10 +71,11 @@ async def test_commands_and_round_trips_of_a_batch(
     worker_id = await world.worker("work", max_jobs=1000)
     # The scripts are known, and the name has its lane.
     await through(world, worker_id, 1)
-    bounds = {
+    all_bounds: dict[int, dict[str, float]] = {
         BATCH: {"enqueue": 0.024, "claim": 1.06, "settle": 2.02},
         1: {"enqueue": 11, "claim": 20, "settle": 9},
-    }[jobs]
+    }
+    bounds = all_bounds[jobs]
     costs: dict[str, Counter[str]] = {}
     for step, act in steps(world, worker_id, jobs).items():
         before = round_trips["all"]

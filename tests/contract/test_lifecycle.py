@@ -33,7 +33,7 @@ def diagram() -> str:
 
 def table() -> str:
     lines = ["| from | event | to |", "|---|---|---|"]
-    order = list(JobState)
+    order = list(map(str, JobState))
     for (source, event), targets in TRANSITIONS.items():
         to = ", ".join(sorted(targets, key=order.index))
         lines.append(f"| {source or '(new)'} | {event} | {to} |")

@@ -51,7 +51,7 @@ class Signature(requests.auth.AuthBase):
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         body = request.body or b""
         path = unquote(urlsplit(str(request.url)).path)
-        content = body if isinstance(body, bytes) else body.encode()
+        content = body if isinstance(body, bytes) else str(body).encode()
         signed = signed_headers(
             secret=SECRET, method=str(request.method), path=path, worker_id=self.worker_id, body=content
         )

@@ -108,7 +108,7 @@ def test_what_an_ended_lease_means(
 def test_the_edges_of_an_ended_lease() -> None:
     def decided(job: Job, **fields: int) -> Decision:
         times = {"now_ms": 16_000, "deadline_ms": 40_000, "worker_seen_ms": 0, "worker_as_of_ms": 0} | fields
-        return decide_expired(job, **times, rules=RULES, jitter=0.0)  # type: ignore[arg-type]
+        return decide_expired(job, **times, rules=RULES, jitter=0.0)
 
     offer = replace(JOB, is_confirmed=False)
     assert decided(offer, worker_as_of_ms=offer.not_after_ms).is_loss

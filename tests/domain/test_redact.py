@@ -41,7 +41,8 @@ def test_what_no_path_names_goes_through_unchanged() -> None:
     redacted = Redactor(["argument.pin"]).encoded("argument", encoded)
     assert redacted == msgpack.packb({**odd, "pin": REDACTED}, unicode_errors="surrogateescape")
     assert Redactor(["argument.7.0"]).encoded("argument", encoded) != encoded
-    for scalar in (None, 1, "x", [], {}):
+    scalars: tuple[object, ...] = (None, 1, "x", [], {})
+    for scalar in scalars:
         assert Redactor(["argument.**.a"]).encoded("argument", msgpack.packb(scalar)) == msgpack.packb(scalar)
 
 

@@ -92,7 +92,7 @@ async def test_one_trace_leads_from_the_pusher_to_the_handler_and_to_what_it_pus
             await api.until_state(job_id, "succeeded")
             second_id = next(job["id"] for job in (await api.call("GET", "/api/jobs?name=second"))[1]["jobs"])
             await api.until_state(second_id, "failed", "retrying")
-    by_name = {span.name: span for span in spans.get_finished_spans()}
+    by_name: dict[str, Any] = {span.name: span for span in spans.get_finished_spans()}
     assert {"create first", "process first", "create second", "process second"} <= set(by_name)
     (trace,) = {span.context.trace_id for span in by_name.values()}
     assert by_name["process first"].parent.span_id == by_name["create first"].context.span_id

@@ -60,7 +60,7 @@ class Store(NamedTuple):
 
     job: str = "ready"
     claim: Claim | None = None
-    count: int = 0
+    count: int = 0  # type: ignore[assignment]  # a field takes the place of the method of tuple
     epoch: tuple[int, int] = (0, 0)
     lock: tuple[int, int] | None = None
     done_by: Claim | None = None

@@ -63,7 +63,7 @@ def test_a_faulty_address_is_refused_by_the_name_of_its_field_and_without_its_se
     url: str, reason: str
 ) -> None:
     with pytest.raises(ValidationError) as refused:
-        Settings(redis_url=url)  # type: ignore[arg-type]
+        Settings(redis_url=url)
     (error,) = refused.value.errors(include_input=False)
     assert error["loc"] == ("redis_url",)
     assert reason in error["msg"]

@@ -8,6 +8,7 @@ from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.workers.polls import PollDesk
+from jqmaster.service.workers.registrations import Registrations
 from jqmaster.service.workers.workers import WorkerOrder, WorkerService
 from jqmaster.store.jobs.claims import ClaimStore
 from jqmaster.store.leadership.leadership import Leadership
@@ -35,7 +36,7 @@ class Dispatching:
         self.workers = WorkerService(
             world.workers,
             world.rules,
-            client,
+            Registrations(client, SystemClock(), failures_per_minute=60),
             settlements=world.settlements,
             records=world.records,
             tell=tell_nobody,

@@ -154,7 +154,7 @@ class FakeMaster:
         if route in self.hooks and (scripted := self.hooks[route](body)) is not None:
             return self._answer(*scripted)
         if path == "/api/workers":
-            return await self._register(body)
+            return await self._register(body or {})
         if path.startswith("/api/workers/"):
             return await self._of_worker(request.method, path.split("/")[3], route, body)
         return self._of_job(request, body)
@@ -341,10 +341,10 @@ class FakeMaster:
         url = self.worker["url"] + route
         data = b"" if body is None else self._packed(body)
         headers = sign(
-            secret=changes.get("secret", self.worker["secret"]),
+            secret=str(changes.get("secret", self.worker["secret"])),
             method=changes.get("signed_method", method),
             path=changes.get("path", urlsplit(url).path),
-            worker_id=changes.get("worker_id", self.worker["worker_id"]),
+            worker_id=str(changes.get("worker_id", self.worker["worker_id"])),
             timestamp_ms=changes.get("timestamp_ms", time.time_ns() // 1_000_000),
             nonce=changes.get("nonce", secrets.token_urlsafe(16)),
             body=data,

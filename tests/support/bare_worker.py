@@ -13,8 +13,11 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import msgpack
 
@@ -22,22 +25,24 @@ import msgpack
 class BareWorker:
     """`handlers` maps a name to a function of the argument; an exception is a failure."""
 
-    def __init__(self, master, handlers, max_jobs=4):
+    def __init__(self, master: str, handlers: Mapping[str, Callable[[Any], Any]], max_jobs: int = 4) -> None:
         self.master, self.handlers, self.max_jobs = master, handlers, max_jobs
         self.secret = os.urandom(32).hex()
-        self.running, self.seen, self.nonces = {}, set(), set()
+        self.running: dict[str, str] = {}
+        self.seen: set[str] = set()
+        self.nonces: set[str] = set()
         self.epoch = 0
-        self.jobs = queue.Queue()
-        self.worker_id = None
+        self.jobs: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.worker_id: str | None = None
         worker = self
 
         class Endpoint(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def log_message(self, *args):
+            def log_message(self, *args: object) -> None:
                 pass
 
-            def answer(self, status, value=None):
+            def answer(self, status: int, value: object = None) -> None:
                 body = b"" if value is None else msgpack.packb(value)
                 self.send_response(status)
                 self.send_header("Content-Type", "application/msgpack")
@@ -45,10 +50,10 @@ class BareWorker:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def do_GET(self):
+            def do_GET(self) -> None:
                 self.answer(204 if self.path == "/ping" else 404)
 
-            def do_POST(self):
+            def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 if self.path == "/challenge":
                     nonce = msgpack.unpackb(body)["nonce"].encode()
@@ -65,7 +70,7 @@ class BareWorker:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 
-    def start(self):
+    def start(self) -> None:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         registered = self.call("POST", "/api/workers", {
             "url": self.url, "names": list(self.handlers), "max_jobs": self.max_jobs, "node_id": "bare", "pid": os.getpid(),
@@ -77,14 +82,14 @@ class BareWorker:
         for _ in range(self.max_jobs):
             threading.Thread(target=self.work, daemon=True).start()
 
-    def call(self, method, path, value):
+    def call(self, method: str, path: str, value: object) -> Any:
         request = urllib.request.Request(
             self.master + path, msgpack.packb(value), {"Content-Type": "application/msgpack"}, method=method
         )
         with urllib.request.urlopen(request, timeout=10) as response:
             return msgpack.unpackb(response.read())
 
-    def is_signed(self, path, headers, body):
+    def is_signed(self, path: str, headers: Message, body: bytes) -> bool:
         parts = "POST", path, headers["X-JQ-Worker"], headers["X-JQ-Timestamp"], headers["X-JQ-Nonce"]
         message = "\n".join((*parts, hashlib.sha256(body).hexdigest()))
         expected = "v1=" + hmac.new(self.secret.encode(), message.encode(), hashlib.sha256).hexdigest()
@@ -92,8 +97,9 @@ class BareWorker:
         self.nonces.add(parts[4])
         return fresh and hmac.compare_digest(expected, headers["X-JQ-Signature"])
 
-    def take(self, push):
-        accepted, rejected = [], []
+    def take(self, push: dict[str, Any]) -> dict[str, Any]:
+        accepted: list[str] = []
+        rejected: list[dict[str, Any]] = []
         for job in push["jobs"]:
             if job["token"] in self.seen:
                 accepted.append(job["job_id"])
@@ -106,7 +112,7 @@ class BareWorker:
                 accepted.append(job["job_id"])
         return {"accepted": accepted, "rejected": rejected}
 
-    def work(self):
+    def work(self) -> None:
         while True:
             job = self.jobs.get()
             outcome = {"job_id": job["job_id"], "token": job["token"]}
@@ -129,7 +135,7 @@ class BareWorker:
                     time.sleep(0.2)
             self.running.pop(job["job_id"], None)
 
-    def beat(self):
+    def beat(self) -> None:
         while True:
             running = [{"job_id": job_id, "token": token} for job_id, token in list(self.running.items())]
             with contextlib.suppress(OSError):

@@ -200,11 +200,12 @@ async def puller_at(api: Api, *names: str, max_jobs: int = 10) -> AsyncIterator[
 
 def ending(job: dict[str, Any], type: str = "success", **fields: Any) -> dict[str, Any]:  # noqa: A002
     """A report on the attempt `job`."""
-    needed: dict[str, Any] = {
+    fields_of: dict[str, dict[str, Any]] = {
         "success": {"result": None},
         "failure": {"reason": "other", "should_retry": True, "error": None, "message": "it failed"},
         "deferred": {"retry_after": 0.0},
-    }.get(type, {})
+    }
+    needed = fields_of.get(type, {})
     claim = {"job_id": job["job_id"], "token": job["token"]}
     return {**claim, "type": type, "finished_at": FINISHED_AT, **needed, **fields}
 

@@ -182,7 +182,7 @@ class Cluster:
         for node in self.nodes[3:]:
             node.ask("CLUSTER REPLICATE", self.id_of(first))
             wait_for(
-                lambda node=node: node.ask("INFO", "replication").get("master_link_status") == "up",  # type: ignore[misc]
+                lambda node=node: node.ask("INFO", "replication").get("master_link_status") == "up",
                 "the replica is in sync",
             )
         wait_for(lambda: all(self.is_ok(node) for node in self.nodes), "the cluster serves")

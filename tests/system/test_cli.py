@@ -197,7 +197,7 @@ def test_waiting_jobs_are_listed_canceled_and_retried(master: tuple[str, Path], 
 
 @pytest.mark.req("M9")
 def test_many_jobs_are_acted_on_by_filter_with_a_count_before(master: tuple[str, Path]) -> None:
-    url = {"JQMASTER_URL": master[0]}
+    url: dict[str, Any] = {"JQMASTER_URL": master[0]}
     for _ in range(3):
         assert jqmaster("enqueue", "in.bulk", "--delay", 3600, **url).code == 0
     wanted = ("--name", "in.bulk", "--created-after", "2020-01-01")

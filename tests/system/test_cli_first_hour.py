@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ pytestmark = pytest.mark.system
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> "Running":
+def running(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Running]":
     directory = tmp_path_factory.mktemp("master")
     one = Running(directory, "serve", "--port", 0, "--data-dir", directory / "data")
     one.said("web UI: http://127.0.0.1:")
@@ -234,7 +236,7 @@ def test_healthcheck_sees_masters_and_workers_that_push_or_pull(url: str, tmp_pa
     assert jqmaster("healthcheck", JQMASTER_PORT=str(free_port())).code == 5
     (tmp_path / "tasks.py").write_text(TASKS)
     file = tmp_path / "alive"
-    nobody = {"JQMASTER_PORT": str(free_port()), "JQMASTER_HEALTH_FILE": str(file)}
+    nobody: dict[str, Any] = {"JQMASTER_PORT": str(free_port()), "JQMASTER_HEALTH_FILE": str(file)}
     assert jqmaster("healthcheck", **nobody).code == 5
     worker = Running(
         tmp_path, "worker", "tasks:worker", "--master", url, "--pull", JQMASTER_HEALTH_FILE=str(file)
@@ -270,8 +272,8 @@ def test_nohup_is_respected(tmp_path: Path) -> None:
         env=clean_environment(),
         text=True,
     )
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         assert "serves on" in process.stdout.readline()
         process.send_signal(signal.SIGHUP)
         with pytest.raises(subprocess.TimeoutExpired):

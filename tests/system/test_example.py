@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -138,7 +139,7 @@ def test_only_files_that_are_not_python_may_fail() -> None:
     def failed(kind: str) -> dict[str, object]:
         return {"state": "failed", "attempts": [{"error": {"type": kind}, "message": f"{kind}: no"}]}
 
-    jobs = {
+    jobs: dict[str, dict[str, Any]] = {
         "good": {"state": "succeeded", "attempts": []},
         "python2": failed("SyntaxError"),
         "indented": failed("IndentationError"),

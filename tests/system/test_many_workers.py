@@ -38,7 +38,7 @@ async def test_five_hundred_workers_that_come_back_at_once_keep_what_they_run(tm
         async with aiohttp.ClientSession(master.url, connector=connector, timeout=timeout) as session:
 
             async def join(n: int) -> tuple[str, dict[str, Any]]:
-                me = {
+                me: dict[str, Any] = {
                     "url": None, "names": ["work"], "max_jobs": 1, "node_id": f"node-{n}", "pid": 1, "labels": {},
                     "version": "1", "secret": "s" * 32,
                 }  # fmt: skip

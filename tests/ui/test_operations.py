@@ -24,7 +24,7 @@ async def test_pages_of_operations_are_accessible_and_fit_a_phone(
         return [one["id"] for one in (await api.call("GET", "/api/workers"))[1]["workers"]]
 
     worker = (await wait_until(registered, what="the worker has registered"))[0]
-    addresses = {
+    addresses: dict[str, str | re.Pattern[str]] = {
         "#/workers": "Workers",
         f"#/workers?id={worker}": re.compile(".+"),
         "#/masters": "Masters",

@@ -454,7 +454,7 @@ async def test_two_thousand_values_are_seen_within_bounds(api: Api, monkeypatch:
     found = await shown(api, "c1")
     assert (found["usage"]["keys"], found["usage"]["waiting"]) == (2000, 1005)
     assert not found["usage"]["is_exact"]
-    assert len(found["top_keys"]) == service.MAX_TOP_KEYS
+    assert len(found["top_keys"]) == previews.MAX_TOP_KEYS
     assert (found["top_keys"][0]["value"], found["top_keys"][0]["waiting"]) == ("h7", 6)
     monkeypatch.setattr("jqmaster.store.constraints.usage.MAX_GATES", 5000)
     usage = (await shown(api, "c1"))["usage"]
@@ -699,13 +699,14 @@ async def test_who_may_not_read_learns_nothing_of_constraints(store_server: Stor
             ):
                 assert (await pusher.call(*call))[0] == 403
                 assert (await reader.call(*call))[0] == 200
-            for call in (
+            changes: tuple[tuple[Any, ...], ...] = (
                 ("PUT", path, ONE_AT_ONCE),
                 ("DELETE", path),
                 ("POST", f"{path}/values", {"value": 1}),
                 ("GET", "/api/audit"),
-            ):
-                assert (await reader.call(*call))[0] == 403
+            )
+            for change in changes:
+                assert (await reader.call(*change))[0] == 403
             assert (await reader.job(job_id))["constraints"] == ["c1"]
             _, canceled = await pusher.call("POST", f"/api/jobs/{job_id}/cancel")
             assert canceled["constraints"] == []

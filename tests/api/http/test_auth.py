@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -167,7 +168,7 @@ def test_listed_hosts_are_served_and_with_a_list_only_they() -> None:
         {"origin": "http://[::1"},
     ],
 )
-def test_other_sites_change_nothing(fields: dict[str, str]) -> None:
+def test_other_sites_change_nothing(fields: dict[str, Any]) -> None:
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         with pytest.raises(ForbiddenError) as error:
             call(AccessPolicy(), client="127.0.0.1", method=method, **fields)
@@ -186,7 +187,7 @@ def test_other_sites_change_nothing(fields: dict[str, str]) -> None:
         {"origin": "http://[::1]:8080", "host": "[::1]:8080"},
     ],
 )
-def test_our_own_pages_and_programs_may(fields: dict[str, str]) -> None:
+def test_our_own_pages_and_programs_may(fields: dict[str, Any]) -> None:
     policy = AccessPolicy(allowed_hosts=["jq.example"])
     assert call(policy, client="127.0.0.1", method="POST", **fields)
 

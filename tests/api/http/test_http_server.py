@@ -723,12 +723,11 @@ async def certified(tmp_path: Path) -> dict[str, Path]:
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the certificate")
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    await asyncio.to_thread(
-        subprocess.run,
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    command: list[str | Path] = [
+        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate,
+    ]  # fmt: skip
+    await asyncio.to_thread(lambda: subprocess.run(command, check=True, capture_output=True))
     return {"tls_certfile": certificate, "tls_keyfile": key}
 
 

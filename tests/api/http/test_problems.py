@@ -195,12 +195,13 @@ def test_no_rule_names_a_class_of_the_code() -> None:
     names = re.compile("|".join(rf"\b{one.__name__}\b" for one in models))
     rules = set()
     for model in models:
-        for value in (
+        odd_values: tuple[object, ...] = (
             "text",
             1,
             [],
             {field: odd for odd in ("text", ["text"]) for field in model.model_fields},
-        ):
+        )
+        for value in odd_values:
             try:
                 model.model_validate(value)
             except ValidationError as error:

@@ -137,9 +137,9 @@ def test_secrets_are_told_to_nobody(written: Callable[..., Written], log_format:
 
 def test_the_secrets_of_a_configuration_are_known() -> None:
     settings = Settings(
-        redis_url="redis+sentinel://user:p%40ssword1@a:1,b:2/main",  # type: ignore[arg-type]
-        tokens=["read+push:the-token-itself"],  # type: ignore[list-item]
-        sentinel_password="sentinel-password",  # type: ignore[arg-type]
+        redis_url="redis+sentinel://user:p%40ssword1@a:1,b:2/main",
+        tokens=["read+push:the-token-itself"],
+        sentinel_password="sentinel-password",
     )
     found = logs.secrets_of(settings)
     assert {"the-token-itself", "sentinel-password", "p%40ssword1", "p@ssword1"} <= set(found)
@@ -160,7 +160,7 @@ async def test_no_secret_of_a_request_is_logged(
 
         try:
             await secretive.enqueue("work", {"password": MARKER})
-            master._job_service.view = broken  # type: ignore[method-assign]
+            master._job_service.view = broken  # type: ignore[method-assign,assignment]
             failed = await secretive.http.get(f"/api/jobs/{new_id()}")
             assert failed.status_code == 500
             assert MARKER not in failed.text

@@ -192,7 +192,7 @@ async def test_a_leader_that_reaches_no_worker_takes_nothing_from_those_that_rea
                 assert (job["state"], job["attempt"], job["losses"]) == ("running", 1, 0)
         for worker, job in jobs:
             await worker.end(job)
-        taken = set()
+        taken: set[str] = set()
         while len(taken) < len(waiting):
             for worker in workers:
                 while not worker.offers.empty():

@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import msgpack
 import pytest
@@ -50,7 +51,7 @@ def a_claim(argument: bytes = b"\xc0") -> Claim:
     )
 
 
-async def push(client: WorkerClient, endpoint: fake.FakeWorker, claim: Claim | None = None) -> object:
+async def push(client: WorkerClient, endpoint: fake.FakeWorker, claim: Claim | None = None) -> Any:
     return await client.push(as_worker(endpoint), 1, claim or a_claim())
 
 
@@ -76,7 +77,7 @@ async def test_acceptance_and_rejections_are_read(worker_client: WorkerClient, s
     ],
 )
 async def test_a_retry_after_is_held_within_bounds(
-    worker_client: WorkerClient, serve: Callable, value: object, seconds: float | None
+    worker_client: WorkerClient, serve: Callable, value: Any, seconds: float | None
 ) -> None:
     endpoint = await serve(fake.reject("busy", value))
     (rejection,) = (await push(worker_client, endpoint)).rejections

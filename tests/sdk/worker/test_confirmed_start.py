@@ -20,6 +20,7 @@ class Held:
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
+        self.is_full = False
         self.endings: list[Fields] = []
         self.word: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.is_asked = asyncio.Event()
@@ -38,7 +39,7 @@ class Held:
         """A run whose confirmation has been asked for."""
         handler = self.worker.find(name)
         assert handler is not None
-        offer = {
+        offer: Any = {
             "job_id": "j", "token": "t", "attempt": 1, "fence": 1, "argument": None, "headers": {},
             "timeout": timeout_s,
         }  # fmt: skip

@@ -182,7 +182,8 @@ async def test_a_worker_that_cannot_start_says_why(master: FakeMaster) -> None:
         with pytest.raises(OSError, match="in use"):
             async with taken.running():
                 pass
-    for bad in ("ftp://x", "http://", "127.0.0.1:8080", "http://u:p@h", "http://h?q=1", []):
+    none: list[str] = []
+    for bad in ("ftp://x", "http://", "127.0.0.1:8080", "http://u:p@h", "http://h?q=1", none):
         unfit = Worker(bad, grace_s=0.1)
         unfit.handler("note")(lambda argument: None)
         with pytest.raises(ValueError, match="master"):

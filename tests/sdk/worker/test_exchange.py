@@ -377,7 +377,8 @@ async def test_bodies_are_capped_typed_and_parsed_after_the_signature(
     )  # fmt: skip
     for length, most_asked in ((None, 33), (str(33 << 20), 0)):
         fields = {**signed, "Content-Type": MSGPACK, **({"Content-Length": length} if length else {})}
-        asked, answers = 0, []
+        asked = 0
+        answers: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
             nonlocal asked

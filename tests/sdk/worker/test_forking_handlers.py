@@ -142,7 +142,7 @@ def test_a_cancel_signal_that_another_thread_holds_does_not_hold_the_child() -> 
     cancelled = CancelSignal()
     assert not cancelled.wait(0)
     assert cancelled._event is not None
-    with cancelled._event._cond:
+    with cancelled._event._cond:  # type: ignore[attr-defined]  # the lock that another thread holds
         assert Child(lambda: cancelled.wait(0.01)).result() is False
     cancelled.set()
     assert cancelled.wait(0)
@@ -175,7 +175,7 @@ async def test_a_child_that_goes_back_to_the_event_loop_ends_before_other_handle
     beside = tmp_path / "beside"
     jobs = [await master.run("fork.beside", str(beside)), await master.run("fork.waits")]
     for job in jobs:
-        await wait_until(lambda job=job: master.result(job["job_id"]), timeout_s=20)  # type: ignore[misc]
+        await wait_until(lambda job=job: master.result(job["job_id"]), timeout_s=20)
     assert master.results[jobs[1]["job_id"]][0]["result"] == 1, "the status of the child"
     assert beside.read_text() == f"{process.pid}\n"
     assert [len(results) for results in master.results.values()] == [1, 1]

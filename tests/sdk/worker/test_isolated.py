@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -175,11 +176,11 @@ async def test_a_process_that_must_stop_is_killed_with_all_it_started(
 @pytest.mark.req("M3")
 async def test_isolated_processes_die_with_their_worker(master: FakeMaster, tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
-        os.sys.executable,
+        sys.executable,
         "-m",
         "tests.sdk.handlers",
         master.url,
-        stderr=asyncio.subprocess.DEVNULL,  # type: ignore[attr-defined]
+        stderr=asyncio.subprocess.DEVNULL,
     )
     try:
         await wait_until(lambda: master.beats)

@@ -119,12 +119,15 @@ async def test_a_master_that_is_silent_costs_no_lease_while_another_answers(
         await gate.wait()
         return "done"
 
+    def until_over(body: Any) -> None:
+        is_over.wait(30)
+
     try:
         async with worker.running():
             await wait_until(lambda: silent.beats)
             job = await master.run("hold")
             await wait_until(lambda: silent.beats[-1]["running"])
-            silent.hooks["heartbeat"] = lambda body: is_over.wait(30) and None
+            silent.hooks["heartbeat"] = until_over
             await wait_until(lambda: len(master.beats) > 3)
             assert [claim["token"] for claim in master.beats[0]["running"]] == [job["token"]]
             is_over.set()
@@ -348,10 +351,12 @@ async def test_the_times_of_a_membership_follow_what_masters_say() -> None:
     answer: Any = {"epoch": 1}
     # A master of before: what was said stays.
     assert identity.told(member, answer) is member
-    changed = identity.told(member, {**answer, "heartbeat_interval_s": 0.5, "lease_s": 30.0})
+    other: Any = {**answer, "heartbeat_interval_s": 0.5, "lease_s": 30.0}
+    changed = identity.told(member, other)
     assert identity.member is changed
     assert (changed.worker_id, changed.heartbeat_interval_s, changed.lease_s) == ("w", 0.5, 30.0)
     # An answer that comes late changes nothing of a newer membership.
     identity.lost("w")
-    identity.told(changed, {**answer, "lease_s": 1.0})
+    late: Any = {**answer, "lease_s": 1.0}
+    identity.told(changed, late)
     assert identity.member is None

@@ -113,13 +113,13 @@ class Interrupted:
             await self._service.put_value(
                 "c1", AskedValue(self._times), Limits(concurrency=self._limit), "other", ALL
             )
-            self._world.rule_store.change = self  # type: ignore[method-assign,assignment]
+            self._world.rule_store.change = self  # type: ignore[method-assign]
         return await self._change(change)
 
 
 async def test_a_change_in_between_is_not_lost(service: ConstraintService, world: StoreWorld) -> None:
     await put(service, concurrency=1, key="argument.host")
-    world.rule_store.change = Interrupted(service, world, 3)  # type: ignore[method-assign,assignment]
+    world.rule_store.change = Interrupted(service, world, 3)  # type: ignore[method-assign]
     stored = await service.put_value("c1", AskedValue("mine"), Limits(concurrency=4), "me", ALL)
     assert {o.value for o in stored.constraint.overrides} == {0, 1, 2, "mine"}
 
@@ -128,7 +128,7 @@ async def test_a_change_in_between_breaks_what_was_demanded(
     service: ConstraintService, world: StoreWorld
 ) -> None:
     stored, _ = await service.put("c1", document(concurrency=1, key="argument.host"), "me", ALL)
-    world.rule_store.change = Interrupted(service, world, 1)  # type: ignore[method-assign,assignment]
+    world.rule_store.change = Interrupted(service, world, 1)  # type: ignore[method-assign]
     demands = Precondition(match=frozenset({stored.etag}))
     with pytest.raises(PreconditionFailedError):
         await service.put("c1", document(concurrency=9, key="argument.host"), "me", ALL, demands)
@@ -138,10 +138,10 @@ async def test_a_change_in_between_breaks_what_was_demanded(
 
 async def test_changes_without_end_are_given_up(service: ConstraintService, world: StoreWorld) -> None:
     await put(service, concurrency=1, key="argument.host")
-    world.rule_store.change = Interrupted(service, world, MAX_REPEATS)  # type: ignore[method-assign,assignment]
+    world.rule_store.change = Interrupted(service, world, MAX_REPEATS)  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailableError):
         await service.put("c1", document(concurrency=9), "me", ALL)
-    world.rule_store.change = Interrupted(service, world, MAX_REPEATS, limit=6)  # type: ignore[method-assign,assignment]
+    world.rule_store.change = Interrupted(service, world, MAX_REPEATS, limit=6)  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailableError):
         await service.delete("c1", "me")
 

@@ -25,6 +25,7 @@ from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.jobs import jobs as module
 from jqmaster.service.jobs.jobs import JobService
 from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.operator_actions import Changes
 from jqmaster.store.link.client import Call
 from jqmaster.store.link.events import EventListener
@@ -71,7 +72,7 @@ class Served:
         return 0
 
     @contextlib.asynccontextmanager
-    async def polls(self, job_id: str, count: int = 1) -> AsyncIterator[list[asyncio.Task[object]]]:
+    async def polls(self, job_id: str, count: int = 1) -> AsyncIterator[list[asyncio.Task[Any]]]:
         """Long polls of one job that does not end yet; the store has answered each once and knows that they watch."""
         looked = self.looks
         polls = [asyncio.create_task(self.service.result(job_id, wait_s=60)) for _ in range(count)]
@@ -301,13 +302,13 @@ async def test_one_id_for_two_jobs_of_a_bulk_refuses_it(served: Served) -> None:
 # --- results
 
 
-async def running_kept(served: Served, **fields: object) -> tuple[str, object]:
+async def running_kept(served: Served, **fields: Any) -> tuple[str, ClaimedJob]:
     return await served.world.running(keep_result=True, **fields)
 
 
-async def succeed(served: Served, worker: str, job: object) -> None:
+async def succeed(served: Served, worker: str, job: ClaimedJob) -> None:
     result = msgpack.packb({"type": "success", "result": 1})
-    assert await served.world.settlements.settle_success(worker, [(job.job_id, job.token, result)]) == [True]  # type: ignore[attr-defined]
+    assert await served.world.settlements.settle_success(worker, [(job.job_id, job.token, result)]) == [True]
 
 
 @pytest.mark.req("J14", "M10")
@@ -424,7 +425,7 @@ async def test_many_cancellations_at_once_share_round_trips_and_none_spoils_anot
             for call, answer in zip(each, answers, strict=True)
         ]
 
-    served.world.steering._client.run_each = counted  # type: ignore[method-assign]
+    served.world.steering._client.run_each = counted  # type: ignore[method-assign,assignment]
     ends = await asyncio.gather(
         *(served.service.cancel(job_id) for job_id in [*job_ids, over.job_id, damaged, new_id()]),
         return_exceptions=True,

@@ -64,9 +64,9 @@ async def test_the_history_of_two_masters_is_the_sum_of_what_happened(world: Sto
     stats = service(world)
     for span, (step, count) in SPANS.items():
         first_ms = (world.now_ms // STEP_MS[step] - count + 1) * STEP_MS[step]
-        for name in (None, "a", "b", "c"):
-            expected = [at_ms for at_ms, of in happened if at_ms >= first_ms and name in (None, of)]
-            history = await stats.history(span, name)
+        for asked in (None, "a", "b", "c"):
+            expected = [at_ms for at_ms, of in happened if at_ms >= first_ms and asked in (None, of)]
+            history = await stats.history(span, asked)
             points = history["points"]
             assert [p["at"] for p in points] == [iso_ms(first_ms + n * STEP_MS[step]) for n in range(count)]
             for word in ("pushed", "succeeded"):

@@ -1,5 +1,7 @@
 """claim_alone.lua, drop_suspects.lua, and what the worker of such a claim gets meanwhile."""
 
+from typing import Any
+
 import pytest
 
 from jqmaster.domain.ids import new_id
@@ -19,7 +21,7 @@ def rules(world: StoreWorld) -> ConstrainedWorld:
     return ConstrainedWorld(world)
 
 
-async def suspect(world: StoreWorld, name: str = "work", **fields: object) -> str:
+async def suspect(world: StoreWorld, name: str = "work", **fields: Any) -> str:
     """A job that a worker was lost under, so that it waits for one to itself."""
     _, job = await world.running(name, **fields)
     world.pass_ms(LEASE_MS)
@@ -109,9 +111,8 @@ async def test_who_takes_nothing_does_not_get_it(world: StoreWorld, flag: str | 
 @pytest.mark.parametrize("how", ["promoted", "canceled", "expired", "deleted", "never"])
 async def test_one_that_waits_no_more_is_not_taken_and_goes_off_the_list(world: StoreWorld, how: str) -> None:
     worker = await world.worker()
-    job_id = await suspect(
-        world, **({"expires_at_ms": world.now_ms + LEASE_MS + 10} if how == "expired" else {})
-    )
+    fields: dict[str, Any] = {"expires_at_ms": world.now_ms + LEASE_MS + 10} if how == "expired" else {}
+    job_id = await suspect(world, **fields)
     match how:
         case "promoted":
             world.pass_ms(60_000)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import msgpack
 import pytest
 
@@ -46,7 +48,7 @@ async def test_a_new_job_is_stored_whole_and_ready(world: StoreWorld) -> None:
     ],
 )
 async def test_a_job_waits_for_its_time_unless_it_has_come(
-    world: StoreWorld, when: dict[str, int], state: JobState, due_in_ms: int | None
+    world: StoreWorld, when: dict[str, Any], state: JobState, due_in_ms: int | None
 ) -> None:
     if "run_at_ms" in when:
         when = {"run_at_ms": world.now_ms + when["run_at_ms"]}
@@ -77,11 +79,12 @@ async def test_a_repeat_is_known_and_changes_nothing(world: StoreWorld) -> None:
     ],
 )  # fmt: skip
 async def test_another_request_under_a_taken_id_changes_nothing(
-    world: StoreWorld, other: dict[str, object]
+    world: StoreWorld, other: dict[str, Any]
 ) -> None:
     job_id = await world.enqueue(argument=1)
     async with world.unchanged():
-        spec = world.spec(**{"argument": 1, "id": job_id} | other)
+        fields: dict[str, Any] = {"argument": 1, "id": job_id} | other
+        spec = world.spec(**fields)
         assert await world.acceptance.enqueue([spec]) == [Accepted.TAKEN]
         assert await world.acceptance.find_taken([world.spec(), spec]) == [1]
 

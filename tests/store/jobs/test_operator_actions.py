@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 import msgpack
 import pytest
@@ -14,7 +15,7 @@ from tests.store.jobs.test_settle import RETRYING
 from tests.support.store import StoreWorld
 
 
-async def job_in(world: StoreWorld, state: JobState, **fields: object) -> Job:
+async def job_in(world: StoreWorld, state: JobState, **fields: Any) -> Job:
     """A job in this state, the clock moved on."""
     match state:
         case JobState.READY:
@@ -211,7 +212,8 @@ async def test_patch_changes_what_it_is_given_and_nothing_else(world: StoreWorld
         await patch(world, job.id)
     for field, value in (("priority", -(2**31)), ("max_retry", 2**31), ("timeout_ms", 86_400_000)):
         await patch(world, job.id, **{field: value})
-        job = replace(job, **{field: value})
+        changed: dict[str, Any] = {field: value}
+        job = replace(job, **changed)
         assert await world.get(job.id) == job
 
 

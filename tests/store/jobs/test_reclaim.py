@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ POISON = Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
 OVERDUE = Decision(JobState.RETRYING, "timeout", delay_ms=700, cause=Cause.TIMEOUT, is_counted=True)
 
 
-async def expired(world: StoreWorld, **fields: object) -> tuple[str, ClaimedJob, Job]:
+async def expired(world: StoreWorld, **fields: Any) -> tuple[str, ClaimedJob, Job]:
     worker, job = await world.running(**fields)
     world.pass_ms(LEASE_MS)
     return worker, job, await world.get(job.job_id)

@@ -1,5 +1,7 @@
 """fetch_result.lua and sweep_results.lua: the life of a kept result."""
 
+from typing import Any
+
 import pytest
 
 from jqmaster.domain.job import JobState
@@ -7,7 +9,7 @@ from tests.store.jobs.test_operator_actions import FINISHED, WAITING, job_in
 from tests.support.store import RESULT_GRACE_MS, RESULT_TTL_MS, StoreWorld
 
 
-async def succeeded(world: StoreWorld, **fields: object) -> str:
+async def succeeded(world: StoreWorld, **fields: Any) -> str:
     worker, job = await world.running(keep_result=True, **fields)
     await world.settlements.settle_success(worker, [(job.job_id, job.token, b"result")])
     return job.job_id

@@ -396,12 +396,11 @@ class QueueMachine(RuleBasedStateMachine):
     def steer(self, call: Any, state: JobState, event: str) -> bool:
         """Whether it was done, which must be as the table of transitions says."""
         allowed = (state, event) in TRANSITIONS
+        refused: JobState | None = None
         try:
             self.run(call)
         except StateConflict as conflict:
             refused = conflict.state
-        else:
-            refused = None
         if refused:
             assert refused is state
             assert not allowed

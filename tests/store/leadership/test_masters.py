@@ -6,6 +6,7 @@ import pytest
 
 from jqmaster.domain.master import MasterRecord, SeenMaster
 from jqmaster.store.identity.audit import AuditStore, encode_entry
+from jqmaster.store.jobs.claims import NotClaimed
 from jqmaster.store.leadership import masters as registry
 from jqmaster.store.leadership.leadership import Demotion, Leadership
 from jqmaster.store.leadership.masters import FORGET_MS, MasterStore
@@ -46,6 +47,7 @@ async def test_a_beat_registers_and_the_next_one_says_that_it_lives(
         SeenMaster(record("m1"), first_ms), SeenMaster(record("m2", node_id="node-2"), world.now_ms),
     ]  # fmt: skip
     assert (found.now_ms, found.leadership) == (world.now_ms, Leadership(world.epoch, "master-1"))
+    assert found.leadership is not None
     assert found.epoch == found.leadership.number
     await masters.beat(record("m1"))
     assert (await masters.look()).get("m1") == SeenMaster(record("m1"), world.now_ms)
@@ -186,7 +188,7 @@ async def test_a_silent_leader_is_deposed_at_once_and_can_do_nothing_more(
     async with world.unchanged():
         assert await world.leadership.renew(silent, ttl_ms=60_000) is False
         assert await world.leadership.resign(silent) is False
-        assert (await world.claims.claim(silent.epoch, worker_id, ("work",), 1)).name == "STALE_EPOCH"
+        assert await world.claims.claim(silent.epoch, worker_id, ("work",), 1) is NotClaimed.STALE_EPOCH
     await world.leadership.resign(found)
     async with world.unchanged():
         assert await world.leadership.elect("master-1", "n", ttl_ms=60_000) is None

@@ -1,6 +1,7 @@
 """What masters counted: it adds up whoever tells it and however often, and stays within its bounds."""
 
 import random
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,8 @@ DAY_MS = 86_400_000
 
 
 def counts(rng: random.Random) -> NameCounts:
-    made = NameCounts(*(rng.choice((0, 1, 300)) for _ in COUNTED))
+    counted: dict[str, Any] = {name: rng.choice((0, 1, 300)) for name in COUNTED}
+    made = NameCounts(**counted)
     made.backlog, made.oldest_wait_ms = rng.randint(-1, 9), rng.randint(-1, 9_000)
     for histogram in (made.wait, made.run):
         for _ in range(rng.randint(0, 5)):
@@ -68,8 +70,9 @@ async def test_two_masters_add_up_by_minute_and_by_hour(world: StoreWorld) -> No
                 assert values(found) == values(expected[name, minute])
             else:
                 assert found is None
-        for step, numbers in (("minute", range(first, last + 1)), ("hour", hours)):
-            sums = await reader.sums(step, numbers)  # type: ignore[arg-type]
+        steps: tuple[tuple[Any, range], ...] = (("minute", range(first, last + 1)), ("hour", hours))
+        for step, numbers in steps:
+            sums = await reader.sums(step, numbers)
             assert values(sums[name]) == values(expected[name, -1])
     assert set(await reader.names()) == {"a", "b/c"}
 

@@ -273,6 +273,7 @@ async def test_damaged_mail_and_records_hurt_only_themselves(world: StoreWorld) 
     damaged, whole = await world.claim(worker_id)
     redis, keys = world.shard.client.redis, world.shard.keys
     record = await redis.get(keys.job(damaged.job_id))
+    assert isinstance(record, bytes)
     await redis.set(keys.job(damaged.job_id), record[:100])
     assert await taken(world, worker_id) == [(whole.job_id, whole.token)]
     await redis.set(keys.job(damaged.job_id), record)
