@@ -50,6 +50,7 @@ from jqmaster.runtime.leadership.sub_leader import SubLeader
 from jqmaster.runtime.outbound.line_sink import LineSink
 from jqmaster.runtime.outbound.orders import CancelOrders, WorkerOrders
 from jqmaster.runtime.outbound.worker_client import WorkerClient
+from jqmaster.runtime.wake_router import WakeRouter
 from jqmaster.runtime.watch.history_keeper import HistoryKeeper
 from jqmaster.runtime.watch.progress import Progress
 from jqmaster.runtime.watch.store_health import StoreGauge
@@ -101,6 +102,7 @@ from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.client import Along, StoreAccess, StoreClient
 from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import JobsReady, WakeMessage, WorkersChanged
 from jqmaster.store.operations.bulk_actions import ActionStore
 from jqmaster.store.operations.history import HistoryStore
 from jqmaster.store.operations.live import LiveStore
@@ -191,10 +193,6 @@ class Master:
             records=stores.records,
             tell=WorkerOrders(stores.workers, stores.polls, stores.leadership, self._worker_client),
         )
-        self._events = EventListener(
-            shard, on_wake=self._wake, on_finished=self._waiters.finished, on_gap=self._on_gap
-        )
-
         # What watches over the leader's work.
         self._progress = Progress(
             stores.inspector, stores.workers, self._fleet, clock, dispatcher=self._present_dispatcher
@@ -224,6 +222,20 @@ class Master:
             configured,
             **tuning.identity(settings),
             is_exposed=settings.public_url is not None,
+        )
+        self._router = WakeRouter(
+            identity=self._identity,
+            settings=self.live,
+            polls=self._desk,
+            waiters=self._waiters,
+            leader=self.leader,
+            duties=self._present_duties,
+        )
+        self._events = EventListener(
+            shard,
+            on_wake=self._router.route,
+            on_finished=self._waiters.finished,
+            on_gap=self._router.on_gap,
         )
         self._master_service = MasterService(stores.masters, stores.leadership, **tuning.masters(settings))
         self._why = self._make_why_service()
@@ -449,13 +461,13 @@ class Master:
             clock=clock,
             **tuning.dispatcher(s),
             on_stale=stale,
-            on_gates=self._wake,
+            on_gates=self._router.route,
             is_trusted=self.leader.is_trusted,
             tracing=self._tracing,
         )
 
         def on_ready() -> None:
-            dispatcher.wake("ready")
+            dispatcher.wake(JobsReady())
 
         keeper = RuleKeeper(
             leadership,
@@ -494,7 +506,7 @@ class Master:
             clock,
             grace,
             **tuning.attendance(s),
-            on_detached=lambda: dispatcher.wake("workers"),
+            on_detached=lambda: dispatcher.wake(WorkersChanged()),
             on_stale=stale,
         )
         sweeper = Sweeper(
@@ -546,7 +558,7 @@ class Master:
             BacklogSampler(leadership, stores.history, self.tally, clock, on_stale=stale),
             bulk,
             *self._make_exporter(leadership, stale),
-            _LocalWake(self._shard, self._wake, dispatcher.along),
+            _LocalWake(self._shard, self._router.route, dispatcher.along),
         ]
 
     def _make_exporter(self, leadership: Leadership, on_stale: Callable[[], None]) -> list[Component]:
@@ -556,28 +568,15 @@ class Master:
         store = AuditExportStore(self._shard)
         return [AuditExporter(leadership, store, LineSink(target), self._clock, on_stale=on_stale)]
 
-    def _present_dispatcher(self) -> Dispatcher | None:
+    def _present_duties(self) -> "_Duties | None":
         """None where this master does not lead."""
-        return self._duties.dispatcher if self._duties and self.leader.leadership else None
+        return self._duties if self.leader.leadership else None
+
+    def _present_dispatcher(self) -> Dispatcher | None:
+        duties = self._present_duties()
+        return duties.dispatcher if duties else None
 
     # --- what happens elsewhere
-
-    def _wake(self, message: str) -> None:
-        if message == "identity":
-            self._identity.wake()
-            return
-        self._desk.wake(message)
-        self.live.wake(message)
-        self.leader.wake(message)
-        if self.leader.leadership and self._duties:
-            self._duties.wake(message)
-
-    def _on_gap(self) -> None:
-        self._waiters.wake_all()
-        self._desk.look_all()
-        self._identity.wake()
-        for message in ("workers", "due", "rules", "resigned", "settings"):
-            self._wake(message)
 
     def _fail(self, reason: str) -> None:
         logger.critical("%s", reason)
@@ -718,12 +717,6 @@ class _Duties:
     grace: Grace
     tuned: Sequence[Tuned]
 
-    def wake(self, message: str) -> None:
-        self.dispatcher.wake(message)
-        self.promoter.wake(message)
-        self.keeper.wake(message)
-        self.bulk.wake(message)
-
 
 class _LocalWake:
     """While this process leads, its own writes wake it without a message through the store, and its claims go with them."""
@@ -731,8 +724,8 @@ class _LocalWake:
     def __init__(
         self,
         shard: Shard,
-        wake: Callable[[str], None],
-        follow: Callable[[str, Collection[str]], Along | None],
+        wake: Callable[[WakeMessage], None],
+        follow: Callable[[WakeMessage, Collection[str]], Along | None],
     ) -> None:
         self._shard = shard
         self._wake = wake

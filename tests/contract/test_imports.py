@@ -65,7 +65,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "health": {"", "link", "jobs", "constraints", "identity.audit"},
     },
     "runtime": {
-        "": set(),
+        "": {"leadership", "duties"},
         "leadership": set(),
         "duties": {"outbound"},
         "outbound": set(),

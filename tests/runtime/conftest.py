@@ -1,5 +1,5 @@
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -12,6 +12,7 @@ from jqmaster.service.workers.registrations import Registrations
 from jqmaster.service.workers.workers import WorkerOrder, WorkerService
 from jqmaster.store.jobs.claims import ClaimStore
 from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.link.wake import JobsReady, PollOpened, SlotsFreed, WakeMessage, WorkersChanged
 from tests.support.egress import loopback_guard
 from tests.support.fake_worker import Behaviour, FakeWorker
 from tests.support.store import GRACE_MS, LEASE_MS, StoreWorld
@@ -19,6 +20,16 @@ from tests.support.store import GRACE_MS, LEASE_MS, StoreWorld
 
 async def tell_nobody(worker_id: str, order: WorkerOrder) -> None:
     pytest.fail(f"{order} for worker {worker_id}")
+
+
+def waking(dispatcher: Dispatcher) -> Callable[[WakeMessage], None]:
+    """Return what passes to a dispatcher the messages that concern it."""
+
+    def wake(message: WakeMessage) -> None:
+        if isinstance(message, JobsReady | SlotsFreed | PollOpened | WorkersChanged):
+            dispatcher.wake(message)
+
+    return wake
 
 
 class Dispatching:
@@ -77,7 +88,7 @@ class Dispatching:
         )
         self._dispatchers.append(dispatcher)
         if wakes_itself:
-            self.world.shard.wake_leader = dispatcher.wake
+            self.world.shard.wake_leader = waking(dispatcher)
             self.world.shard.follow = dispatcher.along
         await dispatcher.start()
         return dispatcher

@@ -34,6 +34,7 @@ from jqmaster.store.jobs.timers import DueStore
 from jqmaster.store.keys import KEYS
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import encode
 from jqmaster.store.workers.polls import PollStore
 from jqmaster.store.workers.workers import WorkerStore
 from tests.support.admin import admin_of
@@ -200,7 +201,7 @@ class StoreWorld:
     def leading_here(self) -> Iterator[list[str]]:
         """This process leads: the words that it is woken with are gathered instead of published."""
         words: list[str] = []
-        self.shard.wake_leader = words.append
+        self.shard.wake_leader = lambda message: words.append(encode(message))
         yield words
         self.shard.wake_leader = None
 

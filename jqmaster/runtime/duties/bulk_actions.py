@@ -93,10 +93,9 @@ class BulkActions:
     async def stop(self) -> None:
         await self._loops.stop()
 
-    def wake(self, message: str) -> None:
-        """An action came, or shall end."""
-        if message == "actions":
-            self._wake.set()
+    def wake(self) -> None:
+        """Look again: an action was requested or canceled."""
+        self._wake.set()
 
     async def _run(self) -> None:
         while True:

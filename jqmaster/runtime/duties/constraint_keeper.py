@@ -61,10 +61,9 @@ class RuleKeeper:
     async def stop(self) -> None:
         await self._loops.stop()
 
-    def wake(self, message: str) -> None:
-        """The rules changed, or a gate closed that opens by time."""
-        if message in ("rules", "gates"):
-            self._wake.set()
+    def wake(self) -> None:
+        """Look again: the constraints changed, or a gate closed that opens by time."""
+        self._wake.set()
 
     async def _run(self) -> None:
         while True:

@@ -32,6 +32,15 @@ from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.client import Along
 from jqmaster.store.link.pages import MAX_PER_CALL
+from jqmaster.store.link.wake import (
+    ConstraintsChanged,
+    GateClosed,
+    JobsReady,
+    PollOpened,
+    SlotsFreed,
+    WakeMessage,
+    WorkersChanged,
+)
 from jqmaster.store.workers.polls import reply_of
 from jqmaster.store.workers.workers import WorkerStore
 from jqmaster.tracing import Tracing
@@ -61,8 +70,8 @@ class _StaleRules(Exception):  # noqa: N818 - an everyday outcome
 
 class Dispatcher:
     """Component of one leadership. `is_trusted`: whether that still holds, asked before each push. `on_stale` is
-    called when the store knows a newer leader, `on_gates` with "rules" when it has other constraints than those known
-    here, and with "gates" when one closed that opens by time. `report` takes what a worker says of attempts, as its results do."""
+    called when the store knows a newer leader. `on_gates` gets ConstraintsChanged when it has other constraints than those
+    known here, and GateClosed when one closed that opens by time. `report` takes what a worker says of attempts, as its results do."""
 
     def __init__(
         self,
@@ -79,7 +88,7 @@ class Dispatcher:
         clock: Clock,
         max_push_jobs: int,
         on_stale: Callable[[], None],
-        on_gates: Callable[[str], None],
+        on_gates: Callable[[WakeMessage], None],
         is_trusted: Callable[[], bool] = lambda: True,
         tracing: Tracing | None = None,
     ) -> None:
@@ -144,20 +153,18 @@ class Dispatcher:
             push.cancel()
         await asyncio.gather(*pushes, return_exceptions=True)
 
-    def wake(self, message: str) -> None:
-        """Something became possible (see Shard)."""
-        match message.split(":"):
-            case ["freed", worker_id, count]:
-                self._fleet.freed(worker_id, int(count))
-            case ["polls", worker_id, wait_ms]:
-                if not self._fleet.polls(worker_id, int(wait_ms) / 1000):
+    def wake(self, message: JobsReady | SlotsFreed | PollOpened | WorkersChanged) -> None:
+        """Claim anew: there may be more jobs, or more room for them."""
+        match message:
+            case SlotsFreed(worker_id, count):
+                self._fleet.freed(worker_id, count)
+            case PollOpened(worker_id, wait_ms):
+                if not self._fleet.polls(worker_id, wait_ms / 1000):
                     self._wants_refresh = True
-            case ["workers"]:
+            case WorkersChanged():
                 self._wants_refresh = True
-            case ["ready"]:
+            case JobsReady():
                 self._became_ready()
-            case _:
-                return
         self._wake.set()
 
     def _became_ready(self, names: Collection[str] = ()) -> None:
@@ -168,22 +175,22 @@ class Dispatcher:
         else:
             self._exhausted.clear()
 
-    def along(self, message: str, names: Collection[str] = ()) -> Along | None:
+    def along(self, message: WakeMessage, names: Collection[str] = ()) -> Along | None:
         """Claims of what a write makes possible of which `message` would tell; they travel right behind it (see Shard).
         None: nothing could be claimed then as far as is known here, and the message is to be told."""
         if self._is_stopping or not self._is_trusted():
             return None
-        match message.split(":"):
-            case ["freed", worker_id, count]:
+        match message:
+            case SlotsFreed(worker_id, count):
                 member = self._fleet.get(worker_id)
                 if member is None:
                     return None
                 busy = member.busy
-                self._fleet.freed(worker_id, int(count))
+                self._fleet.freed(worker_id, count)
                 orders = self._orders()
                 if not orders:
                     member.busy = busy
-            case ["ready"]:
+            case JobsReady():
                 self._became_ready(names)
                 orders = self._orders(names)
             case _:
@@ -209,7 +216,7 @@ class Dispatcher:
             except StaleLeadership:
                 self._on_stale()
             except _StaleRules:
-                self._on_gates("rules")
+                self._on_gates(ConstraintsChanged())
             except Exception as exc:  # the write that it travelled with has nothing to do with it
                 logger.warning("cannot dispatch: %s", exc)
             finally:
@@ -260,7 +267,7 @@ class Dispatcher:
                 await self._claim(orders)
             except _StaleRules:
                 # Whoever follows them up says so when jobs may be claimed again.
-                self._on_gates("rules")
+                self._on_gates(ConstraintsChanged())
                 return
             self.last_round_s = self._clock.monotonic_s()
             if self._wants_refresh or self.last_round_s - self._refreshed_at_s >= POLL_S:
@@ -332,7 +339,7 @@ class Dispatcher:
                         self._exhausted.add(names)
                     left_behind[names] = not claim.is_exhausted
                     if claim.opens_in_ms >= 0:
-                        self._on_gates("gates")
+                        self._on_gates(GateClosed())
                     if claim.jobs:
                         self.give(member, claim, flight.sent_at_s)
         self._note_plenty(left_behind)

@@ -46,10 +46,9 @@ class Promoter:
     async def stop(self) -> None:
         await self._loops.stop()
 
-    def wake(self, message: str) -> None:
-        """A job waits for a time that may be nearer than the one slept for."""
-        if message == "due":
-            self._wake.set()
+    def wake(self) -> None:
+        """Look again: a job waits for a time that may be nearer than the one slept for."""
+        self._wake.set()
 
     async def _run(self) -> None:
         while True:

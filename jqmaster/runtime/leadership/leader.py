@@ -13,6 +13,7 @@ from jqmaster.errors import JqmasterError, OutcomeUnknownError
 from jqmaster.lifecycle import BackgroundLoops, Component, running
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
+from jqmaster.store.link.wake import LeaderResigned, MasterDemoted
 
 logger = logging.getLogger(__name__)
 
@@ -87,12 +88,12 @@ class Leader:
         self._silent = (silent, seen_ms)
         self._elect_now.set()
 
-    def wake(self, message: str) -> None:
-        match message.partition(":"):
-            case ("resigned", _, _):
+    def wake(self, message: LeaderResigned | MasterDemoted) -> None:
+        match message:
+            case LeaderResigned():
                 self._has_resigned = True
                 self._elect_now.set()
-            case ("demoted", _, self._master_id) if self.leadership:
+            case MasterDemoted(self._master_id) if self.leadership:
                 self.step_down()
 
     def is_trusted(self) -> bool:

@@ -80,10 +80,9 @@ class LiveSettings:
         """`obey` gets the settings at every change."""
         self._followers.append(obey)
 
-    def wake(self, message: str) -> None:
-        """See Shard."""
-        if message == "settings":
-            self._wake.set()
+    def wake(self) -> None:
+        """Look again: somebody changed settings."""
+        self._wake.set()
 
     async def change(self, changes: Mapping[str, Any], who: str) -> None:
         """In force here when it returns, at the other masters within a second. None takes a change back.

@@ -180,12 +180,6 @@ class PollDesk:
         for poll in self._hanging.values():
             poll.news.set()
 
-    def wake(self, message: str) -> None:
-        """See Shard."""
-        word, _, worker_id = message.partition(":")
-        if word == "mail":
-            self.look(worker_id)
-
     async def _drop(self, worker_id: str) -> None:
         try:
             await self._polls.drop(worker_id)

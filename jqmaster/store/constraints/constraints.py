@@ -31,6 +31,7 @@ from jqmaster.store.link.pages import (
 )
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import ConstraintsChanged
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +163,7 @@ class RuleStore:
             raise ConflictError(
                 f"there are {MAX_CONSTRAINTS} constraints; no more can be made", code="too_many_constraints"
             )
-        self._shard.woke("rules")
+        self._shard.wake(ConstraintsChanged())
         return word == "ok"
 
     # --- following a change up (leader only); each returns None under a stale epoch

@@ -13,6 +13,7 @@ from jqmaster.store.identity.audit import MAX_ENTRIES, encode_entry
 from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import JobDelayed, JobsReady
 
 # What nobody can know: what the record said.
 _BEYOND_REPAIR: Final = frozenset({"record", "damaged", "constraint"})
@@ -54,8 +55,8 @@ class Repair:
         async for step in self.order_steps():
             yield step
         yield Step(await self.repair_slots([f async for f in self._checker.check_slots()]))
-        self._shard.woke("ready")
-        self._shard.woke("due")
+        self._shard.wake(JobsReady())
+        self._shard.wake(JobDelayed())
 
     async def order_steps(self) -> AsyncIterator[Step]:
         """Goes through the lanes and names, by which claims find ready jobs, and through no job."""
@@ -63,7 +64,7 @@ class Repair:
             yield Step(await self.repair_lanes(found))
         async for found in self._checker.name_pages():
             yield Step(await self.repair_names(found))
-        self._shard.woke("ready")
+        self._shard.wake(JobsReady())
 
     async def repair_jobs(self, found: Sequence[Finding], found_in: str) -> list[Finding]:
         """Those of the findings that were put right; what is wrong is looked at anew. `found_in`: the order, claims or

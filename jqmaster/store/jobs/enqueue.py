@@ -16,6 +16,7 @@ from jqmaster.store.link.client import Along, Call
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.scripts import Arg, load
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import JobDelayed, JobsReady
 
 # What is due later than this the leader finds by itself: it looks every second.
 SOON_MS: Final = 2000
@@ -89,9 +90,9 @@ class AcceptanceStore:
             _raise_refusal(replies)
             others = _enqueued(replies)
         if along is None and not all(spec.delay_ms for spec in specs):
-            self._shard.woke("ready")
+            self._shard.wake(JobsReady())
         if any(spec.run_at_ms is not None or 0 < (spec.delay_ms or 0) <= SOON_MS for spec in specs):
-            self._shard.woke("due")
+            self._shard.wake(JobDelayed())
         self._count_pushed(specs[len(statuses) :], others)
         return statuses + others
 
@@ -101,7 +102,7 @@ class AcceptanceStore:
             # A claim counts as any write does, whatever its job was pushed with.
             return None
         names = {spec.name for spec in specs if spec.run_at_ms is None and not spec.delay_ms}
-        return self._shard.along("ready", names) if names else None
+        return self._shard.along(JobsReady(), names) if names else None
 
     def _count_pushed(self, specs: Sequence[JobSpec], statuses: Sequence[Accepted | BacklogFull]) -> None:
         accepted = [

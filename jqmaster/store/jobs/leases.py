@@ -12,7 +12,8 @@ from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.settlements import Settlement, target_args
 from jqmaster.store.link.pages import GATES_PER_CALL, MAX_PER_CALL, pages
 from jqmaster.store.link.scripts import Arg
-from jqmaster.store.link.shard import Shard, freed
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
 
 # Each is looked for among the claims of every worker.
 SET_ASIDE_PER_CALL: Final = 50
@@ -56,8 +57,8 @@ class LeaseStore:
     async def refuse_offers(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
         """The same by the word of the worker: the tokens are its right to do so."""
         await self._return("", worker_id, claims)
-        self._shard.woke(freed(worker_id, len(claims)))
-        self._shard.woke("ready")
+        self._shard.wake(SlotsFreed(worker_id, len(claims)))
+        self._shard.wake(JobsReady())
 
     async def _return(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
         k = self._keys
@@ -134,8 +135,8 @@ class LeaseStore:
                 if is_ended and s.name:
                     self._tally.ended(s.name, s.decision, job_id=s.job_id, message=s.message)
             ended += map(bool, data[0])
-        self._shard.woke("ready")
-        self._shard.woke("due")
+        self._shard.wake(JobsReady())
+        self._shard.wake(JobDelayed())
         return ended
 
     async def set_aside(self, epoch: str, job_ids: Sequence[str]) -> int | None:
@@ -160,7 +161,7 @@ class LeaseStore:
                 return None
             has_opened = has_opened or opened
         if has_opened:
-            self._shard.woke("ready")
+            self._shard.wake(JobsReady())
         return count
 
     async def _free_slots(self, epoch: str, job_ids: Sequence[bytes]) -> bool | None:

@@ -11,7 +11,8 @@ from jqmaster.store import codec
 from jqmaster.store.jobs.placement import LaneTable, StaleRules, lane_of_job
 from jqmaster.store.link.client import Call
 from jqmaster.store.link.scripts import load
-from jqmaster.store.link.shard import Shard, freed
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
 
 STALE_RULES: Final = "stale_rules"
 
@@ -106,11 +107,11 @@ class SteeringStore:
         if name:
             self._tally.of(name.decode()).canceled += 1
         if has_opened:
-            self._shard.woke("ready")
+            self._shard.wake(JobsReady())
         if not worker:
             return None
         worker_id = codec.id_text(worker)
-        self._shard.woke(freed(worker_id, 1))
+        self._shard.wake(SlotsFreed(worker_id, 1))
         return worker_id, token.hex()
 
     def _cancel_call(self, job_id: str, counted_by: CountedBy) -> Call:
@@ -254,8 +255,8 @@ class SteeringStore:
         replies = await self._client.run_all(calls)
         ends = [None if word == "ok" else _refusal(word, data) for word, data in replies]
         if None in ends:
-            self._shard.woke("ready")
-            self._shard.woke("due")
+            self._shard.wake(JobsReady())
+            self._shard.wake(JobDelayed())
         return ends
 
 

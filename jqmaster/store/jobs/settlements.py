@@ -13,7 +13,8 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import Along, Call
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.scripts import Arg, load
-from jqmaster.store.link.shard import Shard, freed
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import GateClosed, JobDelayed, JobsReady, SlotsFreed
 
 # How `settle` tells of an attempt that did not end by this call.
 NOT_ENDED: Final = -1
@@ -94,7 +95,7 @@ class SettlementStore:
                     args,
                 )
             )
-        along = self._shard.along(freed(worker_id, len(ended)))
+        along = self._shard.along(SlotsFreed(worker_id, len(ended)))
         replies = await self._client.run_all(calls, along=along)
         for word, _ in replies:
             _check_known(word, worker_id)
@@ -127,7 +128,7 @@ class SettlementStore:
                     s.hold.for_ms if s.hold else 0,
                 )
             calls.append(Call(load("settle"), (k.running, k.results, k.worker(worker_id)), args))
-        along = self._shard.along(freed(worker_id, len(settlements)))
+        along = self._shard.along(SlotsFreed(worker_id, len(settlements)))
         replies = await self._client.run_all(calls, along=along)
         for word, _ in replies:
             _check_known(word, worker_id)
@@ -137,18 +138,18 @@ class SettlementStore:
             if run_ms != NOT_ENDED and s.name:
                 self._tally.ended(s.name, s.decision, job_id=s.job_id, message=s.message, run_ms=run_ms)
         self._woke_freed(worker_id, sum(verdicts), replies, along)
-        self._shard.woke("due")
+        self._shard.wake(JobDelayed())
         if any(s.hold for s in settlements):
-            self._shard.woke("gates")
+            self._shard.wake(GateClosed())
         return verdicts
 
     def _woke_freed(
         self, worker_id: str, count: int, replies: Sequence[tuple[str, list[Any]]], along: Along | None
     ) -> None:
         if along is None:
-            self._shard.woke(freed(worker_id, count))
+            self._shard.wake(SlotsFreed(worker_id, count))
         if any(data[1] for _, data in replies):
-            self._shard.woke("ready")
+            self._shard.wake(JobsReady())
 
 
 def _check_known(word: str, worker_id: str) -> None:

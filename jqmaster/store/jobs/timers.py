@@ -9,6 +9,7 @@ from jqmaster.store.link.client import Call
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import load
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import JobsReady
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class DueStore:
         `expects_some`: so that claims may go along. None under a stale epoch."""
         calls = [self._expiry(epoch)]
         calls += [self._promotion(epoch, state) for state in (JobState.SCHEDULED, JobState.RETRYING)]
-        along = self._shard.along("ready") if expects_some else None
+        along = self._shard.along(JobsReady()) if expects_some else None
         counts, nexts = [], []
         for word, data in await self._client.run_all(calls, along=along):
             if word != "ok":

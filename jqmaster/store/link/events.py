@@ -9,6 +9,7 @@ from redis.exceptions import RedisError
 
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import WakeMessage, decode
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ class EventListener:
         self,
         shard: Shard,
         *,
-        on_wake: Callable[[str], None],
+        on_wake: Callable[[WakeMessage], None],
         on_finished: Callable[[str], None],
         on_gap: Callable[[], None],
         quiet_s: float = QUIET_S,
@@ -67,7 +68,7 @@ class EventListener:
                         continue
                     text = message["data"].decode()
                     if message["channel"].decode() == keys.wake_channel:
-                        self._on_wake(text)
+                        self._wake(text)
                     else:
                         for job_id in text.split(","):
                             self._on_finished(job_id)
@@ -76,3 +77,9 @@ class EventListener:
             finally:
                 await pubsub.aclose()  # type: ignore[no-untyped-call]
             await asyncio.sleep(RECONNECT_S)
+
+    def _wake(self, text: str) -> None:
+        if (message := decode(text)) is not None:
+            self._on_wake(message)
+        else:
+            logger.debug("a wake-up message that this version does not know: %.100s", text)

@@ -12,6 +12,7 @@ from jqmaster.domain.job_filter import JobFilter
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import BulkActionsChanged
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ class ActionStore:
              k.action_prefix, self._shard.wake_channel),
         )  # fmt: skip
         if word == "ok":
-            self._shard.woke("actions")
+            self._shard.wake(BulkActionsChanged())
         return word == "ok"
 
     async def advance(
@@ -102,7 +103,7 @@ class ActionStore:
             (action_id, who, self._shard.wake_channel),
         )
         if word == "ok":
-            self._shard.woke("actions")
+            self._shard.wake(BulkActionsChanged())
         return word == "ok"
 
     async def running(self) -> list[str]:

@@ -9,6 +9,7 @@ from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import MailArrived, PollOpened, encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class PollStore:
             ),
         )
         if word == "open":
-            self._shard.woke(f"polls:{worker_id}:{wait_ms}")
+            self._shard.wake(PollOpened(worker_id, wait_ms))
         return self._reply(word, data)
 
     async def take(self, worker_id: str, poll_id: str, *, ends: bool) -> PollReply | NoPoll:
@@ -104,7 +105,7 @@ class PollStore:
 
     async def tell(self, worker_id: str) -> None:
         """Whichever master this worker's poll hangs at looks what there is to be told."""
-        await self._client.command("PUBLISH", self._keys.wake_channel, f"mail:{worker_id}")
+        await self._client.command("PUBLISH", self._keys.wake_channel, encode(MailArrived(worker_id)))
 
     def _reply(self, word: str, data: list[Any]) -> PollReply | NoPoll:
         if word not in ("mail", "open"):

@@ -15,6 +15,7 @@ from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import WorkersChanged
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +115,7 @@ class WorkerStore:
         if word == "late":
             raise StoreUnavailableError("the store was reached too late", retry_after_s=1)
         now_ms, epoch, _replaced = data
-        self._shard.woke("workers")
+        self._shard.wake(WorkersChanged())
         return now_ms, codec.epoch_number(epoch)
 
     async def owner(self, worker_id: str) -> Owner | None:
@@ -186,7 +187,7 @@ class WorkerStore:
             word, _ = await self._client.run("continue_worker", (k.worker(worker_id), k.running), args)
             if word != "ok":
                 return False
-        self._shard.woke("workers")
+        self._shard.wake(WorkersChanged())
         return True
 
     # --- orders of people, written down with the change
@@ -211,7 +212,7 @@ class WorkerStore:
         )
         if word != "ok":
             return Commanded(word)
-        self._shard.woke("workers")
+        self._shard.wake(WorkersChanged())
         return Commanded.NEW if data[0] else Commanded.SAME
 
     # --- leaving
@@ -224,7 +225,7 @@ class WorkerStore:
             (k.worker(worker_id), k.workers, k.worker_urls, k.claims(worker_id)),
             (worker_id,),
         )
-        self._shard.woke("workers")
+        self._shard.wake(WorkersChanged())
         return word == "ok"
 
     async def forget_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool | None:

@@ -99,7 +99,7 @@ async def test_every_setting_of_run_time_reaches_another_master_also_without_a_m
         master_on(store_server.url) as (first, api),
         follower_of(store_server.url, first) as (second, _),
     ):
-        second.live.wake = lambda message: None  # type: ignore[method-assign]
+        second.live.wake = lambda: None  # type: ignore[method-assign]
         for key in sorted(RUNTIME):
             changes = other_values(key, QUICK)
             status, answer = await api.call("PATCH", "/api/settings", changes)

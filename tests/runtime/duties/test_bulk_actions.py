@@ -70,7 +70,7 @@ class Acting:
             is_trusted=lambda: self.is_trusted,
             on_stale=self.on_stale,
         )
-        self.world.shard.wake_leader = one.wake
+        self.world.shard.wake_leader = lambda message: one.wake()
         await one.start()
         try:
             yield one

@@ -58,7 +58,7 @@ class Keeping:
         return keeper
 
     async def start(self) -> None:
-        self.world.shard.wake_leader = self.keeper.wake
+        self.world.shard.wake_leader = lambda message: self.keeper.wake()
         await self.keeper.start()
 
     async def stop(self) -> None:
@@ -161,7 +161,7 @@ async def test_it_sleeps_until_the_next_gate_opens_and_then_wakes_the_dispatcher
     await wait_until(lambda: keeping.sleeps_ms and keeping.sleeps_ms[-1] == MINUTE_MS + 1)
     ready = keeping.ready
     world.pass_ms(MINUTE_MS)
-    keeping.keeper.wake("gates")
+    keeping.keeper.wake()
     await wait_until(lambda: keeping.sleeps_ms[-1] == 1)
     assert keeping.ready == ready
     world.pass_ms(1)
@@ -265,7 +265,7 @@ async def test_lanes_and_gates_that_nobody_uses_go_within_a_while(keeping: Keepi
     await keeping.start()
     await keeping.idle()
     keeping.clock.now_s += PRUNE_EVERY_S
-    keeping.keeper.wake("gates")
+    keeping.keeper.wake()
 
     k = world.shard.keys
 
@@ -297,6 +297,6 @@ async def test_what_a_relocation_gave_up_is_looked_at_again_within_a_while(
     assert await keeping.try_to_claim(worker) == []
     is_stuck = False
     keeping.clock.now_s += PRUNE_EVERY_S
-    keeping.keeper.wake("gates")
+    keeping.keeper.wake()
     await keeping.idle()
     assert await rules.take(worker) == jobs[:2]

@@ -15,7 +15,8 @@ from jqmaster.store.jobs.claims import Claim, ClaimOrder, NotClaimed, PreparedCl
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.shard import Shard
-from tests.runtime.conftest import Dispatching
+from jqmaster.store.link.wake import WorkersChanged
+from tests.runtime.conftest import Dispatching, waking
 from tests.support import fake_worker as fake
 from tests.support.egress import loopback_guard
 from tests.support.server import StoreServer
@@ -146,7 +147,7 @@ async def test_a_silent_worker_gets_nothing_until_it_is_heard(dispatching: Dispa
     await asyncio.sleep(WATCH_S)
     assert worker.pushes == []
     assert await world.workers.renew(worker.id, [], 10)
-    dispatcher.wake("workers")
+    dispatcher.wake(WorkersChanged())
     await wait_until(lambda: worker.started)
 
 
@@ -444,7 +445,7 @@ async def test_after_five_failures_a_worker_is_left_alone_and_then_probed_with_o
         await asyncio.sleep(0.01)
         if _free(dispatching, worker) <= 1:
             await _hand_back_all(dispatching, worker)
-            dispatcher.wake("workers")
+            dispatcher.wake(WorkersChanged())
     await wait_until(lambda: dispatching.fleet.breaker_states()[worker.id] == "open")
     assert dispatching.fleet.reach()[worker.id].why == "status 500"
     await _hand_back_all(dispatching, worker)
@@ -524,7 +525,7 @@ async def test_a_job_enqueued_by_another_process_wakes_the_leader(
     world = dispatching.world
     listens = asyncio.Event()
     listener = EventListener(
-        world.shard, on_wake=dispatcher.wake, on_finished=lambda job_id: None, on_gap=listens.set
+        world.shard, on_wake=waking(dispatcher), on_finished=lambda job_id: None, on_gap=listens.set
     )
     await listener.start()
     await asyncio.wait_for(listens.wait(), 10)

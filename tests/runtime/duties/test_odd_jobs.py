@@ -5,6 +5,7 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import Cause, JobState, RetryPolicy
+from jqmaster.store.link.wake import JobsReady
 from tests.runtime.conftest import Dispatching
 from tests.support import fake_worker as fake
 from tests.support.waiting import wait_until
@@ -77,7 +78,7 @@ async def test_its_retries_end(dispatching: Dispatching) -> None:
 
     async def is_over() -> bool:
         await world.due.promote(world.epoch, JobState.RETRYING)
-        dispatcher.wake("ready")
+        dispatcher.wake(JobsReady())
         return await world.state(job_id) == JobState.FAILED
 
     await wait_until(is_over)

@@ -93,7 +93,7 @@ async def test_an_earlier_due_time_wakes_it(promoting: Promoting) -> None:
     await world.enqueue(delay_ms=500_000)
     await promoting.promoter.start()
     await wait_until(lambda: promoting.sleeps_ms)
-    world.shard.wake_leader = promoting.promoter.wake
+    world.shard.wake_leader = lambda message: promoting.promoter.wake()
     job_id = await world.enqueue(delay_ms=100)
     world.shard.wake_leader = None
     await wait_until(lambda: len(promoting.sleeps_ms) == 2)

@@ -19,6 +19,7 @@ from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import LeaderResigned, MasterDemoted, WakeMessage
 from tests.support.admin import admin_of
 from tests.support.clock import ManualClock
 from tests.support.server import StoreServer
@@ -87,8 +88,13 @@ class Electorate:
         )
         if listens:
             ready = asyncio.Event()
+
+            def wake(message: WakeMessage) -> None:
+                if isinstance(message, LeaderResigned | MasterDemoted):
+                    leader.wake(message)
+
             listener = EventListener(
-                store._shard, on_wake=leader.wake, on_finished=lambda job_id: None, on_gap=ready.set
+                store._shard, on_wake=wake, on_finished=lambda job_id: None, on_gap=ready.set
             )
             await listener.start()
             self._stack.push_async_callback(listener.stop)

@@ -59,9 +59,8 @@ async def test_a_leader_elsewhere_is_heard_of_by_a_message(world: StoreWorld, de
     poll = await hanging(world, desk, worker_id)
     await world.enqueue()
     (job,) = await world.claim(worker_id)
-    desk.wake("mail:somebody")
-    desk.wake("ready")
-    desk.wake(f"mail:{worker_id}")
+    desk.look("somebody")
+    desk.look(worker_id)
     assert [offer.job for offer in (await poll).offers] == [job]
 
 

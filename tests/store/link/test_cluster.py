@@ -18,6 +18,7 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.scripts import load, names
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import WakeMessage
 from tests.support.master import master_on
 from tests.support.server import started
 from tests.support.store import StoreWorld
@@ -154,7 +155,7 @@ async def test_it_follows_a_failover_and_so_do_those_who_listen(cluster: Cluster
     before, after = cluster.with_replica
     tag, _ = shard_on(cluster, before)
     gaps: list[int] = []
-    woken: list[str] = []
+    woken: list[WakeMessage] = []
     async with world_on(cluster.url, tag, quorum_replicas=1) as world:
         events = EventListener(
             world.shard,
@@ -193,7 +194,7 @@ async def test_it_follows_a_failover_and_so_do_those_who_listen(cluster: Cluster
             # Not silently lost: with a replica again, it is confirmed.
             woken.clear()
 
-            async def heard() -> list[str]:
+            async def heard() -> list[WakeMessage]:
                 with contextlib.suppress(StoreUnavailableError, OutcomeUnknownError):
                     await world.enqueue()
                 return woken

@@ -18,6 +18,7 @@ from jqmaster.store.link.connection import is_lost
 from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.sentinel import SentinelLocator
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import JobsReady, WakeMessage
 from tests.chaos.proxy import RawLink
 from tests.support.loops import LOOPS, MakeLoop, run_in
 from tests.support.server import StoreServer
@@ -154,7 +155,7 @@ def say(server: StoreServer, channel: str) -> None:
 def test_a_listener_hears_again_after_its_connection_was_reset_or_went_silent(
     lone_server: StoreServer, make_loop: MakeLoop
 ) -> None:
-    heard: list[str] = []
+    heard: list[WakeMessage] = []
     gaps: list[None] = []
 
     async def main() -> None:
@@ -162,7 +163,7 @@ def test_a_listener_hears_again_after_its_connection_was_reset_or_went_silent(
             listener = EventListener(
                 world.shard,
                 on_wake=heard.append,
-                on_finished=heard.append,
+                on_finished=lambda job_id: None,
                 on_gap=lambda: gaps.append(None),
                 quiet_s=0.3,
             )
@@ -175,7 +176,7 @@ def test_a_listener_hears_again_after_its_connection_was_reset_or_went_silent(
                     lose()
                     await wait_until(lambda: gaps, what="it listens again")
                     await asyncio.to_thread(say, lone_server, world.shard.keys.wake_channel)
-                    await wait_until(lambda: heard == ["ready"], what="it hears")
+                    await wait_until(lambda: heard == [JobsReady()], what="it hears")
             finally:
                 await listener.stop()
 

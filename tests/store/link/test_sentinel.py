@@ -17,6 +17,7 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.sentinel import SentinelLocator
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import WakeMessage
 from tests.support.server import started
 from tests.support.store import StoreWorld
 from tests.support.topology import SERVICE, Sentinels, StoreNode, wait_for
@@ -64,7 +65,7 @@ async def push_until_accepted(world: StoreWorld, timeout_s: float = 15) -> str:
 
 
 async def test_it_follows_a_planned_failover_and_so_do_those_who_listen(sentinels: Sentinels) -> None:
-    woken: list[str] = []
+    woken: list[WakeMessage] = []
     gaps: list[int] = []
     # All replicas: the former primary goes on to take writes for a while, and another replica to confirm them.
     async with world_on(sentinels.url, quorum_replicas=2) as world:
@@ -93,7 +94,7 @@ async def test_it_follows_a_planned_failover_and_so_do_those_who_listen(sentinel
             # Whoever listens is woken again, by what is said at the new primary.
             woken.clear()
 
-            async def heard() -> list[str]:
+            async def heard() -> list[WakeMessage]:
                 await push_until_accepted(world)
                 return woken
 

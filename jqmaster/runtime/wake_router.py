@@ -1,0 +1,112 @@
+"""Who is woken by which message."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from jqmaster.runtime.duties.bulk_actions import BulkActions
+from jqmaster.runtime.duties.constraint_keeper import RuleKeeper
+from jqmaster.runtime.duties.dispatcher import Dispatcher
+from jqmaster.runtime.duties.promoter import Promoter
+from jqmaster.runtime.leadership.leader import Leader
+from jqmaster.service.identity.identity import IdentityService
+from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.service.operations.live_settings import LiveSettings
+from jqmaster.service.workers.polls import PollDesk
+from jqmaster.store.link.wake import (
+    BulkActionsChanged,
+    ConstraintsChanged,
+    GateClosed,
+    IdentityChanged,
+    JobDelayed,
+    JobsReady,
+    LeaderResigned,
+    MailArrived,
+    MasterDemoted,
+    PollOpened,
+    SettingsChanged,
+    SlotsFreed,
+    WakeMessage,
+    WorkersChanged,
+)
+
+# Lost messages of the other kinds are found at the next poll, soon enough.
+_AFTER_A_GAP: tuple[WakeMessage, ...] = (
+    WorkersChanged(),
+    JobDelayed(),
+    ConstraintsChanged(),
+    LeaderResigned(),
+    SettingsChanged(),
+    IdentityChanged(),
+)
+
+
+class LeaderDuties(Protocol):
+    """The duties of a leader that messages wake."""
+
+    @property
+    def dispatcher(self) -> Dispatcher: ...
+
+    @property
+    def promoter(self) -> Promoter: ...
+
+    @property
+    def keeper(self) -> RuleKeeper: ...
+
+    @property
+    def bulk(self) -> BulkActions: ...
+
+
+class WakeRouter:
+    """Pass each wake-up message to the parts of this process that it concerns, wherever it comes from.
+
+    `duties` returns those of the present leadership, or None where this process does not lead.
+    """
+
+    def __init__(
+        self,
+        *,
+        identity: IdentityService,
+        settings: LiveSettings,
+        polls: PollDesk,
+        waiters: FinishWaiters,
+        leader: Leader,
+        duties: Callable[[], LeaderDuties | None],
+    ) -> None:
+        self._identity = identity
+        self._settings = settings
+        self._polls = polls
+        self._waiters = waiters
+        self._leader = leader
+        self._duties = duties
+
+    def route(self, message: WakeMessage) -> None:
+        match message:
+            case MailArrived(worker_id):
+                self._polls.look(worker_id)
+            case IdentityChanged():
+                self._identity.wake()
+            case SettingsChanged():
+                self._settings.wake()
+            case LeaderResigned() | MasterDemoted():
+                self._leader.wake(message)
+            case _:
+                if duties := self._duties():
+                    self._route_to_duties(duties, message)
+
+    def _route_to_duties(self, duties: LeaderDuties, message: WakeMessage) -> None:
+        match message:
+            case JobsReady() | SlotsFreed() | WorkersChanged() | PollOpened():
+                duties.dispatcher.wake(message)
+            case JobDelayed():
+                duties.promoter.wake()
+            case ConstraintsChanged() | GateClosed():
+                duties.keeper.wake()
+            case BulkActionsChanged():
+                duties.bulk.wake()
+
+    def on_gap(self) -> None:
+        """Have everyone look for what messages may have said while nobody listened."""
+        self._waiters.wake_all()
+        self._polls.look_all()
+        for message in _AFTER_A_GAP:
+            self.route(message)

@@ -1,0 +1,140 @@
+"""Wake-up messages: how whoever writes to the store tells the masters that there is something to do.
+
+On the wake channel a message is a word, followed by its fields: `freed:WORKER_ID:3`. Scripts publish most of them.
+Messages only make things quick. Each may be lost, so whoever waits for one also polls.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class JobsReady:
+    """Jobs became ready, or a gate opened for jobs that were."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobDelayed:
+    """A job waits for a time, which may be nearer than all that the leader knows of."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsFreed:
+    """Claims of a worker ended."""
+
+    worker_id: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersChanged:
+    """A worker registered, came back, or was told to drain or to detach."""
+
+
+@dataclass(frozen=True, slots=True)
+class PollOpened:
+    """A worker that pulls asks for jobs."""
+
+    worker_id: str
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class MailArrived:
+    """There is an answer for the poll of a worker. It concerns the master that holds this poll."""
+
+    worker_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintsChanged:
+    """The constraints have a new edition."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateClosed:
+    """A gate closed that opens by itself at some time."""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkActionsChanged:
+    """An action on many jobs was requested or canceled."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsChanged:
+    """Settings changed that apply at run time."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityChanged:
+    """A user, token or session changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderResigned:
+    """The leader gave its lock back."""
+
+
+@dataclass(frozen=True, slots=True)
+class MasterDemoted:
+    """This master lost the lead to another, or by the order of an operator."""
+
+    master_id: str
+
+
+WakeMessage = (
+    JobsReady
+    | JobDelayed
+    | SlotsFreed
+    | WorkersChanged
+    | PollOpened
+    | MailArrived
+    | ConstraintsChanged
+    | GateClosed
+    | BulkActionsChanged
+    | SettingsChanged
+    | IdentityChanged
+    | LeaderResigned
+    | MasterDemoted
+)
+
+# The words of the wake channel; a contract test holds every PUBLISH of the Lua scripts to this table.
+WORDS: Final[dict[str, type[WakeMessage]]] = {
+    "ready": JobsReady,
+    "due": JobDelayed,
+    "freed": SlotsFreed,
+    "workers": WorkersChanged,
+    "polls": PollOpened,
+    "mail": MailArrived,
+    "rules": ConstraintsChanged,
+    "gates": GateClosed,
+    "actions": BulkActionsChanged,
+    "settings": SettingsChanged,
+    "identity": IdentityChanged,
+    "resigned": LeaderResigned,
+    "demoted": MasterDemoted,
+}
+_WORD_OF: Final = {kind: word for word, kind in WORDS.items()}
+_FIELDS: Final = {kind: fields(kind) for kind in _WORD_OF}
+
+
+def encode(message: WakeMessage) -> str:
+    """Return the text to publish."""
+    kind = type(message)
+    return ":".join([_WORD_OF[kind], *(str(getattr(message, field.name)) for field in _FIELDS[kind])])
+
+
+def decode(text: str) -> WakeMessage | None:
+    """Return the message, or None if this version does not know it: masters of several versions may share a store."""
+    word, *texts = text.split(":")
+    kind = WORDS.get(word)
+    if kind is None or len(texts) != len(_FIELDS[kind]):
+        return None
+    try:
+        values: list[Any] = [
+            int(text) if field.type is int else text for field, text in zip(_FIELDS[kind], texts, strict=True)
+        ]
+    except ValueError:
+        return None
+    return kind(*values)

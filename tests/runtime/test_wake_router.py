@@ -1,0 +1,93 @@
+"""Each message reaches those whom it concerns, and nobody else."""
+
+from typing import Any
+
+import pytest
+
+from jqmaster.runtime.wake_router import WakeRouter
+from jqmaster.store.link.wake import (
+    WORDS,
+    BulkActionsChanged,
+    ConstraintsChanged,
+    GateClosed,
+    IdentityChanged,
+    JobDelayed,
+    JobsReady,
+    LeaderResigned,
+    MailArrived,
+    MasterDemoted,
+    PollOpened,
+    SettingsChanged,
+    SlotsFreed,
+    WakeMessage,
+    WorkersChanged,
+)
+
+ROUTES: list[tuple[WakeMessage, str]] = [
+    (JobsReady(), "dispatcher.wake"),
+    (SlotsFreed("w", 1), "dispatcher.wake"),
+    (WorkersChanged(), "dispatcher.wake"),
+    (PollOpened("w", 100), "dispatcher.wake"),
+    (JobDelayed(), "promoter.wake"),
+    (ConstraintsChanged(), "keeper.wake"),
+    (GateClosed(), "keeper.wake"),
+    (BulkActionsChanged(), "bulk.wake"),
+    (MailArrived("w"), "polls.look"),
+    (SettingsChanged(), "settings.wake"),
+    (IdentityChanged(), "identity.wake"),
+    (LeaderResigned(), "leader.wake"),
+    (MasterDemoted("m"), "leader.wake"),
+]
+OF_THE_LEADER = {"dispatcher", "promoter", "keeper", "bulk"}
+
+
+class Part:
+    """Note what is called, under the name of the part."""
+
+    def __init__(self, name: str, called: list[str]) -> None:
+        self._name = name
+        self._called = called
+
+    def __getattr__(self, method: str) -> Any:
+        return lambda *given: self._called.append(f"{self._name}.{method}")
+
+
+class Duties:
+    def __init__(self, called: list[str]) -> None:
+        for name in OF_THE_LEADER:
+            setattr(self, name, Part(name, called))
+
+
+def router_of(called: list[str], *, leads: bool) -> WakeRouter:
+    duties: Any = Duties(called) if leads else None
+    parts: dict[str, Any] = {
+        name: Part(name, called) for name in ("identity", "settings", "polls", "waiters", "leader")
+    }
+    return WakeRouter(**parts, duties=lambda: duties)
+
+
+def test_every_kind_of_message_has_a_route() -> None:
+    assert {type(message) for message, _ in ROUTES} == set(WORDS.values())
+
+
+@pytest.mark.parametrize(("message", "route"), ROUTES, ids=str)
+def test_a_message_reaches_the_part_that_it_concerns(message: WakeMessage, route: str) -> None:
+    called: list[str] = []
+    router_of(called, leads=True).route(message)
+    assert called == [route]
+
+
+@pytest.mark.parametrize(("message", "route"), ROUTES, ids=str)
+def test_where_this_process_does_not_lead_no_duty_is_woken(message: WakeMessage, route: str) -> None:
+    called: list[str] = []
+    router_of(called, leads=False).route(message)
+    assert called == ([] if route.split(".", maxsplit=1)[0] in OF_THE_LEADER else [route])
+
+
+def test_after_a_gap_everyone_looks_for_himself() -> None:
+    called: list[str] = []
+    router_of(called, leads=True).on_gap()
+    assert sorted(called) == sorted(
+        ["waiters.wake_all", "polls.look_all", "dispatcher.wake", "promoter.wake", "keeper.wake",
+         "leader.wake", "settings.wake", "identity.wake"]
+    )  # fmt: skip
