@@ -19,14 +19,10 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.support.req_report"]
 
 
-# Their servers, processes and pages share two cores with each other, and one that was kept waiting for seconds says nothing
-# of the product: such a test is run once more. The summary lists it (RERUN), and whoever sees it there often has a fault.
-_REAL_TIME = {"api", "chaos", "fundamentals", "net", "runtime", "sdk", "service", "system", "ui"}
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let a test run once more if its mark `real_time` says why; every other test fails at once."""
     for item in items:
-        if item.path.relative_to(config.rootpath / "tests").parts[0] in _REAL_TIME:
+        if item.get_closest_marker("real_time"):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 

@@ -24,11 +24,12 @@ import pytest_asyncio
 
 from jqmaster.app import Master
 from jqmaster.domain.ids import new_id
+from tests.support import real_time
 from tests.support.contract import check_answer
 from tests.support.master import ACCEPT, Api, master_on
 from tests.support.server import StoreServer
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), real_time.MASTER]
 
 MIB = 1024 * 1024
 NAME = msgpack.packb("name") + msgpack.packb("work")

@@ -8,10 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from jqmaster.runtime.outbound import signing
+from tests.support import real_time
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
+
+pytestmark = real_time.MASTER
 
 MINUTE_S = 60
 

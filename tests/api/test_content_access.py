@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import ScriptedWorker, worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.req("D18"), pytest.mark.rule("E6.1")]
+pytestmark = [pytest.mark.req("D18"), pytest.mark.rule("E6.1"), real_time.MASTER]
 
 TOKENS = ["read:t-viewer", "operate+push:t-operator", "admin:t-admin", "push+work+read:t-worker"]
 WORK = {"field": "name", "op": "eq", "value": "work"}

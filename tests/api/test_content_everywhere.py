@@ -17,11 +17,12 @@ from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.domain.access import Scope
 from jqmaster.domain.ids import new_id
+from tests.support import real_time
 from tests.support.marked import CONSTRAINTS, NAME, OPEN, REDACT_PATHS, SECRET, Marked, marked
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 
-pytestmark = [pytest.mark.req("D18"), pytest.mark.rule("E6.1")]
+pytestmark = [pytest.mark.req("D18"), pytest.mark.rule("E6.1"), real_time.MASTER]
 
 CALLERS: Final = ("none", *Scope)
 # Callers who fetch a result get the whole of it.

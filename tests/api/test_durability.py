@@ -8,6 +8,7 @@ import msgpack
 import pytest
 
 from jqmaster.domain.ids import new_id
+from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.master import MSGPACK, Api, master_on
 from tests.support.replicas import paused, replicated
@@ -15,6 +16,8 @@ from tests.support.scripted_worker import ending, worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Pusher, RefusedError, SyncPusher, UnavailableError, Worker
+
+pytestmark = real_time.MASTER
 
 Pair = tuple[StoreServer, StoreServer]
 

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import FINISHED_AT, worker_at
 from tests.support.server import StoreServer
+
+pytestmark = real_time.MASTER
 
 TOKENS = ["read:t-viewer", "operate:t-operator", "push+read:t-pusher", "push+work:t-worker", "push:t-mere"]
 SECRET = "s3cr3t"

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from tests.chaos.proxy import HttpLink
+from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from worker_sdk import Worker
+
+pytestmark = real_time.MASTER
 
 OTHER = {"JQ-Store": uuid.uuid4().hex}
 

@@ -9,10 +9,13 @@ import httpx
 import pytest
 
 from jqmaster.domain.ids import new_id
+from tests.support import real_time
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 from tests.support.strace import faulty_fsync
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 FSYNC_S = 0.5
 # No leadership ends because of the disk.

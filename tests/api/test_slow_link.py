@@ -6,10 +6,13 @@ import pytest
 
 from jqmaster.config import Settings
 from tests.api.operations.test_masters import follower_of, roles
+from tests.support import real_time
 from tests.support.master import QUICK, master_on
 from tests.support.proxy import StoreProxy
 from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
+
+pytestmark = real_time.MASTER
 
 DEFAULTS = {name: Settings.model_fields[name].default for name in QUICK if name != "port"}
 

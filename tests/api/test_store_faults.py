@@ -15,12 +15,15 @@ from redis.exceptions import ResponseError
 from jqmaster.domain.ids import new_id
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.link.client import StoreClient
+from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.contract import check_answer
 from tests.support.master import MSGPACK, Api, master_on
 from tests.support.scripted_worker import ending, worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 UNAVAILABLE = ("store_unavailable", "outcome_unknown")
 

@@ -9,11 +9,14 @@ import pytest
 
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
+from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.master import Api, forget, master_on
 from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
 from worker_sdk import Pusher
+
+pytestmark = real_time.MASTER
 
 # Of the same length: what is accepted, and what an earlier release accepted.
 ACCEPTED = b"\xc4\x03abc"

@@ -8,8 +8,9 @@ from tests.chaos.forked_pusher import read_calls
 from tests.chaos.load import Mix
 from tests.chaos.plan import Scale, opening
 from tests.chaos.run import Order, run, table
+from tests.support import real_time
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES]
 
 LOAD_S = 17.0
 SCALE = Scale(masters=2, workers=3, lease_s=2.0, leader_ttl_s=1.5, heartbeat_s=0.33, stale_s=1.33)

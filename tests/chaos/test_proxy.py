@@ -9,7 +9,10 @@ import pytest
 from aiohttp import web
 
 from tests.chaos.proxy import HttpLink, RawLink, Weather
+from tests.support import real_time
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.SOCKETS
 
 
 class Echo:

@@ -1,6 +1,6 @@
 """docs/requirements.md and the marks of the tests name the same rows."""
 
-import ast
+import functools
 import re
 from pathlib import Path
 
@@ -16,14 +16,15 @@ def statuses() -> dict[str, str]:
     return {found["row"]: found["status"].partition(":")[0] for found in ROW.finditer(DOCUMENT.read_text())}
 
 
+@functools.cache
 def marked() -> dict[str, str]:
     """Return each row that a mark names, with the file of one such mark."""
-    rows: dict[str, str] = {}
-    for path in TESTS.rglob("test_*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.req":
-                rows |= {str(ast.literal_eval(argument)): path.name for argument in node.args}
-    return rows
+    return {
+        row: path.name
+        for path in TESTS.rglob("test_*.py")
+        for arguments in re.findall(r"mark\.req\(([^)]*)\)", path.read_text())
+        for row in re.findall(r'"([^"]*)"', arguments)
+    }
 
 
 def test_each_row_stands_once_in_the_form_of_the_table() -> None:

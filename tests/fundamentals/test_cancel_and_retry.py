@@ -6,10 +6,13 @@ from collections import defaultdict
 
 import pytest
 
+from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
+
+pytestmark = real_time.MASTER
 
 ORDERS = 100
 CLEANUP_S = 0.3

@@ -10,7 +10,10 @@ import httpx
 import pytest
 
 from jqmaster.domain.ids import is_id
+from tests.support import real_time
 from worker_sdk import Worker
+
+pytestmark = real_time.MASTER
 
 ROOT = Path(__file__).parents[2]
 WRITTEN_URL = "http://127.0.0.1:8080"

@@ -9,8 +9,11 @@ import httpx
 import msgpack
 import pytest
 
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Defer, Discard, Pusher, Retry, UnavailableError, Worker, retry_on
+
+pytestmark = real_time.MASTER
 
 
 @Worker("http://127.0.0.1:1").handler("stubborn", isolated=True)

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from tests.support import real_time
 from tests.support.master import Api
 from tests.support.waiting import wait_until
 from worker_sdk import Context, NotFinishedError, Pusher, RefusedError, SyncPusher, Worker
+
+pytestmark = real_time.MASTER
 
 
 @pytest.mark.req("J4")

@@ -13,9 +13,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
+from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from worker_sdk import Context, Pusher, Worker, tracing
+
+pytestmark = real_time.MASTER
 
 
 @pytest.fixture

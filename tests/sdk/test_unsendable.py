@@ -12,8 +12,11 @@ from uuid import UUID
 import pytest
 
 from tests.sdk.fake_master import FakeMaster
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Pusher, SyncPusher, Worker
+
+pytestmark = real_time.WORKER
 
 
 @dataclasses.dataclass

@@ -18,9 +18,10 @@ from redis import Redis
 from jqmaster.cli.console.output import inert, say_json, show_value
 from jqmaster.domain.ids import new_id
 from jqmaster.embedded import url_of_running
+from tests.support import real_time
 from tests.support.ports import free_port
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, real_time.PROCESSES]
 
 TASKS = """
 from worker_sdk import Discard, Worker

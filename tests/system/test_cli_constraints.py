@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.support import real_time
 from tests.support.master import Api
 
-pytestmark = [pytest.mark.system, pytest.mark.req("J13")]
+pytestmark = [pytest.mark.system, pytest.mark.req("J13"), real_time.PROCESSES]
 
 FILE = """
 [[constraint]]

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests.support import real_time
 from tests.support.ports import free_port
 from tests.system.test_cli import TASKS, Outcome, Running, clean_environment, jqmaster
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, real_time.PROCESSES]
 
 
 @pytest.fixture(scope="module")

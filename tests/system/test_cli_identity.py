@@ -14,9 +14,10 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from jqmaster.cli.commands.root import app
+from tests.support import real_time
 from tests.system.test_cli import TASKS, Outcome, Running, jqmaster
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, real_time.PROCESSES]
 
 ADMIN = "the-configured-admin-token"
 PASSWORD = "correct horse battery"

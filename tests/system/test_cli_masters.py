@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.api.operations.test_masters import CALM, follower_of
+from tests.support import real_time
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 from tests.system.test_cli_constraints import Cli
 
-pytestmark = [pytest.mark.system, pytest.mark.req("D3")]
+pytestmark = [pytest.mark.system, pytest.mark.req("D3"), real_time.PROCESSES]
 
 
 async def test_masters_are_listed_and_another_one_is_made_to_lead(

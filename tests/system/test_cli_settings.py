@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import real_time
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 from tests.system.test_cli_constraints import Cli
 
-pytestmark = [pytest.mark.system, pytest.mark.req("D15")]
+pytestmark = [pytest.mark.system, pytest.mark.req("D15"), real_time.PROCESSES]
 
 
 async def test_settings_are_listed_changed_and_taken_back(store_server: StoreServer, tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ import pytest
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.spec.examples import JOB_ID
+from tests.support import real_time
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from tests.system.test_cli_constraints import Cli
 
-pytestmark = [pytest.mark.system, pytest.mark.req("P8")]
+pytestmark = [pytest.mark.system, pytest.mark.req("P8"), real_time.PROCESSES]
 
 
 async def test_the_state_of_the_queue_is_shown(store_server: StoreServer, tmp_path: Path) -> None:

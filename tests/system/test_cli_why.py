@@ -9,10 +9,11 @@ import sys
 import pytest
 
 from jqmaster.domain.ids import new_id
+from tests.support import real_time
 from tests.support.master import Api
 from tests.support.scripted_worker import worker_at
 
-pytestmark = [pytest.mark.system, pytest.mark.req("J13")]
+pytestmark = [pytest.mark.system, pytest.mark.req("J13"), real_time.PROCESSES]
 
 
 async def why(api: Api, *arguments: str) -> tuple[int, str, str]:

@@ -10,12 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support import real_time
 from tests.support.ports import free_port
 from tests.support.processes import Process
 from tests.system.test_cli import Running, jqmaster
 
 JSON = {"Accept": "application/json"}
-pytestmark = [pytest.mark.system, pytest.mark.req("D19"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.req("D19"), pytest.mark.timeout(120), real_time.PROCESSES]
 
 TASKS = """
 import asyncio, os, time

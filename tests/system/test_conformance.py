@@ -14,8 +14,11 @@ from typer.testing import CliRunner
 
 from jqmaster.cli.commands.root import app
 from jqmaster.conformance import worker_kit
+from tests.support import real_time
 from tests.support.master import master_on
 from tests.support.server import StoreServer
+
+pytestmark = real_time.PROCESSES
 
 ROOT = Path(__file__).parents[2]
 KIT = [sys.executable, "-m", "jqmaster", "conformance"]

@@ -16,6 +16,7 @@ from jqmaster.store.constraints.constraints import RuleStore
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
+from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.master import Api, assert_sound
 from tests.support.processes import MasterProcess, Process, WorkerProcess, running
@@ -23,7 +24,7 @@ from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from worker_sdk import Pusher
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240), real_time.PROCESSES]
 
 JOBS, HOSTS, KILLS = 1_000, 8, 20
 PER_HOST, IN_ALL, STARTS, PERIOD_S = 2, 10, 30, 1.0

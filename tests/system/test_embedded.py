@@ -22,12 +22,13 @@ from jqmaster.embedded import EmbeddedValkey, supervisor
 from jqmaster.embedded.directory import DataDirectory
 from jqmaster.embedded.files import AppendOnlyFiles
 from jqmaster.errors import DamagedError, DataDirInUseError, StoreUnavailableError, StoreUnfitError
+from tests.support import real_time
 from tests.support.embedded import connected, data_dir, running, servers_on
 from tests.support.waiting import wait_until
 
 __all__ = ["data_dir"]
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, real_time.PROCESSES]
 
 # A master that holds the directory until it is killed; it says so on its standard output.
 MASTER = """

@@ -15,13 +15,14 @@ from jqmaster.embedded.diagnosis import Ending, diagnose, last_ending
 from jqmaster.embedded.directory import DataDirectory
 from jqmaster.embedded.files import AppendOnlyFiles
 from jqmaster.errors import DamagedError, StoreUnavailableError
+from tests.support import real_time
 from tests.support.embedded import connected, data_dir, running, servers_on
 from tests.support.strace import faulty_fsync
 from tests.support.waiting import wait_until
 
 __all__ = ["data_dir"]
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, real_time.PROCESSES]
 
 MARK_KEY = "{jq}:generation"
 FSYNC_FAILED = (

@@ -15,11 +15,12 @@ import pytest
 from examples.stdlib import system as module
 from examples.stdlib.__main__ import sort_out
 from examples.stdlib.system import Child, running_system
+from tests.support import real_time
 from tests.support.ports import free_port
 from tests.support.processes import ROOT
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, real_time.PROCESSES]
 
 
 @pytest.mark.timeout(200)

@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from jqmaster.domain.ids import new_id
+from tests.support import real_time
 from tests.support.master import Api, assert_sound
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.server import started
@@ -19,7 +20,7 @@ from tests.support.topology import Sentinels, StoreNode
 from tests.support.waiting import wait_until
 from tests.system.test_masters import DEFAULTS
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES]
 
 RESUMES_WITHIN_S = 5.0
 

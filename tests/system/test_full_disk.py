@@ -11,9 +11,12 @@ import pytest
 from jqmaster.app import running_master
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
+from tests.support import real_time
 from tests.support.master import QUICK, Api, assert_sound
 from tests.support.waiting import wait_until
 from tests.system.test_embedded import fill, small_disk
+
+pytestmark = real_time.PROCESSES
 
 
 @pytest.fixture

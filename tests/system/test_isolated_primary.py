@@ -6,8 +6,9 @@ import pytest
 
 from jqmaster.config import Durability
 from tests.chaos.isolation import Isolation, Round, judge
+from tests.support import real_time
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120), real_time.PROCESSES]
 
 
 async def one_round(directory: Path, durability: Durability, *, asks_sentinels: bool = False) -> Round:

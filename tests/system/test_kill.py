@@ -11,12 +11,13 @@ import httpx
 import pytest
 
 from jqmaster.embedded import EmbeddedValkey
+from tests.support import real_time
 from tests.support.master import Api, assert_sound
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.waiting import wait_until
 from worker_sdk import Pusher
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240), real_time.PROCESSES]
 
 JOBS = 10_000
 

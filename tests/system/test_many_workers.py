@@ -8,11 +8,12 @@ import aiohttp
 import msgpack
 import pytest
 
+from tests.support import real_time
 from tests.support.master import Api
 from tests.support.processes import MasterProcess, running
 from tests.support.scripted_worker import ending
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES]
 
 WORKERS = 500
 LEASE_S = 30

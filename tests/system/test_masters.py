@@ -13,13 +13,14 @@ import httpx
 import pytest
 
 from jqmaster.config import Settings
+from tests.support import real_time
 from tests.support.master import QUICK, Api, assert_sound
 from tests.support.processes import MasterProcess, running
 from tests.support.scripted_worker import ScriptedWorker, worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES]
 
 DEFAULTS = {name: Settings.model_fields[name].default for name in QUICK if name != "port"}
 

@@ -13,6 +13,7 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from tests.chaos.proxy import RawLink
+from tests.support import real_time
 from tests.support.master import Api, assert_sound
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.server import StoreServer, started
@@ -20,7 +21,7 @@ from tests.support.strace import faulty_fsync
 from tests.support.waiting import wait_until
 from tests.system.test_kill import all_over, assert_data_sound, starts
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES]
 
 
 def ended(worker: WorkerProcess) -> set[str]:

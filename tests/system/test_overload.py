@@ -8,12 +8,13 @@ import psutil
 import pytest
 
 from jqmaster.domain.ids import new_id
+from tests.support import real_time
 from tests.support.master import Api
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.waiting import wait_until
 from tests.system.test_kill import starts
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240), real_time.PROCESSES]
 
 BULKS, OF_JOBS, AT_ONCE = 100, 1000, 25
 MOST_MORE_MIB = 150

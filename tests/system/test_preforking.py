@@ -9,6 +9,7 @@ import pytest
 
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
+from tests.support import real_time
 from tests.support.master import QUICK
 from tests.support.ports import free_port
 from tests.support.processes import Process
@@ -16,7 +17,7 @@ from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from worker_sdk import Worker
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120), real_time.PROCESSES]
 
 PROCESSES = 3
 GUNICORN = ["-m", "gunicorn", "--preload", "--no-control-socket", "--workers", str(PROCESSES)]

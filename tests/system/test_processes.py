@@ -10,13 +10,14 @@ import httpx
 import psutil
 import pytest
 
+from tests.support import real_time
 from tests.support.master import Api
 from tests.support.processes import MasterProcess, Process, WorkerProcess, running
 from tests.support.waiting import wait_until
 from tests.system.test_kill import all_over, assert_data_sound, enqueue_all, starts
 from worker_sdk import Pusher
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES]
 
 JOBS = 2_000
 

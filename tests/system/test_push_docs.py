@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import real_time
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 from worker_sdk import Worker
+
+pytestmark = real_time.PROCESSES
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = dict(

@@ -12,10 +12,13 @@ from cryptography import x509
 
 from jqmaster.app import running_master
 from jqmaster.config import Settings
+from tests.support import real_time
 from tests.support.master import QUICK
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from worker_sdk import Pusher, Worker
+
+pytestmark = real_time.PROCESSES
 
 TOKEN = "push+work+read:the-token"
 

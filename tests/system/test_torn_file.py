@@ -14,9 +14,10 @@ from jqmaster.embedded import EmbeddedValkey
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
+from tests.support import real_time
 from tests.support.store import StoreWorld
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, real_time.PROCESSES]
 
 # Where the file is cut, besides just behind each of the last acknowledged writes.
 CUTS, LAST = 10, 2

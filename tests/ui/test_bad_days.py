@@ -12,6 +12,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from jqmaster.api.operations import live, live_feed
+from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.prefix_proxy import behind_prefix
 from tests.support.server import StoreServer
@@ -19,7 +20,7 @@ from tests.support.waiting import wait_until
 from tests.ui.conftest import HOSTILE, Screens
 from tests.ui.test_core import LATER, accessible, tag
 
-pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
 
 ADMIN = "the-admins-token-0123456789"
 # What may stand in names and labels, which take no control characters.

@@ -12,12 +12,18 @@ from playwright.async_api import expect
 
 import jqmaster
 from jqmaster.domain.access import Role
+from tests.support import real_time
 from tests.support.marked import NAME, OPEN, REDACT_PATHS, SECRET, Marked, marked
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from tests.ui.conftest import Screens
 
-pytestmark = [pytest.mark.req("D21"), pytest.mark.rule("E6.1"), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [
+    pytest.mark.req("D21"),
+    pytest.mark.rule("E6.1"),
+    pytest.mark.asyncio(loop_scope="session"),
+    real_time.BROWSER,
+]
 
 PASSWORD = "a-password-of-this-test"
 PAGES = sorted(path.stem for path in (Path(jqmaster.__file__).parent / "web" / "pages").glob("*.js"))

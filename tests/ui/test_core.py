@@ -13,12 +13,13 @@ from playwright.async_api import Browser, Page, expect
 
 from jqmaster.app import running_master
 from jqmaster.config import Settings
+from tests.support import real_time
 from tests.support.master import QUICK, Api, forget, master_on
 from tests.support.ports import free_port
 from tests.support.server import StoreServer
 from tests.ui.conftest import HOSTILE, Screens
 
-pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
 
 WEB = Path(__file__).parents[2] / "jqmaster" / "web"
 LATER = {"delay": 3600.0}

@@ -7,13 +7,14 @@ import pytest
 from playwright.async_api import expect
 
 from jqmaster.domain.access import Role
+from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from tests.ui.conftest import Screens
 from tests.ui.test_core import accessible
 
-pytestmark = [pytest.mark.req("D21"), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.req("D21"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
 
 
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])

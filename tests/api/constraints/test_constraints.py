@@ -15,12 +15,13 @@ from jqmaster.service.constraints import constraints as service
 from jqmaster.service.constraints import documents
 from jqmaster.service.constraints import preview as previews
 from jqmaster.store.constraints.constraints import MAX_CONSTRAINTS
+from tests.support import real_time
 from tests.support.master import ACCEPT, MSGPACK, QUICK, Api, master_on
 from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.req("J13")
+pytestmark = [pytest.mark.req("J13"), real_time.MASTER]
 
 WORK = {"field": "name", "op": "eq", "value": "work"}
 ONE_AT_ONCE = {"matcher": WORK, "concurrency": 1}

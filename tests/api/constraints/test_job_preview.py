@@ -2,9 +2,10 @@
 
 import pytest
 
+from tests.support import real_time
 from tests.support.master import Api
 
-pytestmark = pytest.mark.req("J15")
+pytestmark = [pytest.mark.req("J15"), real_time.MASTER]
 
 MAIL = {"field": "name", "op": "eq", "value": "mail"}
 

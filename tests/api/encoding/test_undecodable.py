@@ -11,11 +11,14 @@ import pytest
 from jqmaster.app import Master
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
+from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.master import MSGPACK, Api, forget, master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from worker_sdk import Pusher, Worker
+
+pytestmark = real_time.MASTER
 
 ACCEPTED = b"\xc4\x03abc"
 BROKEN = b"\xc7\x02\x80ab"

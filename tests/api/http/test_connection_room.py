@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 
 from jqmaster.api.http.connection_room import ConnectionRoom
 from jqmaster.domain.caller import TrustedProxies
+from tests.support import real_time
+
+pytestmark = real_time.SOCKETS
 
 
 @dataclass(eq=False)

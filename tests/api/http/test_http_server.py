@@ -21,6 +21,9 @@ from jqmaster.api.http.problems import problem_response
 from jqmaster.api.http.server import EdgeProtocol, MasterServer
 from jqmaster.config import Settings
 from jqmaster.errors import JqmasterError
+from tests.support import real_time
+
+pytestmark = real_time.SOCKETS
 
 HOST = b"Host: localhost\r\n"
 GET = b"GET / HTTP/1.1\r\n" + HOST + b"\r\n"

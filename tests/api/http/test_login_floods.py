@@ -10,8 +10,11 @@ from jqmaster.errors import RateLimitedError
 from jqmaster.service.identity import devices, passwords
 from jqmaster.service.identity.passwords import Passwords
 from tests.api.identity.test_sessions import ADMIN_TOKEN, Browser, add_user, browsers, guarded
+from tests.support import real_time
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 WRONG = {"user": "ada", "password": "a wrong password"}
 

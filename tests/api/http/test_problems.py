@@ -30,7 +30,10 @@ from jqmaster.api.jobs import outcome_schemas
 from jqmaster.api.jobs import schemas as job_schemas
 from jqmaster.api.workers import schemas as fleet_schemas
 from jqmaster.errors import FieldError, InvalidError, JqmasterError
+from tests.support import real_time
 from tests.support.master import Api
+
+pytestmark = real_time.MASTER
 
 
 def read(response: Response) -> dict[str, Any]:

@@ -10,8 +10,11 @@ import pytest
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.domain.ids import new_id
+from tests.support import real_time
 from tests.support.master import Api, app_alone, master_on
 from tests.support.server import StoreServer
+
+pytestmark = real_time.MASTER
 
 # An answer for ever has no end to wait for.
 STREAMS = {"/api/stream"}

@@ -10,8 +10,11 @@ import pytest
 
 from jqmaster.api.http.endpoint import not_found
 from jqmaster.api.http.static import HEADERS, Site
+from tests.support import real_time
 from tests.support.master import Api, app_alone, master_on
 from tests.support.server import StoreServer
+
+pytestmark = real_time.MASTER
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -8,11 +8,12 @@ import pytest
 from jqmaster.app import Master
 from jqmaster.service.constraints import constraints as service
 from jqmaster.store.identity import audit as store
+from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 
-pytestmark = pytest.mark.req("D16")
+pytestmark = [pytest.mark.req("D16"), real_time.MASTER]
 
 PASSWORD = "correct horse battery"
 WORK = {"field": "name", "op": "eq", "value": "work"}

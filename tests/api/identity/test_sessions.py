@@ -13,10 +13,13 @@ from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
+from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.contract import check_answer
 from tests.support.master import QUICK, Api, master_on
 from tests.support.server import StoreServer
+
+pytestmark = real_time.MASTER
 
 ADMIN_TOKEN = "a-configured-admin-token"
 PASSWORD = "correct horse battery"

@@ -10,9 +10,12 @@ from jqmaster.domain.access import ConfiguredTokens, Scope, make_token, token_id
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.service.identity.identity import TRUSTED_S, IdentityService
 from tests.api.identity.test_sessions import follower, guarded
+from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 
 async def create(admin: Api, *scopes: str, **fields: Any) -> dict[str, Any]:

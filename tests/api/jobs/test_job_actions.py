@@ -7,11 +7,14 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from tests.api.jobs.test_listing import enqueue_many, ids
+from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 
 async def begin(api: Api, action: str, **body: Any) -> dict[str, Any]:

@@ -10,9 +10,12 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobState
+from tests.support import real_time
 from tests.support.master import ACCEPT, MSGPACK, Api
 from tests.support.scripted_worker import ending, worker_at
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 NOW = dt.datetime(2026, 11, 21, 4, 30, 0, 123000, dt.UTC)
 ISO_MS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

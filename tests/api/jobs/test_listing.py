@@ -10,8 +10,11 @@ from urllib.parse import quote
 import pytest
 
 from jqmaster.domain.ids import new_id
+from tests.support import real_time
 from tests.support.master import Api
 from tests.support.scripted_worker import worker_at
+
+pytestmark = real_time.MASTER
 
 
 async def page(api: Api, query: str = "") -> dict[str, Any]:

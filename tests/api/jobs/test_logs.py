@@ -13,8 +13,11 @@ from jqmaster.cli.console import logs
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
 from jqmaster.log_context import REQUEST, RequestContext
+from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
+
+pytestmark = real_time.MASTER
 
 Written = Callable[[], str]
 LogFormat = Literal["console", "json"]

@@ -15,11 +15,14 @@ from jqmaster.domain.ids import new_id
 from jqmaster.service.jobs import intake as intake_module
 from jqmaster.service.jobs import push_pace as pace_module
 from jqmaster.service.jobs.push_pace import PushPace
+from tests.support import real_time
 from tests.support.clock import ManualClock
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 MSGPACK = {"Content-Type": "application/msgpack", "Accept": "application/msgpack"}
 CALM = {"worker_stale_s": 30, "lease_ms": 60_000, "leader_ttl_s": 10.0}

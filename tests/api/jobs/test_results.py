@@ -7,10 +7,13 @@ import httpx
 import pytest
 
 from jqmaster.domain.ids import new_id
+from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import FINISHED_AT, puller_at, worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 
 async def result_of(api: Api, job_id: str, query: str = "") -> tuple[int, object]:

@@ -13,9 +13,12 @@ from jqmaster.app import Master
 from jqmaster.config import Settings
 from jqmaster.domain.latency import Traffic
 from jqmaster.embedded import EmbeddedStatus
+from tests.support import real_time
 from tests.support.contract import check_answer, document
 from tests.support.master import Api
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 TOKENS = tuple(f"{scope}:token-{scope}" for scope in Scope)
 

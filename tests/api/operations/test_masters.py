@@ -13,10 +13,13 @@ from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
 from jqmaster.runtime.outbound.http_client import NotSentError
+from tests.support import real_time
 from tests.support.master import QUICK, Api, master_on
 from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 # Long enough that nothing here happens because a lock ran out.
 CALM: dict[str, Any] = {"leader_ttl_s": 30.0}

@@ -7,10 +7,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jqmaster.domain.tally import OTHER
 from jqmaster.service.operations.metrics import MAX_READY_NAMES, METRICS, bounded
+from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

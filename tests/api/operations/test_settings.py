@@ -9,13 +9,14 @@ import pytest
 from jqmaster.service.operations.live_settings import AUDIT_TARGET
 from jqmaster.service.operations.settings_catalog import RUNTIME
 from tests.api.operations.test_masters import follower_of
+from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.master import QUICK, Api, master_on
 from tests.support.server import StoreServer
 from tests.support.settings import other_values
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.req("D15")
+pytestmark = [pytest.mark.req("D15"), real_time.MASTER]
 
 
 # Of one master by itself.

@@ -9,8 +9,11 @@ from jqmaster.domain.failure_group import failure_group_id
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.spec.examples import JOB_ID
+from tests.support import real_time
 from tests.support.master import Api
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 SPANS = ("1h", "3h", "6h", "24h", "7d", "30d")
 

@@ -14,9 +14,12 @@ from jqmaster.api.http.auth import AccessPolicy
 from jqmaster.api.operations import live
 from jqmaster.api.operations.live_feed import _Listener
 from jqmaster.errors import UnauthorizedError
+from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 
 def url_of(api: Api) -> str:

@@ -10,12 +10,13 @@ import pytest
 
 from jqmaster.app import Master
 from tests.api.operations.test_masters import follower_of
+from tests.support import real_time
 from tests.support.master import MSGPACK, Api, master_on
 from tests.support.scripted_worker import ScriptedWorker, puller_at, worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.req("M8")
+pytestmark = [pytest.mark.req("M8"), real_time.MASTER]
 
 NOBODY = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
 

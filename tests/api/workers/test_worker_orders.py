@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from jqmaster.app import Master
+from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import ScriptedWorker, worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 NOBODY = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
 ORDERS = ("drain", "resume", "detach")

@@ -11,12 +11,13 @@ import pytest
 from jqmaster.app import running_master
 from jqmaster.service.workers import owners as worker_owners
 from tests.api.identity.test_sessions import ADMIN_TOKEN, follower, guarded
+from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.master import Api
 from tests.support.scripted_worker import ScriptedWorker, ending, worker_at
 from tests.support.server import StoreServer
 
-pytestmark = pytest.mark.rule("E1.3")
+pytestmark = [pytest.mark.rule("E1.3"), real_time.MASTER]
 
 
 async def token_of(admin: Api, **fields: Any) -> dict[str, Any]:

@@ -12,10 +12,13 @@ import pytest
 
 from jqmaster.app import Master
 from jqmaster.domain.ids import new_id
+from tests.support import real_time
 from tests.support.master import MSGPACK, Api, master_on
 from tests.support.scripted_worker import ScriptedWorker, ending, worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.MASTER
 
 TOKEN = "0123456789abcdef" * 2
 # Parameters of tests must be the same in every process that runs a part of them.

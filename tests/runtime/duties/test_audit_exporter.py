@@ -18,6 +18,7 @@ from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.identity.audit_export import AuditExportStore
 from jqmaster.store.identity.identity import IdentityStore
 from jqmaster.store.leadership.leadership import Leadership
+from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.clock import ManualClock
 from tests.support.master import master_on
@@ -25,7 +26,7 @@ from tests.support.server import StoreServer
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.rule("E6.4")
+pytestmark = [pytest.mark.rule("E6.4"), real_time.LOOPS]
 
 
 class Exporting:

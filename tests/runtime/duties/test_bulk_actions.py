@@ -19,9 +19,12 @@ from jqmaster.store.jobs.operator_actions import Changes, CountedBy
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.operations.bulk_actions import ActionStore, StoredAction
 from jqmaster.store.operations.history import HistoryStore
+from tests.support import real_time
 from tests.support.clock import ManualClock
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.LOOPS
 
 
 class Acting:

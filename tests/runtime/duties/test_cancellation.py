@@ -4,7 +4,10 @@ import asyncio
 import random
 
 from jqmaster.lifecycle import BackgroundLoops
+from tests.support import real_time
 from tests.support.store import StoreWorld
+
+pytestmark = real_time.LOOPS
 
 
 async def test_a_call_to_the_store_that_is_cancelled_at_any_moment_is_cancelled(world: StoreWorld) -> None:

@@ -10,8 +10,11 @@ from jqmaster.domain.job import JobState
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.link.client import Call, StoreClient
 from tests.runtime.conftest import Dispatching
+from tests.support import real_time
 from tests.support.fake_worker import FakeWorker
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.LOOPS
 
 Trips = list[list[str]]
 

@@ -12,12 +12,13 @@ from jqmaster.runtime.duties.constraint_keeper import PRUNE_EVERY_S, RuleKeeper
 from jqmaster.store.constraints.constraints import Moved
 from jqmaster.store.jobs.claims import Claim, NotClaimed
 from jqmaster.store.leadership.leadership import Leadership
+from tests.support import real_time
 from tests.support.clock import ManualClock
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.req("J13")
+pytestmark = [pytest.mark.req("J13"), real_time.LOOPS]
 
 BY_KEY = {"field": "argument", "op": "exists"}
 MINUTE_MS = 60_000

@@ -18,10 +18,13 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import WorkersChanged
 from tests.runtime.conftest import Dispatching, waking
 from tests.support import fake_worker as fake
+from tests.support import real_time
 from tests.support.egress import loopback_guard
 from tests.support.server import StoreServer
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.LOOPS
 
 # Long enough for anything that is going to happen to happen, where a test shows that nothing does.
 WATCH_S = 0.4

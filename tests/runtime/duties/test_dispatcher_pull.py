@@ -7,9 +7,10 @@ import pytest
 from jqmaster.service.workers.polls import Ask
 from jqmaster.store.workers.polls import PollReply
 from tests.runtime.conftest import Dispatching
+from tests.support import real_time
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.req("M8")
+pytestmark = [pytest.mark.req("M8"), real_time.LOOPS]
 
 
 async def never() -> None:

@@ -11,10 +11,13 @@ from jqmaster.runtime.duties.failure_detector import Attendance
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.store.leadership.leadership import Leadership
+from tests.support import real_time
 from tests.support.clock import ManualClock
 from tests.support.egress import loopback_guard
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.LOOPS
 
 GRACE_S = 17
 

@@ -11,11 +11,12 @@ from jqmaster.domain.worker import Worker, WorkerSpec
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.duties import grace as module
 from jqmaster.runtime.duties.grace import Grace
+from tests.support import real_time
 from tests.support.clock import ManualClock
 
 GRACE_S, TRUST_S = 17.0, 5.0
 
-pytestmark = pytest.mark.req("D12")
+pytestmark = [pytest.mark.req("D12"), real_time.LOOPS]
 
 
 class Asking:

@@ -8,7 +8,10 @@ from jqmaster.domain.job import Cause, JobState, RetryPolicy
 from jqmaster.store.link.wake import JobsReady
 from tests.runtime.conftest import Dispatching
 from tests.support import fake_worker as fake
+from tests.support import real_time
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.LOOPS
 
 UNREADABLE = msgpack.packb({"code": "unparsable", "detail": "code must be 0~127"})
 

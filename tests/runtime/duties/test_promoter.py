@@ -9,8 +9,11 @@ from jqmaster.runtime.duties import promoter as module
 from jqmaster.runtime.duties.promoter import Promoter
 from jqmaster.store.jobs.timers import Due
 from jqmaster.store.leadership.leadership import Leadership
+from tests.support import real_time
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.LOOPS
 
 
 class Promoting:

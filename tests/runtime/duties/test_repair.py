@@ -11,12 +11,15 @@ from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.duties import repair as module
 from jqmaster.runtime.duties.repair import Mender
 from jqmaster.store.health.repair import Repair, Step
+from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.clock import ManualClock
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 from tests.support.store import LEASE_MS, RESULT_TTL_MS, StoreWorld
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.LOOPS
 
 
 def repair_of(world: StoreWorld) -> Repair:

@@ -4,9 +4,12 @@ from jqmaster.domain.job import JobState
 from jqmaster.runtime.duties import sweeper as module
 from jqmaster.runtime.duties.sweeper import Sweeper
 from jqmaster.store.leadership.leadership import Leadership
+from tests.support import real_time
 from tests.support.clock import ManualClock
 from tests.support.store import RESULT_TTL_MS, StoreWorld
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.LOOPS
 
 
 class Sweeping:

@@ -20,10 +20,13 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import LeaderResigned, MasterDemoted, WakeMessage
+from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.clock import ManualClock
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.LOOPS
 
 
 class Log:

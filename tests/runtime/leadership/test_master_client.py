@@ -9,9 +9,10 @@ import pytest
 from jqmaster.app import Master
 from jqmaster.domain.master import MasterRecord
 from jqmaster.runtime.leadership.master_client import ANSWER_WITHIN_S, MasterClient
+from tests.support import real_time
 from tests.support.ports import free_port
 
-pytestmark = pytest.mark.req("D3")
+pytestmark = [pytest.mark.req("D3"), real_time.SOCKETS]
 
 
 def at(url: str, master_id: str = "m1") -> MasterRecord:

@@ -10,8 +10,11 @@ from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.runtime.leadership.sub_leader import SubLeader
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.leadership.masters import MasterStore
+from tests.support import real_time
 from tests.support.clock import ManualClock
 from tests.support.store import StoreWorld
+
+pytestmark = real_time.LOOPS
 
 PACE = Pace(5.0)
 

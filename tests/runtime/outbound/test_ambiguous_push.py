@@ -14,7 +14,10 @@ from jqmaster.runtime.outbound.worker_client import MaybeDelivered, NotDelivered
 from jqmaster.service.workers.polls import PollDesk
 from jqmaster.store.jobs.claims import Claim
 from jqmaster.store.leadership.leadership import Leadership
+from tests.support import real_time
 from tests.support.store import StoreWorld
+
+pytestmark = real_time.SOCKETS
 
 
 class LostThenRefused:

@@ -11,9 +11,12 @@ import pytest
 from jqmaster.errors import AddressRefusedError
 from jqmaster.runtime.outbound import http_client as module
 from jqmaster.runtime.outbound.http_client import HttpAnswer, HttpClient, NoAnswerError, NotSentError
+from tests.support import real_time
 from tests.support.egress import loopback_guard
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.SOCKETS
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 MAX_ANSWER_BYTES = 100_000

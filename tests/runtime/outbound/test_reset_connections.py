@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from jqmaster.runtime.outbound.http_client import HttpClient
 from tests.chaos.proxy import RawLink
+from tests.support import real_time
 from tests.support.egress import loopback_guard
 from tests.support.loops import LOOPS, MakeLoop, run_in
 from tests.support.waiting import wait_until
 from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.masters import Masters
 from worker_sdk.transport.http_client import HttpClient as SdkClient
+
+pytestmark = real_time.SOCKETS
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/msgpack\r\nContent-Length: 1\r\n\r\n\x80"
 

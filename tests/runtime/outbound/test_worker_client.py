@@ -24,9 +24,12 @@ from jqmaster.runtime.outbound.worker_client import (
 from jqmaster.store.codec import ClaimedRecord
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from tests.support import fake_worker as fake
+from tests.support import real_time
 from tests.support.egress import loopback_guard
 from tests.support.ports import free_port
 from tests.support.store import StoreWorld
+
+pytestmark = real_time.SOCKETS
 
 
 @pytest.fixture

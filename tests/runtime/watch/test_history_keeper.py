@@ -11,8 +11,11 @@ from jqmaster.domain.tally import OTHER_MESSAGES, TOTAL, Tally
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.runtime.watch.history_keeper import HistoryKeeper
 from jqmaster.store.operations.history import STEP_MS, HistoryStore
+from tests.support import real_time
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.LOOPS
 
 FAILED = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
 

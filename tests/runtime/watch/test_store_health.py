@@ -14,10 +14,13 @@ from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.watch.store_health import StoreGauge
 from jqmaster.store.health.probe import probe
 from jqmaster.store.link.client import StoreClient
+from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.replicas import in_sync, replicated
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.LOOPS
 
 MIB = 1024 * 1024
 # What the reliability plan allows between a change and its alarm.

@@ -8,9 +8,12 @@ from jqmaster.lifecycle import BackgroundLoops, LoopFailures, running
 from jqmaster.runtime.watch.progress import Stall
 from jqmaster.runtime.watch.watchdog import Watchdog
 from jqmaster.store.health import generation
+from tests.support import real_time
 from tests.support.clock import ManualClock
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.LOOPS
 
 
 class Watching:

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from tests.sdk.fake_master import FakeMaster
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Pusher, SyncPusher, UnavailableError, Worker
 from worker_sdk.masters import home
 from worker_sdk.masters.home import Home
+
+pytestmark = real_time.WORKER
 
 A, B = "http://a:1", "http://b:1"
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.sdk.fake_master import FakeMaster
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import (
     Context,
@@ -24,6 +25,8 @@ from worker_sdk import (
 )
 from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.masters import Masters, MasterUnreachableError
+
+pytestmark = real_time.WORKER
 
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import Masters
 from worker_sdk.transport.http_client import HttpAnswer, HttpClient, HttpError
+
+pytestmark = real_time.SOCKETS
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/a\r\nContent-Length: 2\r\n\r\nhi"

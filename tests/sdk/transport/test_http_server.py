@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from tests.sdk.fake_master import FakeMaster
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Worker
 from worker_sdk.transport.http_server import Limits, WorkerServer
 from worker_sdk.worker.bodies import Bodies
+
+pytestmark = real_time.SOCKETS
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: x\r\n"

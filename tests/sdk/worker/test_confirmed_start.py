@@ -7,12 +7,15 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
 from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.outcomes import Fields
 from worker_sdk.worker.run import JobRun, Stop
+
+pytestmark = real_time.WORKER
 
 
 class Held:

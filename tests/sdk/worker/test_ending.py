@@ -13,10 +13,13 @@ import pytest
 import uvicorn
 
 from tests.sdk.fake_master import FakeMaster
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
 from worker_sdk.transport.http_server import WorkerServer
 from worker_sdk.transport.own_address import url_of
+
+pytestmark = real_time.WORKER
 
 
 @contextlib.asynccontextmanager

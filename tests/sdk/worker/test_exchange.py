@@ -15,9 +15,12 @@ import msgpack
 import pytest
 
 from tests.sdk.fake_master import MSGPACK, FakeMaster, new_id, sign, unpack
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Worker
 from worker_sdk.transport.signature import SignatureCheck
+
+pytestmark = real_time.WORKER
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 
 from tests.sdk.fake_master import FakeMaster
 from tests.sdk.worker.test_isolated import is_gone
+from tests.support import real_time
 from tests.support.forking import Child, with_hooks
 from tests.support.processes import Process
 from tests.support.waiting import wait_until
@@ -21,7 +22,7 @@ from worker_sdk import Context, Worker
 from worker_sdk.worker.context import CancelSignal
 
 # Python warns of threads when it forks, of which tests always have some: that they do no harm is what is tested.
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning"), real_time.PROCESSES]
 
 
 def exit_status(pid: int) -> int | None:

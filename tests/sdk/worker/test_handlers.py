@@ -13,8 +13,11 @@ import msgpack
 import pytest
 
 from tests.sdk.fake_master import FakeMaster
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Defer, Discard, Retry, Worker, discard_on, retry_on
+
+pytestmark = real_time.WORKER
 
 ARGUMENTS = [
     None,

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from tests.support import real_time
 from worker_sdk import Context, Defer, Worker
 from worker_sdk.testing import WorkerHarness
+
+pytestmark = real_time.WORKER
 
 worker = Worker()
 

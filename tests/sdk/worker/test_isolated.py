@@ -14,7 +14,10 @@ import pytest
 
 from tests.sdk import handlers
 from tests.sdk.fake_master import FakeMaster
+from tests.support import real_time
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.PROCESSES
 
 
 @pytest.fixture

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from tests.sdk.fake_master import FakeMaster
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
 from worker_sdk.worker.identity import Identity
 from worker_sdk.worker.lease import DRIFT, StoreClock, margin_s
+
+pytestmark = real_time.WORKER
 
 # Nine tenths of it are what a renewal may be late on a machine that is busy with other things.
 LEASE_S = 2.0

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from tests.sdk.fake_master import FakeMaster
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Worker
+
+pytestmark = real_time.WORKER
 
 
 @pytest.fixture

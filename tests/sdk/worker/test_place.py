@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 
 from tests.sdk.fake_master import FakeMaster
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Worker
 from worker_sdk.worker import place
 from worker_sdk.worker.place import Place
+
+pytestmark = real_time.WORKER
 
 URL = "http://10.0.0.7:9000"
 PROGRAM = """

@@ -8,9 +8,12 @@ import msgpack
 import pytest
 
 from tests.sdk.fake_master import FakeMaster
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Pusher, Worker, WorkerSdkError
 from worker_sdk.wire import DecodeError, Undecodable, decode_jobs
+
+pytestmark = real_time.WORKER
 
 # What the fake master packs, and what travels instead.
 WRITTEN = msgpack.packb(b"abc")

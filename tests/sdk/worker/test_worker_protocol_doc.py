@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 
 from tests.sdk.fake_master import FakeMaster, sign, unpack
+from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk.transport.signature import SignatureCheck
+
+pytestmark = real_time.WORKER
 
 TEXT = (Path(__file__).parents[3] / "docs" / "worker_protocol.md").read_text()
 

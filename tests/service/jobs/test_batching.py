@@ -5,7 +5,10 @@ import pytest
 
 from jqmaster.errors import OutcomeUnknownError, OverloadedError
 from jqmaster.service.jobs.batching import NaturalBatcher
+from tests.support import real_time
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.LOOPS
 
 
 class Flushes:

@@ -29,10 +29,13 @@ from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.operator_actions import Changes
 from jqmaster.store.link.client import Call
 from jqmaster.store.link.events import EventListener
+from tests.support import real_time
 from tests.support.egress import loopback_guard
 from tests.support.fake_worker import FakeWorker
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
+
+pytestmark = real_time.LOOPS
 
 
 class Served:

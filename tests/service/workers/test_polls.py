@@ -10,10 +10,11 @@ from jqmaster.service.workers import polls
 from jqmaster.service.workers.polls import Ask, PollDesk
 from jqmaster.store.jobs.claims import Claim
 from jqmaster.store.workers.polls import PollReply, reply_of
+from tests.support import real_time
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.req("M8")
+pytestmark = [pytest.mark.req("M8"), real_time.LOOPS]
 
 
 async def never() -> None:

@@ -12,7 +12,10 @@ import pytest
 from jqmaster.errors import AddressRefusedError, RateLimitedError
 from jqmaster.service.workers import registrations as module
 from jqmaster.service.workers.registrations import Registrations
+from tests.support import real_time
 from tests.support.clock import ManualClock
+
+pytestmark = real_time.LOOPS
 
 SECRET = "s" * 32
 URL = "http://10.0.0.7:9000"
