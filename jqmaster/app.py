@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from jqmaster import __version__
@@ -33,6 +33,7 @@ from jqmaster.runtime.duties.audit_exporter import AuditExporter
 from jqmaster.runtime.duties.backlog_sampler import BacklogSampler
 from jqmaster.runtime.duties.bulk_actions import BulkActions
 from jqmaster.runtime.duties.constraint_keeper import RuleKeeper
+from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.failure_detector import Attendance
 from jqmaster.runtime.duties.fleet import Fleet
@@ -43,6 +44,7 @@ from jqmaster.runtime.duties.reaper import Reaper
 from jqmaster.runtime.duties.repair import Mender
 from jqmaster.runtime.duties.sweeper import Sweeper
 from jqmaster.runtime.leadership.leader import Leader
+from jqmaster.runtime.leadership.local_leader import LocalLead, LocalLeader
 from jqmaster.runtime.leadership.master_client import MasterClient
 from jqmaster.runtime.leadership.membership import Membership
 from jqmaster.runtime.leadership.own_address import at_port, own_url
@@ -99,10 +101,10 @@ from jqmaster.store.jobs.timers import DueStore
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
 from jqmaster.store.leadership.masters import MasterStore
-from jqmaster.store.link.client import Along, StoreAccess, StoreClient
+from jqmaster.store.link.client import StoreAccess, StoreClient
 from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.shard import Shard
-from jqmaster.store.link.wake import JobsReady, WakeMessage, WorkersChanged
+from jqmaster.store.link.wake import JobsReady, WorkersChanged
 from jqmaster.store.operations.bulk_actions import ActionStore
 from jqmaster.store.operations.history import HistoryStore
 from jqmaster.store.operations.live import LiveStore
@@ -153,7 +155,8 @@ class Master:
         self._tracing = Tracing.from_settings(settings, self.id, __version__)
 
         # The store, and what is known of it.
-        self._shard = shard = Shard(client, Keys(settings.shard), mark=mark)
+        self._local_leader = LocalLeader()
+        self._shard = shard = Shard(client, Keys(settings.shard), leader=self._local_leader, mark=mark)
         self._stores = stores = _Stores.on(shard, settings, self.tally, master_id=self.id)
         self._gauge = StoreGauge(client, clock, settings, report, quorum_of=(client, reserve))
         self.live = LiveSettings(settings, SettingsStore(shard))
@@ -448,22 +451,32 @@ class Master:
     def _make_duties(self, leadership: Leadership) -> Sequence[Component]:
         """What runs under one leadership, in the order of need."""
         s, clock, stale, stores = self.live.current, self._clock, self.leader.step_down, self._stores
-        dispatcher = Dispatcher(
+        delivery = Delivery(
             leadership,
-            claims=stores.claims,
             leases=stores.leases,
-            workers=stores.workers,
-            rules=self._rules,
             fleet=self._fleet,
             desk=self._desk,
             client=self._worker_client,
             report=self._worker_service.results,
             clock=clock,
+            offer_s=lambda: stores.claims.offer_s,
+            on_stale=stale,
+            is_trusted=self.leader.is_trusted,
+            tracing=self._tracing,
+        )
+        dispatcher = Dispatcher(
+            leadership,
+            delivery,
+            claims=stores.claims,
+            workers=stores.workers,
+            rules=self._rules,
+            fleet=self._fleet,
+            desk=self._desk,
+            clock=clock,
             **tuning.dispatcher(s),
             on_stale=stale,
             on_gates=self._router.route,
             is_trusted=self.leader.is_trusted,
-            tracing=self._tracing,
         )
 
         def on_ready() -> None:
@@ -558,7 +571,7 @@ class Master:
             BacklogSampler(leadership, stores.history, self.tally, clock, on_stale=stale),
             bulk,
             *self._make_exporter(leadership, stale),
-            _LocalWake(self._shard, self._router.route, dispatcher.along),
+            LocalLead(self._local_leader, self._router.route, dispatcher.claim_with),
         ]
 
     def _make_exporter(self, leadership: Leadership, on_stale: Callable[[], None]) -> list[Component]:
@@ -716,27 +729,6 @@ class _Duties:
     bulk: BulkActions
     grace: Grace
     tuned: Sequence[Tuned]
-
-
-class _LocalWake:
-    """While this process leads, its own writes wake it without a message through the store, and its claims go with them."""
-
-    def __init__(
-        self,
-        shard: Shard,
-        wake: Callable[[WakeMessage], None],
-        follow: Callable[[WakeMessage, Collection[str]], Along | None],
-    ) -> None:
-        self._shard = shard
-        self._wake = wake
-        self._follow = follow
-
-    async def start(self) -> None:
-        self._shard.wake_leader = self._wake
-        self._shard.follow = self._follow
-
-    async def stop(self) -> None:
-        self._shard.wake_leader = self._shard.follow = None
 
 
 def _call_contexts(settings: Settings) -> tuple[LiveContext | None, LiveContext | None]:

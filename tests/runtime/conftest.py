@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from jqmaster.clock import SystemClock
+from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.outbound.worker_client import WorkerClient
@@ -70,16 +71,27 @@ class Dispatching:
         def on_stale() -> None:
             self.stale += 1
 
-        dispatcher = Dispatcher(
-            Leadership(self.world.epoch, "master-1"),
-            claims=self.claims,
+        leadership = Leadership(self.world.epoch, "master-1")
+        delivery = Delivery(
+            leadership,
             leases=self.world.leases,
-            workers=self.world.workers,
-            rules=self.world.rules,
             fleet=self.fleet,
             desk=self.desk,
             client=self.client,
             report=self.workers.results,
+            clock=SystemClock(),
+            offer_s=lambda: self.claims.offer_s,
+            on_stale=on_stale,
+            is_trusted=lambda: self.is_trusted,
+        )
+        dispatcher = Dispatcher(
+            leadership,
+            delivery,
+            claims=self.claims,
+            workers=self.world.workers,
+            rules=self.world.rules,
+            fleet=self.fleet,
+            desk=self.desk,
             clock=SystemClock(),
             max_push_jobs=200,
             on_stale=on_stale,
@@ -88,8 +100,7 @@ class Dispatching:
         )
         self._dispatchers.append(dispatcher)
         if wakes_itself:
-            self.world.shard.wake_leader = waking(dispatcher)
-            self.world.shard.follow = dispatcher.along
+            self.world.leader.connect(waking(dispatcher), dispatcher.claim_with)
         await dispatcher.start()
         return dispatcher
 
@@ -101,7 +112,7 @@ class Dispatching:
     async def stop(self) -> None:
         for dispatcher in self._dispatchers:
             await dispatcher.stop()
-        self.world.shard.wake_leader = self.world.shard.follow = None
+        self.world.leader.disconnect()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -15,6 +16,7 @@ from jqmaster.domain.ruleset import NO_RULES
 from jqmaster.domain.tally import Tally
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import DamagedError
+from jqmaster.runtime.leadership.local_leader import LocalLeader
 from jqmaster.service.constraints.cache import RuleCache
 from jqmaster.store import codec
 from jqmaster.store.constraints.constraints import RuleStore
@@ -49,10 +51,11 @@ NO_KEY = "0" * 16
 class StoreWorld:
     """Time stands still until `pass_ms` moves it. There is a leader from the start."""
 
-    def __init__(self, shard: Shard) -> None:
-        self.shard = shard
+    def __init__(self, shard: Shard, *, has_store_time: bool = False) -> None:
         self.now_ms = START_MS
-        shard.now = lambda: self.now_ms
+        self.leader = LocalLeader()
+        now = None if has_store_time else lambda: self.now_ms
+        self.shard = shard = replace(shard, now=now, leader=self.leader)
         self.tally = Tally()
         self.records = RecordStore(shard)
         self.acceptance = AcceptanceStore(shard, self.tally)
@@ -84,6 +87,12 @@ class StoreWorld:
         world.epoch = leadership.epoch
         yield world
         await world.assert_sound()
+
+    def on_store_time(self) -> "StoreWorld":
+        """Return the same shard on the clock of the store, as in production."""
+        world = StoreWorld(self.shard, has_store_time=True)
+        world.epoch = self.epoch
+        return world
 
     @property
     def redis(self) -> Any:
@@ -201,9 +210,9 @@ class StoreWorld:
     def leading_here(self) -> Iterator[list[str]]:
         """This process leads: the words that it is woken with are gathered instead of published."""
         words: list[str] = []
-        self.shard.wake_leader = lambda message: words.append(encode(message))
+        self.leader.connect(lambda message: words.append(encode(message)))
         yield words
-        self.shard.wake_leader = None
+        self.leader.disconnect()
 
     async def get(self, job_id: str) -> Job:
         job = await self.records.get(job_id)

@@ -163,7 +163,7 @@ class RuleStore:
             raise ConflictError(
                 f"there are {MAX_CONSTRAINTS} constraints; no more can be made", code="too_many_constraints"
             )
-        self._shard.wake(ConstraintsChanged())
+        self._shard.leader.wake(ConstraintsChanged())
         return word == "ok"
 
     # --- following a change up (leader only); each returns None under a stale epoch

@@ -55,8 +55,8 @@ class Repair:
         async for step in self.order_steps():
             yield step
         yield Step(await self.repair_slots([f async for f in self._checker.check_slots()]))
-        self._shard.wake(JobsReady())
-        self._shard.wake(JobDelayed())
+        self._shard.leader.wake(JobsReady())
+        self._shard.leader.wake(JobDelayed())
 
     async def order_steps(self) -> AsyncIterator[Step]:
         """Goes through the lanes and names, by which claims find ready jobs, and through no job."""
@@ -64,7 +64,7 @@ class Repair:
             yield Step(await self.repair_lanes(found))
         async for found in self._checker.name_pages():
             yield Step(await self.repair_names(found))
-        self._shard.wake(JobsReady())
+        self._shard.leader.wake(JobsReady())
 
     async def repair_jobs(self, found: Sequence[Finding], found_in: str) -> list[Finding]:
         """Those of the findings that were put right; what is wrong is looked at anew. `found_in`: the order, claims or

@@ -13,8 +13,7 @@ import msgpack
 
 from jqmaster.errors import InvalidError
 from jqmaster.store import codec
-from jqmaster.store.link.client import Call
-from jqmaster.store.link.scripts import load
+from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
 Log = Literal["changes", "access"]
@@ -82,7 +81,7 @@ class AuditStore:
         """What `write` does, to each, in one round trip."""
         script, keys = load("write_audit"), (self._keys["changes"],)
         await self._client.run_all(
-            [Call(script, keys, (self._shard.now_arg, entry, MAX_ENTRIES)) for entry in entries]
+            [ScriptCall(script, keys, (self._shard.now_arg, entry, MAX_ENTRIES)) for entry in entries]
         )
 
     async def page(

@@ -11,9 +11,8 @@ from jqmaster.domain.job import JobState
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
-from jqmaster.store.link.client import Call
 from jqmaster.store.link.pages import MAX_PER_CALL
-from jqmaster.store.link.scripts import load
+from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
 # Of records that the claims of one round trip give out; each may go beyond its part by its last job.
@@ -84,7 +83,7 @@ class _Terms:
 class PreparedClaims:
     """Claims that are still to be sent."""
 
-    calls: Sequence[Call]
+    calls: Sequence[ScriptCall]
     terms: Sequence[_Terms]
 
 
@@ -159,7 +158,9 @@ class ClaimStore:
             for reply, terms in zip(replies, prepared.terms, strict=True)
         ]
 
-    def _claim_call(self, epoch: str, order: ClaimOrder, edition: int, terms: _Terms, max_bytes: int) -> Call:
+    def _claim_call(
+        self, epoch: str, order: ClaimOrder, edition: int, terms: _Terms, max_bytes: int
+    ) -> ScriptCall:
         k, worker_id = self._keys, order.worker_id
         keys = (
             k.epoch,
@@ -172,7 +173,7 @@ class ClaimStore:
             k.rules,
             k.mail(worker_id),
         )
-        return Call(
+        return ScriptCall(
             load("claim"),
             keys,
             (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), len(terms.tokens) // TOKEN_BYTES,

@@ -12,9 +12,9 @@ from jqmaster.domain.tally import Tally
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.jobs.placement import LaneTable, StaleRules
-from jqmaster.store.link.client import Along, Call
+from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
-from jqmaster.store.link.scripts import Arg, load
+from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady
 
@@ -70,8 +70,8 @@ class AcceptanceStore:
         # The first call of a whole push speaks for all of it: when it is let in, so is the rest.
         first = calls[:1] if is_whole else calls
         rest = calls[len(first) :]
-        along = None if rest else self._claims_of(specs, replicas)
-        replies = await self._client.run_all(first, along=along, replicas=replicas)
+        claim = None if rest else self._claim_with(specs, replicas)
+        replies = await self._client.run_all(first, claim=claim, replicas=replicas)
         _raise_refusal(replies)
         statuses = _enqueued(replies)
         if is_whole and isinstance(statuses[0], BacklogFull):
@@ -79,9 +79,9 @@ class AcceptanceStore:
         self._count_pushed(specs, statuses)
         others: list[Accepted | BacklogFull] = []
         if rest:
-            along = self._claims_of(specs, replicas)
+            claim = self._claim_with(specs, replicas)
             try:
-                replies = await self._client.run_all(rest, along=along, replicas=replicas)
+                replies = await self._client.run_all(rest, claim=claim, replicas=replicas)
             except StoreUnavailableError as exc:
                 raise OutcomeUnknownError(
                     f"the store did a part of it; repeat with the same IDs ({exc.detail})",
@@ -89,20 +89,20 @@ class AcceptanceStore:
                 ) from exc
             _raise_refusal(replies)
             others = _enqueued(replies)
-        if along is None and not all(spec.delay_ms for spec in specs):
-            self._shard.wake(JobsReady())
+        if claim is None and not all(spec.delay_ms for spec in specs):
+            self._shard.leader.wake(JobsReady())
         if any(spec.run_at_ms is not None or 0 < (spec.delay_ms or 0) <= SOON_MS for spec in specs):
-            self._shard.wake(JobDelayed())
+            self._shard.leader.wake(JobDelayed())
         self._count_pushed(specs[len(statuses) :], others)
         return statuses + others
 
-    def _claims_of(self, specs: Sequence[JobSpec], replicas: int | None) -> Along | None:
-        """Claims of those that become ready at once, if there are any."""
+    def _claim_with(self, specs: Sequence[JobSpec], replicas: int | None) -> TravellingClaim | None:
+        """Return the leader's claims of the jobs that become ready at once, if any do."""
         if replicas not in (None, self._client.quorum_replicas):
             # A claim counts as any write does, whatever its job was pushed with.
             return None
         names = {spec.name for spec in specs if spec.run_at_ms is None and not spec.delay_ms}
-        return self._shard.along(JobsReady(), names) if names else None
+        return self._shard.leader.claim_with(JobsReady(), names) if names else None
 
     def _count_pushed(self, specs: Sequence[JobSpec], statuses: Sequence[Accepted | BacklogFull]) -> None:
         accepted = [
@@ -111,7 +111,7 @@ class AcceptanceStore:
         for name, count in Counter(accepted).items():
             self._tally.of(name).pushed += count
 
-    def _enqueue_calls(self, specs: Sequence[JobSpec], rules: Ruleset, *, is_whole: bool) -> list[Call]:
+    def _enqueue_calls(self, specs: Sequence[JobSpec], rules: Ruleset, *, is_whole: bool) -> list[ScriptCall]:
         k = self._keys
         calls = []
         for start in range(0, len(specs), MAX_PER_CALL):
@@ -130,7 +130,7 @@ class AcceptanceStore:
                 self._shard.now_arg, k.tag, self._shard.wake_channel, rules.edition, push,
                 codec.pack(list(following.items())), table.packed(), self._shard.mark,
             )  # fmt: skip
-            calls.append(Call(load("enqueue"), (k.scheduled, k.expiring, k.rules), (*head, *jobs)))
+            calls.append(ScriptCall(load("enqueue"), (k.scheduled, k.expiring, k.rules), (*head, *jobs)))
         return calls
 
     async def find_taken(self, specs: Sequence[JobSpec]) -> list[int]:
@@ -146,7 +146,7 @@ class AcceptanceStore:
             args: list[Arg] = [self._keys.job_prefix]
             for spec in chunk:
                 args += (spec.id, codec.encode_new(spec)[1])
-            calls.append(Call(load("find_taken"), (), args))
+            calls.append(ScriptCall(load("find_taken"), (), args))
         replies = await self._client.run_all(calls)
         return [n * MAX_PER_CALL + index for n, (_, data) in enumerate(replies) for index in data[0]]
 

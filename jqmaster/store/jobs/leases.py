@@ -57,8 +57,8 @@ class LeaseStore:
     async def refuse_offers(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
         """The same by the word of the worker: the tokens are its right to do so."""
         await self._return("", worker_id, claims)
-        self._shard.wake(SlotsFreed(worker_id, len(claims)))
-        self._shard.wake(JobsReady())
+        self._shard.leader.wake(SlotsFreed(worker_id, len(claims)))
+        self._shard.leader.wake(JobsReady())
 
     async def _return(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
         k = self._keys
@@ -135,8 +135,8 @@ class LeaseStore:
                 if is_ended and s.name:
                     self._tally.ended(s.name, s.decision, job_id=s.job_id, message=s.message)
             ended += map(bool, data[0])
-        self._shard.wake(JobsReady())
-        self._shard.wake(JobDelayed())
+        self._shard.leader.wake(JobsReady())
+        self._shard.leader.wake(JobDelayed())
         return ended
 
     async def set_aside(self, epoch: str, job_ids: Sequence[str]) -> int | None:
@@ -161,7 +161,7 @@ class LeaseStore:
                 return None
             has_opened = has_opened or opened
         if has_opened:
-            self._shard.wake(JobsReady())
+            self._shard.leader.wake(JobsReady())
         return count
 
     async def _free_slots(self, epoch: str, job_ids: Sequence[bytes]) -> bool | None:

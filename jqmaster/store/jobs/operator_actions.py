@@ -9,8 +9,7 @@ from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
 from jqmaster.store import codec
 from jqmaster.store.jobs.placement import LaneTable, StaleRules, lane_of_job
-from jqmaster.store.link.client import Call
-from jqmaster.store.link.scripts import load
+from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
 
@@ -107,16 +106,16 @@ class SteeringStore:
         if name:
             self._tally.of(name.decode()).canceled += 1
         if has_opened:
-            self._shard.wake(JobsReady())
+            self._shard.leader.wake(JobsReady())
         if not worker:
             return None
         worker_id = codec.id_text(worker)
-        self._shard.wake(SlotsFreed(worker_id, 1))
+        self._shard.leader.wake(SlotsFreed(worker_id, 1))
         return worker_id, token.hex()
 
-    def _cancel_call(self, job_id: str, counted_by: CountedBy) -> Call:
+    def _cancel_call(self, job_id: str, counted_by: CountedBy) -> ScriptCall:
         k = self._keys
-        return Call(
+        return ScriptCall(
             load("cancel"),
             (
                 k.job(job_id),
@@ -146,11 +145,11 @@ class SteeringStore:
         """What `retry` does, to each by itself, in one round trip. None: done."""
         return await self._steer([self._retry_call(job, rules, counted_by) for job in jobs])
 
-    def _retry_call(self, job: Job, rules: Ruleset, counted_by: CountedBy) -> Call:
+    def _retry_call(self, job: Job, rules: Ruleset, counted_by: CountedBy) -> ScriptCall:
         k = self._keys
         lane = lane_of_job(rules, job)
         entry = codec.encode_attempt(job, "success", "", None) if job.state is JobState.SUCCEEDED else b""
-        return Call(
+        return ScriptCall(
             load("retry"),
             (
                 k.job(job.id),
@@ -185,7 +184,7 @@ class SteeringStore:
         k = self._keys
         return await self._steer(
             [
-                Call(
+                ScriptCall(
                     load("run_now"),
                     (k.job(job_id), k.scheduled, k.retrying),
                     (k.tag, job_id, self._shard.wake_channel, counted_by.action_id),
@@ -208,11 +207,11 @@ class SteeringStore:
         """What `patch` does, to each by itself, in one round trip. None: done."""
         return await self._steer([self._patch_call(job, changes, rules, counted_by) for job in jobs])
 
-    def _patch_call(self, job: Job, changes: Changes, rules: Ruleset, counted_by: CountedBy) -> Call:
+    def _patch_call(self, job: Job, changes: Changes, rules: Ruleset, counted_by: CountedBy) -> ScriptCall:
         k = self._keys
         lane = lane_of_job(rules, changes.applied_to(job))
         given = (changes.priority, changes.run_at_ms, changes.max_retry, changes.timeout_ms)
-        return Call(
+        return ScriptCall(
             load("patch"),
             (k.job(job.id), k.scheduled, k.retrying, k.rules),
             (self._shard.now_arg, k.tag, job.id, self._shard.wake_channel, rules.edition, LaneTable(lane).packed(), *("" if value is None else value for value in given),
@@ -229,9 +228,9 @@ class SteeringStore:
         """What `delete` does, to each by itself, in one round trip. None: done."""
         return await self._steer([self._delete_call(job_id, counted_by) for job_id in job_ids])
 
-    def _delete_call(self, job_id: str, counted_by: CountedBy) -> Call:
+    def _delete_call(self, job_id: str, counted_by: CountedBy) -> ScriptCall:
         k = self._keys
-        return Call(
+        return ScriptCall(
             load("delete"),
             (
                 k.job(job_id),
@@ -251,12 +250,12 @@ class SteeringStore:
         states = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.SKIPPED)
         return [self._keys.finished(state) for state in states]
 
-    async def _steer(self, calls: Sequence[Call]) -> list[Refusal | None]:
+    async def _steer(self, calls: Sequence[ScriptCall]) -> list[Refusal | None]:
         replies = await self._client.run_all(calls)
         ends = [None if word == "ok" else _refusal(word, data) for word, data in replies]
         if None in ends:
-            self._shard.wake(JobsReady())
-            self._shard.wake(JobDelayed())
+            self._shard.leader.wake(JobsReady())
+            self._shard.leader.wake(JobDelayed())
         return ends
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from jqmaster.domain.job import JobState
-from jqmaster.store.link.client import Call
 from jqmaster.store.link.pages import MAX_PER_CALL
-from jqmaster.store.link.scripts import load
+from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
 
@@ -41,9 +40,9 @@ class RetentionStore:
         discarded = await self.sweep_all(epoch, {None: (0, 0)})
         return None if discarded is None else discarded[None]
 
-    def _sweep(self, epoch: str, state: JobState, retention_ms: int, max_jobs: int) -> Call:
+    def _sweep(self, epoch: str, state: JobState, retention_ms: int, max_jobs: int) -> ScriptCall:
         k = self._keys
-        return Call(
+        return ScriptCall(
             load("sweep"),
             (k.epoch, k.finished(state), k.expiring),
             (
@@ -57,9 +56,9 @@ class RetentionStore:
             ),
         )
 
-    def _results_sweep(self, epoch: str) -> Call:
+    def _results_sweep(self, epoch: str) -> ScriptCall:
         k = self._keys
-        return Call(
+        return ScriptCall(
             load("sweep_results"),
             (k.epoch, k.results),
             (self._shard.now_arg, epoch, MAX_PER_CALL, k.result_prefix),

@@ -10,9 +10,9 @@ from jqmaster.domain.tally import Tally
 from jqmaster.errors import unknown_worker
 from jqmaster.store import codec
 from jqmaster.store.keys import Keys
-from jqmaster.store.link.client import Along, Call
+from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
-from jqmaster.store.link.scripts import Arg, load
+from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import GateClosed, JobDelayed, JobsReady, SlotsFreed
 
@@ -83,7 +83,7 @@ class SettlementStore:
             for job_id, token, result in chunk:
                 args += (job_id, bytes.fromhex(token), result)
             calls.append(
-                Call(
+                ScriptCall(
                     load("settle_success"),
                     (
                         k.running,
@@ -95,8 +95,8 @@ class SettlementStore:
                     args,
                 )
             )
-        along = self._shard.along(SlotsFreed(worker_id, len(ended)))
-        replies = await self._client.run_all(calls, along=along)
+        claim = self._shard.leader.claim_with(SlotsFreed(worker_id, len(ended)))
+        replies = await self._client.run_all(calls, claim=claim)
         for word, _ in replies:
             _check_known(word, worker_id)
         verdicts = [bool(code) for _, data in replies for code in data[0]]
@@ -104,7 +104,7 @@ class SettlementStore:
             runs = iter(data[2])
             for name, run_ms, jobs in zip(runs, runs, runs, strict=True):
                 self._tally.succeeded(name.decode(), [run_ms] * jobs)
-        self._woke_freed(worker_id, sum(verdicts), replies, along)
+        self._tell_freed(worker_id, sum(verdicts), replies, claim)
         return verdicts
 
     async def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> list[bool]:
@@ -127,9 +127,9 @@ class SettlementStore:
                     s.hold.gate_id if s.hold else "",
                     s.hold.for_ms if s.hold else 0,
                 )
-            calls.append(Call(load("settle"), (k.running, k.results, k.worker(worker_id)), args))
-        along = self._shard.along(SlotsFreed(worker_id, len(settlements)))
-        replies = await self._client.run_all(calls, along=along)
+            calls.append(ScriptCall(load("settle"), (k.running, k.results, k.worker(worker_id)), args))
+        claim = self._shard.leader.claim_with(SlotsFreed(worker_id, len(settlements)))
+        replies = await self._client.run_all(calls, claim=claim)
         for word, _ in replies:
             _check_known(word, worker_id)
         verdicts = [bool(code) for _, data in replies for code in data[0]]
@@ -137,19 +137,23 @@ class SettlementStore:
         for s, run_ms in zip(settlements, runs, strict=True):
             if run_ms != NOT_ENDED and s.name:
                 self._tally.ended(s.name, s.decision, job_id=s.job_id, message=s.message, run_ms=run_ms)
-        self._woke_freed(worker_id, sum(verdicts), replies, along)
-        self._shard.wake(JobDelayed())
+        self._tell_freed(worker_id, sum(verdicts), replies, claim)
+        self._shard.leader.wake(JobDelayed())
         if any(s.hold for s in settlements):
-            self._shard.wake(GateClosed())
+            self._shard.leader.wake(GateClosed())
         return verdicts
 
-    def _woke_freed(
-        self, worker_id: str, count: int, replies: Sequence[tuple[str, list[Any]]], along: Along | None
+    def _tell_freed(
+        self,
+        worker_id: str,
+        count: int,
+        replies: Sequence[tuple[str, list[Any]]],
+        claim: TravellingClaim | None,
     ) -> None:
-        if along is None:
-            self._shard.wake(SlotsFreed(worker_id, count))
+        if claim is None:
+            self._shard.leader.wake(SlotsFreed(worker_id, count))
         if any(data[1] for _, data in replies):
-            self._shard.wake(JobsReady())
+            self._shard.leader.wake(JobsReady())
 
 
 def _check_known(word: str, worker_id: str) -> None:

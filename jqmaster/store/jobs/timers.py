@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from jqmaster.domain.job import JobState
 from jqmaster.domain.tally import Tally
 from jqmaster.store import codec
-from jqmaster.store.link.client import Call
 from jqmaster.store.link.pages import MAX_PER_CALL
-from jqmaster.store.link.scripts import load
+from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobsReady
 
@@ -15,7 +14,7 @@ from jqmaster.store.link.wake import JobsReady
 @dataclass(frozen=True, slots=True)
 class Due:
     """`moved` jobs were skipped or made ready; `is_partial`: there were more than one call may move. `next_ms` until the
-    next is due (-1: none is). `is_told`: the leader has sent claims along."""
+    next is due (-1: none is). `is_told`: a claim of the leader travelled with it."""
 
     moved: int
     is_partial: bool
@@ -35,28 +34,28 @@ class DueStore:
 
     async def come_due(self, epoch: str, *, expects_some: bool = False) -> Due | None:
         """`expire`, then `promote` of both states, in one round trip: no job that is due waits for the others' answers.
-        `expects_some`: so that claims may go along. None under a stale epoch."""
+        `expects_some`: jobs are due for sure, so a claim may travel with it. None under a stale epoch."""
         calls = [self._expiry(epoch)]
         calls += [self._promotion(epoch, state) for state in (JobState.SCHEDULED, JobState.RETRYING)]
-        along = self._shard.along(JobsReady()) if expects_some else None
+        claim = self._shard.leader.claim_with(JobsReady()) if expects_some else None
         counts, nexts = [], []
-        for word, data in await self._client.run_all(calls, along=along):
+        for word, data in await self._client.run_all(calls, claim=claim):
             if word != "ok":
                 return None
             counts.append(data[0])
             nexts.append(data[1])
             self._tally.skipped(name.decode() for name in (data[2] if len(data) > 2 else ()))
         next_ms = min((ms for ms in nexts if ms >= 0), default=-1)
-        return Due(sum(counts), max(counts) == MAX_PER_CALL, next_ms, along is not None)
+        return Due(sum(counts), max(counts) == MAX_PER_CALL, next_ms, claim is not None)
 
     async def promote(self, epoch: str, state: JobState) -> tuple[int, int] | None:
         """Jobs made ready, and ms until the next is due (-1: none). None under a stale epoch."""
         word, data = (await self._client.run_all([self._promotion(epoch, state)]))[0]
         return (data[0], data[1]) if word == "ok" else None
 
-    def _promotion(self, epoch: str, state: JobState) -> Call:
+    def _promotion(self, epoch: str, state: JobState) -> ScriptCall:
         k = self._keys
-        return Call(
+        return ScriptCall(
             load("promote"),
             (k.epoch, k.index(state), k.damaged),
             (self._shard.now_arg, k.tag, epoch, MAX_PER_CALL, codec.STATE_CODES[state]),
@@ -70,9 +69,9 @@ class DueStore:
         self._tally.skipped(name.decode() for name in data[2])
         return data[0], data[1]
 
-    def _expiry(self, epoch: str) -> Call:
+    def _expiry(self, epoch: str) -> ScriptCall:
         k = self._keys
-        return Call(
+        return ScriptCall(
             load("expire"),
             (k.epoch, k.expiring, k.scheduled, k.retrying, k.finished(JobState.SKIPPED)),
             (self._shard.now_arg, k.tag, epoch, MAX_PER_CALL, k.finished_channel),

@@ -40,8 +40,9 @@ from jqmaster.errors import DamagedError, JqmasterError, OutcomeUnknownError, St
 from jqmaster.net.store_url import Endpoint, StoreUrl
 from jqmaster.store.link.cluster import ClusterLocator
 from jqmaster.store.link.connection import TcpConnection, TlsConnection, is_lost, options_of
+from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.locator import ASK_S, LocatedConnection, LocatedTlsConnection, Locator
-from jqmaster.store.link.scripts import Arg, Script, load
+from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.sentinel import SentinelLocator
 
 logger = logging.getLogger(__name__)
@@ -83,25 +84,6 @@ class StoreAccess:
             sentinel_username=settings.sentinel_username,
             sentinel_password=password.get_secret_value() if password else None,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One script with what it is given."""
-
-    script: Script
-    keys: Sequence[str]
-    args: Sequence[Arg]
-
-
-@dataclass(frozen=True, slots=True)
-class Along:
-    """Calls that travel behind others in the same round trip, and share nothing else with them. Either `answered` is
-    called, with the answer of each or what `run` would have raised for it alone, or `lost`: any of them may have run."""
-
-    calls: Sequence[Call]
-    answered: Callable[[Sequence[tuple[str, list[Any]] | Exception]], None]
-    lost: Callable[[], None]
 
 
 class StoreClient:
@@ -189,21 +171,25 @@ class StoreClient:
         Raises StoreUnavailableError when it certainly did not run, OutcomeUnknownError when it may have,
         DamagedError when a key is not of the type that it must be.
         """
-        return (await self.run_all([Call(load(script), keys, args)], replicas=replicas))[0]
+        return (await self.run_all([ScriptCall(load(script), keys, args)], replicas=replicas))[0]
 
     async def run_all(
-        self, calls: Sequence[Call], *, along: Along | None = None, replicas: int | None = None
+        self,
+        calls: Sequence[ScriptCall],
+        *,
+        claim: TravellingClaim | None = None,
+        replicas: int | None = None,
     ) -> list[tuple[str, list[Any]]]:
         """Runs scripts in order, in one round trip. `replicas`: how many must confirm these writes; None: as many as
-        every write of this client needs. `along` is told of its calls before this returns or raises.
+        every write of this client needs. `claim` travels behind them, and hears of its calls before this returns or raises.
 
         Raises like `run`, on the first one that failed; where others were done, or too few replicas confirmed in time,
         that is OutcomeUnknownError.
         """
-        if along is None:
+        if claim is None:
             replies = await self._replies(calls, replicas)
         else:
-            replies = await self._replies_along(calls, along, replicas)
+            replies = await self._replies_with(claim, calls, replicas)
         refused = [reply for reply in replies if isinstance(reply, ResponseError)]
         if refused and len(refused) < len(calls) and any(call.script.writes for call in calls):
             raise OutcomeUnknownError(
@@ -212,27 +198,29 @@ class StoreClient:
             )
         return [self._read(call, reply) for call, reply in zip(calls, replies, strict=True)]
 
-    async def run_each(self, calls: Sequence[Call]) -> list[tuple[str, list[Any]] | Exception]:
+    async def run_each(self, calls: Sequence[ScriptCall]) -> list[tuple[str, list[Any]] | Exception]:
         """Runs scripts in order, in one round trip; of each its answer, or what `run` would have raised for it alone.
 
         Raises StoreUnavailableError when certainly none ran, OutcomeUnknownError when any may have."""
         return self._read_each(calls, await self._replies(calls, None))
 
     def _read_each(
-        self, calls: Sequence[Call], replies: Sequence[Any]
+        self, calls: Sequence[ScriptCall], replies: Sequence[Any]
     ) -> list[tuple[str, list[Any]] | Exception]:
         return [self._read_or_error(call, reply) for call, reply in zip(calls, replies, strict=True)]
 
-    async def _replies_along(self, calls: Sequence[Call], along: Along, replicas: int | None) -> list[Any]:
+    async def _replies_with(
+        self, claim: TravellingClaim, calls: Sequence[ScriptCall], replicas: int | None
+    ) -> list[Any]:
         try:
-            replies = await self._replies([*calls, *along.calls], replicas)
+            replies = await self._replies([*calls, *claim.calls], replicas)
         except BaseException:
-            along.lost()
+            claim.on_failure()
             raise
-        along.answered(self._read_each(along.calls, replies[len(calls) :]))
+        claim.on_replies(self._read_each(claim.calls, replies[len(calls) :]))
         return replies[: len(calls)]
 
-    async def _replies(self, calls: Sequence[Call], replicas: int | None) -> list[Any]:
+    async def _replies(self, calls: Sequence[ScriptCall], replicas: int | None) -> list[Any]:
         """Raw replies, and ResponseErrors in the place of those that failed."""
         if not calls:
             # An empty write never leaves the buffer of asyncio's own transport (since Python 3.12): the loop spins,
@@ -466,13 +454,13 @@ class StoreClient:
         for connection in (*self._at_hand, *self._pool._available_connections):
             connection.mark_for_reconnect()  # type: ignore[no-untyped-call]
 
-    def _read_or_error(self, call: Call, reply: Any) -> tuple[str, list[Any]] | Exception:
+    def _read_or_error(self, call: ScriptCall, reply: Any) -> tuple[str, list[Any]] | Exception:
         try:
             return self._read(call, reply)
         except Exception as exc:  # whatever the store can say: the others' answers count all the same
             return exc
 
-    def _read(self, call: Call, reply: Any) -> tuple[str, list[Any]]:
+    def _read(self, call: ScriptCall, reply: Any) -> tuple[str, list[Any]]:
         if isinstance(reply, ResponseError):
             raise _told_apart(reply)
         return call.script.read_reply(reply)

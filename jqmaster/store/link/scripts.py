@@ -74,6 +74,15 @@ class Script:
         return word, reply[1:]
 
 
+@dataclass(frozen=True, slots=True)
+class ScriptCall:
+    """One script with its keys and arguments."""
+
+    script: Script
+    keys: Sequence[str]
+    args: Sequence[Arg]
+
+
 def parse(name: str, text: str) -> Script:
     """A script from its text, includes still by name. Raises ScriptContractError when the header is not complete."""
     fields = {match[1]: match[2] or "" for match in _FIELD.finditer(text)}

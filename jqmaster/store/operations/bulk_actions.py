@@ -64,7 +64,7 @@ class ActionStore:
              k.action_prefix, self._shard.wake_channel),
         )  # fmt: skip
         if word == "ok":
-            self._shard.wake(BulkActionsChanged())
+            self._shard.leader.wake(BulkActionsChanged())
         return word == "ok"
 
     async def advance(
@@ -103,7 +103,7 @@ class ActionStore:
             (action_id, who, self._shard.wake_channel),
         )
         if word == "ok":
-            self._shard.wake(BulkActionsChanged())
+            self._shard.leader.wake(BulkActionsChanged())
         return word == "ok"
 
     async def running(self) -> list[str]:

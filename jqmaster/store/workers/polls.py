@@ -78,7 +78,7 @@ class PollStore:
             ),
         )
         if word == "open":
-            self._shard.wake(PollOpened(worker_id, wait_ms))
+            self._shard.leader.wake(PollOpened(worker_id, wait_ms))
         return self._reply(word, data)
 
     async def take(self, worker_id: str, poll_id: str, *, ends: bool) -> PollReply | NoPoll:

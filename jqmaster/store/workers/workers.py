@@ -115,7 +115,7 @@ class WorkerStore:
         if word == "late":
             raise StoreUnavailableError("the store was reached too late", retry_after_s=1)
         now_ms, epoch, _replaced = data
-        self._shard.wake(WorkersChanged())
+        self._shard.leader.wake(WorkersChanged())
         return now_ms, codec.epoch_number(epoch)
 
     async def owner(self, worker_id: str) -> Owner | None:
@@ -187,7 +187,7 @@ class WorkerStore:
             word, _ = await self._client.run("continue_worker", (k.worker(worker_id), k.running), args)
             if word != "ok":
                 return False
-        self._shard.wake(WorkersChanged())
+        self._shard.leader.wake(WorkersChanged())
         return True
 
     # --- orders of people, written down with the change
@@ -212,7 +212,7 @@ class WorkerStore:
         )
         if word != "ok":
             return Commanded(word)
-        self._shard.wake(WorkersChanged())
+        self._shard.leader.wake(WorkersChanged())
         return Commanded.NEW if data[0] else Commanded.SAME
 
     # --- leaving
@@ -225,7 +225,7 @@ class WorkerStore:
             (k.worker(worker_id), k.workers, k.worker_urls, k.claims(worker_id)),
             (worker_id,),
         )
-        self._shard.wake(WorkersChanged())
+        self._shard.leader.wake(WorkersChanged())
         return word == "ok"
 
     async def forget_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool | None:

@@ -73,12 +73,12 @@ class Acting:
             is_trusted=lambda: self.is_trusted,
             on_stale=self.on_stale,
         )
-        self.world.shard.wake_leader = lambda message: one.wake()
+        self.world.leader.connect(lambda message: one.wake())
         await one.start()
         try:
             yield one
         finally:
-            self.world.shard.wake_leader = None
+            self.world.leader.disconnect()
             await one.stop()
 
     async def begin(self, kind: ActionKind, wanted: JobFilter | None = None, **options: Any) -> str:

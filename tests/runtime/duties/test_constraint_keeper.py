@@ -59,11 +59,11 @@ class Keeping:
         return keeper
 
     async def start(self) -> None:
-        self.world.shard.wake_leader = lambda message: self.keeper.wake()
+        self.world.leader.connect(lambda message: self.keeper.wake())
         await self.keeper.start()
 
     async def stop(self) -> None:
-        self.world.shard.wake_leader = None
+        self.world.leader.disconnect()
         await self.keeper.stop()
 
     async def idle(self) -> None:

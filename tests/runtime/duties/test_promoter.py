@@ -96,9 +96,9 @@ async def test_an_earlier_due_time_wakes_it(promoting: Promoting) -> None:
     await world.enqueue(delay_ms=500_000)
     await promoting.promoter.start()
     await wait_until(lambda: promoting.sleeps_ms)
-    world.shard.wake_leader = lambda message: promoting.promoter.wake()
+    world.leader.connect(lambda message: promoting.promoter.wake())
     job_id = await world.enqueue(delay_ms=100)
-    world.shard.wake_leader = None
+    world.leader.disconnect()
     await wait_until(lambda: len(promoting.sleeps_ms) == 2)
     assert promoting.sleeps_ms == [500_000, 100]
     world.pass_ms(100)

@@ -8,7 +8,7 @@ import pytest
 from jqmaster.clock import SystemClock
 from jqmaster.domain.breaker import Breaker
 from jqmaster.domain.outcome import Outcome
-from jqmaster.runtime.duties.dispatcher import Dispatcher
+from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.outbound.worker_client import MaybeDelivered, NotDelivered, PushResult
 from jqmaster.service.workers.polls import PollDesk
@@ -47,26 +47,24 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
     assert worker
     client = LostThenRefused()
     clock = SystemClock()
-    dispatcher = Dispatcher(
+    delivery = Delivery(
         Leadership(world.epoch, "master-1"),
-        claims=world.claims,
         leases=world.leases,
-        workers=world.workers,
-        rules=world.rules,
         fleet=Fleet(clock, stale_ms=5_000),
         desk=PollDesk(world.polls, world.leases),
         client=client,  # type: ignore[arg-type]
         report=nobody_reports,
         clock=clock,
-        max_push_jobs=10,
-        on_stale=lambda: None,
-        on_gates=lambda _: None,
+        offer_s=lambda: world.claims.offer_s,
+        on_stale=lambda: pytest.fail("nothing was returned"),
     )
     member = Member(worker, busy=1, breaker=Breaker())
     # The offer is nearly over: two tries fit into what is left of it.
     began_s = clock.monotonic_s() - world.claims.offer_s + 0.3
+    push = delivery.deliver(member, claim, began_s, lambda: pytest.fail("nothing was returned"))
+    assert push
     async with asyncio.timeout(10):
-        await dispatcher._push(member, claim, began_s)
+        await push
     assert client.pushes == 2
     job = await world.get(job_id)
     assert (job.state, job.token) == ("running", claim.jobs[0].token)

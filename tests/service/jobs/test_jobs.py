@@ -27,8 +27,8 @@ from jqmaster.service.jobs.jobs import JobService
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.operator_actions import Changes
-from jqmaster.store.link.client import Call
 from jqmaster.store.link.events import EventListener
+from jqmaster.store.link.scripts import ScriptCall
 from tests.support import real_time
 from tests.support.egress import loopback_guard
 from tests.support.fake_worker import FakeWorker
@@ -277,7 +277,7 @@ async def test_a_store_that_is_gone_after_the_first_step_of_a_large_bulk_leaves_
     client = served.world.shard.client
     run_all, runs = client.run_all, 0
 
-    async def fails_later(calls: Sequence[Call], **options: Any) -> list[tuple[str, list[Any]]]:
+    async def fails_later(calls: Sequence[ScriptCall], **options: Any) -> list[tuple[str, list[Any]]]:
         nonlocal runs
         runs += 1
         if runs > 1:

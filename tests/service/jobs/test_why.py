@@ -1,5 +1,7 @@
 """Why a job is not running, from the real store and the registered workers."""
 
+from dataclasses import replace
+
 import pytest
 
 from jqmaster.domain.constraint import Mode
@@ -12,6 +14,8 @@ from jqmaster.errors import NotFoundError, StoreUnavailableError
 from jqmaster.service.jobs.why import Answer, WhyService
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.health.repair import Repair
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import LEASE_MS, RESULT_TTL_MS, StoreWorld
 
@@ -28,10 +32,10 @@ def limited(world: StoreWorld) -> ConstrainedWorld:
 class Desk:
     """Whoever asks why. `reach` is what this leader knows of its workers."""
 
-    def __init__(self, world: StoreWorld) -> None:
+    def __init__(self, world: StoreWorld, shard: Shard | None = None) -> None:
         self.reach: dict[str, Reach] | None = {}
         self._service = WhyService(
-            WhyStore(world.shard, world.records),
+            WhyStore(shard or world.shard, world.records),
             world.workers,
             world.rules,
             stale_ms=5_000,
@@ -207,14 +211,10 @@ async def test_until_the_leader_followed_a_change_up_it_says_that_rules_change(
     assert await desk.codes(job) == ["next"]
 
 
-async def test_a_store_that_is_away_is_the_stores_trouble(world: StoreWorld, desk: Desk) -> None:
-    from jqmaster.store.link.client import StoreClient
-
-    client = world.shard.client
-    world.shard.client = StoreClient("redis://127.0.0.1:1/0", connections=1)
+async def test_a_store_that_is_away_is_the_stores_trouble(world: StoreWorld) -> None:
+    client = StoreClient("redis://127.0.0.1:1/0", connections=1)
     try:
         with pytest.raises(StoreUnavailableError):
-            await desk.why(new_id())
+            await Desk(world, replace(world.shard, client=client)).why(new_id())
     finally:
-        await world.shard.client.close()
-        world.shard.client = client
+        await client.close()

@@ -203,7 +203,7 @@ async def test_a_claim_is_an_offer_whatever_the_last_one_became(world: StoreWorl
 
 
 async def test_in_production_the_time_is_that_of_the_store(world: StoreWorld) -> None:
-    world.shard.now = None
+    world = world.on_store_time()
     seconds, _ = await world.redis.time()
     worker, job = await world.running(delay_ms=None, keep_result=True)
     await world.workers.renew(worker, [(job.job_id, job.token)], 0)

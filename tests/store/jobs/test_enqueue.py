@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -6,7 +7,7 @@ import pytest
 from jqmaster.domain.job import Cause, Job, JobState, RetryPolicy
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.health import generation
-from jqmaster.store.jobs.enqueue import Accepted
+from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted
 from jqmaster.store.jobs.operator_actions import Changes
 from tests.support.store import StoreWorld, unconstrained
 
@@ -125,18 +126,19 @@ async def test_bulks_beyond_one_script_call(world: StoreWorld) -> None:
 
 
 async def test_nothing_is_enqueued_into_other_data_than_those_that_were_marked(world: StoreWorld) -> None:
-    world.shard.mark = await generation.mark(world.shard, "mark")
-    assert await world.acceptance.enqueue([world.spec()]) == [Accepted.NEW]
+    mark_at_start = await generation.mark(world.shard, "mark")
+    acceptance = AcceptanceStore(replace(world.shard, mark=mark_at_start), world.tally)
+    assert await acceptance.enqueue([world.spec()]) == [Accepted.NEW]
     for mark in ("another", None):
         key = world.shard.keys.rules
         await (world.redis.hset(key, "mark", mark) if mark else world.redis.hdel(key, "mark"))
         async with world.unchanged():
             with pytest.raises(StoreUnavailableError) as refused:
-                await world.acceptance.enqueue([world.spec()])
+                await acceptance.enqueue([world.spec()])
         assert refused.value.code == "store_unfit"
     # A master that starts marks data of a release before.
     assert await generation.mark(world.shard, "fresh") == "mark"
-    assert await world.acceptance.enqueue([world.spec()]) == [Accepted.NEW]
+    assert await acceptance.enqueue([world.spec()]) == [Accepted.NEW]
 
 
 async def test_the_longest_name(world: StoreWorld) -> None:

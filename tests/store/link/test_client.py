@@ -12,8 +12,8 @@ from jqmaster.domain.job import JobState
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.jobs.enqueue import Accepted
 from jqmaster.store.keys import Keys
-from jqmaster.store.link.client import Call, StoreClient
-from jqmaster.store.link.scripts import ScriptContractError, load, names
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.scripts import ScriptCall, ScriptContractError, load, names
 from jqmaster.store.link.shard import Shard
 from tests.support.admin import admin_of
 from tests.support.proxy import StoreProxy
@@ -400,7 +400,7 @@ async def test_a_key_of_the_wrong_type_is_damage(world: StoreWorld) -> None:
 async def test_a_write_counts_once_the_replicas_have_it() -> None:
     async with replicated(1) as (primary, (replica,)), client_of(primary.url, timeout_s=1) as client:
         k = Keys("quorum")
-        calls = [Call(load("mark_generation"), (k.generation, k.rules), ("fresh",))]
+        calls = [ScriptCall(load("mark_generation"), (k.generation, k.rules), ("fresh",))]
         assert await client.run_all(calls, replicas=1) == [("ok", [b"fresh"])]
         client.quorum_replicas = 1
         with paused(replica):

@@ -106,7 +106,7 @@ async def test_a_half_registered_worker_is_left_out_and_can_be_removed(world: St
 
 
 async def test_store_time_comes_with_the_fleet_in_production(world: StoreWorld) -> None:
-    world.shard.now = None
+    world = world.on_store_time()
     assert world.shard.now_arg == ""
     worker = await world.worker()
     (one,), now_ms = await world.workers.all_with_time()

@@ -8,7 +8,8 @@ import pytest
 
 from jqmaster.domain.job import JobState
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
-from jqmaster.store.link.client import Call, StoreClient
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.scripts import ScriptCall
 from tests.runtime.conftest import Dispatching
 from tests.support import real_time
 from tests.support.fake_worker import FakeWorker
@@ -25,7 +26,7 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> Trips:
     found: Trips = []
     replies = StoreClient._replies
 
-    async def noted(self: StoreClient, calls: Sequence[Call], replicas: int | None) -> list[Any]:
+    async def noted(self: StoreClient, calls: Sequence[ScriptCall], replicas: int | None) -> list[Any]:
         names = [call.script.name for call in calls]
         if {"enqueue", "claim", "settle_success"} & {*names}:
             found.append(names)
@@ -130,7 +131,7 @@ async def test_the_trouble_of_a_push_ends_its_claims_too_and_the_worker_goes_on(
     await at_rest(dispatching, worker)
     replies, faults = StoreClient._replies, iter([True])
 
-    async def troubled(self: StoreClient, calls: Sequence[Call], replicas: int | None) -> list[Any]:
+    async def troubled(self: StoreClient, calls: Sequence[ScriptCall], replicas: int | None) -> list[Any]:
         if calls[0].script.name == "enqueue" and next(faults, False):
             if kind == "refused":
                 raise StoreUnavailableError("the store cannot be reached", retry_after_s=1)
@@ -174,7 +175,7 @@ async def test_an_answer_without_sense_to_a_claim_ends_it_and_the_worker_goes_on
     await at_rest(dispatching, worker)
     replies, faults = StoreClient._replies, iter([True])
 
-    async def garbled(self: StoreClient, calls: Sequence[Call], replicas: int | None) -> list[Any]:
+    async def garbled(self: StoreClient, calls: Sequence[ScriptCall], replicas: int | None) -> list[Any]:
         answers = await replies(self, calls, replicas)
         if calls[0].script.name == "enqueue" and next(faults, False):
             answers[-1] = nonsense
@@ -198,7 +199,7 @@ async def test_stop_waits_for_claims_under_way_and_gives_back_what_they_took(
     done, goes_on = asyncio.Event(), asyncio.Event()
     replies: Callable[..., Any] = StoreClient._replies
 
-    async def slow(self: StoreClient, calls: Sequence[Call], replicas: int | None) -> list[Any]:
+    async def slow(self: StoreClient, calls: Sequence[ScriptCall], replicas: int | None) -> list[Any]:
         answers: list[Any] = await replies(self, calls, replicas)
         if calls[0].script.name == "enqueue":
             done.set()

@@ -1,0 +1,251 @@
+"""What becomes of a claim: it is pushed to its worker, or answers the worker's poll, and the worker's answer is acted on."""
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from jqmaster.clock import Clock
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.outcome import Outcome
+from jqmaster.errors import JqmasterError
+from jqmaster.runtime.duties.fleet import Fleet, Member
+from jqmaster.runtime.outbound.offers import OfferResult, Offers, PutOff, Withheld
+from jqmaster.runtime.outbound.worker_client import (
+    Delivered,
+    MaybeDelivered,
+    NotDelivered,
+    PushResult,
+    Refused,
+    WorkerClient,
+)
+from jqmaster.service.workers.polls import PollDesk
+from jqmaster.store.jobs.claims import Claim
+from jqmaster.store.jobs.leases import LeaseStore
+from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.workers.polls import reply_of
+from jqmaster.tracing import Tracing
+
+logger = logging.getLogger(__name__)
+
+# A job that a worker does not take for a reason of its own, while it takes others, is offered again after so long.
+PUT_OFF_S: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Push:
+    """A claim on its way to its worker, in as many requests as it takes."""
+
+    member: Member
+    claim: Claim
+    claimed_at_s: float
+    on_returned: Callable[[], None]
+
+
+class Delivery:
+    """Part of the dispatcher of one leadership. `is_trusted` tells whether the leadership still holds; it is asked before
+    each push. `on_stale` is called when the store knows a newer leader. `report` takes what a worker says of attempts,
+    as its results do."""
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        *,
+        leases: LeaseStore,
+        fleet: Fleet,
+        desk: PollDesk,
+        client: WorkerClient,
+        report: Callable[[str, Sequence[Outcome]], Awaitable[object]],
+        clock: Clock,
+        offer_s: Callable[[], float],
+        on_stale: Callable[[], None],
+        is_trusted: Callable[[], bool] = lambda: True,
+        tracing: Tracing | None = None,
+    ) -> None:
+        self._leadership = leadership
+        self._leases = leases
+        self._fleet = fleet
+        self._desk = desk
+        self._client = client
+        self._report = report
+        self._clock = clock
+        self._offer_s = offer_s
+        self._on_stale = on_stale
+        self._is_trusted = is_trusted
+        self._tracing = tracing
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_stopping = False
+
+    def stop_repeats(self) -> None:
+        """Let the pushes that are under way be the last of their offers."""
+        self._is_stopping = True
+
+    async def stop(self, within_s: float) -> None:
+        """Give the pushes that are under way so long to end, then cancel them. Their leases tell what came of those."""
+        self._is_stopping = True
+        tasks = list(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=within_s)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def deliver(
+        self, member: Member, claim: Claim, claimed_at_s: float, on_returned: Callable[[], None]
+    ) -> asyncio.Task[None] | None:
+        """Begin the push of a claim, or answer the worker's poll with it. Return the push, None for a poll.
+
+        `on_returned` is called when offers were returned: their jobs are ready again.
+        """
+        if member.worker.is_pulling:
+            # One poll, one answer; it asks again. If another master holds the poll, the claim told that one.
+            member.polls_until_s = 0.0
+            if claim.is_ours_to_tell:
+                self._answer_poll(member.worker.id, claim)
+            return None
+        member.pushes += 1
+        member.breaker.begin_call()
+        # A context of its own: claims travel with requests of others.
+        task = asyncio.create_task(
+            self._run(_Push(member, claim, claimed_at_s, on_returned)),
+            name=f"push to {member.worker.id}",
+            context=contextvars.Context(),
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _answer_poll(self, worker_id: str, claim: Claim) -> None:
+        if self._is_trusted():
+            self._desk.tell(worker_id, reply_of(self._leadership.number, claim))
+        else:
+            # This process may have stood still: what the store says by now counts.
+            self._desk.look(worker_id)
+
+    async def _run(self, push: _Push) -> None:
+        member = push.member
+        try:
+            if self._tracing is None:
+                await self._offer(push)
+            else:
+                await self._traced_offer(self._tracing, push)
+        except JqmasterError as exc:
+            # The leases end by themselves, and the reaper finds them.
+            logger.warning("offers to worker %s could not be returned: %s", member.worker.id, exc.detail)
+        finally:
+            member.pushes -= 1
+            # A probe that was cut off has said nothing; without this nobody would ever probe again.
+            member.breaker.is_probing = False
+
+    async def _traced_offer(self, tracing: Tracing, push: _Push) -> None:
+        jobs = ((job.job_id, job.record.name, job.record.headers) for job in push.claim.jobs)
+        spans = tracing.begin("offer", jobs, {"jqmaster.worker.id": push.member.worker.id})
+        result: OfferResult = Withheld()
+        try:
+            result = await self._offer(push)
+        finally:
+            tracing.end(spans, type(result).__name__.lower())
+
+    async def _offer(self, push: _Push) -> OfferResult:
+        """Offer the jobs until there is an answer or the offer is over. Return what came of the last part.
+
+        A lost answer may hide a started job; only a repeat of the same tokens to the same worker is harmless then.
+        """
+        member = push.member
+
+        async def send(part: Claim) -> PushResult:
+            return await self._client.push(member.worker, self._leadership.number, part)
+
+        offers = Offers(
+            push.claim,
+            send,
+            member.breaker,
+            self._clock,
+            worker_id=member.worker.id,
+            over_at_s=push.claimed_at_s + self._offer_s(),
+            may_push=self._is_trusted,
+            is_stopping=lambda: self._is_stopping,
+        )
+        result: OfferResult = Withheld()
+        async with contextlib.aclosing(offers.results()) as results:
+            async for part, result in results:
+                elapsed_ms = round((self._clock.monotonic_s() - push.claimed_at_s) * 1000)
+                await self._conclude(push, part, result, push.claim.now_ms + elapsed_ms)
+        return result
+
+    async def _conclude(self, push: _Push, part: Claim, result: OfferResult, now_ms: int) -> None:
+        """Act on what the worker answered: return the offers that it did not take, settle what it refused for good."""
+        member = push.member
+        now_s = self._clock.monotonic_s()
+        member.is_prompt = isinstance(result, Delivered | Refused | PutOff)
+        match result:
+            case Delivered(rejections=rejections):
+                member.breaker.succeeded()
+                # `duplicate`: an earlier run of the job does not end there. The claim is left to its lease, as a pause for
+                # this job: returned now, it would come back to the same worker at once.
+                refused = {r.job_id: r for r in rejections if r.reason != "duplicate"}
+                for rejection in refused.values():
+                    self._obey_rejection(
+                        member, rejection.reason, rejection.retry_after_s, part, rejection.job_id
+                    )
+                returned = [(j.job_id, j.token) for j in part.jobs if j.job_id in refused]
+            case NotDelivered(why=why, retry_after_s=retry_after_s):
+                if retry_after_s is not None:
+                    # It lives, and says when it will take more.
+                    member.breaker.succeeded()
+                    member.pause(now_s, retry_after_s)
+                else:
+                    member.breaker.failed(now_s, why)
+                logger.warning("push to worker %s: not delivered (%s)", member.worker.id, why)
+                returned = [(j.job_id, j.token) for j in part.jobs]
+            case Refused(why=why):
+                # It lives, and reads what it is sent.
+                member.breaker.succeeded()
+                await self._settle_only_job(member, part, "failure", why, now_ms)
+                return
+            case PutOff(why=why):
+                await self._settle_only_job(member, part, "deferred", why, now_ms)
+                return
+            case Withheld():
+                returned = [(j.job_id, j.token) for j in part.jobs]
+            case MaybeDelivered():
+                return
+        if returned:
+            if not await self._leases.return_offers(self._leadership.epoch, member.worker.id, returned):
+                self._on_stale()
+            self._fleet.freed(member.worker.id, len(returned))
+            push.on_returned()
+
+    async def _settle_only_job(
+        self, member: Member, claim: Claim, ending: Literal["failure", "deferred"], why: str, now_ms: int
+    ) -> None:
+        """End the attempt of a job that was pushed alone: the worker's answer to that push is its word on the attempt."""
+        (job,) = claim.jobs
+        worker_id = member.worker.id
+        logger.warning("worker %s did not take job %s, pushed alone: %s", worker_id, job.job_id, why)
+        outcome = Outcome(
+            job.job_id,
+            job.token,
+            ending,
+            message=f"the worker did not take the job when it was pushed alone: {why}",
+            retry_after_s=PUT_OFF_S if ending == "deferred" else None,
+            finished_at=iso_ms(now_ms),
+        )
+        await self._report(worker_id, [outcome])
+
+    def _obey_rejection(
+        self, member: Member, reason: str, retry_after_s: float | None, claim: Claim, job_id: str
+    ) -> None:
+        """Offer the worker no more of what it said that it cannot take now."""
+        match reason:
+            case "unknown_name":
+                name = next((j.record.name for j in claim.jobs if j.job_id == job_id), None)
+                if name is not None:
+                    member.unknown_names |= {name}
+            case _:
+                # Also a stale epoch. When the offer is returned, the store says whether that is so: no worker's word
+                # alone deposes a leader.
+                member.pause(self._clock.monotonic_s(), retry_after_s or 0.0)
