@@ -475,7 +475,7 @@ class Master:
             clock=clock,
             **tuning.dispatcher(s),
             on_stale=stale,
-            on_gates=self._router.route,
+            notify=self._router.route,
             is_trusted=self.leader.is_trusted,
         )
 

@@ -95,7 +95,7 @@ class Dispatching:
             clock=SystemClock(),
             max_push_jobs=200,
             on_stale=on_stale,
-            on_gates=lambda _: None,
+            notify=lambda _: None,
             is_trusted=lambda: self.is_trusted,
         )
         self._dispatchers.append(dispatcher)

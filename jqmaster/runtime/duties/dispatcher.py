@@ -56,7 +56,7 @@ class _StaleRules(Exception):  # noqa: N818 - an everyday outcome
 
 class Dispatcher:
     """Component of one leadership. `is_trusted` tells whether that still holds. `on_stale` is called when the store knows
-    a newer leader. `on_gates` gets ConstraintsChanged when the store has other constraints than those known here, and
+    a newer leader. `notify` gets ConstraintsChanged when the store has other constraints than those known here, and
     GateClosed when a gate closed that opens by time."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Dispatcher:
         clock: Clock,
         max_push_jobs: int,
         on_stale: Callable[[], None],
-        on_gates: Callable[[WakeMessage], None],
+        notify: Callable[[WakeMessage], None],
         is_trusted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._leadership = leadership
@@ -85,7 +85,7 @@ class Dispatcher:
         self.tune(max_push_jobs=max_push_jobs)
         self._rules = rules
         self._on_stale = on_stale
-        self._on_gates = on_gates
+        self._notify = notify
         self._is_trusted = is_trusted
         self._wake = asyncio.Event()
         self._wants_refresh = True
@@ -189,7 +189,7 @@ class Dispatcher:
             except StaleLeadership:
                 self._on_stale()
             except _StaleRules:
-                self._on_gates(ConstraintsChanged())
+                self._notify(ConstraintsChanged())
             except Exception as exc:  # the write that it travelled with has nothing to do with it
                 logger.warning("cannot dispatch: %s", exc)
             finally:
@@ -242,7 +242,7 @@ class Dispatcher:
                 await self._claim(orders)
             except _StaleRules:
                 # Whoever follows them up says so when jobs may be claimed again.
-                self._on_gates(ConstraintsChanged())
+                self._notify(ConstraintsChanged())
                 return
             self.last_round_s = self._clock.monotonic_s()
             if self._wants_refresh or self.last_round_s - self._refreshed_at_s >= POLL_S:
@@ -316,7 +316,7 @@ class Dispatcher:
                         self._exhausted.add(names)
                     left_behind[names] = not claim.is_exhausted
                     if claim.opens_in_ms >= 0:
-                        self._on_gates(GateClosed())
+                        self._notify(GateClosed())
                     if claim.jobs:
                         self.give(member, claim, pending.sent_at_s)
         self._note_plenty(left_behind)

@@ -1,16 +1,9 @@
-"""How a write reaches the leader, where the leader is in the same process: the one port from the store to the dispatcher.
+"""How a write reaches the leader, if the leader is in the same process: the one way from the store to the dispatcher.
 
-    store/jobs/enqueue.py     │  1. claim_with(JobsReady)    │
-    store/jobs/settlements.py ├─────────▶ LeaderPort ────────┼──▶ Dispatcher.claim_with
-    store/jobs/timers.py      │◀───── TravellingClaim ───────│
-                              │
-                              │  2. one round trip: [write, claim, claim …]
-                              ├─────────▶ StoreClient.run_all ──▶ Valkey
-                              │  3. replies to the claims
-                              │           TravellingClaim.on_replies ──▶ Dispatcher
-
-A claim that travels with the write saves a round trip and an fsync for each job that comes alone. A write that no claim
-travels with wakes the leader afterwards: through the port, or through a message that its script publishes.
+A write that makes claims possible asks the port for them (`claim_with`), `StoreClient.run_all` sends them behind the write
+in the same round trip, and `TravellingClaim` takes the replies back to the dispatcher. That saves a lone job a round trip
+and an fsync. A write without a claim wakes the leader afterwards: here through the port (`wake`), elsewhere through a
+message that its script publishes. docs/architecture.md draws it.
 """
 
 from collections.abc import Callable, Collection, Sequence
