@@ -459,7 +459,6 @@ class Master:
             client=self._worker_client,
             report=self._worker_service.results,
             clock=clock,
-            offer_s=lambda: stores.claims.offer_s,
             on_stale=stale,
             is_trusted=self.leader.is_trusted,
             tracing=self._tracing,

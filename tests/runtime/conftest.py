@@ -18,6 +18,8 @@ from tests.support.egress import loopback_guard
 from tests.support.fake_worker import Behaviour, FakeWorker
 from tests.support.store import GRACE_MS, LEASE_MS, StoreWorld
 
+OFFER_S = 1.5
+
 
 async def tell_nobody(worker_id: str, order: WorkerOrder) -> None:
     pytest.fail(f"{order} for worker {worker_id}")
@@ -43,7 +45,7 @@ class Dispatching:
         self.is_trusted = True
         self._stack = stack
         self._dispatchers: list[Dispatcher] = []
-        self.claims = self.claim_store(offer_ms=1500)
+        self.claims = self.claim_store(offer_ms=round(OFFER_S * 1000))
         self.desk = PollDesk(world.polls, world.leases)
         self.workers = WorkerService(
             world.workers,
@@ -80,7 +82,6 @@ class Dispatching:
             client=self.client,
             report=self.workers.results,
             clock=SystemClock(),
-            offer_s=lambda: self.claims.offer_s,
             on_stale=on_stale,
             is_trusted=lambda: self.is_trusted,
         )

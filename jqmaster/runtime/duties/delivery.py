@@ -60,7 +60,6 @@ class Delivery:
         client: WorkerClient,
         report: Callable[[str, Sequence[Outcome]], Awaitable[object]],
         clock: Clock,
-        offer_s: Callable[[], float],
         on_stale: Callable[[], None],
         is_trusted: Callable[[], bool] = lambda: True,
         tracing: Tracing | None = None,
@@ -72,7 +71,6 @@ class Delivery:
         self._client = client
         self._report = report
         self._clock = clock
-        self._offer_s = offer_s
         self._on_stale = on_stale
         self._is_trusted = is_trusted
         self._tracing = tracing
@@ -155,6 +153,7 @@ class Delivery:
         A lost answer may hide a started job; only a repeat of the same tokens to the same worker is harmless then.
         """
         member = push.member
+        offer_ms = push.claim.not_after_ms - push.claim.now_ms
 
         async def send(part: Claim) -> PushResult:
             return await self._client.push(member.worker, self._leadership.number, part)
@@ -165,7 +164,7 @@ class Delivery:
             member.breaker,
             self._clock,
             worker_id=member.worker.id,
-            over_at_s=push.claimed_at_s + self._offer_s(),
+            over_at_s=push.claimed_at_s + offer_ms / 1000,
             may_push=self._is_trusted,
             is_stopping=lambda: self._is_stopping,
         )

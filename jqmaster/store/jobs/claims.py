@@ -104,10 +104,6 @@ class ClaimStore:
         self._offer_ms = offer_ms
         self._grace_ms = grace_ms
 
-    @property
-    def offer_s(self) -> float:
-        return self._offer_ms / 1000
-
     async def claim(
         self,
         epoch: str,

@@ -16,7 +16,7 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import WorkersChanged
-from tests.runtime.conftest import Dispatching, waking
+from tests.runtime.conftest import OFFER_S, Dispatching, waking
 from tests.support import fake_worker as fake
 from tests.support import real_time
 from tests.support.egress import loopback_guard
@@ -386,7 +386,7 @@ async def test_a_push_is_repeated_only_as_long_as_the_offer_holds(dispatching: D
     other = await dispatching.worker()
     await wait_until(lambda: not dispatching.member(hole).pushes)
     assert len(hole.pushes) >= 2
-    assert hole.pushes[-1].at_s - hole.pushes[0].at_s < dispatching.claims.offer_s
+    assert hole.pushes[-1].at_s - hole.pushes[0].at_s < OFFER_S
     assert {t for push in hole.pushes for t in push.tokens} == {token}
     await asyncio.sleep(WATCH_S)
     job = await world.get(job_id)

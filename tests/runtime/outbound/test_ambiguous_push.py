@@ -15,7 +15,7 @@ from jqmaster.service.workers.polls import PollDesk
 from jqmaster.store.jobs.claims import Claim
 from jqmaster.store.leadership.leadership import Leadership
 from tests.support import real_time
-from tests.support.store import StoreWorld
+from tests.support.store import OFFER_MS, StoreWorld
 
 pytestmark = real_time.SOCKETS
 
@@ -55,12 +55,11 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
         client=client,  # type: ignore[arg-type]
         report=nobody_reports,
         clock=clock,
-        offer_s=lambda: world.claims.offer_s,
         on_stale=lambda: pytest.fail("nothing was returned"),
     )
     member = Member(worker, busy=1, breaker=Breaker())
     # The offer is nearly over: two tries fit into what is left of it.
-    began_s = clock.monotonic_s() - world.claims.offer_s + 0.3
+    began_s = clock.monotonic_s() - OFFER_MS / 1000 + 0.3
     push = delivery.deliver(member, claim, began_s, lambda: pytest.fail("nothing was returned"))
     assert push
     async with asyncio.timeout(10):
