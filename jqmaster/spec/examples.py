@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from jqmaster import __version__
+
 JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
 _OTHER_JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6d"
 WORKER_ID: Final = "0198c3f4-0000-7b8c-9d0e-000000000001"
@@ -77,7 +79,7 @@ _WORKER: Final[dict[str, Any]] = {
     "node_id": "node-7",
     "pid": 4711,
     "labels": {"zone": "b"},
-    "version": "0.1.0",
+    "version": __version__,
     "registered_at": "2026-11-21T04:00:00.000Z",
     "last_seen_at": "2026-11-21T04:30:00.000Z",
     "state": "fresh",
@@ -348,7 +350,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "node_id": "node-7",
         "pid": 4711,
         "labels": {"zone": "b"},
-        "version": "0.1.0",
+        "version": __version__,
         "secret": "qK3vXz9hT2mW5yUe8rBnLs1dFgJ7pAcV",
     },
     "RegisterAnswer": {
@@ -472,7 +474,7 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "node_id": "node-1",
                 "pid": 4242,
                 "url": "http://10.0.0.1:8080",
-                "version": "0.1.0",
+                "version": __version__,
                 "started_at": "2026-11-21T04:00:00.000Z",
                 "last_seen_at": "2026-11-21T04:30:00.000Z",
             }

@@ -31,7 +31,7 @@ class FormerMaster(MasterProcess):
     """`jqmaster serve` of the former release."""
 
     def __init__(self, release: Path, directory: Path, store_url: str, **settings: object) -> None:
-        super().__init__(directory, store_url, **settings)
+        super().__init__(directory, store_url, None, **settings)
         self._environment |= environment_of(release)
 
 
