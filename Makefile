@@ -5,6 +5,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# npm writes it when all is installed.
+WEB_TOOLS := tools/web/node_modules/.package-lock.json
 PYTEST := $(BIN)/python -m pytest
 
 # Two workers: the system tests start real servers, and more of them only wait for the same cores.
@@ -17,7 +19,7 @@ OTHER_VENV   ?= .venv-other
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster check browser vendor check-web spec docs conformance lock sbom audit bench bench-peers pictures chaos prove clean
+.PHONY: help setup run test test-all test-cluster quick check format browser vendor check-web spec docs conformance lock sbom audit bench bench-peers pictures chaos prove clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -42,7 +44,7 @@ browser: ## Install Chromium where it is missing and may be installed
 			&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-noto-cjk >/dev/null; } || \
 		echo "no Chromium: the tests of the web UI are skipped (on Debian: sudo apt install chromium fonts-noto-cjk)" >&2
 
-test: setup browser ## The whole suite, with the table of requirements at its end
+test: setup check browser ## All checks, then the whole suite, with the table of requirements at its end
 	$(PYTEST) $(TEST_ARGS) -p tests.support.req_report --req-report
 
 test-all: test ## The suite also on another Python and on another Redis
@@ -52,10 +54,27 @@ test-all: test ## The suite also on another Python and on another Redis
 test-cluster: setup ## The tests of store, services and API on a Cluster of three nodes
 	JQMASTER_TEST_TOPOLOGY=cluster $(PYTEST) $(TEST_ARGS) tests/store tests/service tests/runtime tests/api
 
-check: setup ## Format, lint, types
+quick: setup ## What needs no server, in a minute: decisions, contracts, models, the checks of the chaos rig
+	$(PYTEST) $(TEST_ARGS) tests/domain tests/model tests/net tests/contract tests/chaos \
+		--deselect tests/chaos/test_chaos.py --ignore-glob='tests/contract/test_schemathesis*' --ignore tests/contract/test_wheel.py \
+		--ignore tests/contract/test_generated_clients.py
+
+check: setup ## Format, lint and types, of the web UI too where node is installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@if command -v npm >/dev/null && $(MAKE) --silent $(WEB_TOOLS); then $(MAKE) --no-print-directory check-web; \
+		else echo "the web UI is not checked: that needs npm and its registry" >&2; fi
+
+format: setup ## Format Python, and the web UI's JavaScript where npm is installed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	@if command -v npm >/dev/null; then $(MAKE) --silent $(WEB_TOOLS) && cd tools/web && npm run --silent format; fi
+
+# npm waits for five minutes for a registry that does not answer, and then begins again.
+$(WEB_TOOLS): tools/web/package.json tools/web/package-lock.json
+	cd tools/web && npm ci --silent --fetch-timeout=30000 --fetch-retries=1
+	@touch $@
 
 LOCK_TOOL  ?= uv==0.13.9
 AUDIT_TOOL ?= pip-audit==2.10.1
@@ -75,11 +94,11 @@ audit: setup ## Look the versions of requirements.lock up among known vulnerabil
 	-@$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(AUDIT_TOOL)'
 	@$(BIN)/python -m tools.audit # 1: something is known; 3: not audited, the services are out of reach
 
-vendor: ## Copy the web UI's libraries from npm, as tools/web/package.json pins them
-	cd tools/web && npm ci --silent && npm run --silent vendor
+vendor: $(WEB_TOOLS) ## Copy the web UI's libraries from npm, as tools/web/package.json pins them
+	cd tools/web && npm run --silent vendor
 
-check-web: ## Types of the web UI (needs node and npm)
-	cd tools/web && npm ci --silent && npm run --silent check
+check-web: $(WEB_TOOLS) ## Format and types of the web UI (needs node and npm)
+	cd tools/web && npm run --silent check
 
 spec: setup ## Write openapi/ and worker_sdk/protocol.py anew from the code
 	$(BIN)/python -m jqmaster.spec.openapi --write

@@ -4,7 +4,20 @@ import { Problem, get, post } from "./api.js";
 import { number, t, tOr } from "./i18n.js";
 import { listen, liveStatus } from "./live.js";
 import { visible } from "./text.js";
-import { Badge, Bar, Button, ConfirmCount, Dialog, ErrorBox, Field, State, Text, Time, attempt, toast } from "./ui.js";
+import {
+  Badge,
+  Bar,
+  Button,
+  ConfirmCount,
+  Dialog,
+  ErrorBox,
+  Field,
+  State,
+  Text,
+  Time,
+  attempt,
+  toast,
+} from "./ui.js";
 
 /** @typedef {"cancel" | "retry" | "delete" | "run" | "set_priority"} ActionName */
 /** @typedef {{ids: string[]} | {filter: Record<string, string>}} Target */
@@ -27,23 +40,40 @@ export function ActionDialog({ action, target, onClose, onBegun }) {
   const [share, setShare] = useState("");
   const title = t(`action.${action}.title`);
   const body = () => ({
-    action, ...target,
+    action,
+    ...target,
     ...(action === "set_priority" && { priority: Number(priority) }),
     ...(rate && { rate_per_s: Number(rate) }),
     ...(action === "retry" && share && { stop_at_failure_share: Number(share) / 100 }),
   });
   useEffect(() => {
     let isOver = false;
-    post("api/jobs/actions", { action, ...target, ...(action === "set_priority" && { priority: 0 }), dry_run: true }).then(
-      (answer) => { if (!isOver) setDry(answer); },
-      (error) => { if (!isOver) setProblem(error instanceof Problem ? error : new Problem(0, {})); });
-    return () => { isOver = true; };
+    post("api/jobs/actions", {
+      action,
+      ...target,
+      ...(action === "set_priority" && { priority: 0 }),
+      dry_run: true,
+    }).then(
+      (answer) => {
+        if (!isOver) setDry(answer);
+      },
+      (error) => {
+        if (!isOver) setProblem(error instanceof Problem ? error : new Problem(0, {}));
+      },
+    );
+    return () => {
+      isOver = true;
+    };
   }, []);
   if (!dry) {
     return html`<${Dialog} title=${title} onClose=${onClose}><${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}<footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer><//>`;
   }
   return html`<${ConfirmCount} title=${title} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)} kind=${DANGEROUS.includes(action) ? "danger" : "primary"} onClose=${onClose}
-      onConfirm=${async () => { await post("api/jobs/actions", body()); toast(t("action.begun", { action: t(`action.${action}`), count: dry.count })); onBegun(); }}>
+      onConfirm=${async () => {
+        await post("api/jobs/actions", body());
+        toast(t("action.begun", { action: t(`action.${action}`), count: dry.count }));
+        onBegun();
+      }}>
     <p>${t(`action.${action}.text`)}</p>
     ${"filter" in target && html`<p class="muted">${t("action.all_that_match")} ${Object.entries(target.filter).map(([key, value]) => html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${value} max=${80} /></span> `)}</p>`}
     ${dry.examples?.length > 0 && html`<ul class="plain examples">${dry.examples.slice(0, 5).map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}${dry.count > dry.examples.length && html`<li class="muted">…</li>`}</ul>`}
@@ -63,19 +93,39 @@ export function ActionsUnderWay({ mayOperate, generation, onChange }) {
   const [hidden, setHidden] = useState(/** @type {Set<string>} */ (new Set()));
   const latestOnChange = useRef(onChange);
   latestOnChange.current = onChange;
-  const take = (/** @type {any[]} */ actions) => setAll((/** @type {any} */ old) => ({ ...old, ...Object.fromEntries(actions.map((action) => [action.id, action])) }));
+  const take = (/** @type {any[]} */ actions) =>
+    setAll((/** @type {any} */ old) => ({
+      ...old,
+      ...Object.fromEntries(actions.map((action) => [action.id, action])),
+    }));
   useEffect(() => {
-    const fetchAll = () => get("api/jobs/actions").then((answer) => take(answer.actions ?? []), () => {});
+    const fetchAll = () =>
+      get("api/jobs/actions").then(
+        (answer) => take(answer.actions ?? []),
+        () => {},
+      );
     void fetchAll();
     const ends = [
-      listen("action", (action) => { take([action]); if (action.state !== "running") latestOnChange.current(); }),
+      listen("action", (action) => {
+        take([action]);
+        if (action.state !== "running") latestOnChange.current();
+      }),
       listen("resumed", fetchAll),
     ];
-    const poll = setInterval(() => { if (!document.hidden && liveStatus() !== "live") void fetchAll(); }, POLL_MS);
-    return () => { clearInterval(poll); for (const end of ends) end(); };
+    const poll = setInterval(() => {
+      if (!document.hidden && liveStatus() !== "live") void fetchAll();
+    }, POLL_MS);
+    return () => {
+      clearInterval(poll);
+      for (const end of ends) end();
+    };
   }, [generation]);
   const shown = Object.values(all)
-    .filter((action) => !hidden.has(action.id) && (action.state === "running" || Date.now() - Date.parse(action.finished_at ?? "") < WATCHED_MS))
+    .filter(
+      (action) =>
+        !hidden.has(action.id) &&
+        (action.state === "running" || Date.now() - Date.parse(action.finished_at ?? "") < WATCHED_MS),
+    )
     .sort((a, b) => b.created_at.localeCompare(a.created_at));
   return html`<div class="under-way" role="status" aria-live="polite">${shown.map((action) => {
     const isRunning = action.state === "running";
@@ -86,8 +136,11 @@ export function ActionsUnderWay({ mayOperate, generation, onChange }) {
       <span>${t("action.progress", { done: action.done })}${most > 0 && ` / ${number(most)}`}${action.refused > 0 && html` · ${t("action.refused", { count: action.refused })}`}${action.failed_again > 0 && html` · ${t("action.failed_again", { count: action.failed_again })}`}</span>
       ${isRunning && most > 0 && html`<${Bar} value=${action.done + action.refused} of=${most} label=${t("action.bar")} />`}
       ${action.message && html`<span class="muted"><${Text} value=${action.message} /></span>`}
-      ${isRunning && mayOperate ? html`<${Button} class="small" onClick=${() => attempt(() => post(`api/jobs/actions/${action.id}/cancel`), t("action.stopped"))}>${t("action.stop")}<//>`
-        : !isRunning && html`<button type="button" class="icon-button" aria-label=${t("close")} onClick=${() => setHidden(new Set([...hidden, action.id]))}>✕</button>`}</div>`;
+      ${
+        isRunning && mayOperate
+          ? html`<${Button} class="small" onClick=${() => attempt(() => post(`api/jobs/actions/${action.id}/cancel`), t("action.stopped"))}>${t("action.stop")}<//>`
+          : !isRunning &&
+            html`<button type="button" class="icon-button" aria-label=${t("close")} onClick=${() => setHidden(new Set([...hidden, action.id]))}>✕</button>`
+      }</div>`;
   })}</div>`;
 }
-

@@ -60,7 +60,13 @@ export async function call(method, path, { query, body, text, headers, signal } 
   let response;
   try {
     response = await fetch(urlOf(path, query), {
-      method, headers: fields, body: sent ?? null, signal: signal ?? null, credentials: "same-origin", cache: "no-store", redirect: "error",
+      method,
+      headers: fields,
+      body: sent ?? null,
+      signal: signal ?? null,
+      credentials: "same-origin",
+      cache: "no-store",
+      redirect: "error",
     });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
@@ -72,7 +78,10 @@ export async function call(method, path, { query, body, text, headers, signal } 
     try {
       parsed = parseExact(answer);
     } catch {
-      throw new Problem(response.ok ? 0 : response.status, { title: "The answer is not JSON", code: "not_json" });
+      throw new Problem(response.ok ? 0 : response.status, {
+        title: "The answer is not JSON",
+        code: "not_json",
+      });
     }
   }
   if (!response.ok) {
@@ -90,7 +99,8 @@ export async function call(method, path, { query, body, text, headers, signal } 
  * @param {AbortSignal} [signal]
  * @returns {Promise<import("../answers").Answer<Path>>}
  */
-export const get = (path, query, signal) => call("GET", path, { ...(query && { query }), ...(signal && { signal }) });
+export const get = (path, query, signal) =>
+  call("GET", path, { ...(query && { query }), ...(signal && { signal }) });
 /**
  * @param {string} path
  * @param {unknown} [body]
@@ -140,7 +150,9 @@ export async function logOut() {
  */
 export function may(of, scope) {
   const scopes = /** @type {string[]} */ (of?.scopes ?? []);
-  return scopes.includes(scope) || scopes.includes("admin") || (scope === "read" && scopes.includes("operate"));
+  return (
+    scopes.includes(scope) || scopes.includes("admin") || (scope === "read" && scopes.includes("operate"))
+  );
 }
 
 // Numbers as a whole: the digits after a point are no integer.
@@ -164,7 +176,8 @@ export function parseExact(text) {
   });
   if (!found) return JSON.parse(text);
   return JSON.parse(marked, (_, value) =>
-    typeof value === "string" && value.startsWith(mark) ? BigInt(value.slice(mark.length)) : value);
+    typeof value === "string" && value.startsWith(mark) ? BigInt(value.slice(mark.length)) : value,
+  );
 }
 
 /**
@@ -176,12 +189,20 @@ export function parseExact(text) {
 export function toJson(value, indent = 0) {
   const mark = `\u0001${crypto.getRandomValues(new Uint32Array(4)).join("-")}:`;
   let found = false;
-  const text = JSON.stringify(value, (_, member) => {
-    if (typeof member !== "bigint") return member;
-    found = true;
-    return mark + member;
-  }, indent) ?? "null";
+  const text =
+    JSON.stringify(
+      value,
+      (_, member) => {
+        if (typeof member !== "bigint") return member;
+        found = true;
+        return mark + member;
+      },
+      indent,
+    ) ?? "null";
   if (!found) return text;
   const quoted = JSON.stringify(mark).slice(0, -1);
-  return text.split(quoted).map((part, i) => (i ? part.replace('"', "") : part)).join("");
+  return text
+    .split(quoted)
+    .map((part, i) => (i ? part.replace('"', "") : part))
+    .join("");
 }

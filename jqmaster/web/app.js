@@ -54,7 +54,10 @@ function App() {
     }
   };
   useEffect(() => {
-    whenUnauthorized(() => { stop(); setLoginWanted(true); });
+    whenUnauthorized(() => {
+      stop();
+      setLoginWanted(true);
+    });
     void refresh();
   }, []);
   useEffect(() => {
@@ -79,15 +82,23 @@ function App() {
   }, [page, lang]);
   useShortcuts(() => setHelpOpen(true));
 
-  if (session === null) return html`<main class="boot-box">${problem ? html`<${ErrorBox} problem=${problem} onRetry=${refresh} />` : html`<${Loading} />`}</main>`;
+  if (session === null)
+    return html`<main class="boot-box">${problem ? html`<${ErrorBox} problem=${problem} onRetry=${refresh} />` : html`<${Loading} />`}</main>`;
   const entries = ENTRIES.filter((entry) => may(session, entry.scope));
   const leave = async () => {
-    try { await logOut(); } catch { /* The session is over for this page anyway. */ }
+    try {
+      await logOut();
+    } catch {
+      /* The session is over for this page anyway. */
+    }
     stop();
     await refresh();
   };
   return html`
-    <a class="skip" href="#main" onClick=${(/** @type {Event} */ e) => { e.preventDefault(); document.getElementById("main")?.focus(); }}>${t("skip")}</a>
+    <a class="skip" href="#main" onClick=${(/** @type {Event} */ e) => {
+      e.preventDefault();
+      document.getElementById("main")?.focus();
+    }}>${t("skip")}</a>
     <div class=${`shell ${isMenuOpen ? "menu-open" : ""} ${isIn ? "" : "logged-out"}`}>
       <header class="top">
         ${isIn && html`<button type="button" class="icon-button menu-button" aria-expanded=${String(isMenuOpen)} aria-controls="nav" aria-label=${t("menu")} onClick=${() => setMenuOpen(!isMenuOpen)}>☰</button>`}
@@ -96,12 +107,30 @@ function App() {
         ${isIn && html`<${Connection} />`}
         <${Preferences} session=${isIn ? session : null} onLeave=${leave} onHelp=${() => setHelpOpen(true)} />
       </header>
-      ${isIn && html`<nav id="nav" class="side" aria-label=${t("nav")}>${[0, 1, 2].map((group) => html`<ul key=${group}>${entries.filter((entry) => entry.group === group).map((entry) => html`<li key=${entry.page}>
-        <a href=${href(entry.page)} aria-current=${entry.page === page || (entry.page === "jobs" && page === "job") ? "page" : undefined}>${t(`nav.${entry.page}`)}</a></li>`)}</ul>`)}<${Language} class="narrow-only" /></nav>`}
+      ${
+        isIn &&
+        html`<nav id="nav" class="side" aria-label=${t("nav")}>${[0, 1, 2].map(
+          (group) =>
+            html`<ul key=${group}>${entries
+              .filter((entry) => entry.group === group)
+              .map(
+                (entry) => html`<li key=${entry.page}>
+        <a href=${href(entry.page)} aria-current=${entry.page === page || (entry.page === "jobs" && page === "job") ? "page" : undefined}>${t(`nav.${entry.page}`)}</a></li>`,
+              )}</ul>`,
+        )}<${Language} class="narrow-only" /></nav>`
+      }
       <main id="main" tabindex="-1">
         ${isIn && html`<${LostBanner} />`}
-        ${page === null ? html`<h1>${t("error.no_page")}</h1><p><a href=${href("overview")}>${t("nav.overview")}</a></p>`
-          : html`<${PageHost} key=${page} name=${page} query=${route.query} session=${session} onSession=${async (/** @type {Session} */ now) => { setSession(now); setLoginWanted(false); }} />`}
+        ${
+          page === null
+            ? html`<h1>${t("error.no_page")}</h1><p><a href=${href("overview")}>${t("nav.overview")}</a></p>`
+            : html`<${PageHost} key=${page} name=${page} query=${route.query} session=${session} onSession=${async (
+                /** @type {Session} */ now,
+              ) => {
+                setSession(now);
+                setLoginWanted(false);
+              }} />`
+        }
       </main>
     </div>
     ${isHelpOpen && html`<${Help} entries=${entries} onClose=${() => setHelpOpen(false)} />`}
@@ -116,11 +145,17 @@ function PageHost({ name, query, session, onSession }) {
   useEffect(() => {
     if (loaded.has(name)) return;
     import(`./pages/${name}.js`).then(
-      (module) => { loaded.set(name, module.Page); setComponent(() => module.Page); },
-      () => setFailed(true));
+      (module) => {
+        loaded.set(name, module.Page);
+        setComponent(() => module.Page);
+      },
+      () => setFailed(true),
+    );
   }, [name]);
-  if (fault) return html`<div class="error-box" role="alert"><p><strong>${t("error.page")}</strong></p><pre>${visible(String(fault)).slice(0, 500)}</pre><${Button} onClick=${resetFault}>${t("error.retry")}<//></div>`;
-  if (isFailed) return html`<div class="error-box" role="alert"><p><strong>${t("error.page_load")}</strong></p><${Button} onClick=${() => location.reload()}>${t("error.retry")}<//></div>`;
+  if (fault)
+    return html`<div class="error-box" role="alert"><p><strong>${t("error.page")}</strong></p><pre>${visible(String(fault)).slice(0, 500)}</pre><${Button} onClick=${resetFault}>${t("error.retry")}<//></div>`;
+  if (isFailed)
+    return html`<div class="error-box" role="alert"><p><strong>${t("error.page_load")}</strong></p><${Button} onClick=${() => location.reload()}>${t("error.retry")}<//></div>`;
   if (!component) return html`<${Loading} />`;
   return html`<${component} query=${query} go=${go} session=${session} onSession=${onSession} />`;
 }
@@ -128,7 +163,12 @@ function PageHost({ name, query, session, onSession }) {
 /** Jumps to a job by its ID, else lists those whose ID or name has the text. */
 function Search() {
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
-  useKeys({ "/": () => { input.current?.focus(); input.current?.select(); } });
+  useKeys({
+    "/": () => {
+      input.current?.focus();
+      input.current?.select();
+    },
+  });
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     const text = input.current?.value.trim() ?? "";
@@ -151,7 +191,10 @@ function LostBanner() {
   const status = useLiveStatus();
   const [isShown, setShown] = useState(false);
   useEffect(() => {
-    if (status !== "lost") { setShown(false); return undefined; }
+    if (status !== "lost") {
+      setShown(false);
+      return undefined;
+    }
     const timer = setTimeout(() => setShown(liveStatus() === "lost"), LOST_GRACE_MS);
     return () => clearTimeout(timer);
   }, [status]);
@@ -162,7 +205,8 @@ function LostBanner() {
 function Preferences({ session, onLeave, onHelp }) {
   const [theme, setTheme] = usePref("theme", "auto");
   const [times, setTimes] = usePref("times", "relative");
-  const next = /** @type {Record<string, string>} */ ({ auto: "light", light: "dark", dark: "auto" })[theme] ?? "auto";
+  const next =
+    /** @type {Record<string, string>} */ ({ auto: "light", light: "dark", dark: "auto" })[theme] ?? "auto";
   const icon = /** @type {Record<string, string>} */ ({ auto: "◐", light: "☀", dark: "☾" })[theme];
   return html`<div class="prefs">
     <button type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")} onClick=${() => setTimes(times === "utc" ? "relative" : "utc")}>${times === "utc" ? "UTC" : "±t"}</button>
@@ -184,7 +228,12 @@ function Help({ entries, onClose }) {
   const [keys, setKeys] = usePref("keys", "on");
   const rows = [
     ...entries.map((entry) => [`g ${entry.key}`, t(`nav.${entry.page}`)]),
-    ["/", t("search")], ["j / k", t("key.rows")], ["Enter", t("key.open")], ["x", t("key.select")], ["Escape", t("key.escape")], ["?", t("help.keys")],
+    ["/", t("search")],
+    ["j / k", t("key.rows")],
+    ["Enter", t("key.open")],
+    ["x", t("key.select")],
+    ["Escape", t("key.escape")],
+    ["?", t("help.keys")],
   ];
   return html`<${Dialog} title=${t("help.keys")} onClose=${onClose}>
     <table class="keys"><tbody>${rows.map(([key, text]) => html`<tr key=${key}><th scope="row"><kbd>${key}</kbd></th><td>${text}</td></tr>`)}</tbody></table>
@@ -198,23 +247,46 @@ function useShortcuts(onHelp) {
   const prefix = useRef({ key: "", at: 0 });
   useEffect(() => {
     const press = (/** @type {KeyboardEvent} */ event) => {
-      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing)
+        return;
       const target = event.target;
-      const isTyping = target instanceof HTMLElement && (target.isContentEditable || target.matches("textarea, select, input:not([type=checkbox], [type=radio])"));
+      const isTyping =
+        target instanceof HTMLElement &&
+        (target.isContentEditable ||
+          target.matches("textarea, select, input:not([type=checkbox], [type=radio])"));
       if (event.key === "Escape" && target instanceof HTMLElement && !target.closest("dialog")) {
-        for (const layer of [...keysInForce()].reverse()) if (layer.keys["Escape"] && !isTyping) { layer.keys["Escape"](); return; }
+        for (const layer of [...keysInForce()].reverse())
+          if (layer.keys["Escape"] && !isTyping) {
+            layer.keys["Escape"]();
+            return;
+          }
         target.blur();
         return;
       }
       if (isTyping || isOn !== "on" || document.querySelector("dialog[open]")) return;
-      const chord = prefix.current.key && Date.now() - prefix.current.at < CHORD_MS ? `${prefix.current.key} ${event.key}` : "";
+      const chord =
+        prefix.current.key && Date.now() - prefix.current.at < CHORD_MS
+          ? `${prefix.current.key} ${event.key}`
+          : "";
       prefix.current = { key: event.key === "g" ? "g" : "", at: Date.now() };
       const entry = ENTRIES.find((one) => chord === `g ${one.key}`);
-      if (entry) { event.preventDefault(); go(entry.page); return; }
-      if (event.key === "?") { event.preventDefault(); onHelp(); return; }
+      if (entry) {
+        event.preventDefault();
+        go(entry.page);
+        return;
+      }
+      if (event.key === "?") {
+        event.preventDefault();
+        onHelp();
+        return;
+      }
       for (const layer of [...keysInForce()].reverse()) {
         const act = (chord && layer.keys[chord]) || layer.keys[event.key];
-        if (act) { event.preventDefault(); act(); return; }
+        if (act) {
+          event.preventDefault();
+          act();
+          return;
+        }
       }
     };
     addEventListener("keydown", press);

@@ -10,7 +10,10 @@ import jaStatistics from "./lang/ja_statistics.js";
 /** @typedef {Record<string, string>} Texts */
 
 /** @type {Record<string, Texts>} */
-export const LANGUAGES = { en: { ...en, ...enOperations, ...enStatistics }, ja: { ...ja, ...jaOperations, ...jaStatistics } };
+export const LANGUAGES = {
+  en: { ...en, ...enOperations, ...enStatistics },
+  ja: { ...ja, ...jaOperations, ...jaStatistics },
+};
 
 /** @returns {string} "en" or "ja". */
 export function language() {

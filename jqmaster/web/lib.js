@@ -4,7 +4,16 @@ import htm from "./vendor/htm.js";
 
 export { Component, Fragment, createContext, render } from "./vendor/preact.js";
 export {
-  useCallback, useContext, useEffect, useErrorBoundary, useId, useLayoutEffect, useMemo, useReducer, useRef, useState,
+  useCallback,
+  useContext,
+  useEffect,
+  useErrorBoundary,
+  useId,
+  useLayoutEffect,
+  useMemo,
+  useReducer,
+  useRef,
+  useState,
 } from "./vendor/hooks.js";
 
 /** Markup as a tagged template; whatever is put into it is text or a component, never markup. */

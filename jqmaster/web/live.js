@@ -90,8 +90,18 @@ export function useLatest(event) {
  * @returns {{data: T | null, problem: Problem | null, isLoading: boolean, isStale: boolean, reload: () => Promise<void>}}
  *   `isStale`: something happened while it was held.
  */
-export function useResource(load, deps, { events = [], leastMs = 1000, everyMs = 5000, isHeld = false } = {}) {
-  const [state, setState] = useState(/** @type {{data: any, problem: Problem | null, isLoading: boolean}} */ ({ data: null, problem: null, isLoading: true }));
+export function useResource(
+  load,
+  deps,
+  { events = [], leastMs = 1000, everyMs = 5000, isHeld = false } = {},
+) {
+  const [state, setState] = useState(
+    /** @type {{data: any, problem: Problem | null, isLoading: boolean}} */ ({
+      data: null,
+      problem: null,
+      isLoading: true,
+    }),
+  );
   const [isStale, setStale] = useState(false);
   const held = useRef(isHeld);
   held.current = isHeld;
@@ -132,7 +142,9 @@ export function useResource(load, deps, { events = [], leastMs = 1000, everyMs =
     setState((/** @type {any} */ old) => ({ data: old.data, problem: null, isLoading: true }));
     void run();
     const ends = [...events, "resumed"].map((event) => listen(event, soon));
-    const poll = setInterval(() => { if (status !== "live" && status !== "paused") soon(); }, everyMs);
+    const poll = setInterval(() => {
+      if (status !== "live" && status !== "paused") soon();
+    }, everyMs);
     return () => {
       isOver = true;
       aborter.abort();
@@ -219,7 +231,10 @@ document.addEventListener("visibilitychange", () => {
   if (!isStarted) return;
   clearTimeout(timer);
   if (document.hidden) {
-    timer = setTimeout(() => { close(); setStatus("paused"); }, HIDDEN_GRACE_MS);
+    timer = setTimeout(() => {
+      close();
+      setStatus("paused");
+    }, HIDDEN_GRACE_MS);
   } else if (source === null) {
     failures = 0;
     connect();

@@ -3,7 +3,20 @@ import { useEffect, useState } from "./lib.js";
 
 /** The pages that exist: an address can name no other file. */
 export const PAGES = /** @type {const} */ ([
-  "overview", "jobs", "job", "names", "failures", "constraints", "workers", "masters", "audit", "settings", "access", "account", "enqueue", "login",
+  "overview",
+  "jobs",
+  "job",
+  "names",
+  "failures",
+  "constraints",
+  "workers",
+  "masters",
+  "audit",
+  "settings",
+  "access",
+  "account",
+  "enqueue",
+  "login",
 ]);
 
 /** @typedef {typeof PAGES[number]} PageName */

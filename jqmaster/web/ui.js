@@ -20,17 +20,27 @@ export function Text({ value, max = 300, isBlock = false }) {
   const isCut = !isWhole && text.length > max;
   const shown = isCut ? text.slice(0, max) : text;
   return html`<bdi class="text">${pieces(shown, isBlock).map((piece, i) =>
-    i % 2 ? html`<span class="escape" title=${t("text.escape")}>${piece}</span>` : piece)}</bdi>${isCut &&
-    html`<button type="button" class="link" onClick=${() => setWhole(true)}>${t("text.more", { count: text.length - max })}</button>`}`;
+    i % 2 ? html`<span class="escape" title=${t("text.escape")}>${piece}</span>` : piece,
+  )}</bdi>${
+    isCut &&
+    html`<button type="button" class="link" onClick=${() => setWhole(true)}>${t("text.more", { count: text.length - max })}</button>`
+  }`;
 }
 
 /** @param {{value: number | bigint | null | undefined, digits?: number}} props */
 export function Num({ value, digits = 0 }) {
-  if (value === null || value === undefined) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
+  if (value === null || value === undefined)
+    return html`<span class="num none" aria-label=${t("none")}>–</span>`;
   return html`<span class="num">${number(value, { maximumFractionDigits: digits })}</span>`;
 }
 
-const UNITS = /** @type {const} */ ([["d", 86_400_000], ["h", 3_600_000], ["min", 60_000], ["s", 1000], ["ms", 1]]);
+const UNITS = /** @type {const} */ ([
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["min", 60_000],
+  ["s", 1000],
+  ["ms", 1],
+]);
 
 /**
  * A duration in its two largest units, such as `3 min 20 s`; below ten seconds with a fraction.
@@ -47,7 +57,9 @@ export function durationText(ms) {
   const whole = Math.floor(all / size);
   const next = UNITS[at + 1];
   const rest = next && unit !== "s" ? Math.floor((all - whole * size) / next[1]) : 0;
-  return `${sign}${number(whole)} ${t(`unit.${unit}`)}` + (rest && next ? ` ${rest} ${t(`unit.${next[0]}`)}` : "");
+  return (
+    `${sign}${number(whole)} ${t(`unit.${unit}`)}` + (rest && next ? ` ${rest} ${t(`unit.${next[0]}`)}` : "")
+  );
 }
 
 /** @param {{ms: number | null | undefined}} props */
@@ -61,13 +73,17 @@ export function bytesText(bytes) {
   const names = ["B", "KiB", "MiB", "GiB", "TiB"];
   let value = bytes;
   let at = 0;
-  while (value >= 1024 && at < names.length - 1) { value /= 1024; at += 1; }
+  while (value >= 1024 && at < names.length - 1) {
+    value /= 1024;
+    at += 1;
+  }
   return `${number(value, { maximumFractionDigits: value < 10 && at ? 1 : 0 })} ${names[at]}`;
 }
 
 /** @param {{value: number | null | undefined}} props */
 export function Bytes({ value }) {
-  if (value === null || value === undefined) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
+  if (value === null || value === undefined)
+    return html`<span class="num none" aria-label=${t("none")}>–</span>`;
   return html`<span class="num" title=${`${number(value)} B`}>${bytesText(value)}</span>`;
 }
 
@@ -82,7 +98,9 @@ export const nowMs = () => Date.now() + skewMs;
 
 /** @type {Set<() => void>} */
 const tickers = new Set();
-setInterval(() => { if (!document.hidden) for (const tick of [...tickers]) tick(); }, 1000);
+setInterval(() => {
+  if (!document.hidden) for (const tick of [...tickers]) tick();
+}, 1000);
 /** Draws the component again each second that somebody can see. */
 export function useTick() {
   const [, redraw] = useState(0);
@@ -99,7 +117,12 @@ export function useTick() {
  */
 export function utcText(ms) {
   const date = new Date(ms);
-  return Number.isNaN(date.getTime()) ? "?" : date.toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC");
+  return Number.isNaN(date.getTime())
+    ? "?"
+    : date
+        .toISOString()
+        .replace("T", " ")
+        .replace(/\.\d+Z$/, " UTC");
 }
 
 /** @param {number} ms Unix. */
@@ -107,7 +130,9 @@ export function relativeText(ms) {
   const ago = nowMs() - ms;
   if (Math.abs(ago) < 1000) return t("time.now");
   const rounded = Math.abs(ago) < 10_000 ? Math.round(ago / 1000) * 1000 : ago;
-  return rounded > 0 ? t("time.ago", { duration: durationText(rounded) }) : t("time.in", { duration: durationText(-rounded) });
+  return rounded > 0
+    ? t("time.ago", { duration: durationText(rounded) })
+    : t("time.in", { duration: durationText(-rounded) });
 }
 
 /**
@@ -128,7 +153,9 @@ export function Time({ at }) {
 /** @param {{id: string, href?: string}} props A UUID, its end first to be seen: that is what differs. */
 export function Id({ id, href }) {
   const short = id.length > 13 ? `…${id.slice(-10)}` : id;
-  return href ? html`<a class="id" href=${href} title=${visible(id)}>${visible(short)}</a>` : html`<span class="id" title=${visible(id)}>${visible(short)}</span>`;
+  return href
+    ? html`<a class="id" href=${href} title=${visible(id)}>${visible(short)}</a>`
+    : html`<span class="id" title=${visible(id)}>${visible(short)}</span>`;
 }
 
 /** @param {{state: string}} props */
@@ -207,8 +234,12 @@ export function Empty({ title, children, curl }) {
 
 /** @param {{text: string, label?: string}} props Text to copy. */
 export function Code({ text, label }) {
-  return html`<div class="code"><pre tabindex="0" role="region" aria-label=${label || t("code")}><code>${pieces(text, true).map((piece, i) =>
-    i % 2 ? html`<span class="escape">${piece}</span>` : piece)}</code></pre><${Copy} text=${text} /></div>`;
+  return html`<div class="code"><pre tabindex="0" role="region" aria-label=${label || t("code")}><code>${pieces(
+    text,
+    true,
+  ).map((piece, i) =>
+    i % 2 ? html`<span class="escape">${piece}</span>` : piece,
+  )}</code></pre><${Copy} text=${text} /></div>`;
 }
 
 /** @param {{isLoading?: boolean}} props */
@@ -225,11 +256,18 @@ export function Dialog({ title, onClose, children, isWide = false }) {
   useLayoutEffect(() => {
     const opener = document.activeElement;
     ref.current?.showModal();
-    return () => { if (opener instanceof HTMLElement && opener.isConnected) opener.focus(); };
+    return () => {
+      if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
+    };
   }, []);
   return html`<dialog ref=${ref} class=${isWide ? "wide" : ""} aria-labelledby=${id}
-      onCancel=${(/** @type {Event} */ e) => { e.preventDefault(); onClose(); }}
-      onMouseDown=${(/** @type {MouseEvent} */ e) => { if (e.target === ref.current) onClose(); }}>
+      onCancel=${(/** @type {Event} */ e) => {
+        e.preventDefault();
+        onClose();
+      }}
+      onMouseDown=${(/** @type {MouseEvent} */ e) => {
+        if (e.target === ref.current) onClose();
+      }}>
     <div class="dialog"><header><h2 id=${id}>${title}</h2><button type="button" class="icon-button" aria-label=${t("close")} onClick=${onClose}>✕</button></header>
     ${children}</div></dialog>`;
 }
@@ -239,7 +277,17 @@ export function Dialog({ title, onClose, children, isWide = false }) {
  * @param {{title: string, count: number, isAtLeast?: boolean, isAlways?: boolean, verb: string, kind?: string, onConfirm: () => Promise<unknown> | unknown, onClose: () => void, children?: Node}} props
  *   `verb`: what the button says, such as "Delete"; it is followed by the count. `isAlways`: also where it concerns none.
  */
-export function ConfirmCount({ title, count, isAtLeast = false, isAlways = false, verb, kind = "danger", onConfirm, onClose, children }) {
+export function ConfirmCount({
+  title,
+  count,
+  isAtLeast = false,
+  isAlways = false,
+  verb,
+  kind = "danger",
+  onConfirm,
+  onClose,
+  children,
+}) {
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const [isBusy, setBusy] = useState(false);
   const confirm = async () => {
@@ -280,7 +328,10 @@ export function Toasts() {
   useEffect(() => {
     const show = (/** @type {any} */ one) => {
       setAll((/** @type {any[]} */ old) => [...old.slice(-3), one]);
-      setTimeout(() => setAll((/** @type {any[]} */ old) => old.filter((other) => other.id !== one.id)), 6000);
+      setTimeout(
+        () => setAll((/** @type {any[]} */ old) => old.filter((other) => other.id !== one.id)),
+        6000,
+      );
     };
     toasters.add(show);
     return () => void toasters.delete(show);
@@ -301,8 +352,15 @@ export async function attempt(act, done) {
     return true;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    const fields = untold(error).map((field) => `${field.loc.join(".")}: ${field.msg}`).join("; ");
-    toast(visible([error.status ? error.title : t("error.no_answer"), error.detail, fields].filter(Boolean).join(" · ")), "bad");
+    const fields = untold(error)
+      .map((field) => `${field.loc.join(".")}: ${field.msg}`)
+      .join("; ");
+    toast(
+      visible(
+        [error.status ? error.title : t("error.no_answer"), error.detail, fields].filter(Boolean).join(" · "),
+      ),
+      "bad",
+    );
     return false;
   }
 }
@@ -330,10 +388,12 @@ export function Field({ label, hint, problem, path, children }) {
  * @returns {string[]}
  */
 export function fieldErrors(problem, path) {
-  return (problem?.errors ?? []).filter((error) => {
-    const loc = error.loc.join(".").replace(/^(body|query)\./, "");
-    return loc === path || loc.startsWith(path + ".");
-  }).map((error) => error.msg);
+  return (problem?.errors ?? [])
+    .filter((error) => {
+      const loc = error.loc.join(".").replace(/^(body|query)\./, "");
+      return loc === path || loc.startsWith(path + ".");
+    })
+    .map((error) => error.msg);
 }
 
 // --- choosing
@@ -343,8 +403,10 @@ export function fieldErrors(problem, path) {
  * @param {{label: string, tabs: {key: string, label: Node, count?: number | null | undefined, href: string, kind?: string}[], current: string}} props
  */
 export function Tabs({ label, tabs, current }) {
-  return html`<nav class="tabs" aria-label=${label}><ul>${tabs.map((tab) => html`<li key=${tab.key}>
-    <a href=${tab.href} class=${tab.kind ?? ""} aria-current=${tab.key === current ? "page" : undefined}>${tab.label}${tab.count !== undefined && html` <span class="count"><${Num} value=${tab.count} /></span>`}</a></li>`)}</ul></nav>`;
+  return html`<nav class="tabs" aria-label=${label}><ul>${tabs.map(
+    (tab) => html`<li key=${tab.key}>
+    <a href=${tab.href} class=${tab.kind ?? ""} aria-current=${tab.key === current ? "page" : undefined}>${tab.label}${tab.count !== undefined && html` <span class="count"><${Num} value=${tab.count} /></span>`}</a></li>`,
+  )}</ul></nav>`;
 }
 
 /** @param {{hasNext: boolean, hasBefore?: boolean, onNext: () => void, onFirst?: () => void, isLoading?: boolean}} props */
@@ -382,42 +444,91 @@ export function Bar({ value, of, label, kind = "info" }) {
  * @param {{caption: string, columns: Column[], rows: any[], rowKey: (row: any) => string, onOpen?: (row: any) => void, rowClass?: (row: any) => string,
  *   selected?: Set<string>, onSelect?: (selected: Set<string>) => void, sort?: string, onSort?: (sort: string) => void, empty?: Node, label?: (row: any) => string}} props
  */
-export function Table({ caption, columns, rows, rowKey, onOpen, rowClass, selected, onSelect, sort, onSort, empty, label }) {
+export function Table({
+  caption,
+  columns,
+  rows,
+  rowKey,
+  onOpen,
+  rowClass,
+  selected,
+  onSelect,
+  sort,
+  onSort,
+  empty,
+  label,
+}) {
   const body = useRef(/** @type {HTMLElement | null} */ (null));
   const lastPicked = useRef(/** @type {string | null} */ (null));
   const keys = useMemo(() => rows.map(rowKey), [rows]);
-  const toggle = useCallback((/** @type {string} */ key, /** @type {boolean} */ isRange) => {
-    if (!selected || !onSelect) return;
-    const next = new Set(selected);
-    const from = isRange && lastPicked.current ? keys.indexOf(lastPicked.current) : -1;
-    const to = keys.indexOf(key);
-    if (from >= 0) for (const one of keys.slice(Math.min(from, to), Math.max(from, to) + 1)) next.add(one);
-    else if (!next.delete(key)) next.add(key);
-    lastPicked.current = key;
-    onSelect(next);
-  }, [selected, onSelect, keys]);
-  const focused = () => /** @type {HTMLElement[]} */ ([...(body.current?.children ?? [])]).findIndex((row) => row.contains(document.activeElement));
-  const focus = (/** @type {number} */ at) => /** @type {HTMLElement | undefined} */ (body.current?.children[at])?.focus();
+  const toggle = useCallback(
+    (/** @type {string} */ key, /** @type {boolean} */ isRange) => {
+      if (!selected || !onSelect) return;
+      const next = new Set(selected);
+      const from = isRange && lastPicked.current ? keys.indexOf(lastPicked.current) : -1;
+      const to = keys.indexOf(key);
+      if (from >= 0) for (const one of keys.slice(Math.min(from, to), Math.max(from, to) + 1)) next.add(one);
+      else if (!next.delete(key)) next.add(key);
+      lastPicked.current = key;
+      onSelect(next);
+    },
+    [selected, onSelect, keys],
+  );
+  const focused = () =>
+    /** @type {HTMLElement[]} */ ([...(body.current?.children ?? [])]).findIndex((row) =>
+      row.contains(document.activeElement),
+    );
+  const focus = (/** @type {number} */ at) =>
+    /** @type {HTMLElement | undefined} */ (body.current?.children[at])?.focus();
   useKeys({
     j: () => focus(Math.min(keys.length - 1, focused() + 1)),
     k: () => focus(Math.max(0, focused() - 1)),
-    ...(onSelect && { x: () => { const key = keys[focused()]; if (key) toggle(key, false); } }),
+    ...(onSelect && {
+      x: () => {
+        const key = keys[focused()];
+        if (key) toggle(key, false);
+      },
+    }),
   });
   if (rows.length === 0 && empty) return empty;
   const isAll = Boolean(selected) && keys.length > 0 && keys.every((key) => selected?.has(key));
   return html`<div class="table-box" tabindex="0" role="region" aria-label=${caption}><table><caption class="sr">${caption}</caption>
-    <thead><tr>${onSelect && html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
-        onChange=${() => { const next = new Set(selected); for (const key of keys) { if (isAll) next.delete(key); else next.add(key); } onSelect(next); }} /></label></th>`}
-      ${columns.map((column) => html`<th key=${column.key} scope="col" class=${columnClass(column)} aria-sort=${column.sort && sort === column.sort ? "descending" : undefined}>
-        ${column.sort && onSort ? html`<button type="button" class="sort" onClick=${() => onSort(/** @type {string} */ (column.sort))}>${column.label}${sort === column.sort ? " ▾" : ""}</button>` : column.label}</th>`)}</tr></thead>
+    <thead><tr>${
+      onSelect &&
+      html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
+        onChange=${() => {
+          const next = new Set(selected);
+          for (const key of keys) {
+            if (isAll) next.delete(key);
+            else next.add(key);
+          }
+          onSelect(next);
+        }} /></label></th>`
+    }
+      ${columns.map(
+        (
+          column,
+        ) => html`<th key=${column.key} scope="col" class=${columnClass(column)} aria-sort=${column.sort && sort === column.sort ? "descending" : undefined}>
+        ${column.sort && onSort ? html`<button type="button" class="sort" onClick=${() => onSort(/** @type {string} */ (column.sort))}>${column.label}${sort === column.sort ? " ▾" : ""}</button>` : column.label}</th>`,
+      )}</tr></thead>
     <tbody ref=${body}>${rows.map((row, at) => {
       const key = keys[at] ?? "";
       const isPicked = selected?.has(key) ?? false;
       return html`<tr key=${key} tabindex="-1" class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`} aria-selected=${onSelect ? String(isPicked) : undefined}
-          onKeyDown=${(/** @type {KeyboardEvent} */ e) => { if (e.key === "Enter" && e.target === e.currentTarget && onOpen) onOpen(row); }}
-          onClick=${(/** @type {MouseEvent} */ e) => { if (onOpen && !isControl(e.target) && !hasSelection()) onOpen(row); }}>
-        ${onSelect && html`<td class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.row", { name: visible(label?.(row) ?? key) })} checked=${isPicked}
-          onClick=${(/** @type {MouseEvent} */ e) => { e.stopPropagation(); toggle(key, e.shiftKey); }} /></label></td>`}
+          onKeyDown=${(/** @type {KeyboardEvent} */ e) => {
+            if (e.key === "Enter" && e.target === e.currentTarget && onOpen) onOpen(row);
+          }}
+          onClick=${(/** @type {MouseEvent} */ e) => {
+            if (onOpen && !isControl(e.target) && !hasSelection()) onOpen(row);
+          }}>
+        ${
+          onSelect &&
+          html`<td class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.row", { name: visible(label?.(row) ?? key) })} checked=${isPicked}
+          onClick=${(/** @type {MouseEvent} */ e) => {
+            e.stopPropagation();
+            toggle(key, e.shiftKey);
+          }} /></label></td>`
+        }
         ${columns.map((column) => html`<td key=${column.key} class=${columnClass(column)}>${column.render(row)}</td>`)}</tr>`;
     })}</tbody></table></div>`;
 }
@@ -429,7 +540,9 @@ function columnClass(column) {
 
 /** @param {EventTarget | null} target */
 function isControl(target) {
-  return target instanceof Element && target.closest("a, button, input, select, textarea, label, summary") !== null;
+  return (
+    target instanceof Element && target.closest("a, button, input, select, textarea, label, summary") !== null
+  );
 }
 
 function hasSelection() {
@@ -446,11 +559,17 @@ export function useHold() {
   return {
     isHeld: isOver || isFocused,
     bind: {
-      onPointerEnter: (/** @type {PointerEvent} */ e) => { if (e.pointerType === "mouse") setOver(true); },
+      onPointerEnter: (/** @type {PointerEvent} */ e) => {
+        if (e.pointerType === "mouse") setOver(true);
+      },
       onPointerLeave: () => setOver(false),
       onFocusIn: () => setFocused(true),
       onFocusOut: (/** @type {FocusEvent} */ e) => {
-        if (!(e.relatedTarget instanceof globalThis.Node) || !(/** @type {Element} */ (e.currentTarget)).contains(e.relatedTarget)) setFocused(false);
+        if (
+          !(e.relatedTarget instanceof globalThis.Node) ||
+          !(/** @type {Element} */ (e.currentTarget).contains(e.relatedTarget))
+        )
+          setFocused(false);
       },
     },
   };
@@ -474,7 +593,10 @@ export function useSteadyRows(rows, rowKey, isHeld, of) {
   return {
     rows: shown.current.rows.map((row) => newest.get(rowKey(row)) ?? row),
     newCount: rows.filter((row) => !known.has(rowKey(row))).length,
-    showNew: () => { shown.current = { rows, of }; redraw((/** @type {number} */ n) => n + 1); },
+    showNew: () => {
+      shown.current = { rows, of };
+      redraw((/** @type {number} */ n) => n + 1);
+    },
   };
 }
 
@@ -523,11 +645,15 @@ function Tree({ value, depth }) {
   const [shown, setShown] = useState(MAX_SHOWN);
   if (value === null) return html`<span class="v-null">null</span>`;
   if (typeof value === "boolean") return html`<span class="v-bool">${String(value)}</span>`;
-  if (typeof value === "number" || typeof value === "bigint") return html`<span class="v-num">${String(value)}</span>`;
-  if (typeof value === "string") return html`<span class="v-text">"<${Text} value=${value} max=${1000} isBlock />"</span>`;
+  if (typeof value === "number" || typeof value === "bigint")
+    return html`<span class="v-num">${String(value)}</span>`;
+  if (typeof value === "string")
+    return html`<span class="v-text">"<${Text} value=${value} max=${1000} isBlock />"</span>`;
   const packed = packedBytes(value);
   if (packed) return html`<${Binary} ...${packed} />`;
-  const entries = Array.isArray(value) ? value.map((member, i) => /** @type {[string | number, any]} */ ([i, member])) : Object.entries(value);
+  const entries = Array.isArray(value)
+    ? value.map((member, i) => /** @type {[string | number, any]} */ ([i, member]))
+    : Object.entries(value);
   if (entries.length === 0) return html`<span class="v-null">${Array.isArray(value) ? "[]" : "{}"}</span>`;
   const list = html`<ul class="tree">${entries.slice(0, shown).map(([key, member]) => html`<li key=${key}><span class="v-key">${typeof key === "number" ? key : html`<${Text} value=${key} max=${200} />`}</span> <${Tree} value=${member} depth=${depth + 1} /></li>`)}
     ${entries.length > shown && html`<li><button type="button" class="link" onClick=${() => setShown(shown + 10 * MAX_SHOWN)}>${t("text.more_items", { count: entries.length - shown })}</button></li>`}</ul>`;
@@ -544,7 +670,8 @@ export function packedBytes(value) {
   if (keys.length !== 1) return null;
   try {
     if (typeof value.$bin === "string") return { bytes: fromBase64(value.$bin), code: null };
-    if (Array.isArray(value.$ext) && typeof value.$ext[1] === "string") return { bytes: fromBase64(value.$ext[1]), code: Number(value.$ext[0]) };
+    if (Array.isArray(value.$ext) && typeof value.$ext[1] === "string")
+      return { bytes: fromBase64(value.$ext[1]), code: Number(value.$ext[0]) };
   } catch {
     // A text that only looks like base64 is shown as what it is.
   }
@@ -562,10 +689,19 @@ function Binary({ bytes, code }) {
   const lines = [];
   for (let at = 0; at < Math.min(bytes.length, rows * 16); at += 16) {
     const part = [...bytes.slice(at, at + 16)];
-    lines.push(`${at.toString(16).padStart(6, "0")}  ${part.map((byte) => byte.toString(16).padStart(2, "0")).join(" ").padEnd(bytes.length > 16 ? 47 : 0)}  ${part.map((byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·")).join("")}`);
+    lines.push(
+      `${at.toString(16).padStart(6, "0")}  ${part
+        .map((byte) => byte.toString(16).padStart(2, "0"))
+        .join(" ")
+        .padEnd(
+          bytes.length > 16 ? 47 : 0,
+        )}  ${part.map((byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·")).join("")}`,
+    );
   }
   const save = () => {
-    const url = URL.createObjectURL(new Blob([/** @type {any} */ (bytes)], { type: "application/octet-stream" }));
+    const url = URL.createObjectURL(
+      new Blob([/** @type {any} */ (bytes)], { type: "application/octet-stream" }),
+    );
     const link = document.createElement("a");
     link.href = url;
     link.download = "value.bin";
@@ -589,7 +725,10 @@ function Binary({ bytes, code }) {
  * @param {number} stepS
  */
 function clockOf(_plot, ticks, _axis, _space, stepS) {
-  return ticks.map((tick) => { const iso = new Date(tick * 1000).toISOString(); return stepS >= 86_400 ? iso.slice(5, 10) : iso.slice(11, 16); });
+  return ticks.map((tick) => {
+    const iso = new Date(tick * 1000).toISOString();
+    return stepS >= 86_400 ? iso.slice(5, 10) : iso.slice(11, 16);
+  });
 }
 
 /**
@@ -600,13 +739,16 @@ function clockOf(_plot, ticks, _axis, _space, stepS) {
  */
 function lonePoints(plot, at) {
   const values = /** @type {(number | null)[]} */ (plot.data[at]);
-  return values.flatMap((value, i) => (value !== null && (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null ? [i] : []));
+  return values.flatMap((value, i) =>
+    value !== null && (values[i - 1] ?? null) === null && (values[i + 1] ?? null) === null ? [i] : [],
+  );
 }
 
 // Ticks of durations stand at round ones: at minutes, not at 100 s.
 const DURATION_STEPS_MS = [
   ...[0.1, 1, 10, 100].flatMap((ten) => [ten, 2 * ten, 5 * ten]),
-  ...[1, 2, 5, 10, 15, 30].map((seconds) => seconds * 1000), ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * 60_000),
+  ...[1, 2, 5, 10, 15, 30].map((seconds) => seconds * 1000),
+  ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * 60_000),
   ...[1, 2, 3, 6, 12, 24, 48, 96, 240, 480].map((hours) => hours * 3_600_000),
 ];
 
@@ -624,7 +766,14 @@ function widthOfLabels(_, labels) {
  * @param {{label: string, xs: number[], series: {label: string, color: string, values: (number | null)[]}[], format?: (value: number) => string, isStacked?: boolean, height?: number}} props
  *   `xs`: Unix seconds. `color`: the name of a CSS variable such as `--succeeded`.
  */
-export function Chart({ label, xs, series, format = (value) => number(value, { maximumFractionDigits: 2 }), isStacked = false, height = 200 }) {
+export function Chart({
+  label,
+  xs,
+  series,
+  format = (value) => number(value, { maximumFractionDigits: 2 }),
+  isStacked = false,
+  height = 200,
+}) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const plot = useRef(/** @type {any} */ (null));
   const [theme] = usePref("theme", "auto");
@@ -639,7 +788,9 @@ export function Chart({ label, xs, series, format = (value) => number(value, { m
     if (!isStacked) return [xs, ...series.map((one) => one.values)];
     // Upon each other, the first at the bottom; the uppermost sum is drawn first, so that the lower ones cover it.
     const sums = xs.map(() => 0);
-    const stacked = series.map((one) => one.values.map((value, i) => (sums[i] = (sums[i] ?? 0) + (value ?? 0))));
+    const stacked = series.map((one) =>
+      one.values.map((value, i) => (sums[i] = (sums[i] ?? 0) + (value ?? 0))),
+    );
     return [xs, ...stacked.reverse()];
   }, [xs, series, isStacked]);
   const latest = useRef(data);
@@ -651,25 +802,72 @@ export function Chart({ label, xs, series, format = (value) => number(value, { m
     const styles = getComputedStyle(element);
     const css = (/** @type {string} */ name) => styles.getPropertyValue(name).trim();
     const ordered = isStacked ? [...series].reverse() : series;
-    const axis = { stroke: css("--muted"), grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
-    const made = new uPlot({
-      width: element.clientWidth || 300, height, legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } },
-      padding: [8, 18, 0, 0],
-      scales: { x: { time: true }, y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, 1e-3) * 1.08] } },
-      tzDate: (/** @type {number} */ ts) => uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"),
-      axes: [{ ...axis, space: 60, size: 28, values: clockOf }, { ...axis, size: widthOfLabels, ...(format === durationText && { incrs: DURATION_STEPS_MS }), values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => format(tick)) }],
-      series: [{}, ...ordered.map((one) => ({ label: one.label, stroke: css(one.color), width: isStacked ? 1 : 2, ...(isStacked && { fill: css(one.color) }), points: isStacked ? { show: false } : { show: true, size: 5, filter: lonePoints } }))],
-      hooks: { setCursor: [(/** @type {any} */ u) => setAt(u.cursor.idx ?? null)] },
-    }, /** @type {any} */ (latest.current), element);
+    const axis = {
+      stroke: css("--muted"),
+      grid: { stroke: css("--grid"), width: 1 },
+      ticks: { show: false },
+      font: "12px system-ui, sans-serif",
+    };
+    const made = new uPlot(
+      {
+        width: element.clientWidth || 300,
+        height,
+        legend: { show: false },
+        cursor: { y: false, drag: { x: false, y: false } },
+        padding: [8, 18, 0, 0],
+        scales: {
+          x: { time: true },
+          y: {
+            range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [
+              Math.min(0, low ?? 0),
+              Math.max(high ?? 0, 1e-3) * 1.08,
+            ],
+          },
+        },
+        tzDate: (/** @type {number} */ ts) => uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"),
+        axes: [
+          { ...axis, space: 60, size: 28, values: clockOf },
+          {
+            ...axis,
+            size: widthOfLabels,
+            ...(format === durationText && { incrs: DURATION_STEPS_MS }),
+            values: (/** @type {any} */ _, /** @type {number[]} */ ticks) =>
+              ticks.map((tick) => format(tick)),
+          },
+        ],
+        series: [
+          {},
+          ...ordered.map((one) => ({
+            label: one.label,
+            stroke: css(one.color),
+            width: isStacked ? 1 : 2,
+            ...(isStacked && { fill: css(one.color) }),
+            points: isStacked ? { show: false } : { show: true, size: 5, filter: lonePoints },
+          })),
+        ],
+        hooks: { setCursor: [(/** @type {any} */ u) => setAt(u.cursor.idx ?? null)] },
+      },
+      /** @type {any} */ (latest.current),
+      element,
+    );
     plot.current = made;
     const resize = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
     resize.observe(element);
-    return () => { resize.disconnect(); made.destroy(); plot.current = null; };
+    return () => {
+      resize.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
   }, [shape, theme, isDark, isStacked, height, language()]);
-  useEffect(() => { plot.current?.setData(data); }, [data]);
+  useEffect(() => {
+    plot.current?.setData(data);
+  }, [data]);
   const [at, setAt] = useState(/** @type {number | null} */ (null));
   const index = at !== null && at < xs.length ? at : xs.length - 1;
-  const value = (/** @type {{values: (number | null)[]}} */ one) => { const v = one.values[index]; return v === null || v === undefined ? "–" : format(v); };
+  const value = (/** @type {{values: (number | null)[]}} */ one) => {
+    const v = one.values[index];
+    return v === null || v === undefined ? "–" : format(v);
+  };
   return html`<figure class="chart"><figcaption class="legend"><span class="legend-at">${xs[index] === undefined ? "" : utcText((xs[index] ?? 0) * 1000)}</span>
       ${series.map((one) => html`<span key=${one.label} class="legend-item"><i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>${one.label} <b class="num">${value(one)}</b></span>`)}</figcaption>
     <div class="plot" ref=${box} role="img" aria-label=${`${label}. ${series.map((one) => `${one.label}: ${value(one)}`).join(", ")}`}></div></figure>`;

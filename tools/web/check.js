@@ -20,7 +20,13 @@ const TYPES = {
   "uplot.d.ts": "declare const uPlot: any;\nexport default uPlot;\n",
 };
 for (const [name, text] of Object.entries(TYPES)) writeFileSync(join(vendor, name), text);
-const run = (tool, ...args) => spawnSync(join(here, "node_modules/.bin", tool), args, { stdio: "inherit" }).status ?? 1;
-const generated = run("openapi-typescript", join(here, "../../openapi/jqmaster.yaml"), "--output", join(build, "openapi.d.ts"));
+const run = (tool, ...args) =>
+  spawnSync(join(here, "node_modules/.bin", tool), args, { stdio: "inherit" }).status ?? 1;
+const generated = run(
+  "openapi-typescript",
+  join(here, "../../openapi/jqmaster.yaml"),
+  "--output",
+  join(build, "openapi.d.ts"),
+);
 cpSync(join(here, "answers.d.ts"), join(build, "answers.d.ts"));
 process.exit(generated || run("tsc", "--project", join(here, "tsconfig.json")));

@@ -29,7 +29,8 @@ export default {
   "workers.drained": "It finishes what it runs and gets no more.",
   "workers.detach": "Detach",
   "workers.detach.title": "Detach this worker?",
-  "workers.detach.text": "It gets no more jobs and is told to stop what it runs. That runs elsewhere, and counts as a loss. To be gentle, drain it.",
+  "workers.detach.text":
+    "It gets no more jobs and is told to stop what it runs. That runs elsewhere, and counts as a loss. To be gentle, drain it.",
   "workers.jobs": "Runs now",
   "workers.idle": "It runs nothing.",
   "masters.epoch": "Epoch",
@@ -37,10 +38,12 @@ export default {
   "masters.started": "Started",
   "masters.demote": "Demote",
   "masters.demote.title": "Have another master lead?",
-  "masters.demote.text": "It ends what it has under way and leaves the lead to the others, in less than a second as a rule. No job is lost, and none runs twice by it.",
+  "masters.demote.text":
+    "It ends what it has under way and leaves the lead to the others, in less than a second as a rule. No job is lost, and none runs twice by it.",
   "masters.others": "1 other master is live.||{count} other masters are live.",
   "masters.demoted": "It was told; another master leads in a moment.",
-  "masters.text": "All masters serve the whole API; the leader gives out the jobs, and the sub-leader watches it.",
+  "masters.text":
+    "All masters serve the whole API; the leader gives out the jobs, and the sub-leader watches it.",
   "masters.history": "Changes of the lead",
   "masters.history.none": "Nobody was demoted or replaced, as far as the newest entries tell.",
   "audit.at": "When",
@@ -118,14 +121,16 @@ export default {
   "access.never": "never",
   "access.rotate": "Rotate",
   "access.rotate.title": "Rotate this token?",
-  "access.rotate.text": "A new token with the same rights is made; the old one goes on for the time of overlap.",
+  "access.rotate.text":
+    "A new token with the same rights is made; the old one goes on for the time of overlap.",
   "access.overlap": "Overlap (hours)",
   "access.revoke": "Revoke",
   "access.revoke.title": "Revoke this token?",
   "access.revoke.text": "Whoever uses it is refused within five seconds, on all masters.",
   "access.revoked": "It opens nothing any more.",
   "access.users": "Users",
-  "access.users.text": "For people who log in here. With the first user this master asks everybody who they are.",
+  "access.users.text":
+    "For people who log in here. With the first user this master asks everybody who they are.",
   "access.users.none": "There are no users yet.",
   "access.users.none.text": "Make an administrator first: then nobody is locked out.",
   "access.user.new": "New user",

@@ -48,11 +48,13 @@ export default {
   "constraints.would": "Would have delayed",
   "constraints.off": "off",
   "constraints.not_in_force": "taking effect",
-  "constraints.empty": "Nothing is limited. A constraint limits how many jobs of a set run at once, or start in a time:",
+  "constraints.empty":
+    "Nothing is limited. A constraint limits how many jobs of a set run at once, or start in a time:",
   "constraints.unknown": "There is no such constraint.",
   "constraints.now": "Now",
   "constraints.matcher": "Which jobs",
-  "constraints.matcher.hint": "JSON, such as {\"field\": \"name\", \"op\": \"glob\", \"value\": \"mail.*\"}; all, any and not join conditions.",
+  "constraints.matcher.hint":
+    'JSON, such as {"field": "name", "op": "glob", "value": "mail.*"}; all, any and not join conditions.',
   "constraints.not_json": "The matcher is not JSON",
   "constraints.fair": "its values take turns",
   "constraints.held": "Held until",
@@ -60,7 +62,8 @@ export default {
   "constraints.top_keys": "Values with the most waiting",
   "constraints.ask_value": "Show one value",
   "constraints.values_hidden": "You may not see the values of this key.",
-  "constraints.values_redacted": "The values of this key are redacted. To limit one, name a job that has it: POST …/values with job_id.",
+  "constraints.values_redacted":
+    "The values of this key are redacted. To limit one, name a job that has it: POST …/values with job_id.",
   "constraints.no_keys": "No unfinished job has a value.",
   "constraints.key_usage": "{waiting} wait, {running} run",
   "constraints.as_all": "As all values",
@@ -77,7 +80,8 @@ export default {
   "constraints.history.all": "All of them",
   "constraints.saved": "Saved.",
   "constraints.delete.title": "Delete the constraint",
-  "constraints.delete.text": "{name} is deleted; 1 waiting job is free of it at once.||{name} is deleted; {count} waiting jobs are free of it at once.",
+  "constraints.delete.text":
+    "{name} is deleted; 1 waiting job is free of it at once.||{name} is deleted; {count} waiting jobs are free of it at once.",
   "constraints.form.concurrency": "At once",
   "constraints.form.limit": "Starts",
   "constraints.form.period": "in seconds",

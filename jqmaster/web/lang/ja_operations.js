@@ -29,7 +29,8 @@ export default {
   "workers.drained": "実行中のものを終え、新しいジョブは受け取りません。",
   "workers.detach": "切り離す",
   "workers.detach.title": "このワーカーを切り離しますか?",
-  "workers.detach.text": "ジョブを受け取らなくなり、実行中のものは停止を命じられます。それらは別の所で実行され、喪失として数えられます。穏やかにするにはドレインしてください。",
+  "workers.detach.text":
+    "ジョブを受け取らなくなり、実行中のものは停止を命じられます。それらは別の所で実行され、喪失として数えられます。穏やかにするにはドレインしてください。",
   "workers.jobs": "実行中",
   "workers.idle": "何も実行していません。",
   "masters.epoch": "エポック",
@@ -37,10 +38,12 @@ export default {
   "masters.started": "起動",
   "masters.demote": "降格",
   "masters.demote.title": "別のマスターに主導させますか?",
-  "masters.demote.text": "進行中のものを終えて、主導権を他に渡します。通常は1秒以内です。これによってジョブが失われたり二重に実行されたりすることはありません。",
+  "masters.demote.text":
+    "進行中のものを終えて、主導権を他に渡します。通常は1秒以内です。これによってジョブが失われたり二重に実行されたりすることはありません。",
   "masters.others": "他に {count} 台のマスターが稼働中です。",
   "masters.demoted": "伝えました。まもなく別のマスターが主導します。",
-  "masters.text": "すべてのマスターが API 全体を提供します。リーダーがジョブを配り、サブリーダーがそれを見張ります。",
+  "masters.text":
+    "すべてのマスターが API 全体を提供します。リーダーがジョブを配り、サブリーダーがそれを見張ります。",
   "masters.history": "主導権の変更",
   "masters.history.none": "最新の記録の限りでは、降格や交代はありません。",
   "audit.at": "日時",
@@ -125,7 +128,8 @@ export default {
   "access.revoke.text": "使っている側は、全マスターで5秒以内に拒否されます。",
   "access.revoked": "もう何も開きません。",
   "access.users": "ユーザー",
-  "access.users.text": "ここにログインする人のため。最初のユーザーができると、このマスターは全員に認証を求めます。",
+  "access.users.text":
+    "ここにログインする人のため。最初のユーザーができると、このマスターは全員に認証を求めます。",
   "access.users.none": "ユーザーはまだいません。",
   "access.users.none.text": "まず管理者を作ってください。誰も締め出されません。",
   "access.user.new": "新しいユーザー",

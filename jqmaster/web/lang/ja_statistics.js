@@ -27,7 +27,8 @@ export default {
   "names.count": "件数",
   "names.nothing": "この期間にはありません。",
   "failures.contains": "名前・メッセージの一部",
-  "failures.empty": "最終的に失敗したジョブはありません。失敗は名前・原因・メッセージごとにここへまとまります。",
+  "failures.empty":
+    "最終的に失敗したジョブはありません。失敗は名前・原因・メッセージごとにここへまとまります。",
   "failures.empty.filtered": "条件に合う失敗はありません。",
   "failures.failed": "件失敗||件失敗",
   "failures.silent": "(メッセージなし)",
@@ -52,7 +53,8 @@ export default {
   "constraints.unknown": "そのような制約はありません。",
   "constraints.now": "現在",
   "constraints.matcher": "対象のジョブ",
-  "constraints.matcher.hint": "JSON。例: {\"field\": \"name\", \"op\": \"glob\", \"value\": \"mail.*\"}。all・any・not で組み合わせます。",
+  "constraints.matcher.hint":
+    'JSON。例: {"field": "name", "op": "glob", "value": "mail.*"}。all・any・not で組み合わせます。',
   "constraints.not_json": "条件が JSON ではありません",
   "constraints.fair": "値ごとに順番に実行",
   "constraints.held": "保留の期限",
@@ -60,7 +62,8 @@ export default {
   "constraints.top_keys": "待機の多い値",
   "constraints.ask_value": "値を指定して表示",
   "constraints.values_hidden": "このキーの値を表示する権限がありません。",
-  "constraints.values_redacted": "このキーの値は伏せられています。値ごとに制限するには、その値を持つジョブを job_id で指定してください (POST …/values)。",
+  "constraints.values_redacted":
+    "このキーの値は伏せられています。値ごとに制限するには、その値を持つジョブを job_id で指定してください (POST …/values)。",
   "constraints.no_keys": "未終了のジョブに値はありません。",
   "constraints.key_usage": "待機 {waiting}、実行中 {running}",
   "constraints.as_all": "共通の上限に戻す",
@@ -77,7 +80,8 @@ export default {
   "constraints.history.all": "すべて見る",
   "constraints.saved": "保存しました。",
   "constraints.delete.title": "制約を削除する",
-  "constraints.delete.text": "{name} を削除します。待機中の {count} 件はすぐに解放されます。||{name} を削除します。待機中の {count} 件はすぐに解放されます。",
+  "constraints.delete.text":
+    "{name} を削除します。待機中の {count} 件はすぐに解放されます。||{name} を削除します。待機中の {count} 件はすぐに解放されます。",
   "constraints.form.concurrency": "同時実行数",
   "constraints.form.limit": "開始数",
   "constraints.form.period": "期間 (秒)",

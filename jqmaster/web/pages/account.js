@@ -7,7 +7,8 @@ import { Badge, Button, Empty, ErrorBox, Field, Loading, Table, Text, Time, atte
 
 /** @param {{session: import("../api.js").Session}} props */
 export function Page({ session }) {
-  if (session.method !== "session") return html`<h1>${t("nav.account")}</h1><${Empty} title=${t("account.no_login")} />`;
+  if (session.method !== "session")
+    return html`<h1>${t("nav.account")}</h1><${Empty} title=${t("account.no_login")} />`;
   return html`<div class="page-head"><h1>${t("nav.account")}</h1></div><p class="muted"><${Text} value=${session.who ?? ""} max=${80} /></p>
     ${(session.who ?? "").startsWith("user:") && html`<${Password} />`}<${Logins} />`;
 }
@@ -34,15 +35,49 @@ function Password() {
 }
 
 function Logins() {
-  const { data, problem, reload } = useResource((signal) => get("api/identity/sessions", {}, signal), [], { everyMs: 30_000 });
+  const { data, problem, reload } = useResource((signal) => get("api/identity/sessions", {}, signal), [], {
+    everyMs: 30_000,
+  });
   const logins = /** @type {any[]} */ (data?.sessions ?? []);
-  const end = (/** @type {string} */ path) => attempt(async () => { await del(path); await reload(); }, t("account.login.ended"));
+  const end = (/** @type {string} */ path) =>
+    attempt(async () => {
+      await del(path);
+      await reload();
+    }, t("account.login.ended"));
   return html`<section class="after"><div class="page-head"><h2 id="logins">${t("account.logins")}</h2>${logins.length > 1 && html`<${Button} kind="danger" onClick=${() => end("api/identity/sessions")}>${t("account.login.end_others")}<//>`}</div>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : html`<${Table} caption=${t("account.logins")} rows=${logins} rowKey=${(/** @type {any} */ login) => login.id} columns=${[
-      { key: "address", label: t("account.login.address"), render: (/** @type {any} */ login) => html`<${Text} value=${login.address || "–"} max=${60} /> ${login.is_current && html`<${Badge} kind="info">${t("account.login.current")}<//>`}` },
-      { key: "opened", label: t("account.login.opened"), align: "end", priority: 2, render: (/** @type {any} */ login) => login.opened_at ? html`<${Time} at=${login.opened_at} />` : "–" },
-      { key: "used", label: t("access.used"), align: "end", render: (/** @type {any} */ login) => html`<${Time} at=${login.last_used_at} />` },
-      { key: "act", label: t("job.actions"), align: "end", render: (/** @type {any} */ login) => !login.is_current && html`<${Button} class="small" kind="danger" onClick=${() => end(`api/sessions/${encodeURIComponent(login.id)}`)}>${t("account.login.end")}<//>` },
-    ]} />`}</section>`;
+    ${
+      data === null
+        ? !problem && html`<${Loading} />`
+        : html`<${Table} caption=${t("account.logins")} rows=${logins} rowKey=${(/** @type {any} */ login) => login.id} columns=${[
+            {
+              key: "address",
+              label: t("account.login.address"),
+              render: (/** @type {any} */ login) =>
+                html`<${Text} value=${login.address || "–"} max=${60} /> ${login.is_current && html`<${Badge} kind="info">${t("account.login.current")}<//>`}`,
+            },
+            {
+              key: "opened",
+              label: t("account.login.opened"),
+              align: "end",
+              priority: 2,
+              render: (/** @type {any} */ login) =>
+                login.opened_at ? html`<${Time} at=${login.opened_at} />` : "–",
+            },
+            {
+              key: "used",
+              label: t("access.used"),
+              align: "end",
+              render: (/** @type {any} */ login) => html`<${Time} at=${login.last_used_at} />`,
+            },
+            {
+              key: "act",
+              label: t("job.actions"),
+              align: "end",
+              render: (/** @type {any} */ login) =>
+                !login.is_current &&
+                html`<${Button} class="small" kind="danger" onClick=${() => end(`api/sessions/${encodeURIComponent(login.id)}`)}>${t("account.login.end")}<//>`,
+            },
+          ]} />`
+    }</section>`;
 }

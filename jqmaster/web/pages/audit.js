@@ -12,7 +12,8 @@ const TYPING_MS = 400;
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
-  if (!may(session, "operate")) return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
+  if (!may(session, "operate"))
+    return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
   return html`<${Entries} query=${query} go=${go} />`;
 }
 
@@ -27,17 +28,28 @@ function Entries({ query, go }) {
     const timer = setTimeout(() => go("audit", { target: typed.trim() }, { replace: true }), TYPING_MS);
     return () => clearTimeout(timer);
   }, [typed]);
-  const { data, problem, reload } = useResource((signal) => get("api/identity/audit", { target, cursor, limit: PAGE }, signal), [target, cursor], { everyMs: 60_000 });
+  const { data, problem, reload } = useResource(
+    (signal) => get("api/identity/audit", { target, cursor, limit: PAGE }, signal),
+    [target, cursor],
+    { everyMs: 60_000 },
+  );
   const entries = /** @type {any[]} */ (data?.entries ?? []);
   return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
     <form class="filters" role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
       <${Field} label=${t("audit.target")} hint=${t("audit.target.hint")}>${(/** @type {any} */ a) => html`<input ...${a} type="search" maxlength="300" value=${typed} onInput=${(/** @type {any} */ e) => setTyped(e.target.value)} autocomplete="off" spellcheck=${false} />`}<//></form>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : target ? t("audit.none_such") : t("audit.none")}>${target && html`<a href=${href("audit")}>${t("filter.clear")}</a>`}<//>`
-      : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map((entry) => html`<li key=${entry.id} class="card entry">
+    ${
+      data === null
+        ? !problem && html`<${Loading} />`
+        : entries.length === 0
+          ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : target ? t("audit.none_such") : t("audit.none")}>${target && html`<a href=${href("audit")}>${t("filter.clear")}</a>`}<//>`
+          : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
+              (entry) => html`<li key=${entry.id} class="card entry">
         <p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong>${tOr(`act.${entry.action}`, "") && html` <code class="muted small">${visible(entry.action)}</code>`}</p>
         <p class="row"><a href=${href("audit", { target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
-        <${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>`}
+        <${Difference} before=${entry.before} after=${entry.after} /></li>`,
+            )}</ol>`
+    }
     <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go("audit", { target, cursor: data?.next_cursor })} onFirst=${() => go("audit", { target })} />`;
 }
 
@@ -48,8 +60,12 @@ function Entries({ query, go }) {
  * @returns {{key: string, before: any, after: any}[]} `undefined` where there was, or is, none.
  */
 export function differences(before, after) {
-  const isMap = (/** @type {any} */ value) => value !== null && typeof value === "object" && !Array.isArray(value);
-  if (!isMap(before) && !isMap(after)) return toJson(before) === toJson(after) ? [] : [{ key: "", before: before ?? undefined, after: after ?? undefined }];
+  const isMap = (/** @type {any} */ value) =>
+    value !== null && typeof value === "object" && !Array.isArray(value);
+  if (!isMap(before) && !isMap(after))
+    return toJson(before) === toJson(after)
+      ? []
+      : [{ key: "", before: before ?? undefined, after: after ?? undefined }];
   const was = isMap(before) ? before : {};
   const is = isMap(after) ? after : {};
   return [...new Set([...Object.keys(was), ...Object.keys(is)])]
@@ -61,6 +77,9 @@ export function differences(before, after) {
 export function Difference({ before, after }) {
   const rows = differences(before, after);
   if (rows.length === 0) return null;
-  const cell = (/** @type {any} */ value, /** @type {string} */ kind) => value === undefined || value === null ? "" : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${typeof value === "string" ? value : toJson(value)} max=${400} /></span>`;
+  const cell = (/** @type {any} */ value, /** @type {string} */ kind) =>
+    value === undefined || value === null
+      ? ""
+      : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${typeof value === "string" ? value : toJson(value)} max=${400} /></span>`;
   return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt><${Text} value=${row.key || t("audit.value")} max=${64} /></dt><dd>${cell(row.before, "was")} ${cell(row.after, "is")}</dd>`)}</dl>`;
 }

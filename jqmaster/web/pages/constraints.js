@@ -6,24 +6,67 @@ import { number, t } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
-import { Badge, Bar, Button, Copy, Dialog, Empty, ErrorBox, Field, Id, Loading, Num, State, Table, Text, Time, attempt, durationText, useHold, useSteadyRows, toast } from "../ui.js";
+import {
+  Badge,
+  Bar,
+  Button,
+  Copy,
+  Dialog,
+  Empty,
+  ErrorBox,
+  Field,
+  Id,
+  Loading,
+  Num,
+  State,
+  Table,
+  Text,
+  Time,
+  attempt,
+  durationText,
+  useHold,
+  useSteadyRows,
+  toast,
+} from "../ui.js";
 import { Difference } from "./audit.js";
 
 const PREVIEW_MS = 500;
 const CHANGES_SHOWN = 5;
-const BLANK = { name: "", matcher: '{"field": "name", "op": "eq", "value": "mail.send"}', key: "", concurrency: "", limit: "", period: "", max_backlog: "", mode: "enforce", enabled: "yes", fair: "", paused: "" };
+const BLANK = {
+  name: "",
+  matcher: '{"field": "name", "op": "eq", "value": "mail.send"}',
+  key: "",
+  concurrency: "",
+  limit: "",
+  period: "",
+  max_backlog: "",
+  mode: "enforce",
+  enabled: "yes",
+  fair: "",
+  paused: "",
+};
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
-  return query["name"] ? html`<${One} key=${query["name"]} name=${query["name"]} go=${go} session=${session} />` : html`<${List} go=${go} session=${session} />`;
+  return query["name"]
+    ? html`<${One} key=${query["name"]} name=${query["name"]} go=${go} session=${session} />`
+    : html`<${List} go=${go} session=${session} />`;
 }
 
 /** @param {any} constraint */
 function limitsText(constraint) {
   const parts = [];
-  if (constraint.concurrency !== null) parts.push(t("enqueue.concurrency", { count: constraint.concurrency }));
-  if (constraint.rate) parts.push(t("enqueue.rate", { count: constraint.rate.limit, duration: durationText(constraint.rate.period_s * 1000) }));
-  if (constraint.max_backlog !== null && constraint.max_backlog !== undefined) parts.push(t("enqueue.backlog", { count: constraint.max_backlog }));
+  if (constraint.concurrency !== null)
+    parts.push(t("enqueue.concurrency", { count: constraint.concurrency }));
+  if (constraint.rate)
+    parts.push(
+      t("enqueue.rate", {
+        count: constraint.rate.limit,
+        duration: durationText(constraint.rate.period_s * 1000),
+      }),
+    );
+  if (constraint.max_backlog !== null && constraint.max_backlog !== undefined)
+    parts.push(t("enqueue.backlog", { count: constraint.max_backlog }));
   return parts.join(" · ") || t("constraints.no_limit");
 }
 
@@ -46,20 +89,66 @@ function Usage({ constraint }) {
 function List({ go, session }) {
   const hold = useHold();
   const [isMaking, setMaking] = useState(false);
-  const found = useResource((signal) => get("api/constraints/handlers", {}, signal), [], { events: ["constraints", "jobs"], leastMs: 2000, everyMs: 5000 });
+  const found = useResource((signal) => get("api/constraints/handlers", {}, signal), [], {
+    events: ["constraints", "jobs"],
+    leastMs: 2000,
+    everyMs: 5000,
+  });
   const { rows } = useSteadyRows(found.data?.constraints ?? [], nameOf, hold.isHeld, "all");
   const mayOperate = may(session, "operate");
   return html`<div class="page-head"><h1>${t("nav.constraints")}</h1>${mayOperate && html`<${Button} class="small" kind="primary" onClick=${() => setMaking(true)}>${t("constraints.make")}<//>`}</div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} caption=${t("nav.constraints")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {any} */ one) => go("constraints", { name: one.name })} columns=${[
-      { key: "name", label: t("job.name"), render: (/** @type {any} */ one) => html`<a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a> <${Marks} constraint=${one} />` },
-      { key: "limits", label: t("constraints.limits"), render: limitsText },
-      { key: "key", label: t("constraints.key"), priority: 2, render: (/** @type {any} */ one) => (one.key ? html`<code>${visible(one.key)}</code>${one.usage.keys !== null && html` <span class="muted num">${t("constraints.values", { count: one.usage.keys })}</span>`}` : html`<${Num} value=${null} />`) },
-      { key: "usage", label: t("constraints.usage"), priority: 2, render: (/** @type {any} */ one) => html`<${Usage} constraint=${one} />` },
-      { key: "waiting", label: t("constraints.waiting"), align: "end", render: (/** @type {any} */ one) => html`<${Num} value=${one.usage.waiting} />` },
-      { key: "opens", label: t("constraints.opens"), align: "end", priority: 3, render: (/** @type {any} */ one) => html`<${Time} at=${one.usage.next_opening} />` },
-      { key: "shadow", label: t("constraints.would"), align: "end", priority: 3, render: (/** @type {any} */ one) => (one.mode === "shadow" ? html`<${Num} value=${one.usage.shadow_delayed} />` : html`<${Num} value=${null} />`) },
-    ]} empty=${html`<div class="card"><${Empty} title=${t("constraints.empty")} curl=${curl(session, "PUT", "api/constraints/mail-per-host", { body: { matcher: { field: "name", op: "eq", value: "mail.send" }, key: "argument.host", concurrency: 2 } })} /></div>`} /></div>`}
+    ${
+      !found.data
+        ? html`<${Loading} isLoading=${!found.problem} />`
+        : html`<div ...${hold.bind}><${Table} caption=${t("nav.constraints")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {any} */ one) => go("constraints", { name: one.name })} columns=${[
+            {
+              key: "name",
+              label: t("job.name"),
+              render: (/** @type {any} */ one) =>
+                html`<a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a> <${Marks} constraint=${one} />`,
+            },
+            { key: "limits", label: t("constraints.limits"), render: limitsText },
+            {
+              key: "key",
+              label: t("constraints.key"),
+              priority: 2,
+              render: (/** @type {any} */ one) =>
+                one.key
+                  ? html`<code>${visible(one.key)}</code>${one.usage.keys !== null && html` <span class="muted num">${t("constraints.values", { count: one.usage.keys })}</span>`}`
+                  : html`<${Num} value=${null} />`,
+            },
+            {
+              key: "usage",
+              label: t("constraints.usage"),
+              priority: 2,
+              render: (/** @type {any} */ one) => html`<${Usage} constraint=${one} />`,
+            },
+            {
+              key: "waiting",
+              label: t("constraints.waiting"),
+              align: "end",
+              render: (/** @type {any} */ one) => html`<${Num} value=${one.usage.waiting} />`,
+            },
+            {
+              key: "opens",
+              label: t("constraints.opens"),
+              align: "end",
+              priority: 3,
+              render: (/** @type {any} */ one) => html`<${Time} at=${one.usage.next_opening} />`,
+            },
+            {
+              key: "shadow",
+              label: t("constraints.would"),
+              align: "end",
+              priority: 3,
+              render: (/** @type {any} */ one) =>
+                one.mode === "shadow"
+                  ? html`<${Num} value=${one.usage.shadow_delayed} />`
+                  : html`<${Num} value=${null} />`,
+            },
+          ]} empty=${html`<div class="card"><${Empty} title=${t("constraints.empty")} curl=${curl(session, "PUT", "api/constraints/mail-per-host", { body: { matcher: { field: "name", op: "eq", value: "mail.send" }, key: "argument.host", concurrency: 2 } })} /></div>`} /></div>`
+    }
     ${isMaking && html`<${Editor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("constraints", { name })} />`}`;
 }
 
@@ -72,26 +161,46 @@ function One({ name, go, session }) {
   const [asked, setAsked] = useState("");
   const [dialog, setDialog] = useState("");
   const [limiting, setLimiting] = useState(/** @type {any} */ (null));
-  const found = useResource((signal) => get(path, { value: asked }, signal), [name, asked], { events: ["constraints", "jobs"], leastMs: 2000, everyMs: 5000 });
+  const found = useResource((signal) => get(path, { value: asked }, signal), [name, asked], {
+    events: ["constraints", "jobs"],
+    leastMs: 2000,
+    everyMs: 5000,
+  });
   const mayOperate = may(session, "operate");
   const one = found.data;
   if (!one) {
-    if (found.problem?.status === 404) return html`<h1>${t("nav.constraints")}</h1><div class="card"><${Empty} title=${t("constraints.unknown")}><p><a href=${href("constraints")}>${t("nav.constraints")}</a></p><//></div>`;
+    if (found.problem?.status === 404)
+      return html`<h1>${t("nav.constraints")}</h1><div class="card"><${Empty} title=${t("constraints.unknown")}><p><a href=${href("constraints")}>${t("nav.constraints")}</a></p><//></div>`;
     return html`<h1>${t("nav.constraints")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const { usage } = one;
-  const change = (/** @type {Record<string, unknown>} */ changes) => attempt(() => call("PUT", path, { body: { ...documentOf(one), ...changes }, headers: { "If-Match": `"${one.etag}"` } }), t("constraints.saved")).then(found.reload);
-  const limitValue = (/** @type {any} */ value, /** @type {Record<string, unknown>} */ limits) => attempt(() => post(`${path}/values`, { value: value, ...limits }), t("constraints.saved")).then(found.reload);
-  const override = (/** @type {any} */ key) => one.overrides.find((/** @type {any} */ other) => String(other.value) === key.value);
+  const change = (/** @type {Record<string, unknown>} */ changes) =>
+    attempt(
+      () =>
+        call("PUT", path, {
+          body: { ...documentOf(one), ...changes },
+          headers: { "If-Match": `"${one.etag}"` },
+        }),
+      t("constraints.saved"),
+    ).then(found.reload);
+  const limitValue = (/** @type {any} */ value, /** @type {Record<string, unknown>} */ limits) =>
+    attempt(() => post(`${path}/values`, { value: value, ...limits }), t("constraints.saved")).then(
+      found.reload,
+    );
+  const override = (/** @type {any} */ key) =>
+    one.overrides.find((/** @type {any} */ other) => String(other.value) === key.value);
   const keys = one.value ? [one.value] : one.top_keys;
   return html`<p class="crumbs"><a href=${href("constraints")}>${t("nav.constraints")}</a></p>
     <div class="page-head job-head"><h1>${visible(one.name)}</h1><span><${Marks} constraint=${one} /></span></div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} kind="primary" onClick=${() => setDialog("edit")}>${t("constraints.edit")}<//>
+    ${
+      mayOperate &&
+      html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} kind="primary" onClick=${() => setDialog("edit")}>${t("constraints.edit")}<//>
       <${Button} onClick=${() => change({ paused: !one.paused })}>${t(one.paused ? "constraints.unpause" : "constraints.pause")}<//>
       <${Button} onClick=${() => change({ enabled: !one.enabled })}>${t(one.enabled ? "constraints.disable" : "constraints.enable")}<//>
       <${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: documentOf(one) })} />
-      <${Button} kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`}
+      <${Button} kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`
+    }
     <div class="job-grid"><div class="stack"><section class="card"><h2>${t("constraints.now")}</h2><dl class="facts">
         <dt>${t("constraints.limits")}</dt><dd>${limitsText(one)}</dd>
         <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
@@ -101,14 +210,30 @@ function One({ name, go, session }) {
         ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
         <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>
       <section class="card"><h2>${t("constraints.matcher")}</h2><pre class="message"><${Text} value=${toJson(one.matcher, 2)} max=${4000} isBlock /></pre>${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}</section></div>
-      <div class="stack">${one.key && html`<section class="card"><h2>${t("constraints.top_keys")} ${usage.keys !== null && html`<span class="muted num">${number(usage.keys)}</span>`}</h2>
+      <div class="stack">${
+        one.key &&
+        html`<section class="card"><h2>${t("constraints.top_keys")} ${usage.keys !== null && html`<span class="muted num">${number(usage.keys)}</span>`}</h2>
         ${one.values_hidden ? html`<p class="muted">${t(mayOperate ? "constraints.values_redacted" : "constraints.values_hidden")}</p>` : html`<${Field} label=${t("constraints.ask_value")}>${(/** @type {any} */ a) => html`<input ...${a} type="search" value=${asked} maxlength="200" spellcheck=${false} onChange=${(/** @type {any} */ e) => setAsked(e.target.value)} />`}<//>`}
-        ${keys.length === 0 ? html`<p class="muted">${t("constraints.no_keys")}</p>` : html`<ul class="plain keys-list">${keys.map((/** @type {any} */ key, /** @type {number} */ at) => html`<li key=${one.values_hidden ? at : key.value}><div class="row"><${Badge} kind=${key.is_open ? "ok" : "warn"}>${t(key.is_open ? "why.passes" : "why.closed")}<//> <strong><${Text} value=${key.value} max=${80} /></strong>
+        ${
+          keys.length === 0
+            ? html`<p class="muted">${t("constraints.no_keys")}</p>`
+            : html`<ul class="plain keys-list">${keys.map(
+                (
+                  /** @type {any} */ key,
+                  /** @type {number} */ at,
+                ) => html`<li key=${one.values_hidden ? at : key.value}><div class="row"><${Badge} kind=${key.is_open ? "ok" : "warn"}>${t(key.is_open ? "why.passes" : "why.closed")}<//> <strong><${Text} value=${key.value} max=${80} /></strong>
             <span class="muted">${limitsText({ ...key.limits, max_backlog: null })}</span>${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}</div>
           <div class="row"><span class="num">${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}</span>
-            ${mayOperate && !one.values_hidden && html`<${Button} class="small" onClick=${() => setLimiting(key)}>${t("constraints.limit_value")}…<//>
+            ${
+              mayOperate &&
+              !one.values_hidden &&
+              html`<${Button} class="small" onClick=${() => setLimiting(key)}>${t("constraints.limit_value")}…<//>
               <${Button} class="small" onClick=${() => limitValue(valueOf(key.value), { ...limitsOf(override(key)), paused: !key.limits.paused })}>${t(key.limits.paused ? "constraints.unpause" : "constraints.pause")}<//>
-              ${override(key) && html`<${Button} class="small" onClick=${() => limitValue(override(key).value, {})}>${t("constraints.as_all")}<//>`}`}</div></li>`)}</ul>`}</section>`}
+              ${override(key) && html`<${Button} class="small" onClick=${() => limitValue(override(key).value, {})}>${t("constraints.as_all")}<//>`}`
+            }</div></li>`,
+              )}</ul>`
+        }</section>`
+      }
         <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((/** @type {any} */ holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${limiting && html`<${ValueLimits} shown=${limiting} given=${override(limiting)} path=${path} onClose=${() => setLimiting(null)} onDone=${found.reload} />`}
@@ -134,7 +259,10 @@ function Delete({ one, path, onClose, onDone }) {
 
 /** @param {{name: string, etag: string}} props Its newest changes. */
 function Changes({ name, etag }) {
-  const { data, problem } = useResource((signal) => get("api/identity/audit", { target: name, limit: CHANGES_SHOWN }, signal), [name, etag]);
+  const { data, problem } = useResource(
+    (signal) => get("api/identity/audit", { target: name, limit: CHANGES_SHOWN }, signal),
+    [name, etag],
+  );
   const entries = /** @type {any[]} */ (data?.entries ?? []);
   return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
     <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
@@ -150,7 +278,9 @@ function ValueLimits({ shown, given, path, onClose, onDone }) {
     const figure = (/** @type {string} */ name) => String(form.get(name) ?? "").trim();
     const limits = {
       ...(figure("concurrency") && { concurrency: Number(figure("concurrency")) }),
-      ...((figure("limit") || figure("period")) && { rate: { limit: Number(figure("limit")), period_s: Number(figure("period")) } }),
+      ...((figure("limit") || figure("period")) && {
+        rate: { limit: Number(figure("limit")), period_s: Number(figure("period")) },
+      }),
       ...(shown.limits.paused && { paused: true }),
     };
     try {
@@ -173,7 +303,12 @@ function ValueLimits({ shown, given, path, onClose, onDone }) {
 
 /** @param {any} override */
 function limitsOf(override) {
-  return override ? { ...(override.concurrency !== null && { concurrency: override.concurrency }), ...(override.rate && { rate: override.rate }) } : {};
+  return override
+    ? {
+        ...(override.concurrency !== null && { concurrency: override.concurrency }),
+        ...(override.rate && { rate: override.rate }),
+      }
+    : {};
 }
 
 /** @param {string} text A value as it is shown: text as it is unless it could be read as another value, else JSON. */
@@ -188,30 +323,69 @@ function valueOf(text) {
 /** @param {any} one What the API takes of what it gave. */
 function documentOf(one) {
   const { matcher, key, concurrency, rate, paused, max_backlog, fair, overrides, enabled, mode } = one;
-  return { enabled, mode, matcher, ...(key && { key }), ...(concurrency !== null && { concurrency }), ...(rate && { rate }), ...(paused && { paused }), ...(max_backlog !== null && { max_backlog }), fair, overrides };
+  return {
+    enabled,
+    mode,
+    matcher,
+    ...(key && { key }),
+    ...(concurrency !== null && { concurrency }),
+    ...(rate && { rate }),
+    ...(paused && { paused }),
+    ...(max_backlog !== null && { max_backlog }),
+    fair,
+    overrides,
+  };
 }
 
 /** @param {{constraint: any, onClose: () => void, onDone: (name: string) => unknown}} props `constraint` null: a new one. */
 function Editor({ constraint, onClose, onDone }) {
-  const [form, setForm] = useState(/** @type {Record<string, string>} */ (constraint ? {
-    name: constraint.name, matcher: toJson(constraint.matcher, 2), key: constraint.key ?? "", concurrency: String(constraint.concurrency ?? ""), limit: String(constraint.rate?.limit ?? ""), period: String(constraint.rate?.period_s ?? ""),
-    max_backlog: String(constraint.max_backlog ?? ""), mode: constraint.mode, enabled: constraint.enabled ? "yes" : "", fair: constraint.fair ? "yes" : "", paused: constraint.paused ? "yes" : "",
-  } : BLANK));
+  const [form, setForm] = useState(
+    /** @type {Record<string, string>} */ (
+      constraint
+        ? {
+            name: constraint.name,
+            matcher: toJson(constraint.matcher, 2),
+            key: constraint.key ?? "",
+            concurrency: String(constraint.concurrency ?? ""),
+            limit: String(constraint.rate?.limit ?? ""),
+            period: String(constraint.rate?.period_s ?? ""),
+            max_backlog: String(constraint.max_backlog ?? ""),
+            mode: constraint.mode,
+            enabled: constraint.enabled ? "yes" : "",
+            fair: constraint.fair ? "yes" : "",
+            paused: constraint.paused ? "yes" : "",
+          }
+        : BLANK
+    ),
+  );
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const set = (/** @type {Record<string, string>} */ changes) => setForm((/** @type {any} */ old) => ({ ...old, ...changes }));
+  const set = (/** @type {Record<string, string>} */ changes) =>
+    setForm((/** @type {any} */ old) => ({ ...old, ...changes }));
   const matcher = parsed(form["matcher"] ?? "");
   const save = async (/** @type {Event} */ event) => {
     event.preventDefault();
     if (matcher.problem) return setProblem(matcher.problem);
     const figure = (/** @type {string} */ name) => (form[name] ? { [name]: Number(form[name]) } : {});
     const body = {
-      matcher: matcher.value, mode: form["mode"], enabled: form["enabled"] === "yes", fair: form["fair"] === "yes", overrides: constraint?.overrides ?? [],
-      ...(form["key"]?.trim() && { key: form["key"].trim() }), ...figure("concurrency"), ...figure("max_backlog"), ...(form["paused"] && { paused: true }),
-      ...((form["limit"] || form["period"]) && { rate: { limit: Number(form["limit"]), period_s: Number(form["period"]) } }),
+      matcher: matcher.value,
+      mode: form["mode"],
+      enabled: form["enabled"] === "yes",
+      fair: form["fair"] === "yes",
+      overrides: constraint?.overrides ?? [],
+      ...(form["key"]?.trim() && { key: form["key"].trim() }),
+      ...figure("concurrency"),
+      ...figure("max_backlog"),
+      ...(form["paused"] && { paused: true }),
+      ...((form["limit"] || form["period"]) && {
+        rate: { limit: Number(form["limit"]), period_s: Number(form["period"]) },
+      }),
     };
     const name = form["name"]?.trim() ?? "";
     try {
-      await call("PUT", `api/constraints/${encodeURIComponent(name)}`, { body, headers: constraint ? { "If-Match": `"${constraint.etag}"` } : { "If-None-Match": "*" } });
+      await call("PUT", `api/constraints/${encodeURIComponent(name)}`, {
+        body,
+        headers: constraint ? { "If-Match": `"${constraint.etag}"` } : { "If-None-Match": "*" },
+      });
       onClose();
       await onDone(name);
     } catch (error) {
@@ -220,13 +394,17 @@ function Editor({ constraint, onClose, onDone }) {
     }
   };
   /** @param {string} name @param {any} more */
-  const input = (name, more = {}) => (/** @type {any} */ a) => html`<input ...${a} value=${form[name]} autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ e) => set({ [name]: e.target.value })} ...${more} />`;
+  const input =
+    (name, more = {}) =>
+    (/** @type {any} */ a) =>
+      html`<input ...${a} value=${form[name]} autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ e) => set({ [name]: e.target.value })} ...${more} />`;
   /** @param {string} name */
-  const check = (name) => html`<label class="check"><input type="checkbox" checked=${form[name] === "yes"} onChange=${(/** @type {any} */ e) => set({ [name]: e.target.checked ? "yes" : "" })} /> ${t(`constraints.form.${name}`)}</label>`;
+  const check = (name) =>
+    html`<label class="check"><input type="checkbox" checked=${form[name] === "yes"} onChange=${(/** @type {any} */ e) => set({ [name]: e.target.checked ? "yes" : "" })} /> ${t(`constraints.form.${name}`)}</label>`;
   return html`<${Dialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} onClose=${onClose} isWide><form class="stack" novalidate onSubmit=${save}>
     ${!constraint && html`<${Field} label=${t("job.name")} problem=${problem} path="name">${input("name", { maxlength: 100, required: true })}<//>`}
     <div class="form-grid"><${Field} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${problem ?? matcher.problem} path="matcher">${(/** @type {any} */ a) => html`<textarea ...${a} rows="6" spellcheck=${false} value=${form["matcher"]} onInput=${(/** @type {any} */ e) => set({ matcher: e.target.value })}></textarea>`}<//>
-      <${Preview} text=${matcher.problem ? "" : form["matcher"] ?? ""} matchKey=${form["key"]?.trim() ?? ""} /></div>
+      <${Preview} text=${matcher.problem ? "" : (form["matcher"] ?? "")} matchKey=${form["key"]?.trim() ?? ""} /></div>
     <div class="form-grid"><${Field} label=${t("constraints.key")} hint=${t("constraints.key.hint")} problem=${problem} path="key">${input("key", { placeholder: "argument.host" })}<//>
       <${Field} label=${t("constraints.form.concurrency")} problem=${problem} path="concurrency">${input("concurrency", { type: "number", min: 1 })}<//>
       <${Field} label=${t("constraints.form.limit")} problem=${problem} path="rate.limit">${input("limit", { type: "number", min: 1 })}<//>
@@ -245,7 +423,17 @@ function parsed(text) {
   try {
     return { value: parseExact(text), problem: null };
   } catch (error) {
-    return { problem: new Problem(422, { title: t("constraints.not_json"), errors: [{ loc: ["matcher"], msg: `${t("constraints.not_json")}: ${error instanceof Error ? error.message : ""}` }] }) };
+    return {
+      problem: new Problem(422, {
+        title: t("constraints.not_json"),
+        errors: [
+          {
+            loc: ["matcher"],
+            msg: `${t("constraints.not_json")}: ${error instanceof Error ? error.message : ""}`,
+          },
+        ],
+      }),
+    };
   }
 }
 
@@ -257,14 +445,30 @@ function Preview({ text, matchKey }) {
     if (!text) return undefined;
     const aborter = new AbortController();
     const timer = setTimeout(() => {
-      call("POST", "api/constraints/preview", { text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)}` : ""}}`, signal: aborter.signal }).then(
-        (found) => { setAnswer(found); setProblem(null); },
-        (error) => { if (error instanceof Problem) setProblem(error); });
+      call("POST", "api/constraints/preview", {
+        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)}` : ""}}`,
+        signal: aborter.signal,
+      }).then(
+        (found) => {
+          setAnswer(found);
+          setProblem(null);
+        },
+        (error) => {
+          if (error instanceof Problem) setProblem(error);
+        },
+      );
     }, PREVIEW_MS);
-    return () => { clearTimeout(timer); aborter.abort(); };
+    return () => {
+      clearTimeout(timer);
+      aborter.abort();
+    };
   }, [text, matchKey]);
   return html`<div class="preview" aria-live="polite"><h3>${t("constraints.preview")}</h3><${ErrorBox} problem=${problem} />
-    ${!problem && answer && html`<p><strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t("constraints.preview.count", { count: answer.count })}${answer.without_key > 0 && html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`}</p>
+    ${
+      !problem &&
+      answer &&
+      html`<p><strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t("constraints.preview.count", { count: answer.count })}${answer.without_key > 0 && html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`}</p>
       <ul class="plain">${answer.examples.map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}</ul>
-      ${answer.keys?.length > 0 && html`<p class="muted">${answer.keys.slice(0, 8).map((/** @type {any} */ key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `)}</p>`}`}</div>`;
+      ${answer.keys?.length > 0 && html`<p class="muted">${answer.keys.slice(0, 8).map((/** @type {any} */ key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `)}</p>`}`
+    }</div>`;
 }

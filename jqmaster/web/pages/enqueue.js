@@ -10,13 +10,30 @@ import { isArgumentIncomplete, specOf } from "./job.js";
 
 const PREVIEW_MS = 500;
 /** @type {Record<string, string>} */
-const BLANK = { name: "", argument: "{}", priority: "0", max_retry: "5", timeout: "30", when: "now", delay: "60", run_at: "", expires_at: "", tags: "", headers: "", keep_result: "", rerun_lost: "", left_out: "" };
+const BLANK = {
+  name: "",
+  argument: "{}",
+  priority: "0",
+  max_retry: "5",
+  timeout: "30",
+  when: "now",
+  delay: "60",
+  run_at: "",
+  expires_at: "",
+  tags: "",
+  headers: "",
+  keep_result: "",
+  rerun_lost: "",
+  left_out: "",
+};
 // Stands in views in place of what nobody may see.
 const REDACTED = "[redacted]";
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
-  const [form, setForm] = useState(/** @type {Record<string, string>} */ ({ ...BLANK, name: query["name"] ?? "" }));
+  const [form, setForm] = useState(
+    /** @type {Record<string, string>} */ ({ ...BLANK, name: query["name"] ?? "" }),
+  );
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const [isBusy, setBusy] = useState(false);
   const [sent, setSent] = useState(/** @type {string | null} */ (null));
@@ -25,10 +42,16 @@ export function Page({ query, go, session }) {
   const newKey = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
   // One key for what is in the form: a press twice, or again after no answer, enqueues once.
   const key = useRef(newKey());
-  const set = (/** @type {Record<string, string>} */ changes) => { key.current = newKey(); setForm((/** @type {any} */ old) => ({ ...old, ...changes })); };
+  const set = (/** @type {Record<string, string>} */ changes) => {
+    key.current = newKey();
+    setForm((/** @type {any} */ old) => ({ ...old, ...changes }));
+  };
   useEffect(() => {
     if (!from) return;
-    get(`api/jobs/${encodeURIComponent(from)}`).then((job) => set(formOf(job)), (error) => setProblem(error instanceof Problem ? error : null));
+    get(`api/jobs/${encodeURIComponent(from)}`).then(
+      (job) => set(formOf(job)),
+      (error) => setProblem(error instanceof Problem ? error : null),
+    );
   }, [from]);
   const made = useMemo(() => bodyOf(form), [form]);
   const preview = usePreview(made.text);
@@ -39,7 +62,10 @@ export function Page({ query, go, session }) {
     setBusy(true);
     setProblem(null);
     try {
-      const answer = await call("POST", "api/jobs/handlers", { text: made.text, headers: { "Idempotency-Key": key.current } });
+      const answer = await call("POST", "api/jobs/handlers", {
+        text: made.text,
+        headers: { "Idempotency-Key": key.current },
+      });
       setSent(answer.id);
       key.current = newKey();
       toast(t("enqueue.done"));
@@ -51,9 +77,13 @@ export function Page({ query, go, session }) {
     }
   };
   /** @param {string} name @param {any} more */
-  const input = (name, more = {}) => (/** @type {any} */ a) => html`<input ...${a} name=${name} value=${form[name]} onInput=${(/** @type {any} */ e) => set({ [name]: e.target.value })} autocomplete="off" ...${more} />`;
+  const input =
+    (name, more = {}) =>
+    (/** @type {any} */ a) =>
+      html`<input ...${a} name=${name} value=${form[name]} onInput=${(/** @type {any} */ e) => set({ [name]: e.target.value })} autocomplete="off" ...${more} />`;
   /** @param {string} name */
-  const check = (name) => html`<label class="check"><input type="checkbox" name=${name} checked=${form[name] === "yes"} onChange=${(/** @type {any} */ e) => set({ [name]: e.target.checked ? "yes" : "" })} /> ${t(`job.${name}`)}</label>`;
+  const check = (name) =>
+    html`<label class="check"><input type="checkbox" name=${name} checked=${form[name] === "yes"} onChange=${(/** @type {any} */ e) => set({ [name]: e.target.checked ? "yes" : "" })} /> ${t(`job.${name}`)}</label>`;
   const shown = problem ?? preview.problem;
   return html`<div class="page-head"><h1>${t("nav.enqueue")}</h1>${made.body && html`<${Copy} text=${() => curl(session, "POST", "api/jobs/handlers", { body: made.body })} label=${t("copy.curl")} />`}</div>
     ${from && html`<p class="muted">${t("enqueue.from")} <a class="id" href=${href("job", { id: from })}>${visible(from)}</a></p>`}
@@ -81,7 +111,21 @@ export function Page({ query, go, session }) {
 
 function KnownNames() {
   const [names, setNames] = useState(/** @type {string[]} */ ([]));
-  useEffect(() => { get("api/workers/handlers").then((answer) => setNames([...new Set(/** @type {string[]} */ (answer.workers.flatMap((/** @type {any} */ worker) => worker.names)))].sort().slice(0, 500)), () => {}); }, []);
+  useEffect(() => {
+    get("api/workers/handlers").then(
+      (answer) =>
+        setNames(
+          [
+            ...new Set(
+              /** @type {string[]} */ (answer.workers.flatMap((/** @type {any} */ worker) => worker.names)),
+            ),
+          ]
+            .sort()
+            .slice(0, 500),
+        ),
+      () => {},
+    );
+  }, []);
   return html`<datalist id="known-names">${names.map((/** @type {string} */ name) => html`<option key=${name} value=${name} />`)}</datalist>`;
 }
 
@@ -93,14 +137,18 @@ function KnownNames() {
 export function bodyOf(form) {
   const typed = (form["argument"] ?? "").trim();
   // What is left out of a copy has to be typed; a copied placeholder would be taken for the value.
-  if (form["left_out"] === "argument" && !typed) return { problem: refusal("argument", t("enqueue.argument.left_out")) };
-  if (typed.includes(JSON.stringify(REDACTED))) return { problem: refusal("argument", t("enqueue.redacted")) };
+  if (form["left_out"] === "argument" && !typed)
+    return { problem: refusal("argument", t("enqueue.argument.left_out")) };
+  if (typed.includes(JSON.stringify(REDACTED)))
+    return { problem: refusal("argument", t("enqueue.redacted")) };
   const argument = typed || "null";
   let parsed;
   try {
     parsed = parseExact(argument);
   } catch (error) {
-    return { problem: refusal("argument", t("enqueue.not_json"), `: ${error instanceof Error ? error.message : ""}`) };
+    return {
+      problem: refusal("argument", t("enqueue.not_json"), `: ${error instanceof Error ? error.message : ""}`),
+    };
   }
   /** @type {Record<string, string>} */
   const headers = {};
@@ -113,17 +161,35 @@ export function bodyOf(form) {
     headers[line.slice(0, at).trim()] = value;
   }
   // What is no number goes as it is: the API names the field and the rule.
-  const asNumber = (/** @type {string} */ name) => { const text = (form[name] ?? "").trim(); return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text || null; };
-  const asInstant = (/** @type {string} */ name) => { const text = form[name] ?? ""; return text ? `${text.length === 16 ? text + ":00" : text}Z` : null; };
-  const tags = (form["tags"] ?? "").split(",").map((tag) => tag.trim()).filter(Boolean);
+  const asNumber = (/** @type {string} */ name) => {
+    const text = (form[name] ?? "").trim();
+    return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text || null;
+  };
+  const asInstant = (/** @type {string} */ name) => {
+    const text = form[name] ?? "";
+    return text ? `${text.length === 16 ? text + ":00" : text}Z` : null;
+  };
+  const tags = (form["tags"] ?? "")
+    .split(",")
+    .map((tag) => tag.trim())
+    .filter(Boolean);
   const rest = {
-    ...(form["priority"] !== "0" && { priority: asNumber("priority") }), max_retry: asNumber("max_retry"), timeout: asNumber("timeout"),
-    ...(form["when"] === "delay" && { delay: asNumber("delay") }), ...(form["when"] === "run_at" && { run_at: asInstant("run_at") }),
-    ...(form["expires_at"] && { expires_at: asInstant("expires_at") }), ...(tags.length && { tags }), ...(Object.keys(headers).length && { headers }),
-    ...(form["keep_result"] && { keep_result: true }), ...(form["rerun_lost"] && { rerun_lost: true }),
+    ...(form["priority"] !== "0" && { priority: asNumber("priority") }),
+    max_retry: asNumber("max_retry"),
+    timeout: asNumber("timeout"),
+    ...(form["when"] === "delay" && { delay: asNumber("delay") }),
+    ...(form["when"] === "run_at" && { run_at: asInstant("run_at") }),
+    ...(form["expires_at"] && { expires_at: asInstant("expires_at") }),
+    ...(tags.length && { tags }),
+    ...(Object.keys(headers).length && { headers }),
+    ...(form["keep_result"] && { keep_result: true }),
+    ...(form["rerun_lost"] && { rerun_lost: true }),
   };
   const name = (form["name"] ?? "").trim();
-  return { text: `{"name":${JSON.stringify(name)},"argument":${argument},${toJson(rest).slice(1)}`, body: { name, argument: parsed, ...rest } };
+  return {
+    text: `{"name":${JSON.stringify(name)},"argument":${argument},${toJson(rest).slice(1)}`,
+    body: { name, argument: parsed, ...rest },
+  };
 }
 
 /**
@@ -131,7 +197,8 @@ export function bodyOf(form) {
  * @param {string} title
  * @param {string} [more]
  */
-const refusal = (field, title, more = "") => new Problem(422, { title, errors: [{ loc: [field], msg: title + more }] });
+const refusal = (field, title, more = "") =>
+  new Problem(422, { title, errors: [{ loc: [field], msg: title + more }] });
 
 /**
  * @param {any} job
@@ -140,10 +207,19 @@ const refusal = (field, title, more = "") => new Problem(422, { title, errors: [
 function formOf(job) {
   const spec = specOf(job);
   const isArgumentLeftOut = isArgumentIncomplete(job);
-  const headers = /** @type {[string, string][]} */ (Object.entries(job.headers)).filter(([, value]) => value !== REDACTED);
+  const headers = /** @type {[string, string][]} */ (Object.entries(job.headers)).filter(
+    ([, value]) => value !== REDACTED,
+  );
   return {
-    ...BLANK, name: spec.name, argument: isArgumentLeftOut ? "" : toJson(spec.argument, 2), priority: String(job.priority), max_retry: String(job.max_retry), timeout: String(job.timeout),
-    tags: job.tags.join(", "), headers: headers.map(([key, value]) => `${key}: ${value}`).join("\n"), keep_result: job.keep_result ? "yes" : "",
+    ...BLANK,
+    name: spec.name,
+    argument: isArgumentLeftOut ? "" : toJson(spec.argument, 2),
+    priority: String(job.priority),
+    max_retry: String(job.max_retry),
+    timeout: String(job.timeout),
+    tags: job.tags.join(", "),
+    headers: headers.map(([key, value]) => `${key}: ${value}`).join("\n"),
+    keep_result: job.keep_result ? "yes" : "",
     left_out: isArgumentLeftOut ? "argument" : job.headers_redacted ? "headers" : "",
   };
 }
@@ -153,16 +229,30 @@ function formOf(job) {
  * @returns {{constraints: any[] | null, problem: Problem | null}}
  */
 function usePreview(text) {
-  const [state, setState] = useState(/** @type {{constraints: any[] | null, problem: Problem | null}} */ ({ constraints: null, problem: null }));
+  const [state, setState] = useState(
+    /** @type {{constraints: any[] | null, problem: Problem | null}} */ ({
+      constraints: null,
+      problem: null,
+    }),
+  );
   useEffect(() => {
-    if (!text || text.startsWith('{"name":"",')) { setState({ constraints: null, problem: null }); return undefined; }
+    if (!text || text.startsWith('{"name":"",')) {
+      setState({ constraints: null, problem: null });
+      return undefined;
+    }
     const aborter = new AbortController();
     const timer = setTimeout(() => {
       call("POST", "api/jobs/preview", { text, signal: aborter.signal }).then(
         (answer) => setState({ constraints: answer.constraints, problem: null }),
-        (error) => { if (error instanceof Problem) setState({ constraints: null, problem: error }); });
+        (error) => {
+          if (error instanceof Problem) setState({ constraints: null, problem: error });
+        },
+      );
     }, PREVIEW_MS);
-    return () => { clearTimeout(timer); aborter.abort(); };
+    return () => {
+      clearTimeout(timer);
+      aborter.abort();
+    };
   }, [text]);
   return state;
 }
@@ -170,11 +260,21 @@ function usePreview(text) {
 /** @param {{preview: {constraints: any[] | null, problem: Problem | null}, isReady: boolean}} props */
 function Preview({ preview, isReady }) {
   return html`<section class="card preview" aria-labelledby="preview" aria-live="polite"><h2 id="preview">${t("enqueue.preview")}</h2>
-    ${!isReady ? html`<p class="muted">${t("enqueue.preview.wait")}</p>`
-      : preview.problem ? html`<${ErrorBox} problem=${preview.problem} />`
-      : preview.constraints === null ? html`<p class="muted">${t("loading")}</p>`
-      : preview.constraints.length === 0 ? html`<p class="muted">${t("enqueue.preview.none")}</p>`
-      : html`<ul class="plain">${preview.constraints.map((one) => html`<li key=${one.name} class="preview-item"><a href=${href("constraints", { name: one.name })}><strong>${visible(one.name)}</strong></a> ${one.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//>`} ${one.limits.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}
+    ${
+      !isReady
+        ? html`<p class="muted">${t("enqueue.preview.wait")}</p>`
+        : preview.problem
+          ? html`<${ErrorBox} problem=${preview.problem} />`
+          : preview.constraints === null
+            ? html`<p class="muted">${t("loading")}</p>`
+            : preview.constraints.length === 0
+              ? html`<p class="muted">${t("enqueue.preview.none")}</p>`
+              : html`<ul class="plain">${preview.constraints.map(
+                  (
+                    one,
+                  ) => html`<li key=${one.name} class="preview-item"><a href=${href("constraints", { name: one.name })}><strong>${visible(one.name)}</strong></a> ${one.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//>`} ${one.limits.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}
         ${one.key && html`<br /><span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${120} /></span>`}
-        <br />${one.limits.concurrency !== null && html`<span>${t("enqueue.concurrency", { count: one.limits.concurrency })}</span> `}${one.limits.rate && html`<span>${t("enqueue.rate", { count: one.limits.rate.limit, duration: durationText(one.limits.rate.period_s * 1000) })}</span> `}${one.max_backlog !== null && html`<span>${t("enqueue.backlog", { count: one.max_backlog })}</span>`}</li>`)}</ul>`}</section>`;
+        <br />${one.limits.concurrency !== null && html`<span>${t("enqueue.concurrency", { count: one.limits.concurrency })}</span> `}${one.limits.rate && html`<span>${t("enqueue.rate", { count: one.limits.rate.limit, duration: durationText(one.limits.rate.period_s * 1000) })}</span> `}${one.max_backlog !== null && html`<span>${t("enqueue.backlog", { count: one.max_backlog })}</span>`}</li>`,
+                )}</ul>`
+    }</section>`;
 }

@@ -6,7 +6,22 @@ import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
-import { Badge, Button, Empty, ErrorBox, Field, Id, Loading, NewRows, Num, Pager, Text, Time, useHold, useSteadyRows } from "../ui.js";
+import {
+  Badge,
+  Button,
+  Empty,
+  ErrorBox,
+  Field,
+  Id,
+  Loading,
+  NewRows,
+  Num,
+  Pager,
+  Text,
+  Time,
+  useHold,
+  useSteadyRows,
+} from "../ui.js";
 
 const PAGE = 50;
 
@@ -16,13 +31,29 @@ export function Page({ query, go, session }) {
   const [generation, setGeneration] = useState(0);
   const hold = useHold();
   const of = JSON.stringify([query["q"], query["name"], query["cursor"]]);
-  const found = useResource((signal) => get("api/failures", { q: query["q"], name: query["name"], cursor: query["cursor"], limit: PAGE }, signal), [of], { events: ["jobs"], leastMs: 2000, everyMs: 10_000 });
+  const found = useResource(
+    (signal) =>
+      get(
+        "api/failures",
+        { q: query["q"], name: query["name"], cursor: query["cursor"], limit: PAGE },
+        signal,
+      ),
+    [of],
+    { events: ["jobs"], leastMs: 2000, everyMs: 10_000 },
+  );
   const [shownOf, setShownOf] = useState(of);
   if (!found.isLoading && shownOf !== of) setShownOf(of);
-  const { rows, newCount, showNew } = useSteadyRows(found.data?.groups ?? [], idOf, hold.isHeld || dialog !== null, shownOf);
-  const change = (/** @type {Record<string, string>} */ changes) => go("failures", { ...query, cursor: "", ...changes });
+  const { rows, newCount, showNew } = useSteadyRows(
+    found.data?.groups ?? [],
+    idOf,
+    hold.isHeld || dialog !== null,
+    shownOf,
+  );
+  const change = (/** @type {Record<string, string>} */ changes) =>
+    go("failures", { ...query, cursor: "", ...changes });
   const mayOperate = may(session, "operate");
-  const act = (/** @type {any} */ action, /** @type {any} */ group) => setDialog({ action, target: { filter: { state: "failed", failure_group: group.id } } });
+  const act = (/** @type {any} */ action, /** @type {any} */ group) =>
+    setDialog({ action, target: { filter: { state: "failed", failure_group: group.id } } });
   return html`<div class="page-head"><h1>${t("nav.failures")}</h1></div>
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
       <${Field} label=${t("failures.contains")}>${(/** @type {any} */ a) => html`<input ...${a} type="search" value=${query["q"] ?? ""} maxlength="200" spellcheck=${false} onChange=${(/** @type {any} */ e) => change({ q: e.target.value.trim() })} />`}<//>
@@ -30,14 +61,22 @@ export function Page({ query, go, session }) {
     <${ActionsUnderWay} mayOperate=${mayOperate} generation=${generation} onChange=${() => void found.reload()} />
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     <div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />`
-      : rows.length === 0 ? html`<div class="card"><${Empty} title=${t(query["q"] || query["name"] ? "failures.empty.filtered" : "failures.empty")} /></div>`
-      : html`<ul class="groups">${rows.map((group) => html`<li key=${group.id} class="card group"><div class="group-count"><b><${Num} value=${group.count} /></b><span class="muted">${t("failures.failed", { count: group.count })}</span></div>
+    ${
+      !found.data
+        ? html`<${Loading} isLoading=${!found.problem} />`
+        : rows.length === 0
+          ? html`<div class="card"><${Empty} title=${t(query["q"] || query["name"] ? "failures.empty.filtered" : "failures.empty")} /></div>`
+          : html`<ul class="groups">${rows.map(
+              (
+                group,
+              ) => html`<li key=${group.id} class="card group"><div class="group-count"><b><${Num} value=${group.count} /></b><span class="muted">${t("failures.failed", { count: group.count })}</span></div>
         <div class="group-body"><p class="row"><a href=${href("names", { name: group.name })}><strong><${Text} value=${group.name} max=${100} /></strong></a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//></p>
           ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<pre class="message"><${Text} value=${group.message || t("failures.silent")} max=${600} isBlock /></pre>`}
           <p class="muted">${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time} at=${group.first_seen_at} /> · ${t("failures.example")} <${Id} id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} /></p>
           <p class="row"><a class="button small as-link" href=${href("jobs", group.message_hidden && !mayOperate ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id })}>${t("failures.jobs")}</a>
-            ${mayOperate && html`<${Button} class="small" onClick=${() => act("retry", group)}>${t("action.retry")}…<//><${Button} class="small" kind="danger" onClick=${() => act("delete", group)}>${t("action.delete")}…<//>`}</p></div></li>`)}</ul>`}</div>
+            ${mayOperate && html`<${Button} class="small" onClick=${() => act("retry", group)}>${t("action.retry")}…<//><${Button} class="small" kind="danger" onClick=${() => act("delete", group)}>${t("action.delete")}…<//>`}</p></div></li>`,
+            )}</ul>`
+    }</div>
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("failures", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />
     ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => setGeneration(generation + 1)} />`}`;
 }

@@ -6,7 +6,31 @@ import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
-import { Badge, Button, Bytes, ConfirmCount, Copy, Dialog, Duration, Empty, ErrorBox, Field, Id, Loading, Num, State, Text, Time, Value, attempt, bytesText, durationText, nowMs, tellTime, useTick } from "../ui.js";
+import {
+  Badge,
+  Button,
+  Bytes,
+  ConfirmCount,
+  Copy,
+  Dialog,
+  Duration,
+  Empty,
+  ErrorBox,
+  Field,
+  Id,
+  Loading,
+  Num,
+  State,
+  Text,
+  Time,
+  Value,
+  attempt,
+  bytesText,
+  durationText,
+  nowMs,
+  tellTime,
+  useTick,
+} from "../ui.js";
 
 const OVER = ["succeeded", "failed", "canceled", "skipped"];
 const WAITING = ["ready", "scheduled", "retrying"];
@@ -15,20 +39,35 @@ const WAITING = ["ready", "scheduled", "retrying"];
 export function Page({ query, go, session }) {
   const id = query["id"] ?? "";
   const path = `api/jobs/${encodeURIComponent(id)}`;
-  const found = useResource((signal) => (id ? get(path, {}, signal) : Promise.resolve(null)), [id], { events: ["jobs"], leastMs: 1000, everyMs: 3000 });
+  const found = useResource((signal) => (id ? get(path, {}, signal) : Promise.resolve(null)), [id], {
+    events: ["jobs"],
+    leastMs: 1000,
+    everyMs: 3000,
+  });
   const job = found.data?.id === id ? found.data : null;
   const isOver = job !== null && OVER.includes(job.state);
-  const why = useResource((signal) => (job && !isOver ? get(`${path}/why`, {}, signal) : Promise.resolve(null)), [id, job?.state], { events: ["jobs", "workers", "masters", "constraints"], leastMs: 1500, everyMs: 4000 });
-  useEffect(() => { if (why.data) tellTime(why.data.as_of); }, [why.data?.as_of]);
+  const why = useResource(
+    (signal) => (job && !isOver ? get(`${path}/why`, {}, signal) : Promise.resolve(null)),
+    [id, job?.state],
+    { events: ["jobs", "workers", "masters", "constraints"], leastMs: 1500, everyMs: 4000 },
+  );
+  useEffect(() => {
+    if (why.data) tellTime(why.data.as_of);
+  }, [why.data?.as_of]);
   const [dialog, setDialog] = useState("");
 
-  if (!id) return html`<h1>${t("nav.job")}</h1><p>${t("job.no_id")} <a href=${href("jobs")}>${t("nav.jobs")}</a></p>`;
+  if (!id)
+    return html`<h1>${t("nav.job")}</h1><p>${t("job.no_id")} <a href=${href("jobs")}>${t("nav.jobs")}</a></p>`;
   if (!job) {
-    if (found.problem?.status === 404) return html`<h1>${t("nav.job")}</h1><div class="card"><${Empty} title=${t("job.unknown")}><p><code>${visible(id)}</code></p><p>${t("job.unknown.text")}</p><p><a href=${href("jobs")}>${t("nav.jobs")}</a></p><//></div>`;
+    if (found.problem?.status === 404)
+      return html`<h1>${t("nav.job")}</h1><div class="card"><${Empty} title=${t("job.unknown")}><p><code>${visible(id)}</code></p><p>${t("job.unknown.text")}</p><p><a href=${href("jobs")}>${t("nav.jobs")}</a></p><//></div>`;
     return html`<h1>${t("nav.job")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
-  const again = async () => { await found.reload(); };
-  const act = (/** @type {string} */ name) => attempt(() => post(`${path}/${name}`), t(`job.${name}.done`)).then(again);
+  const again = async () => {
+    await found.reload();
+  };
+  const act = (/** @type {string} */ name) =>
+    attempt(() => post(`${path}/${name}`), t(`job.${name}.done`)).then(again);
   const mayOperate = may(session, "operate");
   return html`<p class="crumbs"><a href=${href("jobs")}>${t("nav.jobs")}</a> / <a href=${href("jobs", { name: job.name })}><${Text} value=${job.name} max=${60} /></a></p>
     <div class="page-head job-head"><h1><${Text} value=${job.name} max=${120} /></h1><span class="big-state"><${State} state=${job.state} /></span></div>
@@ -52,8 +91,20 @@ export function Page({ query, go, session }) {
       <${Facts} job=${job} />
     </div></div>
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
-    ${dialog === "cancel" && html`<${ConfirmCount} title=${t("job.cancel.title")} count=${1} verb=${t("job.cancel")} onClose=${() => setDialog("")} onConfirm=${async () => { await post(`${path}/cancel`); await again(); }}><p>${t(job.state === "running" ? "job.cancel.running" : "job.cancel.text")}</p><//>`}
-    ${dialog === "delete" && html`<${ConfirmCount} title=${t("job.delete.title")} count=${1} verb=${t("job.delete")} onClose=${() => setDialog("")} onConfirm=${async () => { await del(path); go("jobs", {}); }}><p>${t("job.delete.text")}</p><//>`}`;
+    ${
+      dialog === "cancel" &&
+      html`<${ConfirmCount} title=${t("job.cancel.title")} count=${1} verb=${t("job.cancel")} onClose=${() => setDialog("")} onConfirm=${async () => {
+        await post(`${path}/cancel`);
+        await again();
+      }}><p>${t(job.state === "running" ? "job.cancel.running" : "job.cancel.text")}</p><//>`
+    }
+    ${
+      dialog === "delete" &&
+      html`<${ConfirmCount} title=${t("job.delete.title")} count=${1} verb=${t("job.delete")} onClose=${() => setDialog("")} onConfirm=${async () => {
+        await del(path);
+        go("jobs", {});
+      }}><p>${t("job.delete.text")}</p><//>`
+    }`;
 }
 
 /**
@@ -65,7 +116,8 @@ export function isIncomplete(job) {
 }
 
 /** @param {any} job */
-export const isArgumentIncomplete = (job) => job.argument_redacted || isTooLarge(job.argument, job.argument_bytes);
+export const isArgumentIncomplete = (job) =>
+  job.argument_redacted || isTooLarge(job.argument, job.argument_bytes);
 
 /**
  * @param {any} value
@@ -79,9 +131,14 @@ const isTooLarge = (value, bytes) => value === null && bytes > 1;
  */
 export function specOf(job) {
   return {
-    name: job.name, argument: job.argument,
-    ...(job.priority !== 0 && { priority: job.priority }), max_retry: job.max_retry, timeout: job.timeout,
-    ...(job.keep_result && { keep_result: true }), ...(job.tags.length && { tags: job.tags }), ...(Object.keys(job.headers).length && { headers: job.headers }),
+    name: job.name,
+    argument: job.argument,
+    ...(job.priority !== 0 && { priority: job.priority }),
+    max_retry: job.max_retry,
+    timeout: job.timeout,
+    ...(job.keep_result && { keep_result: true }),
+    ...(job.tags.length && { tags: job.tags }),
+    ...(Object.keys(job.headers).length && { headers: job.headers }),
   };
 }
 
@@ -90,9 +147,18 @@ function Why({ why, job }) {
   const title = job.state === "running" ? t("why.running") : t("why.title");
   return html`<section class=${`card why ${why.data?.verdicts[0]?.code ?? ""}`} aria-labelledby="why"><h2 id="why">${title}</h2>
     <${ErrorBox} problem=${why.problem} onRetry=${why.reload} />
-    ${!why.data ? html`<${Loading} isLoading=${!why.problem} />` : html`<ol class="verdicts" aria-live="polite">${why.data.verdicts.map((/** @type {any} */ verdict, /** @type {number} */ at) => html`<li key=${verdict.code + at} class=${at === 0 ? "first" : ""}>
-      <p><${Text} value=${verdict.text} max=${800} /></p><${VerdictMore} verdict=${verdict} /></li>`)}</ol>
-      ${why.data.constraints.length > 0 && html`<${Limits} constraints=${why.data.constraints} />`}`}</section>`;
+    ${
+      !why.data
+        ? html`<${Loading} isLoading=${!why.problem} />`
+        : html`<ol class="verdicts" aria-live="polite">${why.data.verdicts.map(
+            (
+              /** @type {any} */ verdict,
+              /** @type {number} */ at,
+            ) => html`<li key=${verdict.code + at} class=${at === 0 ? "first" : ""}>
+      <p><${Text} value=${verdict.text} max=${800} /></p><${VerdictMore} verdict=${verdict} /></li>`,
+          )}</ol>
+      ${why.data.constraints.length > 0 && html`<${Limits} constraints=${why.data.constraints} />`}`
+    }</section>`;
 }
 
 /** @param {{verdict: any}} props Where to go from here. */
@@ -101,11 +167,13 @@ function VerdictMore({ verdict }) {
     case "constraint":
       return html`<p class="muted"><a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} />`}
         ${verdict.holders.length > 0 && html` · ${t("why.holders")} ${verdict.holders.slice(0, 5).map((/** @type {any} */ holder) => html`<${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> `)}`}</p>`;
-    case "no_worker": case "workers_unavailable":
+    case "no_worker":
+    case "workers_unavailable":
       return html`<p class="muted"><a href=${href("workers", { name: verdict.name })}>${t("why.to_workers")}</a></p>`;
     case "no_leader":
       return html`<p class="muted"><a href=${href("masters")}>${t("nav.masters")}</a></p>`;
-    case "scheduled": case "retrying":
+    case "scheduled":
+    case "retrying":
       return html`<p class="muted"><${Time} at=${verdict.due_at} /></p>`;
     case "running":
       return html`<p class="muted"><a href=${href("workers", { id: verdict.worker_id })}>${t("why.to_worker")}</a> · ${t("why.deadline")} <${Time} at=${verdict.deadline} />${!verdict.confirmed && html` · <${Badge} kind="warn">${t("why.unconfirmed")}<//>`}</p>`;
@@ -116,10 +184,12 @@ function VerdictMore({ verdict }) {
 
 /** @param {{constraints: any[]}} props */
 function Limits({ constraints }) {
-  return html`<details class="limits"><summary>${t("why.constraints", { count: constraints.length })}</summary><ul class="plain">${constraints.map((one) => html`<li key=${one.name}>
+  return html`<details class="limits"><summary>${t("why.constraints", { count: constraints.length })}</summary><ul class="plain">${constraints.map(
+    (one) => html`<li key=${one.name}>
     <${Badge} kind=${one.passes ? "ok" : one.mode === "shadow" ? "info" : "warn"}>${one.passes ? t("why.passes") : t("why.closed")}<//> <a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a>
     ${one.key && html` <span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${80} /></span>`}
-    ${one.concurrency !== null && html` <span class="num">${one.running ?? 0} / ${one.concurrency}</span>`}${one.rate && html` <span class="num">${one.starts ?? 0} / ${one.rate.limit} ${t("why.per", { duration: durationText(one.rate.period_s * 1000) })}</span>`}</li>`)}</ul></details>`;
+    ${one.concurrency !== null && html` <span class="num">${one.running ?? 0} / ${one.concurrency}</span>`}${one.rate && html` <span class="num">${one.starts ?? 0} / ${one.rate.limit} ${t("why.per", { duration: durationText(one.rate.period_s * 1000) })}</span>`}</li>`,
+  )}</ul></details>`;
 }
 
 /** @param {{job: any}} props Why it ended, at the top where one looks first. */
@@ -148,8 +218,19 @@ export function statesOf(job) {
   /** @type {{state: string, label: string, from: number, to: number | null, attempt?: any}[]} */
   const states = [];
   let at = created;
-  const add = (/** @type {string} */ state, /** @type {number | null} */ to, /** @type {any} */ ofAttempt = undefined) => {
-    if (to === null || to > at || ofAttempt) states.push({ state, label: tOr(`state.${state}`, state), from: at, to, ...(ofAttempt && { attempt: ofAttempt }) });
+  const add = (
+    /** @type {string} */ state,
+    /** @type {number | null} */ to,
+    /** @type {any} */ ofAttempt = undefined,
+  ) => {
+    if (to === null || to > at || ofAttempt)
+      states.push({
+        state,
+        label: tOr(`state.${state}`, state),
+        from: at,
+        to,
+        ...(ofAttempt && { attempt: ofAttempt }),
+      });
     if (to !== null) at = to;
   };
   for (const [i, one] of job.attempts.entries()) {
@@ -158,7 +239,11 @@ export function statesOf(job) {
     // Only of the latest wait is it kept when it was due.
     const isLatest = i === job.attempts.length - 1 && due !== null && due > at && due <= start;
     if (isLatest) add(before ? "retrying" : "scheduled", due);
-    if (start > at) add(before && !isLatest && ["failure", "timeout", "lost"].includes(before.outcome) ? "retrying" : "ready", start);
+    if (start > at)
+      add(
+        before && !isLatest && ["failure", "timeout", "lost"].includes(before.outcome) ? "retrying" : "ready",
+        start,
+      );
     at = start;
     add("running", ms(one.finished_at), one);
   }
@@ -166,7 +251,8 @@ export function statesOf(job) {
     if (end > at) add("ready", end);
     states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: end, to: end });
   } else if (!["running", "awaiting_callback"].includes(job.state)) {
-    if (due !== null && due > at && job.state === "ready") add(job.attempts.length ? "retrying" : "scheduled", due);
+    if (due !== null && due > at && job.state === "ready")
+      add(job.attempts.length ? "retrying" : "scheduled", due);
     states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: at, to: null });
   } else if (job.state === "awaiting_callback") {
     states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: at, to: null });
@@ -183,22 +269,35 @@ function Timeline({ job }) {
   return html`<section class="card" aria-labelledby="timeline"><h2 id="timeline">${t("job.timeline")}</h2>
     <div class="strip" aria-hidden="true">${states.map((one, i) => html`<i key=${i} class=${`seg seg-${one.state}`} style=${{ flexGrow: String((lasted[i] ?? 0) / whole) }} title=${`${one.label} ${durationText(lasted[i] ?? 0)}`}></i>`)}</div>
     <table class="states"><caption class="sr">${t("job.timeline")}</caption><thead class="sr"><tr><th scope="col">${t("job.state")}</th><th scope="col">${t("job.since")}</th><th scope="col">${t("job.duration")}</th></tr></thead>
-    <tbody>${states.map((one, i) => html`<tr key=${i}><td><${State} state=${one.state} />${one.attempt && html` <span class="muted">${t("job.attempt_n", { n: one.attempt.attempt })}</span>`}</td>
+    <tbody>${states.map(
+      (
+        one,
+        i,
+      ) => html`<tr key=${i}><td><${State} state=${one.state} />${one.attempt && html` <span class="muted">${t("job.attempt_n", { n: one.attempt.attempt })}</span>`}</td>
       <td class="end"><${Time} at=${new Date(one.from).toISOString()} /></td>
-      <td class="end">${one.to !== null && one.to === one.from && i === states.length - 1 ? "" : html`<${Duration} ms=${one.to === null ? Math.floor((lasted[i] ?? 0) / 1000) * 1000 : lasted[i]} />${one.to === null ? " …" : ""}`}</td></tr>`)}</tbody></table></section>`;
+      <td class="end">${one.to !== null && one.to === one.from && i === states.length - 1 ? "" : html`<${Duration} ms=${one.to === null ? Math.floor((lasted[i] ?? 0) / 1000) * 1000 : lasted[i]} />${one.to === null ? " …" : ""}`}</td></tr>`,
+    )}</tbody></table></section>`;
 }
 
 /** @param {{job: any}} props */
 function Attempts({ job }) {
   const attempts = [...job.attempts].reverse();
   return html`<section class="card" aria-labelledby="attempts"><h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
-    ${attempts.length === 0 ? html`<p class="muted">${t("job.attempts.none")}</p>` : html`<ol class="attempts">${attempts.map((/** @type {any} */ one) => html`<li key=${one.attempt} class=${`attempt ${one.outcome ?? "running"}`}>
+    ${
+      attempts.length === 0
+        ? html`<p class="muted">${t("job.attempts.none")}</p>`
+        : html`<ol class="attempts">${attempts.map(
+            (
+              /** @type {any} */ one,
+            ) => html`<li key=${one.attempt} class=${`attempt ${one.outcome ?? "running"}`}>
       <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : one.outcome === "success" ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
         <span class="muted"><${Time} at=${one.started_at} />${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}</span>
         <span class="muted">${t("job.worker")} <${Id} id=${one.worker_id} href=${href("workers", { id: one.worker_id })} /></span></p>
       ${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}
       ${one.error !== null && html`<details><summary>${t("job.error_value")}</summary><${Value} value=${one.error} label=${t("job.error_value")} /></details>`}
-      ${job.events.filter((/** @type {any} */ event) => event.attempt === one.attempt).map((/** @type {any} */ event) => html`<p class="muted"><${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}${event.message && html`: <${Text} value=${event.message} />`}</p>`)}</li>`)}</ol>`}</section>`;
+      ${job.events.filter((/** @type {any} */ event) => event.attempt === one.attempt).map((/** @type {any} */ event) => html`<p class="muted"><${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}${event.message && html`: <${Text} value=${event.message} />`}</p>`)}</li>`,
+          )}</ol>`
+    }</section>`;
 }
 
 /** @param {{title: string, value: any, isHidden: boolean, isMissing?: boolean, isRedacted?: boolean, bytes?: number}} props */
@@ -236,7 +335,8 @@ function Change({ job, path, onClose, onDone }) {
     if (text("priority") !== String(job.priority)) changes["priority"] = Number(text("priority"));
     if (text("max_retry") !== String(job.max_retry)) changes["max_retry"] = Number(text("max_retry"));
     if (text("timeout") !== String(job.timeout)) changes["timeout"] = Number(text("timeout"));
-    if (text("run_at") && `${text("run_at")}` !== utcInput(job.run_at)) changes["run_at"] = instantOf(text("run_at"));
+    if (text("run_at") && `${text("run_at")}` !== utcInput(job.run_at))
+      changes["run_at"] = instantOf(text("run_at"));
     if (Object.keys(changes).length === 0) return onClose();
     try {
       await patch(path, changes);
@@ -259,4 +359,3 @@ function Change({ job, path, onClose, onDone }) {
 const utcInput = (at) => (at ? new Date(at).toISOString().slice(0, 19) : "");
 /** @param {string} local Of an input, meant as UTC. */
 const instantOf = (local) => `${local.length === 16 ? local + ":00" : local}Z`;
-

@@ -10,7 +10,9 @@ export function Page({ session, onSession }) {
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const [isBusy, setBusy] = useState(false);
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
-  useEffect(() => { form.current?.querySelector("input")?.focus(); }, [isByUser]);
+  useEffect(() => {
+    form.current?.querySelector("input")?.focus();
+  }, [isByUser]);
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     const data = new FormData(form.current ?? undefined);
@@ -18,7 +20,9 @@ export function Page({ session, onSession }) {
     setBusy(true);
     setProblem(null);
     try {
-      const now = await logIn(isByUser ? { user: field("user"), password: field("password") } : { token: field("token").trim() });
+      const now = await logIn(
+        isByUser ? { user: field("user"), password: field("password") } : { token: field("token").trim() },
+      );
       onSession(now);
       // Whoever opened the login page itself wants to go on from it.
       if (location.hash.startsWith("#/login")) location.hash = "#/overview";
@@ -29,13 +33,19 @@ export function Page({ session, onSession }) {
     }
   };
   return html`<div class="login card"><h1>${t("nav.login")}</h1>
-    ${session.login_by_user && html`<div class="row" role="group" aria-label=${t("login.by")}>
+    ${
+      session.login_by_user &&
+      html`<div class="row" role="group" aria-label=${t("login.by")}>
       <${Button} class="small" aria-pressed=${String(isByUser)} onClick=${() => setByUser(true)}>${t("login.by_user")}<//>
-      <${Button} class="small" aria-pressed=${String(!isByUser)} onClick=${() => setByUser(false)}>${t("login.by_token")}<//></div>`}
+      <${Button} class="small" aria-pressed=${String(!isByUser)} onClick=${() => setByUser(false)}>${t("login.by_token")}<//></div>`
+    }
     <form ref=${form} onSubmit=${submit} class="stack">
-      ${isByUser ? html`<${Field} key="user" label=${t("login.user")} problem=${problem} path="user">${(/** @type {any} */ a) => html`<input ...${a} name="user" required maxlength="200" autocomplete="username" autocapitalize="none" spellcheck=${false} />`}<//>
+      ${
+        isByUser
+          ? html`<${Field} key="user" label=${t("login.user")} problem=${problem} path="user">${(/** @type {any} */ a) => html`<input ...${a} name="user" required maxlength="200" autocomplete="username" autocapitalize="none" spellcheck=${false} />`}<//>
         <${Field} key="password" label=${t("login.password")} problem=${problem} path="password">${(/** @type {any} */ a) => html`<input ...${a} name="password" type="password" required maxlength="1024" autocomplete="current-password" />`}<//>`
-        : html`<${Field} key="token" label=${t("login.token")} hint=${t("login.token.hint")} problem=${problem} path="token">${(/** @type {any} */ a) => html`<input ...${a} name="token" type="password" required maxlength="512" autocomplete="off" spellcheck=${false} />`}<//>`}
+          : html`<${Field} key="token" label=${t("login.token")} hint=${t("login.token.hint")} problem=${problem} path="token">${(/** @type {any} */ a) => html`<input ...${a} name="token" type="password" required maxlength="512" autocomplete="off" spellcheck=${false} />`}<//>`
+      }
       <${ErrorBox} problem=${problem} />
       <button class="button primary" disabled=${isBusy}>${t("nav.login")}</button></form></div>`;
 }

@@ -12,28 +12,89 @@ const CHANGES = ["master.demote", "master.take_over"];
 
 /** @param {{session: import("../api.js").Session}} props */
 export function Page({ session }) {
-  const { data, problem, reload } = useResource((signal) => get("api/operations/masters", {}, signal), [], { events: ["masters"], leastMs: 1000, everyMs: 5000 });
+  const { data, problem, reload } = useResource((signal) => get("api/operations/masters", {}, signal), [], {
+    events: ["masters"],
+    leastMs: 1000,
+    everyMs: 5000,
+  });
   const [leaving, setLeaving] = useState(/** @type {any} */ (null));
   const masters = /** @type {any[]} */ (data?.masters ?? []);
   const leader = masters.find((master) => master.role === "leader");
   const mayOperate = may(session, "operate");
   return html`<div class="page-head"><h1>${t("nav.masters")}</h1>${data && html`<span class="muted">${t("masters.epoch")} <code class="num">${String(data.epoch)}</code></span>`}</div>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : html`
+    ${
+      data === null
+        ? !problem && html`<${Loading} />`
+        : html`
       ${!leader && html`<p class="fault bad" role="alert"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text">${t("fault.no_leader")}</span></p>`}
       <${Table} caption=${t("nav.masters")} rows=${masters} rowKey=${(/** @type {any} */ master) => master.id} columns=${[
-        { key: "role", label: t("masters.role"), render: (/** @type {any} */ master) => html`<${Badge} kind=${master.role === "leader" ? "ok" : master.role === "sub_leader" ? "info" : "off"}>${tOr(`master.${master.role}`, visible(master.role))}<//>` },
-        { key: "state", label: t("job.state"), render: (/** @type {any} */ master) => html`<${Badge} kind=${master.state === "fresh" ? "ok" : "warn"}>${tOr(`master.${master.state}`, visible(master.state))}<//>` },
-        { key: "node", label: t("workers.host"), render: (/** @type {any} */ master) => html`<${Text} value=${master.node_id} max=${60} /> <span class="muted num">${master.pid}</span>` },
-        { key: "seen", label: t("workers.seen"), align: "end", priority: 2, render: (/** @type {any} */ master) => html`<${Time} at=${master.last_seen_at} />` },
-        { key: "started", label: t("masters.started"), align: "end", priority: 2, render: (/** @type {any} */ master) => html`<${Time} at=${master.started_at} />` },
-        { key: "url", label: t("workers.address"), priority: 2, render: (/** @type {any} */ master) => html`<${Text} value=${master.url} max=${80} />` },
-        { key: "version", label: t("workers.version"), priority: 3, render: (/** @type {any} */ master) => html`<${Text} value=${master.version} max=${40} />` },
-        { key: "id", label: t("job.id"), priority: 3, render: (/** @type {any} */ master) => html`<${Id} id=${master.id} />` },
-        ...(mayOperate ? [{ key: "act", label: t("job.actions"), align: /** @type {const} */ ("end"), render: (/** @type {any} */ master) => master.role === "leader" && html`<${Button} class="small" onClick=${() => setLeaving(master)}>${t("masters.demote")}…<//>` }] : []),
+        {
+          key: "role",
+          label: t("masters.role"),
+          render: (/** @type {any} */ master) =>
+            html`<${Badge} kind=${master.role === "leader" ? "ok" : master.role === "sub_leader" ? "info" : "off"}>${tOr(`master.${master.role}`, visible(master.role))}<//>`,
+        },
+        {
+          key: "state",
+          label: t("job.state"),
+          render: (/** @type {any} */ master) =>
+            html`<${Badge} kind=${master.state === "fresh" ? "ok" : "warn"}>${tOr(`master.${master.state}`, visible(master.state))}<//>`,
+        },
+        {
+          key: "node",
+          label: t("workers.host"),
+          render: (/** @type {any} */ master) =>
+            html`<${Text} value=${master.node_id} max=${60} /> <span class="muted num">${master.pid}</span>`,
+        },
+        {
+          key: "seen",
+          label: t("workers.seen"),
+          align: "end",
+          priority: 2,
+          render: (/** @type {any} */ master) => html`<${Time} at=${master.last_seen_at} />`,
+        },
+        {
+          key: "started",
+          label: t("masters.started"),
+          align: "end",
+          priority: 2,
+          render: (/** @type {any} */ master) => html`<${Time} at=${master.started_at} />`,
+        },
+        {
+          key: "url",
+          label: t("workers.address"),
+          priority: 2,
+          render: (/** @type {any} */ master) => html`<${Text} value=${master.url} max=${80} />`,
+        },
+        {
+          key: "version",
+          label: t("workers.version"),
+          priority: 3,
+          render: (/** @type {any} */ master) => html`<${Text} value=${master.version} max=${40} />`,
+        },
+        {
+          key: "id",
+          label: t("job.id"),
+          priority: 3,
+          render: (/** @type {any} */ master) => html`<${Id} id=${master.id} />`,
+        },
+        ...(mayOperate
+          ? [
+              {
+                key: "act",
+                label: t("job.actions"),
+                align: /** @type {const} */ ("end"),
+                render: (/** @type {any} */ master) =>
+                  master.role === "leader" &&
+                  html`<${Button} class="small" onClick=${() => setLeaving(master)}>${t("masters.demote")}…<//>`,
+              },
+            ]
+          : []),
       ]} />
       <p class="muted after">${t("masters.text")}</p>
-      ${mayOperate && html`<${Leaders} epoch=${data.epoch} />`}`}
+      ${mayOperate && html`<${Leaders} epoch=${data.epoch} />`}`
+    }
     ${leaving && html`<${Demote} master=${leaving} others=${masters.filter((master) => master.id !== leaving.id && master.state === "fresh").length} onClose=${() => setLeaving(null)} onDone=${reload} />`}`;
 }
 
@@ -58,14 +119,39 @@ function Demote({ master, others, onClose, onDone }) {
 
 /** @param {{epoch: number}} props Changes of the lead that somebody made, as far as the newest entries of the audit log tell. */
 function Leaders({ epoch }) {
-  const { data, problem } = useResource((signal) => get("api/identity/audit", { limit: NEWEST }, signal), [epoch]);
-  const entries = /** @type {any[]} */ (data?.entries ?? []).filter((entry) => CHANGES.includes(entry.action));
+  const { data, problem } = useResource(
+    (signal) => get("api/identity/audit", { limit: NEWEST }, signal),
+    [epoch],
+  );
+  const entries = /** @type {any[]} */ (data?.entries ?? []).filter((entry) =>
+    CHANGES.includes(entry.action),
+  );
   return html`<section class="after" aria-labelledby="leaders"><h2 id="leaders">${t("masters.history")}</h2><${ErrorBox} problem=${problem} />
-    ${data && (entries.length === 0 ? html`<p class="muted">${t("masters.history.none")} <a href=${href("audit")}>${t("nav.audit")}</a></p>`
-      : html`<${Table} caption=${t("masters.history")} rows=${entries} rowKey=${(/** @type {any} */ entry) => entry.id} columns=${[
-        { key: "at", label: t("audit.at"), render: (/** @type {any} */ entry) => html`<${Time} at=${entry.at} />` },
-        { key: "action", label: t("audit.action"), render: (/** @type {any} */ entry) => tOr(`act.${entry.action}`, visible(entry.action)) },
-        { key: "target", label: t("audit.target"), render: (/** @type {any} */ entry) => html`<${Text} value=${entry.target} max=${80} />` },
-        { key: "who", label: t("audit.who"), render: (/** @type {any} */ entry) => html`<${Text} value=${entry.who} max=${80} />` },
-      ]} />`)}</section>`;
+    ${
+      data &&
+      (entries.length === 0
+        ? html`<p class="muted">${t("masters.history.none")} <a href=${href("audit")}>${t("nav.audit")}</a></p>`
+        : html`<${Table} caption=${t("masters.history")} rows=${entries} rowKey=${(/** @type {any} */ entry) => entry.id} columns=${[
+            {
+              key: "at",
+              label: t("audit.at"),
+              render: (/** @type {any} */ entry) => html`<${Time} at=${entry.at} />`,
+            },
+            {
+              key: "action",
+              label: t("audit.action"),
+              render: (/** @type {any} */ entry) => tOr(`act.${entry.action}`, visible(entry.action)),
+            },
+            {
+              key: "target",
+              label: t("audit.target"),
+              render: (/** @type {any} */ entry) => html`<${Text} value=${entry.target} max=${80} />`,
+            },
+            {
+              key: "who",
+              label: t("audit.who"),
+              render: (/** @type {any} */ entry) => html`<${Text} value=${entry.who} max=${80} />`,
+            },
+          ]} />`)
+    }</section>`;
 }

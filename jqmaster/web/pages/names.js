@@ -4,7 +4,24 @@ import { get } from "../api.js";
 import { number, t } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
-import { Badge, Bar, Chart, Duration, Empty, ErrorBox, Field, Loading, Num, Pager, Table, Text, Time, durationText, useHold, useSteadyRows } from "../ui.js";
+import {
+  Badge,
+  Bar,
+  Chart,
+  Duration,
+  Empty,
+  ErrorBox,
+  Field,
+  Loading,
+  Num,
+  Pager,
+  Table,
+  Text,
+  Time,
+  durationText,
+  useHold,
+  useSteadyRows,
+} from "../ui.js";
 
 const SPANS = ["1h", "6h", "24h", "7d", "30d"];
 const SORTS = ["name", "pushed", "failed", "ready"];
@@ -14,7 +31,9 @@ const FAILING_SHARE = 0.05;
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go}} props */
 export function Page({ query, go }) {
-  return query["name"] ? html`<${One} name=${query["name"]} query=${query} />` : html`<${List} query=${query} go=${go} />`;
+  return query["name"]
+    ? html`<${One} name=${query["name"]} query=${query} />`
+    : html`<${List} query=${query} go=${go} />`;
 }
 
 /** @param {Record<string, string>} query */
@@ -32,18 +51,27 @@ function List({ query, go }) {
   const sort = SORTS.includes(query["sort"] ?? "") ? query["sort"] : "failed";
   const hold = useHold();
   const of = JSON.stringify([query["q"], span, sort, query["cursor"]]);
-  const found = useResource((signal) => get("api/names", { q: query["q"], span, sort, cursor: query["cursor"], limit: PAGE }, signal), [of], { events: ["jobs"], leastMs: 5000, everyMs: 15_000 });
+  const found = useResource(
+    (signal) => get("api/names", { q: query["q"], span, sort, cursor: query["cursor"], limit: PAGE }, signal),
+    [of],
+    { events: ["jobs"], leastMs: 5000, everyMs: 15_000 },
+  );
   const [shownOf, setShownOf] = useState(of);
   if (!found.isLoading && shownOf !== of) setShownOf(of);
   const { rows } = useSteadyRows(found.data?.names ?? [], nameOf, hold.isHeld, shownOf);
-  const change = (/** @type {Record<string, string>} */ changes, replace = false) => go("names", { ...query, cursor: "", ...changes }, { replace });
+  const change = (/** @type {Record<string, string>} */ changes, replace = false) =>
+    go("names", { ...query, cursor: "", ...changes }, { replace });
   return html`<div class="page-head"><h1>${t("nav.names")}</h1><${Spans} query=${query} /></div>
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
       <${Field} label=${t("names.contains")}>${(/** @type {any} */ a) => html`<input ...${a} type="search" value=${query["q"] ?? ""} maxlength="200" autocapitalize="none" spellcheck=${false} onChange=${(/** @type {any} */ e) => change({ q: e.target.value.trim() })} />`}<//>
       <${Field} label=${t("filter.order")}>${(/** @type {any} */ a) => html`<select ...${a} value=${sort} onChange=${(/** @type {any} */ e) => change({ sort: e.target.value })}>${SORTS.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}</select>`}<//></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} caption=${t("nav.names")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {any} */ name) => go("names", { name: name.name, span: query["span"] })} columns=${columns()}
-      empty=${html`<div class="card"><${Empty} title=${t(query["q"] ? "names.empty.filtered" : "names.empty")} /></div>`} /></div>`}
+    ${
+      !found.data
+        ? html`<${Loading} isLoading=${!found.problem} />`
+        : html`<div ...${hold.bind}><${Table} caption=${t("nav.names")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {any} */ name) => go("names", { name: name.name, span: query["span"] })} columns=${columns()}
+      empty=${html`<div class="card"><${Empty} title=${t(query["q"] ? "names.empty.filtered" : "names.empty")} /></div>`} /></div>`
+    }
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("names", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />`;
 }
 
@@ -54,41 +82,125 @@ const nameOf = (name) => name.name;
 function Success({ name }) {
   if (name.success_share === null) return html`<${Num} value=${null} />`;
   const text = number(name.success_share, { style: "percent", maximumFractionDigits: 1 });
-  return 1 - name.success_share >= FAILING_SHARE ? html`<${Badge} kind="bad">${text}<//>` : html`<span class="num">${text}</span>`;
+  return 1 - name.success_share >= FAILING_SHARE
+    ? html`<${Badge} kind="bad">${text}<//>`
+    : html`<span class="num">${text}</span>`;
 }
 
 /** @returns {import("../ui.js").Column[]} */
 function columns() {
   return [
-    { key: "name", label: t("job.name"), render: (name) => html`<a href=${href("names", { name: name.name })}><${Text} value=${name.name} max=${100} /></a>` },
-    { key: "ready", label: t("state.ready"), align: "end", render: (name) => html`<a href=${href("jobs", { state: "ready", name: name.name })}><${Num} value=${name.ready} /></a>` },
-    { key: "pushed", label: t("names.pushed"), align: "end", priority: 2, render: (name) => html`<${Num} value=${name.pushed} />` },
-    { key: "succeeded", label: t("state.succeeded"), align: "end", priority: 2, render: (name) => html`<${Num} value=${name.succeeded} />` },
-    { key: "failed", label: t("state.failed"), align: "end", render: (name) => html`<a href=${href("failures", { name: name.name })}><${Num} value=${name.failed} /></a>` },
-    { key: "retried", label: t("overview.retried"), align: "end", priority: 3, render: (name) => html`<${Num} value=${name.retried} />` },
-    { key: "share", label: t("names.success"), align: "end", render: (name) => html`<${Success} name=${name} />` },
-    { key: "wait50", label: t("names.wait50"), align: "end", priority: 4, render: (name) => html`<${Duration} ms=${name.wait?.p50_ms} />` },
-    { key: "wait95", label: t("names.wait95"), align: "end", priority: 2, render: (name) => html`<${Duration} ms=${name.wait?.p95_ms} />` },
-    { key: "run50", label: t("names.run50"), align: "end", priority: 3, render: (name) => html`<${Duration} ms=${name.run?.p50_ms} />` },
-    { key: "run95", label: t("names.run95"), align: "end", priority: 2, render: (name) => html`<${Duration} ms=${name.run?.p95_ms} />` },
-    { key: "seen", label: t("names.seen"), align: "end", priority: 3, render: (name) => html`<${Time} at=${name.last_seen_at} />` },
+    {
+      key: "name",
+      label: t("job.name"),
+      render: (name) =>
+        html`<a href=${href("names", { name: name.name })}><${Text} value=${name.name} max=${100} /></a>`,
+    },
+    {
+      key: "ready",
+      label: t("state.ready"),
+      align: "end",
+      render: (name) =>
+        html`<a href=${href("jobs", { state: "ready", name: name.name })}><${Num} value=${name.ready} /></a>`,
+    },
+    {
+      key: "pushed",
+      label: t("names.pushed"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Num} value=${name.pushed} />`,
+    },
+    {
+      key: "succeeded",
+      label: t("state.succeeded"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Num} value=${name.succeeded} />`,
+    },
+    {
+      key: "failed",
+      label: t("state.failed"),
+      align: "end",
+      render: (name) =>
+        html`<a href=${href("failures", { name: name.name })}><${Num} value=${name.failed} /></a>`,
+    },
+    {
+      key: "retried",
+      label: t("overview.retried"),
+      align: "end",
+      priority: 3,
+      render: (name) => html`<${Num} value=${name.retried} />`,
+    },
+    {
+      key: "share",
+      label: t("names.success"),
+      align: "end",
+      render: (name) => html`<${Success} name=${name} />`,
+    },
+    {
+      key: "wait50",
+      label: t("names.wait50"),
+      align: "end",
+      priority: 4,
+      render: (name) => html`<${Duration} ms=${name.wait?.p50_ms} />`,
+    },
+    {
+      key: "wait95",
+      label: t("names.wait95"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Duration} ms=${name.wait?.p95_ms} />`,
+    },
+    {
+      key: "run50",
+      label: t("names.run50"),
+      align: "end",
+      priority: 3,
+      render: (name) => html`<${Duration} ms=${name.run?.p50_ms} />`,
+    },
+    {
+      key: "run95",
+      label: t("names.run95"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Duration} ms=${name.run?.p95_ms} />`,
+    },
+    {
+      key: "seen",
+      label: t("names.seen"),
+      align: "end",
+      priority: 3,
+      render: (name) => html`<${Time} at=${name.last_seen_at} />`,
+    },
   ];
 }
 
 /** @param {{name: string, query: Record<string, string>}} props */
 function One({ name, query }) {
   const span = spanOf(query);
-  const found = useResource((signal) => get(`api/names/${encodeURIComponent(name)}`, { span }, signal), [name, span], { events: ["jobs"], leastMs: 5000, everyMs: 15_000 });
-  const history = useResource((signal) => get("api/stats/history", { name, span }, signal), [name, span], { events: ["stats"], leastMs: 10_000, everyMs: 30_000 });
+  const found = useResource(
+    (signal) => get(`api/names/${encodeURIComponent(name)}`, { span }, signal),
+    [name, span],
+    { events: ["jobs"], leastMs: 5000, everyMs: 15_000 },
+  );
+  const history = useResource((signal) => get("api/stats/history", { name, span }, signal), [name, span], {
+    events: ["stats"],
+    leastMs: 10_000,
+    everyMs: 30_000,
+  });
   const data = found.data?.name === name ? found.data : null;
   return html`<p class="crumbs"><a href=${href("names")}>${t("nav.names")}</a></p>
     <div class="page-head"><h1><${Text} value=${name} max=${120} /></h1><${Spans} query=${query} /></div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!data ? html`<${Loading} isLoading=${!found.problem} />` : html`<p class="row"><a href=${href("jobs", { name })}>${t("nav.jobs")}</a> <a href=${href("failures", { name })}>${t("nav.failures")}</a> <a href=${href("enqueue", { name })}>${t("nav.enqueue")}</a></p>
+    ${
+      !data
+        ? html`<${Loading} isLoading=${!found.problem} />`
+        : html`<p class="row"><a href=${href("jobs", { name })}>${t("nav.jobs")}</a> <a href=${href("failures", { name })}>${t("nav.failures")}</a> <a href=${href("enqueue", { name })}>${t("nav.enqueue")}</a></p>
       <div class="tiles">${["ready", "pushed", "succeeded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
         <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
       <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history.problem} onRetry=${history.reload} />${history.data && html`<${Course} history=${history.data} />`}</section>
-      <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>`}`;
+      <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>`
+    }`;
 }
 
 /** @param {{history: any}} props */
@@ -97,10 +209,22 @@ function Course({ history }) {
     const points = /** @type {any[]} */ (history.points);
     return {
       xs: points.map((point) => Date.parse(point.at) / 1000),
-      outcomes: OUTCOMES.map((key) => ({ label: t(`state.${key}`), color: `--${key}`, values: points.map((point) => point[key] / history.step_s) })),
+      outcomes: OUTCOMES.map((key) => ({
+        label: t(`state.${key}`),
+        color: `--${key}`,
+        values: points.map((point) => point[key] / history.step_s),
+      })),
       times: [
-        { label: t("overview.wait_p95"), color: "--retrying", values: points.map((point) => point.wait?.p95_ms ?? null) },
-        { label: t("overview.run_p95"), color: "--running", values: points.map((point) => point.run?.p95_ms ?? null) },
+        {
+          label: t("overview.wait_p95"),
+          color: "--retrying",
+          values: points.map((point) => point.wait?.p95_ms ?? null),
+        },
+        {
+          label: t("overview.run_p95"),
+          color: "--running",
+          values: points.map((point) => point.run?.p95_ms ?? null),
+        },
       ],
     };
   }, [history]);
@@ -114,7 +238,11 @@ function Spread({ title, spread, histogram }) {
   const last = histogram.findLastIndex((bucket) => bucket.count > 0);
   const shown = first < 0 ? [] : histogram.slice(first, last + 1);
   const most = Math.max(1, ...shown.map((bucket) => bucket.count));
-  return html`<section class="card"><h2>${title}</h2>${!spread ? html`<p class="muted">${t("names.nothing")}</p>` : html`
+  return html`<section class="card"><h2>${title}</h2>${
+    !spread
+      ? html`<p class="muted">${t("names.nothing")}</p>`
+      : html`
     <dl class="facts">${["p50", "p95", "p99", "max"].map((key) => html`<dt key=${key}>${t(`names.${key}`)}</dt><dd><${Duration} ms=${spread[`${key}_ms`]} /></dd>`)}</dl>
-    <table class="histogram"><caption class="sr">${title}</caption><thead class="sr"><tr><th scope="col">${t("job.duration")}</th><th scope="col">${t("names.count")}</th><td></td></tr></thead><tbody>${shown.map((bucket) => html`<tr key=${bucket.le_ms}><td class="end num">${bucket.le_ms === null ? "∞" : html`≤ ${durationText(bucket.le_ms)}`}</td><td class="end"><${Num} value=${bucket.count} /></td><td class="wide"><${Bar} value=${bucket.count} of=${most} label=${t("names.count")} /></td></tr>`)}</tbody></table>`}</section>`;
+    <table class="histogram"><caption class="sr">${title}</caption><thead class="sr"><tr><th scope="col">${t("job.duration")}</th><th scope="col">${t("names.count")}</th><td></td></tr></thead><tbody>${shown.map((bucket) => html`<tr key=${bucket.le_ms}><td class="end num">${bucket.le_ms === null ? "∞" : html`≤ ${durationText(bucket.le_ms)}`}</td><td class="end"><${Num} value=${bucket.count} /></td><td class="wide"><${Bar} value=${bucket.count} of=${most} label=${t("names.count")} /></td></tr>`)}</tbody></table>`
+  }</section>`;
 }

@@ -6,7 +6,23 @@ import { number, t, tOr } from "../i18n.js";
 import { useLatest, useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
-import { Badge, Bar, Bytes, Chart, Duration, Empty, ErrorBox, Loading, Num, State, Table, Text, bytesText, durationText, tellTime } from "../ui.js";
+import {
+  Badge,
+  Bar,
+  Bytes,
+  Chart,
+  Duration,
+  Empty,
+  ErrorBox,
+  Loading,
+  Num,
+  State,
+  Table,
+  Text,
+  bytesText,
+  durationText,
+  tellTime,
+} from "../ui.js";
 
 const SPANS = ["1h", "6h", "24h", "7d"];
 const WAIT_WARN_MS = 60_000;
@@ -35,28 +51,91 @@ export function faultsOf(stats, failing, orphans) {
   const faults = [];
   const { masters, workers, store, counts } = stats;
   const waiting = counts.ready ?? 0;
-  if (masters.leader_id === null) faults.push({ kind: "bad", text: t("fault.no_leader"), link: href("masters"), act: t("nav.masters") });
-  for (const fault of store.faults ?? []) faults.push({ kind: "bad", text: t("fault.store", { fault: visible(fault) }), link: href("settings"), act: t("nav.settings") });
+  if (masters.leader_id === null)
+    faults.push({ kind: "bad", text: t("fault.no_leader"), link: href("masters"), act: t("nav.masters") });
+  for (const fault of store.faults ?? [])
+    faults.push({
+      kind: "bad",
+      text: t("fault.store", { fault: visible(fault) }),
+      link: href("settings"),
+      act: t("nav.settings"),
+    });
   if (LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability)) {
-    faults.push({ kind: "bad", text: t("fault.durability", { wanted: visible(store.durability), given: visible(store.durability_available) }) });
+    faults.push({
+      kind: "bad",
+      text: t("fault.durability", {
+        wanted: visible(store.durability),
+        given: visible(store.durability_available),
+      }),
+    });
   }
-  if (workers.fresh === 0 && waiting > 0) faults.push({ kind: "bad", text: t("fault.no_worker", { count: waiting }), link: href("workers"), act: t("nav.workers") });
-  else for (const name of orphans) faults.push({ kind: "bad", text: t("fault.orphan", { name: visible(name.name), count: name.ready }), link: href("jobs", { state: "ready", name: name.name }), act: t("fault.wait.act") });
+  if (workers.fresh === 0 && waiting > 0)
+    faults.push({
+      kind: "bad",
+      text: t("fault.no_worker", { count: waiting }),
+      link: href("workers"),
+      act: t("nav.workers"),
+    });
+  else
+    for (const name of orphans)
+      faults.push({
+        kind: "bad",
+        text: t("fault.orphan", { name: visible(name.name), count: name.ready }),
+        link: href("jobs", { state: "ready", name: name.name }),
+        act: t("fault.wait.act"),
+      });
   const memory = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
-  if (memory >= MEMORY_WARN) faults.push({ kind: memory >= MEMORY_BAD ? "bad" : "warn", text: t("fault.memory", { share: percent(memory), used: bytesText(store.used_memory_bytes), most: bytesText(store.max_memory_bytes) }) });
+  if (memory >= MEMORY_WARN)
+    faults.push({
+      kind: memory >= MEMORY_BAD ? "bad" : "warn",
+      text: t("fault.memory", {
+        share: percent(memory),
+        used: bytesText(store.used_memory_bytes),
+        most: bytesText(store.max_memory_bytes),
+      }),
+    });
   const oldest = stats.oldest_wait_ms ?? 0;
-  if (oldest >= WAIT_WARN_MS) faults.push({ kind: oldest >= WAIT_BAD_MS ? "bad" : "warn", text: t("fault.wait", { duration: durationText(oldest) }), link: href("jobs", { state: "ready", order: "oldest" }), act: t("fault.wait.act") });
+  if (oldest >= WAIT_WARN_MS)
+    faults.push({
+      kind: oldest >= WAIT_BAD_MS ? "bad" : "warn",
+      text: t("fault.wait", { duration: durationText(oldest) }),
+      link: href("jobs", { state: "ready", order: "oldest" }),
+      act: t("fault.wait.act"),
+    });
   for (const name of failing) {
-    faults.push({ kind: "warn", text: t("fault.failing", { name: visible(name.name), count: name.failed, share: percent(1 - name.success_share) }), link: href("failures", { name: name.name }), act: t("nav.failures") });
+    faults.push({
+      kind: "warn",
+      text: t("fault.failing", {
+        name: visible(name.name),
+        count: name.failed,
+        share: percent(1 - name.success_share),
+      }),
+      link: href("failures", { name: name.name }),
+      act: t("nav.failures"),
+    });
   }
-  if (workers.stale > 0) faults.push({ kind: "warn", text: t("fault.stale_workers", { count: workers.stale }), link: href("workers", { state: "stale" }), act: t("nav.workers") });
-  if (masters.stale > 0) faults.push({ kind: "warn", text: t("fault.stale_masters", { count: masters.stale }), link: href("masters"), act: t("nav.masters") });
-  if ((store.latency_ms ?? 0) >= LATENCY_WARN_MS) faults.push({ kind: "warn", text: t("fault.latency", { duration: durationText(store.latency_ms) }) });
+  if (workers.stale > 0)
+    faults.push({
+      kind: "warn",
+      text: t("fault.stale_workers", { count: workers.stale }),
+      link: href("workers", { state: "stale" }),
+      act: t("nav.workers"),
+    });
+  if (masters.stale > 0)
+    faults.push({
+      kind: "warn",
+      text: t("fault.stale_masters", { count: masters.stale }),
+      link: href("masters"),
+      act: t("nav.masters"),
+    });
+  if ((store.latency_ms ?? 0) >= LATENCY_WARN_MS)
+    faults.push({ kind: "warn", text: t("fault.latency", { duration: durationText(store.latency_ms) }) });
   return faults.sort((a, b) => Number(a.kind === "warn") - Number(b.kind === "warn"));
 }
 
 /** @param {number} share */
-const percent = (share) => number(share, { style: "percent", maximumFractionDigits: share > 0 && share < 0.1 ? 1 : 0 });
+const percent = (share) =>
+  number(share, { style: "percent", maximumFractionDigits: share > 0 && share < 0.1 ? 1 : 0 });
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, session }) {
@@ -64,16 +143,42 @@ export function Page({ query, session }) {
   const asked = useResource((signal) => get("api/operations/stats", {}, signal), []);
   const pushed = useLatest("stats");
   const stats = newer(pushed, asked.data);
-  useEffect(() => { if (stats) tellTime(stats.at); }, [stats?.at]);
-  const history = useResource((signal) => get("api/stats/history", { span }, signal), [span], { events: ["stats"], leastMs: span === "1h" ? 10_000 : 60_000, everyMs: 30_000 });
-  const names = useResource((signal) => get("api/names", { span: "1h", sort: "failed", limit: 5 }, signal), [], { events: ["jobs"], leastMs: 10_000, everyMs: 30_000 });
-  const masters = useResource((signal) => get("api/operations/masters", {}, signal), [], { events: ["masters"], leastMs: 2000, everyMs: 15_000 });
+  useEffect(() => {
+    if (stats) tellTime(stats.at);
+  }, [stats?.at]);
+  const history = useResource((signal) => get("api/stats/history", { span }, signal), [span], {
+    events: ["stats"],
+    leastMs: span === "1h" ? 10_000 : 60_000,
+    everyMs: 30_000,
+  });
+  const names = useResource(
+    (signal) => get("api/names", { span: "1h", sort: "failed", limit: 5 }, signal),
+    [],
+    { events: ["jobs"], leastMs: 10_000, everyMs: 30_000 },
+  );
+  const masters = useResource((signal) => get("api/operations/masters", {}, signal), [], {
+    events: ["masters"],
+    leastMs: 2000,
+    everyMs: 15_000,
+  });
 
-  const waiting = useResource((signal) => get("api/names", { span: "1h", sort: "ready", limit: 20 }, signal), [], { events: ["jobs"], leastMs: 10_000, everyMs: 30_000 });
-  const workers = useResource((signal) => get("api/workers/handlers", {}, signal), [], { events: ["workers"], leastMs: 5000, everyMs: 30_000 });
+  const waiting = useResource(
+    (signal) => get("api/names", { span: "1h", sort: "ready", limit: 20 }, signal),
+    [],
+    { events: ["jobs"], leastMs: 10_000, everyMs: 30_000 },
+  );
+  const workers = useResource((signal) => get("api/workers/handlers", {}, signal), [], {
+    events: ["workers"],
+    leastMs: 5000,
+    everyMs: 30_000,
+  });
 
-  if (!stats) return html`<h1>${t("nav.overview")}</h1><${ErrorBox} problem=${asked.problem} onRetry=${asked.reload} />${!asked.problem && html`<${Loading} />`}`;
-  const failing = (names.data?.names ?? []).filter((/** @type {any} */ name) => name.failed >= FAILING_LEAST && name.success_share !== null && 1 - name.success_share >= FAILING_SHARE);
+  if (!stats)
+    return html`<h1>${t("nav.overview")}</h1><${ErrorBox} problem=${asked.problem} onRetry=${asked.reload} />${!asked.problem && html`<${Loading} />`}`;
+  const failing = (names.data?.names ?? []).filter(
+    (/** @type {any} */ name) =>
+      name.failed >= FAILING_LEAST && name.success_share !== null && 1 - name.success_share >= FAILING_SHARE,
+  );
   const orphans = orphansOf(waiting.data?.names ?? [], workers.data?.workers ?? null);
   const faults = faultsOf(stats, failing, orphans);
   const total = Object.values(stats.counts).reduce((/** @type {number} */ sum, n) => sum + Number(n), 0);
@@ -100,7 +205,11 @@ export function Page({ query, session }) {
  */
 function orphansOf(names, workers) {
   if (workers === null) return [];
-  const known = new Set(workers.filter((worker) => worker.state === "fresh" || worker.state === "draining").flatMap((worker) => worker.names));
+  const known = new Set(
+    workers
+      .filter((worker) => worker.state === "fresh" || worker.state === "draining")
+      .flatMap((worker) => worker.names),
+  );
   return names.filter((name) => name.ready > 0 && !known.has(name.name)).slice(0, MOST_NAMES);
 }
 
@@ -117,9 +226,16 @@ function newer(a, b) {
 function Faults({ faults, problem }) {
   return html`<section class="faults" aria-label=${t("overview.wrong")} aria-live="polite">
     <${ErrorBox} problem=${problem} />
-    ${faults.length === 0 ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>`
-      : html`<ul>${faults.map((fault) => html`<li class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
-        ${fault.link && html`<a href=${fault.link}>${fault.act}<span aria-hidden="true"> →</span></a>`}</li>`)}</ul>`}</section>`;
+    ${
+      faults.length === 0
+        ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>`
+        : html`<ul>${faults.map(
+            (
+              fault,
+            ) => html`<li class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
+        ${fault.link && html`<a href=${fault.link}>${fault.act}<span aria-hidden="true"> →</span></a>`}</li>`,
+          )}</ul>`
+    }</section>`;
 }
 
 /** @param {{stats: any}} props */
@@ -128,7 +244,8 @@ function Tiles({ stats }) {
   const wait = stats.oldest_wait_ms;
   const perS = (/** @type {number} */ rate) => number(rate, { maximumFractionDigits: rate < 10 ? 2 : 0 });
   /** @param {string} state @param {any} [more] @param {string} [kind] */
-  const tile = (state, more, kind = "") => html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}><span class="tile-label"><${State} state=${state} /></span><b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span></a>`;
+  const tile = (state, more, kind = "") =>
+    html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}><span class="tile-label"><${State} state=${state} /></span><b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span></a>`;
   return html`<div class="tiles">
     ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(wait) }), wait >= WAIT_BAD_MS ? "bad" : wait >= WAIT_WARN_MS ? "warn" : "")}
     ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
@@ -147,10 +264,20 @@ function History({ history }) {
     return {
       xs: points.map((point) => Date.parse(point.at) / 1000),
       outcomes: OUTCOMES.map((key) => ({ label: t(`state.${key}`), color: `--${key}`, values: perS(key) })),
-      backlog: [{ label: t("overview.backlog"), color: "--ready", values: points.map((point) => point.backlog) }],
+      backlog: [
+        { label: t("overview.backlog"), color: "--ready", values: points.map((point) => point.backlog) },
+      ],
       waits: [
-        { label: t("overview.wait_p95"), color: "--retrying", values: points.map((point) => point.wait?.p95_ms ?? null) },
-        { label: t("overview.run_p95"), color: "--running", values: points.map((point) => point.run?.p95_ms ?? null) },
+        {
+          label: t("overview.wait_p95"),
+          color: "--retrying",
+          values: points.map((point) => point.wait?.p95_ms ?? null),
+        },
+        {
+          label: t("overview.run_p95"),
+          color: "--running",
+          values: points.map((point) => point.run?.p95_ms ?? null),
+        },
       ],
     };
   }, [history]);
@@ -194,17 +321,53 @@ function Store({ store }) {
 function Failing({ names }) {
   const failed = names.filter((name) => name.failed > 0);
   return html`<${Table} caption=${t("overview.failing")} rows=${failed} rowKey=${(/** @type {any} */ name) => name.name} columns=${[
-    { key: "name", label: t("job.name"), render: (/** @type {any} */ name) => html`<a href=${href("failures", { name: name.name })}><${Text} value=${name.name} max=${80} /></a>` },
-    { key: "failed", label: t("state.failed"), align: "end", render: (/** @type {any} */ name) => html`<${Num} value=${name.failed} />` },
-    { key: "share", label: t("overview.failed_share"), align: "end", render: (/** @type {any} */ name) => (name.success_share === null ? "–" : html`<span class="num">${percent(1 - name.success_share)}</span>`) },
-    { key: "succeeded", label: t("state.succeeded"), align: "end", priority: 2, render: (/** @type {any} */ name) => html`<${Num} value=${name.succeeded} />` },
-    { key: "retried", label: t("overview.retried"), align: "end", priority: 2, render: (/** @type {any} */ name) => html`<${Num} value=${name.retried} />` },
-    { key: "ready", label: t("state.ready"), align: "end", priority: 2, render: (/** @type {any} */ name) => html`<${Num} value=${name.ready} />` },
+    {
+      key: "name",
+      label: t("job.name"),
+      render: (/** @type {any} */ name) =>
+        html`<a href=${href("failures", { name: name.name })}><${Text} value=${name.name} max=${80} /></a>`,
+    },
+    {
+      key: "failed",
+      label: t("state.failed"),
+      align: "end",
+      render: (/** @type {any} */ name) => html`<${Num} value=${name.failed} />`,
+    },
+    {
+      key: "share",
+      label: t("overview.failed_share"),
+      align: "end",
+      render: (/** @type {any} */ name) =>
+        name.success_share === null ? "–" : html`<span class="num">${percent(1 - name.success_share)}</span>`,
+    },
+    {
+      key: "succeeded",
+      label: t("state.succeeded"),
+      align: "end",
+      priority: 2,
+      render: (/** @type {any} */ name) => html`<${Num} value=${name.succeeded} />`,
+    },
+    {
+      key: "retried",
+      label: t("overview.retried"),
+      align: "end",
+      priority: 2,
+      render: (/** @type {any} */ name) => html`<${Num} value=${name.retried} />`,
+    },
+    {
+      key: "ready",
+      label: t("state.ready"),
+      align: "end",
+      priority: 2,
+      render: (/** @type {any} */ name) => html`<${Num} value=${name.ready} />`,
+    },
   ]} />`;
 }
 
 /** @param {{session: import("../api.js").Session}} props */
 function First({ session }) {
-  const call = curl(session, "POST", "api/jobs/handlers", { body: { name: "hello", argument: { to: "world" } } });
+  const call = curl(session, "POST", "api/jobs/handlers", {
+    body: { name: "hello", argument: { to: "world" } },
+  });
   return html`<div class="card"><${Empty} title=${t("jobs.empty.first")} curl=${call}>${may(session, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}<//></div>`;
 }

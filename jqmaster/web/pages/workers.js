@@ -5,7 +5,25 @@ import { number, t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
-import { Badge, Bar, Button, ConfirmCount, Empty, ErrorBox, Id, Loading, NewRows, Num, Table, Tabs, Text, Time, attempt, useHold, useSteadyRows } from "../ui.js";
+import {
+  Badge,
+  Bar,
+  Button,
+  ConfirmCount,
+  Empty,
+  ErrorBox,
+  Id,
+  Loading,
+  NewRows,
+  Num,
+  Table,
+  Tabs,
+  Text,
+  Time,
+  attempt,
+  useHold,
+  useSteadyRows,
+} from "../ui.js";
 
 const STATES = ["fresh", "stale", "draining", "detached"];
 const KINDS = /** @type {const} */ ({ fresh: "ok", stale: "warn", draining: "info", detached: "bad" });
@@ -38,55 +56,142 @@ export function Page({ query, go, session }) {
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go}} props */
 function All({ query, go }) {
   const hold = useHold();
-  const { data, problem, reload } = useResource((signal) => get("api/workers/handlers", {}, signal), [], { events: ["workers"], leastMs: 2000, everyMs: 5000 });
+  const { data, problem, reload } = useResource((signal) => get("api/workers/handlers", {}, signal), [], {
+    events: ["workers"],
+    leastMs: 2000,
+    everyMs: 5000,
+  });
   const state = STATES.includes(query["state"] ?? "") ? query["state"] : "";
   const name = query["name"] ?? "";
   const all = /** @type {any[]} */ (data?.workers ?? []);
   const ofName = name ? all.filter((worker) => worker.names.includes(name)) : all;
-  const wanted = ofName.filter((worker) => !state || worker.state === state)
-    .sort((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state) || a.node_id.localeCompare(b.node_id) || a.id.localeCompare(b.id));
-  const steady = useSteadyRows(wanted, (worker) => worker.id, hold.isHeld, `${state} ${name} ${data === null}`);
+  const wanted = ofName
+    .filter((worker) => !state || worker.state === state)
+    .sort(
+      (a, b) =>
+        ORDER.indexOf(a.state) - ORDER.indexOf(b.state) ||
+        a.node_id.localeCompare(b.node_id) ||
+        a.id.localeCompare(b.id),
+    );
+  const steady = useSteadyRows(
+    wanted,
+    (worker) => worker.id,
+    hold.isHeld,
+    `${state} ${name} ${data === null}`,
+  );
   const tabs = ["", ...STATES].map((one) => ({
-    key: one, label: one ? t(`worker.${one}`) : t("jobs.all"), href: href("workers", { state: one, name }),
-    count: ofName.filter((worker) => !one || worker.state === one).length, ...(["stale", "detached"].includes(one) && ofName.some((worker) => worker.state === one) && { kind: "bad" }),
+    key: one,
+    label: one ? t(`worker.${one}`) : t("jobs.all"),
+    href: href("workers", { state: one, name }),
+    count: ofName.filter((worker) => !one || worker.state === one).length,
+    ...(["stale", "detached"].includes(one) &&
+      ofName.some((worker) => worker.state === one) && { kind: "bad" }),
   }));
   return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
     ${name && html`<p class="chips"><span class="chip">${t("job.name")}: <${Text} value=${name} max=${80} /> <a href=${href("workers", { state })} aria-label=${t("filter.remove", { name: t("job.name") })}>✕</a></span></p>`}
     <${Tabs} label=${t("nav.workers")} tabs=${tabs} current=${state} />
     <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : html`<div ...${hold.bind}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
+    ${
+      data === null
+        ? !problem && html`<${Loading} />`
+        : html`<div ...${hold.bind}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
       <${Table} caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(/** @type {any} */ worker) => worker.id} onOpen=${(/** @type {any} */ worker) => go("workers", { id: worker.id })}
         empty=${html`<${Empty} title=${all.length ? t("workers.none_such") : t("workers.none")} curl=${all.length ? undefined : "jqmaster worker tasks:worker"}>${all.length ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}<//>`} columns=${[
-          { key: "state", label: t("job.state"), render: (/** @type {any} */ worker) => html`<${WorkerState} worker=${worker} />` },
-          { key: "id", label: t("job.id"), priority: 2, render: (/** @type {any} */ worker) => html`<${Id} id=${worker.id} href=${href("workers", { id: worker.id })} />` },
-          { key: "host", label: t("workers.host"), render: (/** @type {any} */ worker) => html`<a href=${href("workers", { id: worker.id })}><${Text} value=${worker.node_id || "–"} max=${40} /></a> <span class="muted num">${worker.pid || ""}</span>` },
-          { key: "slots", label: t("workers.slots"), align: "end", render: (/** @type {any} */ worker) => html`<${Slots} worker=${worker} />` },
-          { key: "seen", label: t("workers.seen"), align: "end", render: (/** @type {any} */ worker) => html`<${Time} at=${worker.last_seen_at} />` },
-          { key: "breaker", label: t("workers.breaker"), priority: 2, render: (/** @type {any} */ worker) => html`<${Breaker} breaker=${worker.breaker} />` },
-          { key: "role", label: t("workers.role"), priority: 3, render: (/** @type {any} */ worker) => tOr(`workers.role.${worker.role}`, visible(worker.role)) },
-          { key: "names", label: t("nav.names"), priority: 2, render: (/** @type {any} */ worker) => html`<${Text} value=${worker.names.slice(0, 4).join(", ")} max=${80} />${worker.names.length > 4 && html` <span class="muted">+${number(worker.names.length - 4)}</span>`}` },
-          { key: "version", label: t("workers.version"), priority: 3, render: (/** @type {any} */ worker) => html`<${Text} value=${worker.version || "–"} max=${40} />` },
-        ]} /></div>`}`;
+          {
+            key: "state",
+            label: t("job.state"),
+            render: (/** @type {any} */ worker) => html`<${WorkerState} worker=${worker} />`,
+          },
+          {
+            key: "id",
+            label: t("job.id"),
+            priority: 2,
+            render: (/** @type {any} */ worker) =>
+              html`<${Id} id=${worker.id} href=${href("workers", { id: worker.id })} />`,
+          },
+          {
+            key: "host",
+            label: t("workers.host"),
+            render: (/** @type {any} */ worker) =>
+              html`<a href=${href("workers", { id: worker.id })}><${Text} value=${worker.node_id || "–"} max=${40} /></a> <span class="muted num">${worker.pid || ""}</span>`,
+          },
+          {
+            key: "slots",
+            label: t("workers.slots"),
+            align: "end",
+            render: (/** @type {any} */ worker) => html`<${Slots} worker=${worker} />`,
+          },
+          {
+            key: "seen",
+            label: t("workers.seen"),
+            align: "end",
+            render: (/** @type {any} */ worker) => html`<${Time} at=${worker.last_seen_at} />`,
+          },
+          {
+            key: "breaker",
+            label: t("workers.breaker"),
+            priority: 2,
+            render: (/** @type {any} */ worker) => html`<${Breaker} breaker=${worker.breaker} />`,
+          },
+          {
+            key: "role",
+            label: t("workers.role"),
+            priority: 3,
+            render: (/** @type {any} */ worker) => tOr(`workers.role.${worker.role}`, visible(worker.role)),
+          },
+          {
+            key: "names",
+            label: t("nav.names"),
+            priority: 2,
+            render: (/** @type {any} */ worker) =>
+              html`<${Text} value=${worker.names.slice(0, 4).join(", ")} max=${80} />${worker.names.length > 4 && html` <span class="muted">+${number(worker.names.length - 4)}</span>`}`,
+          },
+          {
+            key: "version",
+            label: t("workers.version"),
+            priority: 3,
+            render: (/** @type {any} */ worker) => html`<${Text} value=${worker.version || "–"} max=${40} />`,
+          },
+        ]} /></div>`
+    }`;
 }
 
 /** @param {{id: string, session: import("../api.js").Session}} props */
 function One({ id, session }) {
   const path = `api/workers/${encodeURIComponent(id)}`;
-  const { data: worker, problem, reload } = useResource((signal) => get(path, {}, signal), [id], { events: ["workers", "jobs"], leastMs: 2000, everyMs: 5000 });
+  const {
+    data: worker,
+    problem,
+    reload,
+  } = useResource((signal) => get(path, {}, signal), [id], {
+    events: ["workers", "jobs"],
+    leastMs: 2000,
+    everyMs: 5000,
+  });
   const [asked, setAsked] = useState(/** @type {"drain" | "detach" | null} */ (null));
   const back = html`<p class="crumbs"><a href=${href("workers")}>${t("nav.workers")}</a></p>`;
   if (worker === null) {
     return html`${back}<h1>${t("workers.one")}</h1>${problem?.status === 404 ? html`<${Empty} title=${t("workers.unknown")}>${t("workers.unknown.text")}<//>` : html`<${ErrorBox} problem=${problem} onRetry=${reload} />`}${!problem && html`<${Loading} />`}`;
   }
   const mayOperate = may(session, "operate");
-  const act = async (/** @type {string} */ what) => { await post(`${path}/${what}`); await reload(); };
+  const act = async (/** @type {string} */ what) => {
+    await post(`${path}/${what}`);
+    await reload();
+  };
   return html`${back}<div class="page-head job-head"><h1><${Text} value=${worker.node_id || t("workers.one")} max=${60} /></h1><${WorkerState} worker=${worker} /></div>
     <p class="job-id"><code>${visible(worker.id)}</code></p>
     <${ErrorBox} problem=${problem} />
-    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
-      ${worker.state === "draining" ? html`<${Button} kind="primary" onClick=${() => attempt(() => act("resume"), t("workers.resumed"))}>${t("workers.resume")}<//>`
-        : worker.state !== "detached" && html`<${Button} onClick=${() => attempt(() => act("drain"), t("workers.drained"))}>${t("workers.drain")}<//>`}
-      ${worker.state !== "detached" && html`<${Button} kind="danger" onClick=${() => setAsked("detach")}>${t("workers.detach")}…<//>`}</div>`}
+    ${
+      mayOperate &&
+      html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+      ${
+        worker.state === "draining"
+          ? html`<${Button} kind="primary" onClick=${() => attempt(() => act("resume"), t("workers.resumed"))}>${t("workers.resume")}<//>`
+          : worker.state !== "detached" &&
+            html`<${Button} onClick=${() => attempt(() => act("drain"), t("workers.drained"))}>${t("workers.drain")}<//>`
+      }
+      ${worker.state !== "detached" && html`<${Button} kind="danger" onClick=${() => setAsked("detach")}>${t("workers.detach")}…<//>`}</div>`
+    }
     <div class="job-grid"><section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
       <dt>${t("workers.slots")}</dt><dd><${Slots} worker=${worker} /></dd>
       <dt>${t("workers.seen")}</dt><dd><${Time} at=${worker.last_seen_at} /></dd>
@@ -100,10 +205,31 @@ function One({ id, session }) {
       <section class="card"><h2>${t("nav.names")} <span class="muted num">${number(worker.names.length)}</span></h2><p>${worker.names.slice(0, 100).map((/** @type {string} */ name) => html`<a class="chip" href=${href("jobs", { name })}><${Text} value=${name} max=${80} /></a> `)}</p></section></div>
     <section class="after" aria-labelledby="held"><h2 id="held">${t("workers.jobs")} <span class="muted num">${number(worker.jobs.length)}</span></h2>
       <${Table} caption=${t("workers.jobs")} rows=${worker.jobs} rowKey=${(/** @type {any} */ job) => job.job_id} empty=${html`<${Empty} title=${t("workers.idle")} />`} columns=${[
-        { key: "name", label: t("job.name"), render: (/** @type {any} */ job) => html`<a href=${href("job", { id: job.job_id })}><${Text} value=${job.name} max=${80} /></a>` },
-        { key: "id", label: t("job.id"), render: (/** @type {any} */ job) => html`<${Id} id=${job.job_id} href=${href("job", { id: job.job_id })} />` },
-        { key: "attempt", label: t("job.attempt"), align: "end", priority: 2, render: (/** @type {any} */ job) => html`<${Num} value=${job.attempt} />` },
-        { key: "since", label: t("job.since"), align: "end", render: (/** @type {any} */ job) => html`<${Time} at=${job.started_at} />` },
+        {
+          key: "name",
+          label: t("job.name"),
+          render: (/** @type {any} */ job) =>
+            html`<a href=${href("job", { id: job.job_id })}><${Text} value=${job.name} max=${80} /></a>`,
+        },
+        {
+          key: "id",
+          label: t("job.id"),
+          render: (/** @type {any} */ job) =>
+            html`<${Id} id=${job.job_id} href=${href("job", { id: job.job_id })} />`,
+        },
+        {
+          key: "attempt",
+          label: t("job.attempt"),
+          align: "end",
+          priority: 2,
+          render: (/** @type {any} */ job) => html`<${Num} value=${job.attempt} />`,
+        },
+        {
+          key: "since",
+          label: t("job.since"),
+          align: "end",
+          render: (/** @type {any} */ job) => html`<${Time} at=${job.started_at} />`,
+        },
       ]} /></section>
     ${asked === "detach" && html`<${Detach} worker=${worker} onConfirm=${() => act("detach")} onClose=${() => setAsked(null)} />`}`;
 }
