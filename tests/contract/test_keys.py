@@ -21,32 +21,31 @@ def test_the_document_shows_the_table_of_keys() -> None:
     assert table() in DOCUMENT.read_text()
 
 
-def test_every_key_that_code_names_is_in_the_table() -> None:
+def test_every_key_is_built_as_its_row_says() -> None:
     keys = Keys("s")
-    patterns = {info.pattern for info in KEYS}
-    channels = {"wake_channel", "finished_channel"}
-    for name, value in vars(keys).items():
-        if name not in channels | {"tag"}:
-            rest = value.removeprefix("{s}:")
-            assert any(p == rest or (p.startswith(rest) and rest.endswith(":")) for p in patterns), name
-    built = {
-        keys.job("{job_id}"), keys.history("{job_id}"), keys.result("{job_id}"), keys.ready("{lane}"),
-        keys.action("{action_id}"), keys.worker("{worker_id}"), keys.claims("{worker_id}"), keys.mail("{worker_id}"),
-        keys.idempotency("{digest}"),
-        keys.session("{digest}"), keys.sessions("{subject}"),
-        keys.lane("{lane}"), keys.lanes("{name}"), keys.open_lanes("{group}"), keys.open_groups("{name}"),
-        keys.flushed("{master_id}"), keys.minute(1).replace("1", "{number}"), keys.hour(1).replace("1", "{number}"),
-        keys.parked("{gate}", "{group}"), keys.waiters("{gate}"), keys.slots("{gates}"), keys.starts("{gate}"),
-        keys.limits("{cid}"), keys.overrides("{cid}"), keys.gates("{cid}"), keys.crowded("{cid}"), keys.served("{cid}"),
-        *(keys.index(state) for state in JobState if state is not JobState.READY),
-        *(keys.finished(state) for state in FINISHED),
-    }  # fmt: skip
-    assert {key.removeprefix("{s}:") for key in built} <= patterns
+    for info in KEYS:
+        built = getattr(keys, info.name)
+        key = built(*(f"{{{part}}}" for part in info.of)) if info.of else built
+        assert key == "{s}:" + info.pattern
 
 
-def test_every_key_carries_the_hash_tag_of_its_shard() -> None:
+def test_every_other_name_is_the_tag_a_channel_or_the_beginning_of_a_row() -> None:
+    keys = Keys("s")
+    rest = vars(keys).keys() - {info.name for info in KEYS} - {"tag", "wake_channel", "finished_channel"}
+    beginnings = {keys.tag + info.stem + ":" for info in KEYS if info.of}
+    assert {name for name in rest if getattr(keys, name) not in beginnings} == set()
+
+
+def test_every_index_of_a_state_is_a_row() -> None:
+    keys, patterns = Keys("s"), {info.pattern for info in KEYS}
+    indexes = {keys.index(state) for state in JobState if state is not JobState.READY}
+    assert indexes >= {keys.finished(state) for state in FINISHED}
+    assert {key.removeprefix("{s}:") for key in indexes} <= patterns
+
+
+def test_the_channels_carry_the_hash_tag_of_their_shard() -> None:
     keys = Keys("some-shard")
-    assert all(str(value).startswith("{some-shard}:") for value in vars(keys).values())
+    assert {keys.wake_channel, keys.finished_channel} == {"{some-shard}:wake", "{some-shard}:finished"}
 
 
 def test_only_final_states_have_an_index_of_finished_jobs() -> None:
