@@ -1,8 +1,8 @@
-"""`worker_sdk/protocol.py` from the OpenAPI documents: a TypedDict for each object, an alias for everything else."""
+"""`worker_sdk/protocol.py` from the OpenAPI documents: a TypedDict for each object that the SDK reads or writes."""
 
 import keyword
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 HEADER: Final = '''"""What travels between master, worker and pusher.
@@ -14,6 +14,11 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 '''
+# The types that modules of the SDK name; those that they consist of are written as well.
+NAMED_BY_THE_SDK: Final = (
+    "ClaimRequest", "Dispatch", "HeartbeatAnswer", "HeartbeatRequest", "Problem", "PushAnswer", "RegisterAnswer", "RegisterRequest",
+    "Rejected", "StartRequest", "WorkerStatus",
+)  # fmt: skip
 _WIDTH: Final = 110
 _SIMPLE: Final = {
     "string": "str",
@@ -26,13 +31,17 @@ _SIMPLE: Final = {
 }
 
 
-def python_source(documents: Sequence[Mapping[str, Any]]) -> str:
-    """The module's text. Raises ValueError where two documents mean different things by one name."""
+def python_source(documents: Sequence[Mapping[str, Any]], names: Iterable[str] = NAMED_BY_THE_SDK) -> str:
+    """Return the text of a module with the types `names` and all that they consist of.
+
+    Raises ValueError where two documents mean different things by one name.
+    """
     schemas: dict[str, Any] = {}
     for document in documents:
         for name, schema in document["components"]["schemas"].items():
             if schemas.setdefault(name, schema) != schema:
                 raise ValueError(f"{name} means two things")
+    schemas = {name: schemas[name] for name in _with_their_parts(names, schemas)}
     # Aliases are values, so what they name must stand before them; annotations of fields are never evaluated.
     literals = {name: s for name, s in schemas.items() if "enum" in s}
     objects = {name: s for name, s in schemas.items() if "properties" in s}
@@ -47,6 +56,28 @@ def python_source(documents: Sequence[Mapping[str, Any]]) -> str:
             "",
         ]
     )
+
+
+def _with_their_parts(names: Iterable[str], schemas: Mapping[str, Any]) -> set[str]:
+    found: set[str] = set()
+    to_visit = list(names)
+    while to_visit:
+        if (name := to_visit.pop()) not in found:
+            found.add(name)
+            to_visit += _references(schemas[name])
+    return found
+
+
+def _references(schema: Any) -> Iterator[str]:
+    """Yield the names that this part of a document refers to."""
+    if isinstance(schema, Mapping):
+        if isinstance(ref := schema.get("$ref"), str):
+            yield ref.rpartition("/")[2]
+        for part in schema.values():
+            yield from _references(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _references(part)
 
 
 def _literal(name: str, schema: Mapping[str, Any]) -> str:

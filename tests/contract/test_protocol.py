@@ -1,5 +1,6 @@
 """worker_sdk/protocol.py says in types what openapi/ says in schemas."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 
-from jqmaster.spec.protocol_generator import python_source
+from jqmaster.spec.protocol_generator import NAMED_BY_THE_SDK, python_source
 from tests.support.contract import document
 from worker_sdk import protocol
 
@@ -25,8 +26,22 @@ def test_it_is_generated_from_the_committed_documents() -> None:
     )
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_every_schema_has_a_type_with_its_fields(name: str) -> None:
+TYPES = sorted(name for name in vars(protocol) if name in SCHEMAS)
+
+
+def test_it_has_the_types_that_the_sdk_names_and_no_others() -> None:
+    named: set[str] = set()
+    for path in Path(str(protocol.__file__)).parent.rglob("*.py"):
+        text = path.read_text()
+        for names in re.findall(r"from worker_sdk\.protocol import ([\w, ]+)", text):
+            named.update(names.split(", "))
+        named.update(re.findall(r"\bprotocol\.([A-Z]\w+)", text))
+    assert named == set(NAMED_BY_THE_SDK)
+    assert named <= set(TYPES)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_every_type_has_the_fields_of_its_schema(name: str) -> None:
     schema = SCHEMAS[name]
     found = getattr(protocol, name)
     if "properties" not in schema:
