@@ -3,6 +3,7 @@
 Nothing else reads a setting that changes at run time before it is used; a test compares masters to hold this.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from jqmaster.config import Settings
@@ -12,6 +13,8 @@ from jqmaster.domain.outcome import ExpiryRules
 from jqmaster.domain.silence import CrowdRules
 
 Values = dict[str, Any]
+# What tells a part its settings, and which of them.
+Tuned = tuple[Callable[..., None], Callable[[Settings], Values]]
 
 # After an election the living get this much more than a lease to say so.
 GRACE_EXTRA_S: Final = 2.0
@@ -106,7 +109,7 @@ def reaper(s: Settings) -> Values:
     }
 
 
-def attendance(s: Settings) -> Values:
+def failure_detector(s: Settings) -> Values:
     return {
         "stale_ms": _ms(s.worker_stale_s),
         "forget_ms": _ms(s.worker_forget_s),

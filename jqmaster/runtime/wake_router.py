@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from jqmaster.runtime.duties.bulk_actions import BulkActions
-from jqmaster.runtime.duties.constraint_keeper import RuleKeeper
+from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.promoter import Promoter
 from jqmaster.runtime.leadership.leader import Leader
@@ -40,7 +40,7 @@ _AFTER_A_GAP: tuple[WakeMessage, ...] = (
 )
 
 
-class LeaderDuties(Protocol):
+class WokenDuties(Protocol):
     """The duties of a leader that messages wake."""
 
     @property
@@ -50,7 +50,7 @@ class LeaderDuties(Protocol):
     def promoter(self) -> Promoter: ...
 
     @property
-    def keeper(self) -> RuleKeeper: ...
+    def keeper(self) -> ConstraintKeeper: ...
 
     @property
     def bulk(self) -> BulkActions: ...
@@ -70,7 +70,7 @@ class WakeRouter:
         polls: PollDesk,
         waiters: FinishWaiters,
         leader: Leader,
-        duties: Callable[[], LeaderDuties | None],
+        duties: Callable[[], WokenDuties | None],
     ) -> None:
         self._identity = identity
         self._settings = settings
@@ -93,7 +93,7 @@ class WakeRouter:
                 if duties := self._duties():
                     self._route_to_duties(duties, message)
 
-    def _route_to_duties(self, duties: LeaderDuties, message: WakeMessage) -> None:
+    def _route_to_duties(self, duties: WokenDuties, message: WakeMessage) -> None:
         match message:
             case JobsReady() | SlotsFreed() | WorkersChanged() | PollOpened():
                 duties.dispatcher.wake(message)

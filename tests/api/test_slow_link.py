@@ -30,10 +30,10 @@ async def test_with_a_third_of_a_second_to_the_store_the_leader_stays_and_jobs_r
         follower_of(proxy.url, first, **DEFAULTS) as (second, api),
         worker_at(api) as worker,
     ):
-        assert first.leader.leadership
-        epoch = first.leader.leadership.number
+        assert first.shard.leader.leadership
+        epoch = first.shard.leader.leadership.number
         proxy.latency_s = lambda: draw.uniform(0.1, 0.5)
-        clock = first._clock
+        clock = first.shared.clock
         began_s, done = clock.monotonic_s(), 0
         while clock.monotonic_s() < began_s + 2 * first.settings.leader_ttl_s:
             job_id = await api.enqueue("work", done)
@@ -43,8 +43,8 @@ async def test_with_a_third_of_a_second_to_the_store_the_leader_stays_and_jobs_r
             done += 1
         assert done >= 2
         assert await roles(api) == {first.id: "leader", second.id: "sub_leader"}
-        assert first.leader.leadership
-        assert first.leader.leadership.number == epoch
+        assert first.shard.leader.leadership
+        assert first.shard.leader.leadership.number == epoch
         counts = await api.counts()
         assert (counts["succeeded"], sum(counts.values())) == (done, done)
         proxy.latency_s = lambda: 0.0

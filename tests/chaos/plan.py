@@ -28,7 +28,7 @@ class Scale:
 
     @property
     def grace_s(self) -> float:
-        """In which a new leader takes nothing back: see jqmaster/app.py."""
+        """In which a new leader takes nothing back: see `Grace`."""
         return max(self.lease_s, self.stale_s) + 2.0
 
 

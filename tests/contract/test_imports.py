@@ -71,6 +71,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "outbound": set(),
         "watch": {"duties"},
     },
+    "app": {"": set()},
     "cli": {
         "": {"commands"},
         "commands": {"console", "process"},

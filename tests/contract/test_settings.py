@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from jqmaster.app import Master
+from jqmaster.app.stores import ServingStore
 from jqmaster.clock import SystemClock
 from jqmaster.config import RULES, Settings
 from jqmaster.service.operations.settings_catalog import CATALOG, GROUPS, RUNTIME
@@ -97,11 +98,10 @@ async def master_with(**settings: Any) -> AsyncIterator[Master]:
     }
     for name in fields:
         object.__setattr__(report, name, known.get(name))
-    master = Master(
-        configured, client, "redis://127.0.0.1:1", "mark", SystemClock(), report=report, reserve=reserve
-    )
+    store = ServingStore("redis://127.0.0.1:1", client, reserve, "mark", report)
+    master = Master(configured, store, SystemClock())
     vars(master)["duties of this test"] = list(
-        master._make_duties(Leadership.of(f"1:{'0' * 16}:{master.id}"))
+        master.shard.make_duties(Leadership.of(f"1:{'0' * 16}:{master.id}"))
     )
     try:
         yield master

@@ -99,7 +99,7 @@ async def master_on(store_url: str, **overrides: Any) -> AsyncIterator[tuple[Mas
     settings = Settings(**{**QUICK, "redis_url": store_url, "shard": shard, **overrides})
     async with running_master(settings) as master:
         api = Api(master.server.url)
-        await wait_until(lambda: master.leader.leadership, what="the master leads")
+        await wait_until(lambda: master.shard.leader.leadership, what="the master leads")
         try:
             yield master, api
         finally:

@@ -33,7 +33,7 @@ async def test_masters_are_listed_and_another_one_is_made_to_lead(
 
         done = await cli("masters", "demote", first.id)
         assert (done.code, done.out) == (0, f"{second.id}  leads  {second.server.url}\n")
-        assert second.leader.leadership
+        assert second.shard.leader.leadership
 
         refused = await cli("masters", "demote", first.id)
         assert refused.code == 4
@@ -48,4 +48,4 @@ async def test_a_master_alone_is_not_demoted(store_server: StoreServer, tmp_path
         refused = await Cli(str(api.http.base_url), tmp_path)("masters", "demote", master.id)
         assert refused.code == 4
         assert "no other master" in refused.err
-        assert master.leader.leadership
+        assert master.shard.leader.leadership

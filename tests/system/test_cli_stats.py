@@ -21,7 +21,7 @@ async def test_the_state_of_the_queue_is_shown(store_server: StoreServer, tmp_pa
         cli = Cli(str(api.http.base_url), tmp_path)
         await api.enqueue("mail")
         failed = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
-        master.tally.ended("mail", failed, job_id=JOB_ID, message="\x1b[31m order 7", run_ms=20)
+        master.shard.parts.tally.ended("mail", failed, job_id=JOB_ID, message="\x1b[31m order 7", run_ms=20)
 
         async def counted() -> bool:
             return bool((await api.call("GET", "/api/failures"))[1]["groups"])

@@ -174,6 +174,6 @@ async def test_a_worker_that_is_not_who_it_says_gets_nothing(
         worker = Worker(master.server.url, grace_s=1)
         worker.handler("work")(lambda argument: None)
         async with worker.running():
-            await wait_until(lambda: master.leader.leadership, what="the master leads")
+            await wait_until(lambda: master.shard.leader.leadership, what="the master leads")
             # It proves its address before it is registered, and that takes TLS.
             assert worker.worker_id is None

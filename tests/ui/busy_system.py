@@ -64,7 +64,7 @@ async def busy_system(minutes: float) -> AsyncIterator[BusySystem]:
         }
         async with contextlib.AsyncExitStack() as stack:
             first = await stack.enter_async_context(running_master(Settings(**shared, node_id="shop-1")))
-            await wait_until(lambda: first.leader.leadership, what="the master leads")
+            await wait_until(lambda: first.shard.leader.leadership, what="the master leads")
             second = await stack.enter_async_context(running_master(Settings(**shared, node_id="shop-2")))
             urls = [first.server.url, second.server.url]
             for worker in (_web_worker(urls), _batch_worker(urls)):

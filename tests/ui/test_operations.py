@@ -105,7 +105,7 @@ async def test_tokens_are_shown_once_and_users_rule_who_sees_what(
     async with master_on(store_server.url) as (master, _):
         its = Screens(screens.browser, master.server.url)
         secret = uuid.uuid4().hex
-        client = master._identity
+        client = master.identity
         await client.create_user("ada", secret, Role.ADMIN, who="test")
         await client.create_user("vera", secret, Role.VIEWER, who="test")
         async with its.open("#/workers") as page:

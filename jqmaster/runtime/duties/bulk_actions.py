@@ -85,7 +85,7 @@ class BulkActions:
         self._on_stale = on_stale
         self._under_way: dict[str, _Work] = {}
         self._wake = asyncio.Event()
-        self._loops = BackgroundLoops("bulk actions")
+        self._loops = BackgroundLoops("bulk_actions")
 
     async def start(self) -> None:
         self._loops.spawn("rounds", self._run)

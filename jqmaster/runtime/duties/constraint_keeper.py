@@ -24,7 +24,7 @@ PRUNE_GATES_EVERY_S: Final = 1.0
 PAGES_AT_ONCE: Final = 4
 
 
-class RuleKeeper:
+class ConstraintKeeper:
     """Component of one leadership. `on_ready` is called when jobs may start that could not before, `on_stale` under
     a newer epoch.
 
@@ -49,7 +49,7 @@ class RuleKeeper:
         self._on_ready = on_ready
         self._on_stale = on_stale
         self._wake = asyncio.Event()
-        self._loops = BackgroundLoops("rule keeper")
+        self._loops = BackgroundLoops("constraint_keeper")
         self._relocation: Relocation | None = None
         self._pruned_at_s = self._gates_pruned_at_s = clock.monotonic_s()
         self._gate_pruning = GatePruning(store, self._epoch)

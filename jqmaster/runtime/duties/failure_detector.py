@@ -21,7 +21,7 @@ POLL_S: Final = 1.0
 MAX_PINGS_AT_ONCE: Final = 64
 
 
-class Attendance:
+class FailureDetector:
     """Component of one leadership. A worker is detached when it is silent for `stale_ms` and has missed `max_missed`
     pings in a row, one a second, each `ping_timeout_s` long; it comes back by asking to continue. One that pulls has no
     address to ping: so many seconds of silence more count the same."""
@@ -54,7 +54,7 @@ class Attendance:
         self._missed: dict[str, int] = {}
         self._watching_since_ms: int | None = None
         self._pings = asyncio.Semaphore(MAX_PINGS_AT_ONCE)
-        self._loops = BackgroundLoops("attendance")
+        self._loops = BackgroundLoops("failure_detector")
 
     def tune(self, *, stale_ms: int, forget_ms: int, ping_timeout_s: float, max_missed: int) -> None:
         """From the next round on."""

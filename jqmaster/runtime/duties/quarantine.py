@@ -23,7 +23,7 @@ MAX_LOOKED_AT: Final = 100
 WORKERS_PER_ALONE_RUN: Final = 4
 
 
-class AloneRuns:
+class Quarantine:
     """Component of one leadership. Keeps one worker at a time free of new jobs, until it is empty and takes the next
     suspect. A suspect waits for it in `retrying`, for a bounded time; then it becomes ready and runs beside others.
     `polls_here`: whether the poll of this worker, which pulls, hangs at this master."""
@@ -50,7 +50,7 @@ class AloneRuns:
         self._give = give
         self._polls_here = polls_here
         self._on_stale = on_stale
-        self._loops = BackgroundLoops("alone")
+        self._loops = BackgroundLoops("quarantine")
 
     async def start(self) -> None:
         self._fleet.reserved = None

@@ -37,7 +37,7 @@ MOST_NAMED: Final = 20
 LeftLying = Callable[[], Awaitable[Collection[str]]]
 
 
-class Mender:
+class RepairLoop:
     """Component of one leadership. `left_lying` gives the names of which jobs are ready though workers for them are free;
     without it nobody looks for such. `repaired` counts what was put right; `is_done`: the first round is over."""
 
@@ -53,7 +53,7 @@ class Mender:
         self._clock = clock
         self._on_stale = on_stale
         self._left_lying = left_lying
-        self._loops = BackgroundLoops("mender")
+        self._loops = BackgroundLoops("repair")
         self.repaired = 0
         self.is_done = False
 

@@ -18,7 +18,7 @@ POLL_S: Final = 1.0
 FULL_AT: Final = 0.8
 
 
-class StoreGauge:
+class StoreHealth:
     """Component. `report` is the probe's of the start; `quorum_of` wait for replicas with each write, where that is
     configured. `faults` says why new jobs are refused at present, by what was
     found: `space`, `fitness` (nothing may be entrusted to it), `durability` (less than is configured)."""
@@ -36,7 +36,7 @@ class StoreGauge:
         self._quorum_of = quorum_of
         self._clock = clock
         self._settings = settings
-        self._loops = BackgroundLoops("store_gauge")
+        self._loops = BackgroundLoops("store_health")
         self._report = report
         self.faults: dict[str, str] = {}
         self._take(report)

@@ -100,8 +100,8 @@ class Held(Passwords):
 async def test_what_is_refused_for_want_of_room_counts_as_no_failure(store_server: StoreServer) -> None:
     async with guarded(store_server.url) as (master, admin), browsers(master) as (browser,):
         await add_user(admin, "ada")
-        held, real = Held(), master._identity._passwords
-        master._identity._passwords = held
+        held, real = Held(), master.identity._passwords
+        master.identity._passwords = held
         calls = [
             asyncio.create_task(browser.status_of("POST", "/api/session", WRONG))
             for _ in range(passwords.MAX_WAITING_OF_CALLER)
@@ -112,7 +112,7 @@ async def test_what_is_refused_for_want_of_room_counts_as_no_failure(store_serve
         held.go.set()
         assert await asyncio.gather(*calls) == [401] * len(calls)
         held.stop()
-        master._identity._passwords = real
+        master.identity._passwords = real
         await browser.log_in("ada")
 
 

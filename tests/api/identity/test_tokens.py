@@ -147,7 +147,7 @@ async def test_a_token_for_some_names_knows_no_other_jobs(store_server: StoreSer
 async def test_who_cannot_tell_whether_a_token_was_revoked_lets_nobody_in(store_server: StoreServer) -> None:
     async with master_on(store_server.url, tokens=["admin:a"]) as (master, _):
         clock = Later()
-        store = master._identity._store
+        store = master.identity._store
         service = IdentityService(
             store,
             clock,

@@ -32,7 +32,7 @@ CALM = {"worker_stale_s": 30, "lease_ms": 60_000, "leader_ttl_s": 10.0}
 async def held_up(master: Master, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """The store takes no new job while this lasts."""
     free = asyncio.Event()
-    store = master._stores.acceptance
+    store = master.shard.parts.stores.acceptance
     enqueue = store.enqueue
 
     async def late(*args: Any, **options: Any) -> Any:
@@ -97,7 +97,7 @@ async def test_bodies_that_are_held_are_bounded_and_the_rest_is_told_when_to_com
             ]
             # Four of half a MiB at most; all others have their answer while these wait.
             await wait_until(lambda: sum(push.done() for push in pushes) >= 8, what="the others are refused")
-            assert master.intake.held_bytes <= 2 * MIB
+            assert master.shard.parts.intake.held_bytes <= 2 * MIB
             for push in pushes:
                 if push.done():
                     status, code, retry_after_s = push.result()
@@ -108,7 +108,7 @@ async def test_bodies_that_are_held_are_bounded_and_the_rest_is_told_when_to_com
         assert (await api.counts())["ready"] == 5 * answers.count(201), (
             "a refused bulk is not in, an accepted one whole"
         )
-        assert (master.intake.held_bytes, master.intake.pushes) == (0, 0)
+        assert (master.shard.parts.intake.held_bytes, master.shard.parts.intake.pushes) == (0, 0)
         assert (await pushers.bulk(5, 100 * KIB))[0] == 201, "there is room again"
 
 

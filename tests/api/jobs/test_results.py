@@ -164,7 +164,7 @@ async def test_polls_leave_connections_to_pushes(store_server: StoreServer) -> N
     """Those who find no place to wait in are answered at once, and their connections are closed."""
     async with master_on(store_server.url, max_connections=16) as (master, api):
         job_id = await api.enqueue("work", keep_result=True)
-        waiting = master._waiting
+        waiting = master.services.waiting
         clients, polls = [Api(master.server.url) for _ in range(12)], []
         for n, client in enumerate(clients, 1):
             polls.append(asyncio.create_task(result_of(client, job_id, "?wait=60")))

@@ -1,7 +1,8 @@
 """Probes and the contract."""
 
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -42,15 +43,15 @@ async def test_readyz_shows_progress_and_the_durability_in_force(api: Api) -> No
 
 
 async def test_readyz_tells_when_nobody_leads(api: Api, master: Master) -> None:
-    await master.leader.stop()
+    await master.shard.leader.stop()
     try:
         status, answer = await api.call("GET", "/readyz")
         assert (status, answer["status"], answer["faults"]) == (503, "not_ready", ["no master leads"])
         assert answer["leader"] is False
         assert (await api.call("GET", "/healthz"))[0] == 200
     finally:
-        await master.leader.start()
-    await wait_until(lambda: master.leader.leadership)
+        await master.shard.leader.start()
+    await wait_until(lambda: master.shard.leader.leadership)
     assert (await api.call("GET", "/readyz"))[0] == 200
 
 
@@ -97,12 +98,12 @@ async def test_only_readers_learn_where_the_store_is(
 
 
 async def test_a_page_on_a_rebound_name_learns_no_more_than_anybody(api: Api, master: Master) -> None:
-    await master.leader.stop()
+    await master.shard.leader.stop()
     try:
         response = await api.http.get("/readyz", headers={"Host": "rebound.example"})
         assert response.json()["faults"] == ["leader"]
     finally:
-        await master.leader.start()
+        await master.shard.leader.start()
 
 
 @pytest.mark.req("J11")
@@ -135,7 +136,9 @@ async def test_while_the_data_are_written_anew_pushes_are_told_so(
     api: Api, master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     status = EmbeddedStatus("rewriting", detail="they are written anew")
-    monkeypatch.setattr(master, "_embedded", SimpleNamespace(status=lambda: status))
+    parts = master.shard.parts
+    embedded: Any = SimpleNamespace(status=lambda: status)
+    monkeypatch.setattr(parts, "store", replace(parts.store, embedded=embedded))
     code, answer = await api.call("POST", "/api/jobs", {"name": "work"})
     assert (code, answer["code"], answer["detail"]) == (503, "store_unavailable", "they are written anew")
     status = EmbeddedStatus("running")

@@ -56,11 +56,11 @@ async def test_a_master_alone_leads_and_says_who_it_is(store_server: StoreServer
         master,
         api,
     ):
-        await wait_until(lambda: master._membership._record)
+        await wait_until(lambda: master.shard._membership._record)
         status, answer = await api.call("GET", "/api/masters")
         assert status == 200
-        assert master.leader.leadership
-        assert answer["epoch"] == master.leader.leadership.number
+        assert master.shard.leader.leadership
+        assert answer["epoch"] == master.shard.leader.leadership.number
         (one,) = answer["masters"]
         assert one.pop("started_at") <= one.pop("last_seen_at")
         assert one == {
@@ -96,14 +96,14 @@ async def test_an_operator_has_another_master_lead(store_server: StoreServer) ->
         master_on(store_server.url, node_id="a", **CALM) as (first, api),
         follower_of(store_server.url, first, node_id="b", **CALM) as (second, second_api),
     ):
-        assert first.leader.leadership
-        epoch = first.leader.leadership.number
+        assert first.shard.leader.leadership
+        epoch = first.shard.leader.leadership.number
         # Any master takes the order.
         assert await second_api.call("POST", f"/api/masters/{first.id}/demote") == (
             202, {"id": first.id, "epoch": epoch},
         )  # fmt: skip
-        await wait_until(lambda: second.leader.leadership, timeout_s=9)
-        assert first.leader.leadership is None
+        await wait_until(lambda: second.shard.leader.leadership, timeout_s=9)
+        assert first.shard.leader.leadership is None
         assert await roles(api) == {first.id: "follower", second.id: "leader"}
         status, page = await api.call("GET", f"/api/audit?target={first.id}")
         assert status == 200
@@ -128,7 +128,7 @@ async def test_only_a_leader_with_others_beside_it_is_demoted(store_server: Stor
             status, problem = await api.call("POST", f"/api/masters/{second.id}/demote")
             assert (status, problem["code"]) == (409, "not_leader")
         assert (await api.call("GET", "/api/audit"))[1]["entries"] == []
-        assert first.leader.leadership
+        assert first.shard.leader.leadership
 
 
 @pytest.mark.req("D1")
@@ -139,7 +139,7 @@ async def test_a_follower_serves_the_whole_api_and_wakes_the_leader(store_server
         follower_of(store_server.url, first, **CALM) as (second, api),
         worker_at(api) as worker,
     ):
-        assert second.leader.leadership is None
+        assert second.shard.leader.leadership is None
         job_id = await api.enqueue("work", 3, keep_result=True)
         job = await worker.next_job()
         assert job["job_id"] == job_id
@@ -174,12 +174,13 @@ async def test_a_leader_that_reaches_no_worker_takes_nothing_from_those_that_rea
             async def no_way(*_: object, **__: object) -> None:
                 raise NotSentError("no way there")
 
-            patch.setattr(first._worker_client._http, "call", no_way)
+            patch.setattr(first.shared.workers._http, "call", no_way)
             waiting = [await api.enqueue("work", max_retry=0) for _ in range(3)]
+            records = first.shard.parts.stores.records
 
             async def was_tried() -> bool:
                 return all([(await api.job(job_id))["state"] == "ready" for job_id in waiting]) and any(
-                    [(await first._stores.records.get(job_id)).returned_offers > 1 for job_id in waiting]  # type: ignore[union-attr]
+                    [(await records.get(job_id)).returned_offers > 1 for job_id in waiting]  # type: ignore[union-attr]
                 )
 
             await wait_until(was_tried, what="offers come back")

@@ -35,8 +35,8 @@ async def next_command(worker: ScriptedWorker) -> tuple[str, int]:
 
 
 def epoch_of(master: Master) -> int:
-    assert master.leader.leadership
-    return master.leader.leadership.number
+    assert master.shard.leader.leadership
+    return master.shard.leader.leadership.number
 
 
 @pytest.mark.req("D11", "D14")
@@ -164,7 +164,9 @@ async def test_a_silent_worker_is_detached_and_goes_on_when_it_asks(store_server
 
         # Past the grace after the election, heard all the while.
         assert master.settings.lease_ms == 4_000
-        await wait_until(lambda: master._duties is not None and master._duties.grace.is_over, timeout_s=20)
+        await wait_until(
+            lambda: master.shard.duties is not None and master.shard.duties.grace.is_over, timeout_s=20
+        )
         worker.is_silent = worker.is_deaf = True
 
         async def detached() -> bool:

@@ -62,8 +62,8 @@ async def test_the_registration_tells_the_rhythm(api: Api, master: Master) -> No
         status, answer = await worker.register()
         assert status == 201
         assert (answer["heartbeat_interval_s"], answer["lease_s"]) == (0.2, 1.5)
-        assert master.leader.leadership is not None
-        assert answer["epoch"] == master.leader.leadership.number
+        assert master.shard.leader.leadership is not None
+        assert answer["epoch"] == master.shard.leader.leadership.number
 
 
 async def test_an_address_that_does_not_prove_the_secret_is_refused(api: Api) -> None:

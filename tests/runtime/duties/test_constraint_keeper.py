@@ -8,7 +8,7 @@ import pytest
 from jqmaster.domain.constraint import gate_id
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.duties import constraint_keeper as module
-from jqmaster.runtime.duties.constraint_keeper import PRUNE_EVERY_S, RuleKeeper
+from jqmaster.runtime.duties.constraint_keeper import PRUNE_EVERY_S, ConstraintKeeper
 from jqmaster.store.constraints.constraints import Moved
 from jqmaster.store.jobs.claims import Claim, NotClaimed
 from jqmaster.store.leadership.leadership import Leadership
@@ -36,7 +36,7 @@ class Keeping:
         self.sleeps_ms: list[int] = []
         self.keeper = self.another()
 
-    def another(self) -> RuleKeeper:
+    def another(self) -> ConstraintKeeper:
         """For the leadership of this moment."""
 
         def on_ready() -> None:
@@ -45,7 +45,7 @@ class Keeping:
         def on_stale() -> None:
             self.stale += 1
 
-        keeper = RuleKeeper(
+        keeper = ConstraintKeeper(
             Leadership(self.world.epoch, "master-1"), self.world.rule_store, self.world.rules, self.clock,
             on_ready=on_ready, on_stale=on_stale,
         )  # fmt: skip

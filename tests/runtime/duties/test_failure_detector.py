@@ -7,7 +7,7 @@ import pytest
 
 from jqmaster.domain.silence import CrowdRules
 from jqmaster.domain.worker import Worker
-from jqmaster.runtime.duties.failure_detector import Attendance
+from jqmaster.runtime.duties.failure_detector import FailureDetector
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.store.leadership.leadership import Leadership
@@ -40,7 +40,7 @@ class Attending:
         def on_detached() -> None:
             self.detached += 1
 
-        self.attendance = Attendance(
+        self.detector = FailureDetector(
             Leadership(world.epoch, "master-1"),
             world.workers,
             self,  # type: ignore[arg-type]
@@ -74,11 +74,11 @@ class Attending:
 @pytest.fixture
 async def attending(world: StoreWorld) -> AsyncIterator[Attending]:
     one = Attending(world)
-    await one.attendance.start()
+    await one.detector.start()
     try:
         yield one
     finally:
-        await one.attendance.stop()
+        await one.detector.stop()
 
 
 @pytest.mark.req("D12", "D14")
@@ -172,12 +172,12 @@ async def test_nobody_is_detached_in_the_grace_after_an_election(world: StoreWor
     world.pass_ms(60_000)
     attending = Attending(world)
     attending.deaf = {worker}
-    await attending.attendance.start()
+    await attending.detector.start()
     await attending.pass_s(GRACE_S - 1)
     assert await attending.detached_by(worker) is None
     await attending.pass_s(2)
     assert await attending.detached_by(worker) == "silence"
-    await attending.attendance.stop()
+    await attending.detector.stop()
 
 
 @pytest.mark.req("D10")
@@ -198,12 +198,12 @@ async def test_silence_before_this_leadership_forgets_nobody(world: StoreWorld) 
     worker = await world.worker()
     world.pass_ms(10**7)
     attending = Attending(world)
-    await attending.attendance.start()
+    await attending.detector.start()
     await attending.pass_s(2)
     assert await world.workers.renew(worker, [], 1)
     await attending.pass_s(59)
     assert await world.workers.get(worker)
-    await attending.attendance.stop()
+    await attending.detector.stop()
 
 
 @pytest.mark.req("D2", "D4")

@@ -7,7 +7,7 @@ import pytest
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.runtime.duties.fleet import Fleet, Member
-from jqmaster.runtime.duties.quarantine import AloneRuns
+from jqmaster.runtime.duties.quarantine import Quarantine
 from jqmaster.store.jobs.claims import Claim
 from jqmaster.store.leadership.leadership import Leadership
 from tests.support.clock import ManualClock
@@ -35,7 +35,7 @@ class Giving:
         def on_stale() -> None:
             self.stale += 1
 
-        self.alone = AloneRuns(
+        self.alone = Quarantine(
             Leadership(world.epoch, "master-1"),
             world.rules,
             self.fleet,

@@ -9,7 +9,7 @@ import pytest
 from jqmaster.domain.job import JobState
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.duties import repair as module
-from jqmaster.runtime.duties.repair import Mender
+from jqmaster.runtime.duties.repair import RepairLoop
 from jqmaster.store.health.repair import Repair, Step
 from tests.support import real_time
 from tests.support.admin import admin_of
@@ -57,24 +57,24 @@ class BusyClock(EagerClock):
 
 
 class Run:
-    """A mender that need not wait."""
+    """A repair loop that need not wait."""
 
     def __init__(self, world: StoreWorld, clock: EagerClock | None = None) -> None:
         self.stale = 0
-        self.mender = Mender(repair_of(world), clock or EagerClock(), on_stale=self._on_stale)
+        self.repair_loop = RepairLoop(repair_of(world), clock or EagerClock(), on_stale=self._on_stale)
 
     def _on_stale(self) -> None:
         self.stale += 1
 
     async def __aenter__(self) -> "Run":
-        await self.mender.start()
+        await self.repair_loop.start()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await self.mender.stop()
+        await self.repair_loop.stop()
 
     async def until_done(self) -> None:
-        await wait_until(lambda: self.mender.is_done or self.stale, timeout_s=20)
+        await wait_until(lambda: self.repair_loop.is_done or self.stale, timeout_s=20)
 
 
 async def test_nine_tenths_of_the_stores_time_are_left_to_jobs(world: StoreWorld) -> None:
@@ -93,7 +93,7 @@ async def test_it_goes_through_once_and_tells_what_it_did(
     await world.redis.delete(world.shard.keys.scheduled)
     async with Run(world) as run:
         await run.until_done()
-    assert run.mender.repaired == 30
+    assert run.repair_loop.repaired == 30
     assert await world.findings() == []
     assert [await world.state(job_id) for job_id in ids] == [JobState.SCHEDULED] * 30
     named = [r.message for r in caplog.records if r.message.startswith("put right")]
@@ -107,7 +107,7 @@ async def test_a_sound_store_is_left_alone_and_not_spoken_of(
     await world.enqueue_many(3)
     async with world.unchanged(), Run(world) as run:
         await run.until_done()
-    assert run.mender.repaired == 0
+    assert run.repair_loop.repaired == 0
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
@@ -136,8 +136,8 @@ async def test_it_goes_through_again_every_hour(world: StoreWorld) -> None:
         await world.enqueue(delay_ms=9)
         await world.redis.delete(world.shard.keys.scheduled)
         clock.next_round.set()
-        await wait_until(lambda: run.mender.repaired)
-        assert run.mender.repaired == 1
+        await wait_until(lambda: run.repair_loop.repaired)
+        assert run.repair_loop.repaired == 1
     assert clock.next_round_s - began_s == pytest.approx(module.ROUND_S, abs=module.BEGINS_AFTER_S)
     assert await world.findings() == []
 
@@ -157,13 +157,13 @@ class RestlessClock(ManualClock):
 
 
 class Lookout:
-    """A mender that looks when the test lets it. `left`: names of which jobs lie there beside free workers."""
+    """A repair loop that looks when the test lets it. `left`: names of which jobs lie there beside free workers."""
 
     def __init__(self, repair: Repair) -> None:
         self.clock = RestlessClock()
         self.left: set[str] = set()
         self.asked = 0
-        self.mender = Mender(repair, self.clock, on_stale=lambda: None, left_lying=self._left_lying)
+        self.repair_loop = RepairLoop(repair, self.clock, on_stale=lambda: None, left_lying=self._left_lying)
 
     async def _left_lying(self) -> set[str]:
         self.asked += 1
@@ -180,20 +180,20 @@ class Lookout:
 async def test_jobs_that_no_claim_finds_are_found_within_a_minute(world: StoreWorld) -> None:
     job_id = await world.enqueue()
     lookout = Lookout(repair_of(world))
-    mender = lookout.mender
-    await mender.start()
+    repair_loop = lookout.repair_loop
+    await repair_loop.start()
     await lookout.looks(1)
-    await wait_until(lambda: mender.is_done)
+    await wait_until(lambda: repair_loop.is_done)
     for key in await world.redis.keys(f"{world.shard.keys.tag}open*"):
         await world.redis.delete(key)
     worker = await world.worker()
     assert await world.claim(worker) == []
     lookout.left.add("work")
     await lookout.looks(3)
-    assert mender.repaired == 0, "they may be claimed any moment, as far as can be told"
+    assert repair_loop.repaired == 0, "they may be claimed any moment, as far as can be told"
     await lookout.looks(1)
-    await wait_until(lambda: mender.repaired)
-    await mender.stop()
+    await wait_until(lambda: repair_loop.repaired)
+    await repair_loop.stop()
     assert [job.job_id for job in await world.claim(worker)] == [job_id]
     assert await world.findings() == []
 
@@ -213,9 +213,9 @@ async def test_jobs_that_a_constraint_holds_back_are_not_looked_at_all_the_time(
 
     monkeypatch.setattr(repair, "order_steps", counted)
     lookout = Lookout(repair)
-    await lookout.mender.start()
+    await lookout.repair_loop.start()
     await lookout.looks(1)
-    await wait_until(lambda: lookout.mender.is_done)
+    await wait_until(lambda: lookout.repair_loop.is_done)
     assert rounds == 1, "with the first look through all"
     lookout.left.add("work")
     await lookout.looks(4)
@@ -224,7 +224,7 @@ async def test_jobs_that_a_constraint_holds_back_are_not_looked_at_all_the_time(
     assert rounds == 2
     await lookout.looks(7)
     await wait_until(lambda: rounds == 3)
-    await lookout.mender.stop()
+    await lookout.repair_loop.stop()
 
 
 async def test_under_another_leadership_it_ends(world: StoreWorld) -> None:
@@ -234,10 +234,10 @@ async def test_under_another_leadership_it_ends(world: StoreWorld) -> None:
     await world.reelect()
     async with run:
         await run.until_done()
-    assert (run.stale, run.mender.repaired) == (1, 0)
+    assert (run.stale, run.repair_loop.repaired) == (1, 0)
     async with Run(world) as successor:
         await successor.until_done()
-    assert successor.mender.repaired == 1
+    assert successor.repair_loop.repaired == 1
 
 
 async def test_an_outage_of_the_store_ends_nothing(
@@ -257,17 +257,17 @@ async def test_an_outage_of_the_store_ends_nothing(
     monkeypatch.setattr(world.shard.client, "run", sometimes)
     async with Run(world) as run:
         await run.until_done()
-    assert (fails, run.mender.repaired) == (0, 1)
+    assert (fails, run.repair_loop.repaired) == (0, 1)
 
 
 @pytest.mark.req("M1")
 async def test_a_new_leader_puts_the_store_right(store_server: StoreServer) -> None:
     async with master_on(store_server.url) as (master, api):
         job_id = await api.enqueue("work", delay=3600)
-        keys, redis = master._shard.keys, admin_of(master._shard.client)
-        await master.leader.stop()
+        keys, redis = master.shard.parts.link.keys, admin_of(master.shard.parts.link.client)
+        await master.shard.leader.stop()
         await redis.zrem(keys.scheduled, job_id)
-        await master.leader.start()
+        await master.shard.leader.start()
 
         async def is_back() -> bool:
             return await redis.zscore(keys.scheduled, job_id) is not None

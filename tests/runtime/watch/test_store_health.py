@@ -11,7 +11,7 @@ import pytest
 from jqmaster.clock import SystemClock
 from jqmaster.config import Settings
 from jqmaster.errors import StoreUnavailableError
-from jqmaster.runtime.watch.store_health import StoreGauge
+from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.store.health.probe import probe
 from jqmaster.store.link.client import StoreClient
 from tests.support import real_time
@@ -28,17 +28,17 @@ ALARM_WITHIN_S = 10
 
 
 @contextlib.asynccontextmanager
-async def gauge_of(url: str, **settings: Any) -> AsyncIterator[tuple[StoreClient, StoreGauge]]:
+async def gauge_of(url: str, **settings: Any) -> AsyncIterator[tuple[StoreClient, StoreHealth]]:
     client, wanted = StoreClient(url, connections=4), Settings(**settings)
-    gauge = StoreGauge(client, SystemClock(), wanted, await probe(client.redis, wanted), quorum_of=[client])
-    await gauge.start()
-    yield client, gauge
-    await gauge.stop()
+    health = StoreHealth(client, SystemClock(), wanted, await probe(client.redis, wanted), quorum_of=[client])
+    await health.start()
+    yield client, health
+    await health.stop()
     await client.close()
 
 
 @pytest.fixture
-async def gauged() -> AsyncIterator[tuple[StoreClient, StoreGauge]]:
+async def gauged() -> AsyncIterator[tuple[StoreClient, StoreHealth]]:
     """A store of its own, since its limits are changed."""
     server = StoreServer()
     server.start()
@@ -47,28 +47,28 @@ async def gauged() -> AsyncIterator[tuple[StoreClient, StoreGauge]]:
     server.stop()
 
 
-def refusal(gauge: StoreGauge) -> str:
+def refusal(health: StoreHealth) -> str:
     with pytest.raises(StoreUnavailableError) as refused:
-        gauge.admit()
+        health.admit()
     assert refused.value.retry_after_s
     return refused.value.code
 
 
 @pytest.mark.row(66)
 async def test_above_eighty_percent_new_jobs_are_refused_until_there_is_room(
-    gauged: tuple[StoreClient, StoreGauge],
+    gauged: tuple[StoreClient, StoreHealth],
 ) -> None:
-    client, gauge = gauged
-    gauge.admit()
+    client, health = gauged
+    health.admit()
     used = (await admin_of(client).info("memory"))["used_memory"]
     await admin_of(client).config_set("maxmemory", used + 20 * MIB)
     # Allocated there, not sent: what is on its way counts as used too.
     await admin_of(client).setrange("ballast", int((used + 20 * MIB) * 0.85 - used), "x")
-    await wait_until(lambda: "space" in gauge.faults, what="the gauge sees it")
-    assert refusal(gauge) == "store_full"
+    await wait_until(lambda: "space" in health.faults, what="the health sees it")
+    assert refusal(health) == "store_full"
     await admin_of(client).delete("ballast")
-    await wait_until(lambda: not gauge.faults, what="there is room again")
-    gauge.admit()
+    await wait_until(lambda: not health.faults, what="there is room again")
+    health.admit()
 
 
 # What is done to a store that runs, what undoes it, and what the alarm names.
@@ -98,56 +98,56 @@ CHANGES: dict[str, tuple[tuple[str, ...], tuple[str, ...], str, str]] = {
 @pytest.mark.req("M1")
 @pytest.mark.parametrize("change", CHANGES)
 async def test_what_makes_a_store_unfit_is_noticed_while_it_runs(
-    gauged: tuple[StoreClient, StoreGauge], change: str, caplog: pytest.LogCaptureFixture
+    gauged: tuple[StoreClient, StoreHealth], change: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client, gauge = gauged
+    client, health = gauged
     harm, undo, code, told = CHANGES[change]
-    gauge.admit()
+    health.admit()
     began = time.monotonic()
     await admin_of(client).execute_command(*harm)
-    await wait_until(lambda: gauge.faults, timeout_s=ALARM_WITHIN_S, what="the gauge sees it")
+    await wait_until(lambda: health.faults, timeout_s=ALARM_WITHIN_S, what="the health sees it")
     assert time.monotonic() - began < ALARM_WITHIN_S
-    assert refusal(gauge) == code
+    assert refusal(health) == code
     (alarm,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert told in alarm.message
     await admin_of(client).execute_command(*undo)
-    await wait_until(lambda: not gauge.faults, what="it is put right")
-    gauge.admit()
+    await wait_until(lambda: not health.faults, what="it is put right")
+    health.admit()
 
 
 @pytest.mark.req("M1")
-async def test_who_asks_for_less_than_was_lost_is_served(gauged: tuple[StoreClient, StoreGauge]) -> None:
-    client, gauge = gauged
+async def test_who_asks_for_less_than_was_lost_is_served(gauged: tuple[StoreClient, StoreHealth]) -> None:
+    client, health = gauged
     await admin_of(client).config_set("appendfsync", "everysec")
-    await wait_until(lambda: gauge.faults)
-    assert (gauge.durability, gauge.durability_available) == ("besteffort", "besteffort")
-    assert refusal(gauge) == "durability_unavailable"
-    assert gauge.admit("besteffort") == 0
+    await wait_until(lambda: health.faults)
+    assert (health.durability, health.durability_available) == ("besteffort", "besteffort")
+    assert refusal(health) == "durability_unavailable"
+    assert health.admit("besteffort") == 0
 
 
 @pytest.mark.req("M1")
 async def test_a_replica_that_is_gone_ends_the_quorum_until_it_is_back() -> None:
     async with (
         replicated(1) as (primary, (replica,)),
-        gauge_of(primary.url, durability="fsync+quorum") as (client, gauge),
+        gauge_of(primary.url, durability="fsync+quorum") as (client, health),
     ):
-        assert (gauge.admit(), client.quorum_replicas) == (1, 1)
+        assert (health.admit(), client.quorum_replicas) == (1, 1)
         replica.kill()
-        await wait_until(lambda: "durability" in gauge.faults, timeout_s=ALARM_WITHIN_S)
-        assert (gauge.durability, gauge.durability_available) == ("fsync", "fsync")
-        assert refusal(gauge) == "durability_unavailable"
-        assert gauge.admit("fsync") == 0
+        await wait_until(lambda: "durability" in health.faults, timeout_s=ALARM_WITHIN_S)
+        assert (health.durability, health.durability_available) == ("fsync", "fsync")
+        assert refusal(health) == "durability_unavailable"
+        assert health.admit("fsync") == 0
         replica.start()
         await in_sync(primary, 1)
-        await wait_until(lambda: not gauge.faults)
-        assert gauge.admit() == 1
+        await wait_until(lambda: not health.faults)
+        assert health.admit() == 1
 
 
 @pytest.mark.req("M1")
 async def test_a_quorum_is_there_for_who_asks_where_it_is_not_configured() -> None:
-    async with replicated(2) as (primary, _), gauge_of(primary.url) as (client, gauge):
-        assert (gauge.durability, gauge.durability_available) == ("fsync", "fsync+quorum")
-        assert (gauge.admit(), gauge.admit("fsync+quorum"), client.quorum_replicas) == (0, 1, 0)
+    async with replicated(2) as (primary, _), gauge_of(primary.url) as (client, health):
+        assert (health.durability, health.durability_available) == ("fsync", "fsync+quorum")
+        assert (health.admit(), health.admit("fsync+quorum"), client.quorum_replicas) == (0, 1, 0)
 
 
 @pytest.mark.req("M1")
@@ -157,7 +157,7 @@ async def test_a_store_that_stops_showing_its_configuration_gives_what_was_decla
     admin = StoreClient(server.url, connections=2)
     await admin_of(admin).execute_command("ACL", "SETUSER", "managed", "on", ">pw", "~*", "&*", "+@all")
     url = f"unix://managed:pw@{server.socket}"
-    seen: Callable[[StoreGauge, str], bool] = lambda gauge, level: gauge.durability == level  # noqa: E731
+    seen: Callable[[StoreHealth, str], bool] = lambda health, level: health.durability == level  # noqa: E731
     async with gauge_of(url) as (_, strict), gauge_of(url, declare_durability="fsync") as (_, declared):
         await admin_of(admin).execute_command("ACL", "SETUSER", "managed", "-config")
         await wait_until(lambda: seen(strict, "besteffort"))

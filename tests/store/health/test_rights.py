@@ -52,7 +52,7 @@ def test_the_shipped_file_is_the_one_of_the_table() -> None:
 def test_no_right_is_given_that_no_code_uses_and_none_is_lacking() -> None:
     lua = "".join(path.read_text() for path in STORE.glob("lua/**/*.lua"))
     python = "".join(path.read_text() for path in STORE.rglob("*.py") if path.name != "rights.py")
-    python += (STORE.parent / "app.py").read_text()
+    python += "".join(path.read_text() for path in (STORE.parent / "app").glob("*.py"))
     in_scripts = {command.lower() for command in re.findall(r"(?:redis\.p?call|\beach)\('([A-Z]+)'", lua)}
     given = {
         command.partition("|")[0] for command in (*rights.ON_KEYS, *rights.ON_CHANNELS, *rights.ON_NOTHING)

@@ -1,0 +1,6 @@
+"""The composition root: builds a master, starts its parts in the order of need, and stops them in reverse."""
+
+from jqmaster.app.process import Master
+from jqmaster.app.serving import running_master, serve
+
+__all__ = ["Master", "running_master", "serve"]

@@ -1,0 +1,217 @@
+"""The duties of a leader, built anew for each leadership."""
+
+from collections.abc import Callable, Sequence
+
+from jqmaster.app.parts import ShardParts
+from jqmaster.app.shared import Shared
+from jqmaster.lifecycle import Component
+from jqmaster.runtime import tuning
+from jqmaster.runtime.duties.audit_exporter import AuditExporter
+from jqmaster.runtime.duties.backlog_sampler import BacklogSampler
+from jqmaster.runtime.duties.bulk_actions import BulkActions
+from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
+from jqmaster.runtime.duties.delivery import Delivery
+from jqmaster.runtime.duties.dispatcher import Dispatcher
+from jqmaster.runtime.duties.failure_detector import FailureDetector
+from jqmaster.runtime.duties.grace import Grace
+from jqmaster.runtime.duties.promoter import Promoter
+from jqmaster.runtime.duties.quarantine import Quarantine
+from jqmaster.runtime.duties.reaper import Reaper
+from jqmaster.runtime.duties.repair import RepairLoop
+from jqmaster.runtime.duties.sweeper import Sweeper
+from jqmaster.runtime.leadership.leader import Leader
+from jqmaster.runtime.leadership.local_leader import LocalLead, LocalLeader
+from jqmaster.runtime.outbound.line_sink import LineSink
+from jqmaster.runtime.watch.progress import Progress
+from jqmaster.store.health.repair import Repair
+from jqmaster.store.identity.audit_export import AuditExportStore
+from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.link.wake import JobsReady, WakeMessage, WorkersChanged
+
+
+class LeaderDuties:
+    """What runs under one leadership. `route` takes messages for any part of this master."""
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        shared: Shared,
+        parts: ShardParts,
+        leader: Leader,
+        progress: Progress,
+        *,
+        local_leader: LocalLeader,
+        route: Callable[[WakeMessage], None],
+    ) -> None:
+        self._leadership = leadership
+        self._shared = shared
+        self._parts = parts
+        self._stores = parts.stores
+        self._leader = leader
+        self._progress = progress
+        self._local_leader = local_leader
+        self._route = route
+        s = shared.live.current
+        self.grace = Grace(shared.clock, **tuning.grace(s))
+        self._delivery = self._make_delivery()
+        self.dispatcher = self._make_dispatcher()
+        self._repair = Repair(
+            parts.link, leadership.epoch, who=f"master {shared.master_id}", **tuning.repair(s)
+        )
+        self.keeper = ConstraintKeeper(
+            leadership,
+            self._stores.rules,
+            parts.rules,
+            shared.clock,
+            on_ready=self._on_ready,
+            on_stale=leader.step_down,
+        )
+        self.promoter = Promoter(
+            leadership, self._stores.due, shared.clock, on_ready=self._on_ready, on_stale=leader.step_down
+        )
+        self._reaper = self._make_reaper()
+        self._detector = self._make_detector()
+        self._sweeper = Sweeper(
+            leadership, self._stores.retention, shared.clock, **tuning.sweeper(s), on_stale=leader.step_down
+        )
+        self.bulk = self._make_bulk_actions()
+
+    def components(self) -> Sequence[Component]:
+        """Return the duties in the order of need."""
+        return [
+            self.dispatcher,
+            self.keeper,
+            self.promoter,
+            self._make_quarantine(),
+            self._reaper,
+            self._detector,
+            self._sweeper,
+            RepairLoop(
+                self._repair,
+                self._shared.clock,
+                on_stale=self._leader.step_down,
+                left_lying=self._progress.left_lying,
+            ),
+            BacklogSampler(
+                self._leadership,
+                self._stores.history,
+                self._parts.tally,
+                self._shared.clock,
+                on_stale=self._leader.step_down,
+            ),
+            self.bulk,
+            *self._make_exporter(),
+            # Starts last, and so stops first: a new leader elsewhere hears at once of what is written here.
+            LocalLead(self._local_leader, self._route, self.dispatcher.claim_with),
+        ]
+
+    def tuned(self) -> list[tuning.Tuned]:
+        return [
+            (self.dispatcher.tune, tuning.dispatcher),
+            (self.grace.tune, tuning.grace),
+            (self._reaper.tune, tuning.reaper),
+            (self._detector.tune, tuning.failure_detector),
+            (self._sweeper.tune, tuning.sweeper),
+            (self._repair.tune, tuning.repair),
+        ]
+
+    def _on_ready(self) -> None:
+        self.dispatcher.wake(JobsReady())
+
+    def _make_delivery(self) -> Delivery:
+        parts = self._parts
+        return Delivery(
+            self._leadership,
+            leases=self._stores.leases,
+            fleet=parts.fleet,
+            desk=parts.polls,
+            client=self._shared.workers,
+            report=parts.workers.results,
+            clock=self._shared.clock,
+            on_stale=self._leader.step_down,
+            is_trusted=self._leader.is_trusted,
+            tracing=self._shared.tracing,
+        )
+
+    def _make_dispatcher(self) -> Dispatcher:
+        parts, stores = self._parts, self._stores
+        return Dispatcher(
+            self._leadership,
+            self._delivery,
+            claims=stores.claims,
+            workers=stores.workers,
+            rules=parts.rules,
+            fleet=parts.fleet,
+            desk=parts.polls,
+            clock=self._shared.clock,
+            **tuning.dispatcher(self._shared.live.current),
+            on_stale=self._leader.step_down,
+            notify=self._route,
+            is_trusted=self._leader.is_trusted,
+        )
+
+    def _make_reaper(self) -> Reaper:
+        return Reaper(
+            self._leadership,
+            self._stores.leases,
+            self._stores.workers,
+            self.grace,
+            **tuning.reaper(self._shared.live.current),
+            on_ready=self._on_ready,
+            on_stale=self._leader.step_down,
+        )
+
+    def _make_quarantine(self) -> Quarantine:
+        parts = self._parts
+        return Quarantine(
+            self._leadership,
+            parts.rules,
+            parts.fleet,
+            self._shared.clock,
+            claims=self._stores.claims,
+            records=self._stores.records,
+            give=self.dispatcher.give,
+            polls_here=parts.polls.holds,
+            on_stale=self._leader.step_down,
+        )
+
+    def _make_detector(self) -> FailureDetector:
+        return FailureDetector(
+            self._leadership,
+            self._stores.workers,
+            self._shared.workers,
+            self._shared.clock,
+            self.grace,
+            **tuning.failure_detector(self._shared.live.current),
+            on_detached=lambda: self.dispatcher.wake(WorkersChanged()),
+            on_stale=self._leader.step_down,
+        )
+
+    def _make_bulk_actions(self) -> BulkActions:
+        stores = self._stores
+        return BulkActions(
+            self._leadership,
+            stores.actions,
+            self._shared.clock,
+            records=stores.records,
+            inspector=stores.inspector,
+            service=self._parts.jobs,
+            history=stores.history,
+            store_time_ms=self._parts.store_time_ms,
+            is_trusted=self._leader.is_trusted,
+            on_stale=self._leader.step_down,
+        )
+
+    def _make_exporter(self) -> list[Component]:
+        target = self._shared.settings.audit_export
+        if target is None:
+            return []
+        return [
+            AuditExporter(
+                self._leadership,
+                AuditExportStore(self._parts.link),
+                LineSink(target),
+                self._shared.clock,
+                on_stale=self._leader.step_down,
+            )
+        ]

@@ -1,0 +1,89 @@
+"""The stores of one shard and the services on them, as requests and the leader's duties share them."""
+
+from jqmaster.app.shared import Shared
+from jqmaster.app.stores import ServingStore, Stores
+from jqmaster.config import Durability
+from jqmaster.domain.tally import Tally
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.runtime import tuning
+from jqmaster.runtime.duties.fleet import Fleet
+from jqmaster.runtime.outbound.orders import CancelOrders, WorkerOrders
+from jqmaster.runtime.watch.store_health import StoreHealth
+from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.jobs.intake import Intake
+from jqmaster.service.jobs.jobs import JobService
+from jqmaster.service.jobs.push_pace import PushPace
+from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.service.workers.polls import PollDesk
+from jqmaster.service.workers.registrations import Registrations
+from jqmaster.service.workers.workers import WorkerService
+from jqmaster.store.link.shard import Shard
+
+
+class ShardParts:
+    """One shard, its stores, and the services that do not depend on who leads it. Nothing here runs by itself but what
+    `ServedShard` starts."""
+
+    def __init__(self, shared: Shared, link: Shard, store: ServingStore) -> None:
+        clock, settings = shared.clock, shared.settings
+        self._shared = shared
+        self.store = store
+        self.link = link
+        # Also read by the metrics.
+        self.tally = Tally()
+        self.stores = stores = Stores.on(link, settings, self.tally, master_id=shared.master_id)
+        self.health = StoreHealth(
+            store.client, clock, settings, store.report, quorum_of=(store.client, store.reserve)
+        )
+        self.rules = RuleCache(stores.rules)
+        self.fleet = Fleet(clock, **tuning.fleet(settings))
+        self.polls = PollDesk(stores.polls, stores.leases)
+        self.waiters = FinishWaiters()
+        self.intake = Intake(PushPace(stores.inspector.load, clock), **tuning.intake(settings))
+        self.jobs = JobService(
+            stores.inspector,
+            self.waiters,
+            clock,
+            self.rules,
+            acceptance=stores.acceptance,
+            steering=stores.steering,
+            records=stores.records,
+            results=stores.results,
+            tell_worker=CancelOrders(stores.workers, stores.leadership, shared.workers),
+            admit=self.admit,
+            tracing=shared.tracing,
+            pace=self.intake.pace,
+        )
+        self.registrations = Registrations(shared.workers, clock, **tuning.registrations(settings))
+        self.workers = WorkerService(
+            stores.workers,
+            self.rules,
+            self.registrations,
+            settlements=stores.settlements,
+            records=stores.records,
+            tell=WorkerOrders(stores.workers, stores.polls, stores.leadership, shared.workers),
+        )
+
+    def tuned(self) -> list[tuning.Tuned]:
+        return [
+            *self.stores.tuned(),
+            (self.intake.tune, tuning.intake),
+            (self.fleet.tune, tuning.fleet),
+            (self.registrations.tune, tuning.registrations),
+        ]
+
+    def admit(self, durability: Durability | None) -> int:
+        """Return the number of replicas that must hold a new job of this level.
+
+        Raises StoreUnavailableError while new jobs are refused.
+        """
+        if failure := self._shared.failure():
+            raise StoreUnavailableError(failure, code="store_unfit", retry_after_s=5)
+        embedded = self.store.embedded
+        if embedded and (status := embedded.status()).state == "rewriting":
+            raise StoreUnavailableError(status.detail, retry_after_s=1)
+        return self.health.admit(durability)
+
+    async def store_time_ms(self) -> int:
+        seconds, microseconds = await self.link.client.command("TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000

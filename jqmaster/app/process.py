@@ -1,0 +1,149 @@
+"""A master process: what it has once, around the shard that it serves."""
+
+import asyncio
+import logging
+import os
+import socket
+import uuid
+from collections.abc import Sequence
+
+from jqmaster import __version__
+from jqmaster.api.app import build_app
+from jqmaster.api.http.auth import AccessPolicy, configured_tokens
+from jqmaster.api.http.server import MasterServer
+from jqmaster.app.services import RequestServices
+from jqmaster.app.shard import ServedShard
+from jqmaster.app.shared import Shared, call_contexts
+from jqmaster.app.stores import ServingStore
+from jqmaster.clock import Clock
+from jqmaster.config import Settings
+from jqmaster.domain.master import MasterRecord
+from jqmaster.lifecycle import Component, LoopFailures
+from jqmaster.net.egress import EgressGuard
+from jqmaster.net.store_url import StoreUrl
+from jqmaster.runtime import tuning
+from jqmaster.runtime.leadership.local_leader import LocalLeader
+from jqmaster.runtime.leadership.master_client import MasterClient
+from jqmaster.runtime.leadership.own_address import at_port, own_url
+from jqmaster.runtime.outbound.worker_client import WorkerClient
+from jqmaster.service.identity.identity import IdentityService
+from jqmaster.service.operations.live_settings import LiveSettings
+from jqmaster.store.identity.identity import IdentityStore
+from jqmaster.store.keys import Keys
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.operations.settings import SettingsStore
+from jqmaster.tracing import Tracing
+
+logger = logging.getLogger(__name__)
+
+
+class Master:
+    """One process of this service. It has once: settings, users and tokens, the ways out to workers and to other
+    masters, and the HTTP server. All that belongs to the data of one store is in `shard`.
+
+    Built when the store serves; see `running_master`. `failed` is set when the process must end, for the reason in
+    `failure`.
+    """
+
+    def __init__(
+        self, settings: Settings, store: ServingStore, clock: Clock, *, own_tokens: Sequence[str] = ()
+    ) -> None:
+        self.settings = settings
+        self.id = str(uuid.uuid4())
+        self.failure: str | None = None
+        self.failed = asyncio.Event()
+        local_leader = LocalLeader()
+        link = Shard(store.client, Keys(settings.shard), leader=local_leader, mark=store.mark)
+        self.live = LiveSettings(settings, SettingsStore(link))
+        self.guard = EgressGuard(settings.allowed_worker_networks, StoreUrl.parse(store.url).endpoints)
+        store.client.on_located(self.guard.forbid)
+        to_masters, to_workers = call_contexts(settings)
+        self.shared = Shared(
+            settings=settings,
+            live=self.live,
+            clock=clock,
+            master_id=self.id,
+            tracing=Tracing.from_settings(settings, self.id, __version__),
+            masters=MasterClient(to_masters),
+            workers=WorkerClient(self.guard, tls=to_workers, **tuning.worker_client(settings)),
+            loop_failures=LoopFailures(clock),
+            fail=self._fail,
+            failure=lambda: self.failure,
+        )
+        configured = configured_tokens(settings, own_tokens)
+        self.identity = IdentityService(
+            IdentityStore(link),
+            clock,
+            configured,
+            **tuning.identity(settings),
+            is_exposed=settings.public_url is not None,
+        )
+        self.shard = ServedShard(
+            self.shared, link, local_leader, store, identity=self.identity, describe=self._describe
+        )
+        self.services = RequestServices(
+            self.shared,
+            self.shard,
+            identity=self.identity,
+            admit_url=self._admit_url,
+            connections=lambda: self.server.connections,
+        )
+        self.server = MasterServer(
+            build_app(
+                self.services.bundle(),
+                AccessPolicy.from_settings(settings, configured=configured, credentials=self.identity),
+            ),
+            settings,
+        )
+        self.live.follow(self._obey)
+
+    def components(self) -> list[Component]:
+        """Return the parts in the order of need: the server comes after all that it uses, so that nobody is answered
+        before it can work, and stops before it; only the polls and streams that hang there must end first."""
+        tracing = self.shared.tracing
+        return [
+            *([tracing] if tracing else []),
+            self.shared.workers,
+            self.shared.masters,
+            self.live,
+            *self.shard.lower_components(),
+            self.identity,
+            self.server,
+            self.services.feed,
+            *self.shard.upper_components(),
+        ]
+
+    def _obey(self, settings: Settings) -> None:
+        """Tell settings that changed at run time to all that keep a copy."""
+        tuned: list[tuning.Tuned] = [
+            *self.shard.tuned(),
+            *self.services.tuned(),
+            (self.shared.workers.tune, tuning.worker_client),
+            (self.identity.tune, tuning.identity),
+        ]
+        for tune, values in tuned:
+            tune(**values(settings))
+        self.server.tune(settings)
+
+    async def _describe(self, started_at_ms: int) -> MasterRecord:
+        s, server = self.settings, self.server
+        url = s.advertised_url
+        if url is None:
+            url = await asyncio.to_thread(own_url, server.own_url, self.shard.parts.store.url)
+        elif server.own_port != server.port:
+            # Whoever asks whether this master lives must not be answered by one that shares its port.
+            url = at_port(url, server.own_port)
+        node_id = s.node_id or socket.gethostname()
+        return MasterRecord(self.id, node_id, os.getpid(), url, __version__, started_at_ms)
+
+    async def _admit_url(self, url: str) -> str:
+        target = self.guard.parse(url)
+        # What a name stands for is not told; the call that has the address proven resolves it.
+        if target.is_address:
+            await self.guard.resolve(target)
+        return target.url
+
+    def _fail(self, reason: str) -> None:
+        logger.critical("%s", reason)
+        self.failure = reason
+        self.failed.set()

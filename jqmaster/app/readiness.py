@@ -1,0 +1,77 @@
+"""Whether a master can do its work on a shard, as its health checks, statistics and metrics tell."""
+
+import asyncio
+import socket
+from typing import Final
+
+from jqmaster import __version__
+from jqmaster.api.services import Condition
+from jqmaster.app.shard import ServedShard
+from jqmaster.app.shared import Shared
+from jqmaster.errors import JqmasterError
+from jqmaster.service.operations.metrics import OwnFacts
+from jqmaster.service.operations.stats import StoreState
+
+READY_WITHIN_S: Final = 2.0
+STALLED_S: Final = 5.0
+
+
+class Readiness:
+    """Answers from what is known here; `condition` alone asks the store."""
+
+    def __init__(self, shared: Shared, shard: ServedShard) -> None:
+        self._shared = shared
+        self._shard = shard
+        self._health = shard.parts.health
+
+    async def condition(self) -> Condition:
+        failure = self._shared.failure()
+        faults = {**({"process": failure} if failure else {}), **self._health.faults}
+        store = "serving"
+        try:
+            async with asyncio.timeout(READY_WITHIN_S):
+                if await self._shard.parts.stores.leadership.current() is None:
+                    faults["leader"] = "no master leads"
+        except (JqmasterError, TimeoutError) as exc:
+            store = exc.detail if isinstance(exc, JqmasterError) else "it does not answer in time"
+            if (embedded := self._shard.parts.store.embedded) and (detail := embedded.status().detail):
+                store = detail  # it knows why: a full disk, a damaged file
+            faults["store"] = f"store: {store}"
+        if self._shard.progress.round_s() > STALLED_S:
+            faults["dispatcher"] = "the dispatcher stands still"
+        return Condition(
+            self._shard.leader.leadership is not None,
+            store,
+            faults,
+            self._health.durability,
+            self._health.durability_available,
+        )
+
+    def store_state(self) -> StoreState:
+        report = self._health.report
+        return StoreState(
+            server=f"{report.kind} {'.'.join(map(str, report.version))}",
+            durability=self._health.durability,
+            durability_available=report.durability,
+            used_memory_bytes=report.memory_used_bytes,
+            max_memory_bytes=report.memory_max_bytes,
+            faults=list(self._health.faults.values()),
+        )
+
+    def own_facts(self, connections: int) -> OwnFacts:
+        """Return what the metrics tell of this process, which has so many connections of clients."""
+        report, leader = self._health.report, self._shard.leader
+        return OwnFacts(
+            is_leader=leader.leadership is not None,
+            times_led=leader.times_led,
+            connections=connections,
+            faults=[*self._health.faults, *(["process"] if self._shared.failure() else [])],
+            memory_used_bytes=report.memory_used_bytes,
+            memory_max_bytes=report.memory_max_bytes,
+            settings_version=self._shared.live.version,
+            labels={
+                "version": __version__,
+                "master_id": self._shared.master_id,
+                "node_id": self._shared.settings.node_id or socket.gethostname(),
+            },
+        )

@@ -1,0 +1,165 @@
+"""What answers requests: the services of a shard, put together for the handlers."""
+
+from collections.abc import Awaitable, Callable
+
+from jqmaster.api.operations.live_feed import LiveFeed
+from jqmaster.api.services import Services
+from jqmaster.app.readiness import Readiness
+from jqmaster.app.shard import ServedShard
+from jqmaster.app.shared import Shared
+from jqmaster.domain.content import full_access, no_access
+from jqmaster.domain.latency import Traffic
+from jqmaster.domain.master import Pace
+from jqmaster.net import descriptors
+from jqmaster.runtime import tuning
+from jqmaster.service.constraints.constraints import ConstraintService
+from jqmaster.service.identity.audit_writer import AuditWriter
+from jqmaster.service.identity.identity import IdentityService
+from jqmaster.service.jobs.bulk_actions import BulkActionService
+from jqmaster.service.jobs.failures import FailureReader
+from jqmaster.service.jobs.waiting_places import WaitingPlaces
+from jqmaster.service.jobs.why import WhyService
+from jqmaster.service.operations.metrics import Metrics
+from jqmaster.service.operations.stats import StatsService
+from jqmaster.service.operations.store_facts import StoreFactsReader
+from jqmaster.service.workers.masters import MasterService
+from jqmaster.service.workers.owners import WorkerOwners
+from jqmaster.spec.openapi import master_document
+from jqmaster.store.constraints.usage import UsageStore
+from jqmaster.store.constraints.why import WhyStore
+from jqmaster.store.identity.audit import AuditStore
+from jqmaster.store.operations.live import LiveStore
+
+
+class RequestServices:
+    """The services that only requests use. `admit_url` checks the address of a worker; `connections` counts the clients'
+    connections to the server."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        shard: ServedShard,
+        *,
+        identity: IdentityService,
+        admit_url: Callable[[str], Awaitable[str]],
+        connections: Callable[[], int],
+    ) -> None:
+        self._shared = shared
+        self._shard = shard
+        self._parts = shard.parts
+        self._stores = shard.parts.stores
+        self._identity = identity
+        self._admit_url = admit_url
+        self._connections = connections
+        self._readiness = Readiness(shared, shard)
+        self.waiting = WaitingPlaces(
+            lambda: min(shared.live.current.max_connections, descriptors.for_clients())
+        )
+        self.masters = MasterService(
+            self._stores.masters, self._stores.leadership, **tuning.masters(shared.settings)
+        )
+        self.why = WhyService(
+            WhyStore(self._parts.link, self._stores.records),
+            self._stores.workers,
+            self._parts.rules,
+            **tuning.why(shared.settings),
+            reach=lambda: self._parts.fleet.reach() if shard.leader.leadership else None,
+        )
+        self.stats = StatsService(
+            self._stores.history,
+            self._stores.inspector,
+            self._stores.workers,
+            self.masters,
+            shared.clock,
+            failures=FailureReader(self._stores.history, self._stores.records),
+            **tuning.stats(shared.settings),
+            store_state=self._readiness.store_state,
+        )
+        self.feed = self._make_feed()
+
+    def tuned(self) -> list[tuning.Tuned]:
+        return [
+            (self.masters.tune, tuning.masters),
+            (self.why.tune, tuning.why),
+            (self.stats.tune, tuning.stats),
+        ]
+
+    def bundle(self) -> Services:
+        """Return all services as the handlers take them."""
+        shared, parts, stores, clock = self._shared, self._parts, self._stores, self._shared.clock
+        audit, traffic, constraints = AuditStore(parts.link), Traffic(), self._make_constraints()
+        return Services(
+            live=shared.live,
+            jobs=parts.jobs,
+            feed=self.feed,
+            intake=parts.intake,
+            actions=BulkActionService(
+                stores.actions, stores.records, stores.inspector, clock, parts.store_time_ms
+            ),
+            why=self.why,
+            workers=parts.workers,
+            owners=WorkerOwners(stores.workers),
+            polls=parts.polls,
+            waiting=self.waiting,
+            constraints=constraints,
+            audit=audit,
+            audit_writer=AuditWriter(audit),
+            identity=self._identity,
+            masters=self.masters,
+            stats=self.stats,
+            master_id=shared.master_id,
+            store_id=parts.store.mark,
+            admit_url=self._admit_url,
+            condition=self._readiness.condition,
+            breakers=lambda: parts.fleet.breaker_states() if self._shard.leader.leadership else {},
+            store_time_ms=parts.store_time_ms,
+            contract=master_document,
+            traffic=traffic,
+            metrics=self._make_metrics(constraints, traffic),
+        )
+
+    def _make_constraints(self) -> ConstraintService:
+        return ConstraintService(
+            self._stores.rules,
+            self._parts.rules,
+            UsageStore(self._parts.link, self._stores.records),
+            self._shared.clock,
+            self._parts.store_time_ms,
+            audience=lambda: full_access(self._shared.live.current.redact_paths),
+        )
+
+    def _make_feed(self) -> LiveFeed:
+        live = self._shared.live
+
+        def silence_ms() -> tuple[int, int]:
+            """Return after how much silence a worker, and a master, no longer counts as fresh."""
+            return round(live.current.worker_stale_s * 1000), Pace(live.current.leader_ttl_s).fresh_ms
+
+        return LiveFeed(
+            LiveStore(self._parts.link, silence_ms=silence_ms),
+            self._stores.actions,
+            self._shared.clock,
+            stats=self.stats.now,
+            counts=self._stores.inspector.counts,
+            max_streams=lambda: live.current.max_streams,
+            access=lambda: no_access(live.current.redact_paths),
+            waiting=self.waiting,
+        )
+
+    def _make_metrics(self, constraints: ConstraintService, traffic: Traffic) -> Metrics:
+        stores, live = self._stores, self._shared.live
+        facts = StoreFactsReader(
+            stores.inspector,
+            stores.workers,
+            constraints,
+            stores.leadership,
+            stores.history,
+            stale_ms=lambda: round(live.current.worker_stale_s * 1000),
+        )
+        return Metrics(
+            self._parts.tally,
+            traffic,
+            (self._parts.store.client, self._parts.store.reserve),
+            own=lambda: self._readiness.own_facts(self._connections()),
+            ask_store=facts.read,
+        )

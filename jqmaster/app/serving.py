@@ -1,0 +1,103 @@
+"""The life of a master process: from a store that may have to be started to the last request."""
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
+
+from jqmaster.app.process import Master
+from jqmaster.app.stores import ServingStore
+from jqmaster.clock import Clock, SystemClock
+from jqmaster.config import Settings
+from jqmaster.embedded import EmbeddedValkey
+from jqmaster.errors import StoreUnfitError
+from jqmaster.lifecycle import running
+from jqmaster.store.health import generation
+from jqmaster.store.health.probe import probe, require
+from jqmaster.store.keys import Keys
+from jqmaster.store.link.client import StoreAccess, StoreClient
+from jqmaster.store.link.shard import Shard
+
+# One to renew the lock, and one to give it back meanwhile.
+RESERVED_CONNECTIONS: Final = 2
+
+
+@contextlib.asynccontextmanager
+async def running_master(
+    settings: Settings, clock: Clock | None = None, *, own_tokens: Sequence[str] = ()
+) -> AsyncIterator[Master]:
+    """Run a master, with its own Valkey where no store is named. `own_tokens`: see `AccessPolicy.from_settings`.
+
+    Raises StoreUnfitError, DataDirInUseError, StoreUnavailableError, DamagedError; ValueError for faulty tokens.
+    """
+    async with serving_store(settings) as store:
+        master = Master(settings, store, clock or SystemClock(), own_tokens=own_tokens)
+        async with running(master.components(), failures=master.shared.loop_failures):
+            # Known only now: the system may have chosen the port.
+            master.guard.forbid(settings.host, master.server.port)
+            master.guard.forbid(settings.host, master.server.own_port)
+            yield master
+
+
+@contextlib.asynccontextmanager
+async def serving_store(settings: Settings) -> AsyncIterator[ServingStore]:
+    """Connect to the store, starting our own where none is named, and check that it is fit. Raises as `running_master`."""
+    async with contextlib.AsyncExitStack() as stack:
+        embedded = None
+        if settings.redis_url is None:
+            embedded = EmbeddedValkey(settings.data_dir, mark_key=Keys(settings.shard).generation)
+            await stack.enter_async_context(running([embedded]))
+            url = embedded.url
+        else:
+            url = settings.redis_url.get_secret_value()
+        client, reserve = (
+            StoreClient(
+                url,
+                timeout_s=settings.store_timeout_s,
+                connections=connections,
+                access=StoreAccess.of(settings),
+            )
+            for connections in (settings.store_connections, RESERVED_CONNECTIONS)
+        )
+        stack.push_async_callback(client.close)
+        stack.push_async_callback(reserve.close)
+        shard = Shard(client, Keys(settings.shard))
+        report = await probe(client.redis, settings)
+        require(report, settings)
+        client.quorum_replicas = report.replicas_needed if settings.durability == "fsync+quorum" else 0
+        mark = await generation.mark(shard, uuid.uuid4().hex)
+        yield ServingStore(url, client, reserve, mark, report, embedded)
+
+
+async def serve(
+    settings: Settings,
+    *,
+    stop: asyncio.Event,
+    ready: Callable[[str], None] | None = None,
+    own_tokens: Sequence[str] = (),
+) -> None:
+    """Serve until `stop` is set. `ready` gets the address; `own_tokens` are for this process.
+
+    Raises as `running_master`, and StoreUnfitError when the master had to end by itself.
+    """
+
+    async def until_failure() -> None:
+        async with running_master(settings, own_tokens=own_tokens) as master:
+            # The level belongs to whoever runs the process; a master inside another program leaves its logs alone.
+            master.live.follow(lambda s: logging.getLogger().setLevel(s.log_level.upper()))
+            logging.getLogger().setLevel(master.live.current.log_level.upper())
+            if ready:
+                ready(master.server.url)
+            await master.failed.wait()
+        raise StoreUnfitError(master.failure or "")
+
+    # A task of its own, so that `stop` is heard during the start as well: a store may take minutes to load.
+    serving = asyncio.create_task(until_failure())
+    told = asyncio.create_task(stop.wait())
+    await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    serving.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving

@@ -1,0 +1,157 @@
+"""One shard that this process serves: its parts, its place among the masters, and what watches over it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from jqmaster.app.duties import LeaderDuties
+from jqmaster.app.parts import ShardParts
+from jqmaster.app.shared import Shared
+from jqmaster.app.stores import ServingStore
+from jqmaster.domain.master import MasterRecord
+from jqmaster.lifecycle import Component
+from jqmaster.runtime import tuning
+from jqmaster.runtime.duties.dispatcher import Dispatcher
+from jqmaster.runtime.leadership.leader import Leader
+from jqmaster.runtime.leadership.local_leader import LocalLeader
+from jqmaster.runtime.leadership.membership import Membership
+from jqmaster.runtime.leadership.sub_leader import SubLeader
+from jqmaster.runtime.wake_router import WakeRouter
+from jqmaster.runtime.watch.history_keeper import HistoryKeeper
+from jqmaster.runtime.watch.progress import Progress
+from jqmaster.runtime.watch.watchdog import Watchdog
+from jqmaster.service.identity.identity import IdentityService
+from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
+from jqmaster.store.link.events import EventListener
+from jqmaster.store.link.shard import Shard
+
+
+class ServedShard:
+    """Follows or leads one shard. `describe` gives this master's entry in the list of masters, with the store time at
+    which it started. `identity` is told of changes to users and tokens, which the store of this shard keeps."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        link: Shard,
+        local_leader: LocalLeader,
+        store: ServingStore,
+        *,
+        identity: IdentityService,
+        describe: Callable[[int], Awaitable[MasterRecord]],
+    ) -> None:
+        self._shared = shared
+        self._local_leader = local_leader
+        self.parts = parts = ShardParts(shared, link, store)
+        self._history_keeper = HistoryKeeper(parts.tally, parts.stores.history, shared.clock)
+        self._duties: LeaderDuties | None = None
+        self.leader = self._make_leader(store)
+        self._sub_leader = self._make_sub_leader()
+        self._membership = Membership(
+            parts.stores.masters, shared.clock, describe=describe, **tuning.masters(shared.settings)
+        )
+        self._router = WakeRouter(
+            identity=identity,
+            settings=shared.live,
+            polls=parts.polls,
+            waiters=parts.waiters,
+            leader=self.leader,
+            duties=lambda: self.duties,
+        )
+        self._events = EventListener(
+            link,
+            on_wake=self._router.route,
+            on_finished=parts.waiters.finished,
+            on_gap=self._router.on_gap,
+        )
+        self.progress = Progress(
+            parts.stores.inspector,
+            parts.stores.workers,
+            parts.fleet,
+            shared.clock,
+            dispatcher=self._present_dispatcher,
+        )
+        self._watchdog = self._make_watchdog(store)
+
+    def lower_components(self) -> Sequence[Component]:
+        """Return what requests need: it starts before the server and stops after it."""
+        return [
+            self._events,
+            self.parts.health,
+            self.parts.intake.pace,
+            self.parts.jobs,
+            self._watchdog,
+            # Stops after all that counts.
+            self._history_keeper,
+        ]
+
+    def upper_components(self) -> Sequence[Component]:
+        """Return what starts after the server and stops before it: the polls that hang there must end first. The lead
+        comes last and goes first: another master may have it while requests here still come to their ends, as those of
+        any follower."""
+        return [self.parts.polls, self._membership, self._sub_leader, self.leader]
+
+    @property
+    def duties(self) -> LeaderDuties | None:
+        """The duties of the present leadership, or None where this master does not lead."""
+        return self._duties if self.leader.leadership else None
+
+    def tuned(self) -> list[tuning.Tuned]:
+        return [
+            *self.parts.tuned(),
+            (self.leader.tune, tuning.leader),
+            (self._sub_leader.tune, tuning.masters),
+            (self._membership.tune, tuning.masters),
+            *(self._duties.tuned() if self._duties else ()),
+        ]
+
+    def make_duties(self, leadership: Leadership) -> Sequence[Component]:
+        """Build what runs under one leadership, in the order of need."""
+        self._duties = LeaderDuties(
+            leadership,
+            self._shared,
+            self.parts,
+            self.leader,
+            self.progress,
+            local_leader=self._local_leader,
+            route=self._router.route,
+        )
+        return self._duties.components()
+
+    def _present_dispatcher(self) -> Dispatcher | None:
+        duties = self.duties
+        return duties.dispatcher if duties else None
+
+    def _make_leader(self, store: ServingStore) -> Leader:
+        return Leader(
+            # Connections of its own: whoever holds up all the others must not make it lose its lock.
+            LeadershipStore(Shard(store.reserve, self.parts.link.keys)),
+            self._shared.clock,
+            master_id=self._shared.master_id,
+            **tuning.leader(self._shared.settings),
+            make_duties=self.make_duties,
+            goes_first=lambda: self._sub_leader.is_standby,
+        )
+
+    def _make_sub_leader(self) -> SubLeader:
+        return SubLeader(
+            self.parts.stores.masters,
+            self.leader,
+            self._shared.clock,
+            master_id=self._shared.master_id,
+            **tuning.masters(self._shared.settings),
+            answers=self._shared.masters.answers,
+        )
+
+    def _make_watchdog(self, store: ServingStore) -> Watchdog:
+        async def rebuild() -> None:
+            for client in (store.client, store.reserve):
+                await client.reset()
+
+        return Watchdog(
+            self.parts.link,
+            self._shared.clock,
+            mark=store.mark,
+            stall=self.progress.stall,
+            failures=self._shared.loop_failures,
+            rebuild=rebuild,
+            fail=self._shared.fail,
+        )

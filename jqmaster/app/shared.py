@@ -1,0 +1,44 @@
+"""The parts of a process that all of its shards use."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jqmaster.clock import Clock
+from jqmaster.config import Settings
+from jqmaster.lifecycle import LoopFailures
+from jqmaster.net.tls import LiveContext, client_context
+from jqmaster.runtime.leadership.master_client import MasterClient
+from jqmaster.runtime.outbound.worker_client import WorkerClient
+from jqmaster.service.operations.live_settings import LiveSettings
+from jqmaster.tracing import Tracing
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a process has once. `settings` are those it was configured with, `live` gives those in force.
+
+    `fail` ends the process with a reason; `failure` returns that reason, or None.
+    """
+
+    settings: Settings
+    live: LiveSettings
+    clock: Clock
+    master_id: str
+    tracing: Tracing | None
+    masters: MasterClient
+    workers: WorkerClient
+    loop_failures: LoopFailures
+    fail: Callable[[str], None]
+    failure: Callable[[], str | None]
+
+
+def call_contexts(settings: Settings) -> tuple[LiveContext | None, LiveContext | None]:
+    """Return the TLS contexts for calls to masters and to workers; None stands for the client's default."""
+    shown = (settings.calls_certfile, settings.calls_keyfile)
+    to_masters = client_context(None, *shown, verifies=False) if settings.calls_certfile else None
+    to_workers = (
+        client_context(settings.calls_cafile, *shown)
+        if settings.calls_cafile or settings.calls_certfile
+        else None
+    )
+    return to_masters, to_workers

@@ -1,0 +1,101 @@
+"""A store that serves, and what reads and writes it."""
+
+from dataclasses import dataclass
+
+from jqmaster.config import Settings
+from jqmaster.domain.tally import Tally
+from jqmaster.embedded import EmbeddedValkey
+from jqmaster.runtime import tuning
+from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.health.inspect import Inspector
+from jqmaster.store.health.probe import StoreReport
+from jqmaster.store.jobs.claims import ClaimStore
+from jqmaster.store.jobs.enqueue import AcceptanceStore
+from jqmaster.store.jobs.leases import LeaseStore
+from jqmaster.store.jobs.operator_actions import SteeringStore
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.jobs.results import ResultStore
+from jqmaster.store.jobs.retention import RetentionStore
+from jqmaster.store.jobs.settlements import SettlementStore
+from jqmaster.store.jobs.timers import DueStore
+from jqmaster.store.leadership.leadership import LeadershipStore
+from jqmaster.store.leadership.masters import MasterStore
+from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.operations.bulk_actions import ActionStore
+from jqmaster.store.operations.history import HistoryStore
+from jqmaster.store.workers.polls import PollStore
+from jqmaster.store.workers.workers import WorkerStore
+
+
+@dataclass(frozen=True, slots=True)
+class ServingStore:
+    """A store as it was found at the start.
+
+    `reserve` keeps connections of its own for the leader's lock. `mark` identifies the data (see `generation`), `report`
+    is what the probe found, and `embedded` is the server where this process runs it.
+    """
+
+    url: str
+    client: StoreClient
+    reserve: StoreClient
+    mark: str
+    report: StoreReport
+    embedded: EmbeddedValkey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The stores of one shard, each with one role: first those along a job's path. A store that a single service uses is
+    built with that service."""
+
+    acceptance: AcceptanceStore
+    due: DueStore
+    claims: ClaimStore
+    leases: LeaseStore
+    settlements: SettlementStore
+    steering: SteeringStore
+    records: RecordStore
+    results: ResultStore
+    retention: RetentionStore
+    workers: WorkerStore
+    polls: PollStore
+    rules: RuleStore
+    leadership: LeadershipStore
+    masters: MasterStore
+    actions: ActionStore
+    history: HistoryStore
+    inspector: Inspector
+
+    @classmethod
+    def on(cls, shard: Shard, settings: Settings, tally: Tally, *, master_id: str) -> "Stores":
+        records = RecordStore(shard)
+        return cls(
+            acceptance=AcceptanceStore(shard, tally),
+            due=DueStore(shard, tally),
+            claims=ClaimStore(shard, tally, **tuning.claims(settings)),
+            leases=LeaseStore(shard, records, tally, **tuning.leases(settings)),
+            settlements=SettlementStore(shard, tally, **tuning.settlements(settings)),
+            steering=SteeringStore(shard, tally),
+            records=records,
+            results=ResultStore(shard, **tuning.results(settings)),
+            retention=RetentionStore(shard),
+            workers=WorkerStore(shard, **tuning.claims(settings)),
+            polls=PollStore(shard, **tuning.polls(settings)),
+            rules=RuleStore(shard),
+            leadership=LeadershipStore(shard),
+            masters=MasterStore(shard),
+            actions=ActionStore(shard),
+            history=HistoryStore(shard, master_id=master_id),
+            inspector=Inspector(shard, records),
+        )
+
+    def tuned(self) -> list[tuning.Tuned]:
+        return [
+            (self.claims.tune, tuning.claims),
+            (self.leases.tune, tuning.leases),
+            (self.settlements.tune, tuning.settlements),
+            (self.results.tune, tuning.results),
+            (self.workers.tune, tuning.claims),
+            (self.polls.tune, tuning.polls),
+        ]
