@@ -1,4 +1,4 @@
-"""Every error that a caller may meet, one class per thing that it may treat differently.
+"""Every error that a caller may get, one class per case that it may treat differently.
 
 `code` is stable and reaches the client unchanged. The HTTP status of each class is decided in one table,
 `jqmaster/api/http/problems.py`, and nowhere else.
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One broken rule: `loc` is the path of the field (`("jobs", 3, "priority")`), `msg` names the rule."""
+    """One invalid field: `loc` is its path (`("jobs", 3, "priority")`), `msg` says what is wrong."""
 
     loc: tuple[str | int, ...]
     msg: str
 
 
 class JqmasterError(Exception):
-    """Base of all. `detail` is for people; it never holds a secret and echoes input only in short."""
+    """Base of all errors. `detail` is for people. It never holds a secret, and echoes input only in short."""
 
     code = "internal"
 
@@ -45,13 +45,13 @@ class UnparsableError(JqmasterError):
 
 
 class InvalidError(JqmasterError):
-    """The request was understood and refused; `errors` names each field and rule."""
+    """The request is not valid; `errors` names each field and what is wrong with it."""
 
     code = "invalid"
 
 
 def invalid(errors: Sequence[FieldError]) -> InvalidError:
-    """Return the refusal of a request for its fields; `detail` says the first, for those who look no further."""
+    """Return the refusal of a request for invalid fields. `detail` repeats the first of them."""
     first = errors[0]
     path = ".".join(str(part)[:64] for part in first.loc)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -59,7 +59,7 @@ def invalid(errors: Sequence[FieldError]) -> InvalidError:
 
 
 class NotFoundError(JqmasterError):
-    """Unknown, or not visible to the caller."""
+    """The object does not exist, or the caller may not see it."""
 
     code = "not_found"
 
@@ -71,37 +71,37 @@ class OtherStoreError(JqmasterError):
 
 
 class ConflictError(JqmasterError):
-    """The present state does not admit the request."""
+    """The current state does not allow the request."""
 
     code = "conflict"
 
 
 class PreconditionFailedError(JqmasterError):
-    """It is not, or no longer, as the caller said that it must be."""
+    """The caller's precondition does not hold."""
 
     code = "precondition_failed"
 
 
 class TooLargeError(JqmasterError):
-    """A body, an argument or a structure is over its limit."""
+    """A body, an argument or a structure exceeds its limit."""
 
     code = "too_large"
 
 
 class UnsupportedMediaTypeError(JqmasterError):
-    """The body is of a type that the master does not read."""
+    """The master does not read bodies of this type."""
 
     code = "unsupported_media_type"
 
 
 class UnauthorizedError(JqmasterError):
-    """No credential, or one that is not valid."""
+    """The request has no valid credential."""
 
     code = "unauthorized"
 
 
 class ForbiddenError(JqmasterError):
-    """A valid credential without the scope that the route asks for."""
+    """The credential is valid, but lacks the scope that the route requires."""
 
     code = "forbidden"
 
@@ -125,35 +125,35 @@ class RateLimitedError(JqmasterError):
 
 
 class StoreUnavailableError(JqmasterError):
-    """The store did not do it: unreachable, loading, read-only or full. Nothing happened."""
+    """The store is unreachable, loading, read-only or full. The request had no effect."""
 
     code = "store_unavailable"
 
 
 class OutcomeUnknownError(JqmasterError):
-    """The store may have done it. Safe to repeat with the same ID."""
+    """The request may have taken effect. It is safe to repeat it with the same ID."""
 
     code = "outcome_unknown"
 
 
 def unknown_worker(worker_id: str) -> NotFoundError:
-    """The worker is not, or no longer, registered."""
+    """Return the error for a worker that is not registered, or no longer."""
     return NotFoundError(f"no worker {worker_id[:64]} is registered", code="unknown_worker")
 
 
 @contextlib.contextmanager
 def after_it_was_done() -> Iterator[None]:
-    """Around what is read for the answer when something was done: a store that is away by then refused nothing."""
+    """Wrap reads for the answer after a completed change: if the store fails then, the change has still been made."""
     try:
         yield
     except StoreUnavailableError as exc:
         raise OutcomeUnknownError(
-            f"it was done, and then: {exc.detail}", retry_after_s=exc.retry_after_s
+            f"the change was made, but then: {exc.detail}", retry_after_s=exc.retry_after_s
         ) from None
 
 
 class StoreUnfitError(JqmasterError):
-    """The store cannot give what was configured (durability, eviction policy, version); the master does not start."""
+    """The store cannot give what is configured (durability, eviction policy, version), so the master does not start."""
 
     code = "store_unfit"
 
@@ -165,6 +165,6 @@ class DataDirInUseError(JqmasterError):
 
 
 class DamagedError(JqmasterError):
-    """A record in the store is not what the master wrote; `jqmaster fsck` tells more."""
+    """A record in the store is not what the master wrote. `jqmaster fsck` shows details."""
 
     code = "damaged"

@@ -19,10 +19,10 @@ _HEAD = """\
 
 Written by `make docs` from the code of `worker_sdk`; do not edit.
 
-Names without a module are imported from `worker_sdk`. Times are in seconds. [tutorial.md](tutorial.md) introduces all of
-this by example, [config.md](config.md#variables-of-the-client-commands-workers-and-pushers) lists the variables that workers and
-pushers read, [errors.md](errors.md) the codes of refusals, and [web_servers.md](web_servers.md) says what to know about forks,
-threads and event loops.
+Import names without a module from `worker_sdk`. All times are in seconds. [tutorial.md](tutorial.md) introduces all of
+these by example, [config.md](config.md#variables-of-the-client-commands-workers-and-pushers) lists the variables that workers and
+pushers read, [errors.md](errors.md) lists the codes of refusals, and [web_servers.md](web_servers.md) covers forks, threads and
+event loops.
 """
 
 
@@ -57,7 +57,7 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("worker.context.Context", is_constructed=False),
         Entry("worker.context.CancelSignal"),
     ],
-    "How a handler's job goes on": [
+    "Retries and endings": [
         Entry("worker.policies.retry_on"),
         Entry("worker.policies.discard_on"),
         Entry("errors.Retry"),

@@ -8,10 +8,10 @@ MAX_RETRY_AFTER_S: Final = 7 * 86_400.0
 
 
 class Defer(Exception):  # noqa: N818 - an order, not an error
-    """Raise it in a handler to put the job off. No retry is consumed.
+    """Raise it in a handler to run the job again later. This does not count as a retry.
 
     * `retry_after_s`: seconds until the job may start again, up to 7 days.
-    * `hold`: a constraint that lets no other job pass until then either: `"NAME"`, or `("NAME", value)` for one value of its
+    * `hold`: a constraint that also holds back all other jobs until then: `"NAME"`, or `("NAME", value)` for one value of its
       key. A constraint that does not exist holds nothing.
     """
 
@@ -22,10 +22,10 @@ class Defer(Exception):  # noqa: N818 - an order, not an error
 
 
 class Retry(Exception):  # noqa: N818
-    """Raise it in a handler to fail the attempt and have the job retried.
+    """Raise it in a handler to fail the attempt and retry the job.
 
-    * `after_s`: seconds until the retry at the earliest. Default: the backoff of the job.
-    * `message`: what people are shown.
+    * `after_s`: minimum seconds until the retry. Default: the backoff of the job.
+    * `message`: message to show to people.
     """
 
     def __init__(self, after_s: float | None = None, message: str = "") -> None:
@@ -34,9 +34,9 @@ class Retry(Exception):  # noqa: N818
 
 
 class Discard(Exception):  # noqa: N818
-    """Raise it in a handler to fail the job for good, whatever retries are left.
+    """Raise it in a handler to fail the job for good, even if retries are left.
 
-    * `message`: what people are shown.
+    * `message`: message to show to people.
     """
 
     def __init__(self, message: str = "discarded by the handler") -> None:
@@ -44,10 +44,10 @@ class Discard(Exception):  # noqa: N818
 
 
 class WorkerSdkError(Exception):
-    """Base class of what pushers raise.
+    """Base class of all errors that pushers raise.
 
     * `accepted_ids`: after `enqueue_many`, the jobs that were accepted although a later one failed.
-    * `unknown_ids`: the jobs that may have been accepted. Enqueue them again with these IDs: that makes no second job.
+    * `unknown_ids`: the jobs that may have been accepted. You can safely enqueue them again with these IDs.
     """
 
     accepted_ids: Sequence[str] = ()
@@ -60,7 +60,7 @@ class RefusedError(WorkerSdkError):
     * `status`: the HTTP status.
     * `code`: the stable name of the reason, for programs.
     * `detail`: the reason, for people.
-    * `errors`: for each bad field a map of `loc` (its path) and `msg` (the rule). After `enqueue_many`, an index in `loc`
+    * `errors`: for each invalid field, a map of `loc` (its path) and `msg` (what is wrong). After `enqueue_many`, an index in `loc`
       counts from the start of the iterable.
     """
 
@@ -80,7 +80,7 @@ class RefusedError(WorkerSdkError):
 class UnavailableError(WorkerSdkError):
     """No master gave a final answer in time. The call may have been carried out.
 
-    * `job_ids`: the jobs that were being enqueued; of `enqueue_many`, those of the chunk that failed.
+    * `job_ids`: the jobs that were being enqueued. For `enqueue_many`, the jobs of the chunk that failed.
     """
 
     def __init__(self, detail: str, job_ids: Sequence[str] = (), *, unknown_ids: Sequence[str] = ()) -> None:
@@ -90,7 +90,7 @@ class UnavailableError(WorkerSdkError):
 
 
 class AnswerMismatchError(WorkerSdkError):
-    """The answer is about another job than the call: something between here and the master mixed answers up.
+    """The answer is about another job than the call: something between pusher and master mixed up answers.
 
     Nothing of the answer is used, and its connection is closed. The call may have been carried out.
 
@@ -113,10 +113,10 @@ class AnswerMismatchError(WorkerSdkError):
 
 
 class NotFinishedError(WorkerSdkError):
-    """The job has not ended within the time.
+    """The job did not end in time.
 
     * `job_id`: the job.
-    * `state`: the state that it is in.
+    * `state`: the current state of the job.
     """
 
     def __init__(self, job_id: str, state: str) -> None:

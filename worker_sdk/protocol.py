@@ -31,7 +31,7 @@ ProblemCode = Literal[
 
 
 class ClaimRef(TypedDict):
-    """A claim: the job and the right to settle it."""
+    """A claim: a job and the token to settle it."""
 
     # UUIDv7
     job_id: str
@@ -39,19 +39,19 @@ class ClaimRef(TypedDict):
 
 
 class ClaimRequest(TypedDict):
-    """A worker without an address asks for jobs. One call at a time: a later one ends the one before
-    it."""
+    """Poll of a worker without an address. Make one call at a time: a later call ends the previous
+    one."""
 
-    # It takes the call of this `poll_id` back and wants none: what that was given goes back.
+    # True: withdraw the call with this `poll_id`. Jobs that it was given go back.
     withdraw: NotRequired[bool]
-    # Most jobs that it takes now; needed unless it withdraws a call.
+    # Maximum number of jobs to take now. Required unless the call withdraws another.
     max: NotRequired[int | None]
-    # Seconds to wait for the first of them; 60 at most, a quarter of one at least.
+    # Seconds to wait for the first job: at most 60, and at least 0.25.
     wait: NotRequired[float]
-    # Chosen anew for each call. When its answer was not heard, the same call again, at any master, is given
-    # the same jobs; another one says that the answers before were heard.
+    # ID chosen anew for each call. If the answer was lost, repeat the call with the same ID at any master to
+    # get the same jobs. A new ID confirms that the previous answers arrived.
     poll_id: NotRequired[str | None]
-    # Jobs of earlier answers that it has not begun and does not take. They go back as if never given.
+    # Jobs of earlier answers that the worker did not start and refuses. They go back as if never claimed.
     refused: NotRequired[list[ClaimRef]]
 
 
@@ -64,75 +64,78 @@ class ClaimView(TypedDict):
 
 
 class Dispatch(TypedDict):
-    """One job that is offered to a worker."""
+    """A job offered to a worker."""
 
     # UUIDv7
     job_id: str
-    # Starts so far, this one included.
+    # Number of attempts so far, including this one.
     attempt: int
-    # The right to settle this claim; named in heartbeats and results.
+    # Right to settle this claim. Name it in heartbeats and results.
     token: str
-    # Grows with every claim, also across failovers: hand it to your database to refuse a stale writer.
+    # Number that grows with every claim, also across failovers. Your database can use it to reject a stale
+    # writer.
     fence: int
-    # What is to be done; further phases may come.
+    # Action to perform. Future releases may add phases.
     phase: Literal["run"]
     # Selects the handler.
     name: str
-    # As the pusher sent it.
+    # Argument as the pusher sent it.
     argument: Any
-    # Seconds; a longer run is to be ended and reported as a timeout.
+    # Maximum run time in seconds. End a longer run and report it as a timeout.
     timeout: float
-    # Store time (Unix ms) after which the offer must be refused as too_late.
+    # Store time (Unix ms) after which the worker must refuse the offer as too_late.
     not_after_ms: int
-    # Store time until which the first lease holds; an answered heartbeat that names the token lengthens it.
+    # Store time at which the first lease ends. An answered heartbeat that names the token extends it.
     lease_until_ms: int
-    # As the pusher sent them.
+    # Headers as the pusher sent them.
     headers: dict[str, str]
 
 
 class HeartbeatAnswer(TypedDict):
-    """What became of the claims that were named: those in neither list are renewed until
+    """State of the named claims. Claims in neither `cancel` nor `lost` are renewed until
     `lease_until_ms`."""
 
     epoch: int
     store_time_ms: int
-    # The newest fence that a claim had got at `store_time_ms`. Where that is less than it may be, the store's
-    # clock was set back: refuse what is offered with this fence or an older one as `too_late`. Without it: 0.
+    # Newest fence of any claim at `store_time_ms`. If `store_time_ms` is lower than it can be, the store's
+    # clock was set back: refuse offers with this fence or a lower one as `too_late`. If omitted: 0.
     fence: NotRequired[int]
-    # Equal to `store_time_ms` where nothing was renewed: the leases end when they were to end before.
+    # New end of the leases. Equal to `store_time_ms` if none was renewed; the leases then keep their previous
+    # end.
     lease_until_ms: int
-    # From now on; without it, as it was.
+    # Heartbeat interval from now on. If omitted, it is unchanged.
     heartbeat_interval_s: NotRequired[float]
-    # Life of a lease from now on; without it, as it was.
+    # Life of a lease from now on. If omitted, it is unchanged.
     lease_s: NotRequired[float]
-    # Somebody canceled the job: stop it and report `canceled`, which frees its slot at once. Another result
-    # is answered `stale` and changes nothing.
+    # Claims whose job was canceled. Stop the job and report `canceled`, which frees its slot at once. Any
+    # other result is answered `stale` and changes nothing.
     cancel: list[ClaimView]
-    # The claim is over: stop the job and report nothing.
+    # Claims that are over. Stop the job and report nothing.
     lost: list[ClaimView]
-    # Finish what runs; no more will come.
+    # True: finish the running jobs. No more will come.
     drain: bool
-    # The worker was cut off: ask with `asks_to_continue`, three times, 0.3 s apart; if nobody confirms, stop
-    # everything and register anew.
+    # True: the worker was detached. Ask with `asks_to_continue` up to three times, 0.3 s apart. If no master
+    # permits it, stop all jobs and register again.
     detached: bool
 
 
 class HeartbeatRequest(TypedDict):
-    """The worker lives; each lease whose token it names is renewed."""
+    """Sign of life of a worker. It renews each lease whose token it names."""
 
-    # Every claim whose result no master has answered yet.
+    # All claims whose result no master has confirmed yet.
     running: list[ClaimRef]
-    # How many more jobs it would take. Kept with the worker for people; the master goes by the claims it
-    # gave.
+    # Number of further jobs that the worker would take. Shown to people; the master counts its claims
+    # instead.
     free: int
-    # Store time, rounded down, at which `running` was read. An offer that is not named although it was over
-    # by then was not taken up, and goes back without being counted as lost.
+    # Store time, rounded down, at which `running` was read. An offer that had ended by then and is not in
+    # `running` was not accepted: its job goes back without counting a loss.
     as_of_ms: NotRequired[int]
-    # The answer before said `detached`: may the worker go on with what it runs? Yes is an answer without it.
+    # True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer without
+    # `detached` permits it.
     asks_to_continue: NotRequired[bool]
-    # Only after a 403 `foreign_worker`, by a worker whose token was changed while it runs: hex HMAC-
-    # SHA256(secret, text) of `adopt`, the worker ID and the hex SHA-256 of the bearer token, joined by line
-    # feeds. The worker then belongs to that token.
+    # Proof for a worker whose bearer token was changed while it runs. Send it only after a 403
+    # `foreign_worker`: hex HMAC-SHA256(secret, text), where text is `adopt`, the worker ID and the hex
+    # SHA-256 of the bearer token, joined by line feeds. The worker then belongs to the new token.
     proof: NotRequired[str | None]
 
 
@@ -143,45 +146,46 @@ class Problem(TypedDict):
     title: str
     status: int
     detail: str
-    # Stable; for programs. docs/errors.md says what each means. New ones may come: treat an unknown code as
-    # its status says.
+    # Stable code for programs. docs/errors.md describes each. Future releases may add codes: treat an unknown
+    # code by its status.
     code: ProblemCode | str
     errors: list[ProblemField]
 
 
 class ProblemField(TypedDict):
-    """One broken rule: the path of the field, and the rule."""
+    """One invalid field: its path, and what is wrong with it."""
 
     loc: list[str | int]
     msg: str
 
 
 class PushAnswer(TypedDict):
-    """What the worker takes; results come later. Every job of the push is in one of the lists. A token
-    that it has seen before is accepted and not started again."""
+    """The worker's answer to a push. Every job of the push is in one of the lists. A token that the
+    worker has seen before is accepted, but not started again. Results follow later."""
 
     accepted: list[str]
     rejected: list[Rejected]
 
 
 class RegisterAnswer(TypedDict):
-    """From now on jobs may arrive, and heartbeats are expected."""
+    """Confirmation of a registration. From now on jobs may arrive, and the master expects heartbeats."""
 
-    # Valid until the worker leaves or is forgotten.
+    # ID of the worker. Valid until the worker unregisters or is forgotten.
     worker_id: str
-    # Of the newest leadership; 0 before the first.
+    # Epoch of the newest leadership. 0 before the first.
     epoch: int
-    # The one clock for offers and leases: Unix ms by the store.
+    # Store time (Unix ms), the only clock for offers and leases.
     store_time_ms: int
     heartbeat_interval_s: float
-    # Life of a lease from the last heartbeat that named its token.
+    # Life of a lease, counted from the last heartbeat that named its token.
     lease_s: float
 
 
 class RegisterRequest(TypedDict):
-    """A worker says what it is."""
+    """Registration of a worker."""
 
-    # Where masters reach the worker; null: it pulls. Always sent, so that no address is forgotten.
+    # URL at which masters reach the worker. Null: the worker pulls. The field is required so that it cannot
+    # be forgotten.
     url: str | None
     names: list[str]
     max_jobs: int
@@ -189,27 +193,27 @@ class RegisterRequest(TypedDict):
     pid: NotRequired[int]
     labels: NotRequired[dict[str, str]]
     version: NotRequired[str]
-    # Chosen by the worker; its UTF-8 bytes are the key of all signatures. Also sent by one that pulls, for
-    # which nothing is signed.
+    # Secret chosen by the worker. Its UTF-8 bytes are the key of all signatures. A worker that pulls sends
+    # one too, although nothing is signed for it.
     secret: str
-    # Names this machine since its start, from a process that holds a lock there which any other process at
-    # this `url` would need. Where the former worker at the URL gave the same name, it is known to have ended,
-    # and its jobs are free at once; else they are when their leases end.
+    # Name of this machine since its boot. Send it only from a process that holds a lock which any other
+    # process at this `url` would need. If the previous worker at the URL sent the same name, it must have
+    # ended, and its jobs are free at once. Otherwise they are free when their leases end.
     place: NotRequired[str]
 
 
 class Rejected(TypedDict):
-    """An offer that the worker does not take; the job has not been attempted."""
+    """An offer that the worker refuses. The job was not started."""
 
     # UUIDv7
     job_id: str
     reason: Literal["busy", "unknown_name", "draining", "stale_epoch", "too_late", "duplicate"]
-    # Seconds.
+    # Seconds until the worker wants to be offered jobs again.
     retry_after: NotRequired[float | None]
 
 
 class RunningClaim(TypedDict):
-    """A claim whose result no master has answered yet."""
+    """A claim whose result no master has confirmed yet."""
 
     # UUIDv7
     job_id: str
@@ -217,13 +221,13 @@ class RunningClaim(TypedDict):
 
 
 class StartRequest(TypedDict):
-    """Which of the accepted jobs may start now (for handlers that ask first)."""
+    """Accepted jobs that the worker asks to start (for handlers that ask first)."""
 
     starts: list[ClaimRef]
 
 
 class WorkerStatus(TypedDict):
-    """What the worker does now."""
+    """Current state of the worker."""
 
     worker_id: str
     running: list[RunningClaim]

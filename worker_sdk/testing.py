@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt ended.
+    """The end of an attempt.
 
     * `type`: `success`, `failure`, `deferred`, `canceled` or `handed_back`.
-    * `fields`: what a master would be told besides, by type: `result`; `reason`, `should_retry`, `message` and `error`;
+    * `fields`: further fields of the report to a master, by type: `result`; `reason`, `should_retry`, `message` and `error`;
       `retry_after` and `hold`.
     """
 
@@ -32,16 +32,16 @@ class Ending:
 
     @property
     def result(self) -> Any:
-        """What the handler returned, if it succeeded."""
+        """The handler's return value, if it succeeded."""
         return self.fields.get("result")
 
 
 @dataclass
 class WorkerHarness:
-    """Run handlers of a worker as the worker would, without a master: same threads, processes, timeouts and policies.
+    """Run a worker's handlers as the worker would, without a master: with the same threads, processes, timeouts and policies.
 
     * `worker`: the worker.
-    * `enqueued`: the jobs that handlers enqueued by `ctx.enqueue`, as maps. Those of isolated handlers go to a real master.
+    * `enqueued`: the jobs that handlers enqueued with `ctx.enqueue`, as maps. Jobs of isolated handlers go to a real master.
     """
 
     worker: Worker
@@ -57,12 +57,12 @@ class WorkerHarness:
         timeout: float = 30.0,
         headers: Mapping[str, str] | None = None,
     ) -> Ending:
-        """Run one attempt at a job, to its end.
+        """Run one attempt of a job to its end.
 
-        * `name`, `argument`: of the job. LookupError: the name has no handler.
-        * `attempt`: what the handler finds in `ctx.attempt`, and what policies count.
+        * `name`, `argument`: name and argument of the job. LookupError is raised if the name has no handler.
+        * `attempt`: the attempt number in `ctx.attempt` and for policies.
         * `timeout`: seconds until the attempt is stopped.
-        * `headers`: of the job.
+        * `headers`: headers of the job.
         """
         handler = self.worker.find(name)
         if handler is None:

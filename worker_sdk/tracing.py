@@ -18,11 +18,11 @@ _tracer: "Tracer | None" = None
 
 
 def instrument(tracer_provider: "TracerProvider | None" = None) -> None:
-    """Give jobs that are enqueued here a trace, and run handlers within the trace of their job.
+    """Give enqueued jobs a trace, and run handlers within the trace of their job.
 
-    * `tracer_provider`: where spans go. Default: the application's global one.
+    * `tracer_provider`: receives the spans. Default: the application's global provider.
 
-    Raises ImportError without the package opentelemetry-api (the extra `tracing`).
+    Raise ImportError without the package opentelemetry-api (the extra `tracing`).
     """
     global _tracer  # noqa: PLW0603  one switch for the process, as instrumentations have it
     from opentelemetry.trace import get_tracer

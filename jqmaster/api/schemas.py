@@ -1,6 +1,6 @@
-"""What models of all topics share. The models check requests and are the OpenAPI document.
+"""Base classes and types of all HTTP models, which check requests and define the OpenAPI document.
 
-Requests are closed (an unknown field is refused) and strict (no bool for int, no string for number).
+Requests are closed (unknown fields are refused) and strict (no bool for int, no string for a number).
 """
 
 import re
@@ -20,7 +20,7 @@ _ISO_UTC: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]
 
 
 def instant_ms(value: object) -> int:
-    """Milliseconds of an instant as clients write it. Raises ValueError that says the rule."""
+    """Return the milliseconds of an instant as clients write it. Raise ValueError with the expected form."""
     if isinstance(value, str):
         if len(value) > 40 or not _ISO_UTC.fullmatch(value):
             raise ValueError("must be ISO 8601 with an offset, such as 2026-11-21T04:30:00Z")
@@ -34,7 +34,7 @@ def instant_ms(value: object) -> int:
 
 
 def is_instant(value: object) -> bool:
-    """Whether a field that holds an instant would take it."""
+    """Return whether `instant_ms` accepts the value."""
     try:
         instant_ms(value)
     except (ValueError, OverflowError):
@@ -69,19 +69,19 @@ SINCE: Final[dict[str, Any]] = {LATER: True}
 
 
 class Request(BaseModel):
-    """Base of what clients send."""
+    """Base of all requests."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Answer(BaseModel):
-    """Base of what the master answers; it may grow."""
+    """Base of all answers. New fields may be added."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class ProblemField(Answer):
-    """One broken rule: the path of the field, and the rule."""
+    """One invalid field: its path, and what is wrong with it."""
 
     loc: list[str | int]
     msg: str
@@ -90,7 +90,7 @@ class ProblemField(Answer):
 # An open enum: a newer master may send codes that an older document does not list.
 _CODE_SCHEMA: Final = {
     "anyOf": [{"$ref": "#/components/schemas/ProblemCode"}, {"type": "string"}],
-    "description": "Stable; for programs. docs/errors.md says what each means. New ones may come: treat an unknown code as its status says.",
+    "description": "Stable code for programs. docs/errors.md describes each. Future releases may add codes: treat an unknown code by its status.",
 }
 
 

@@ -180,7 +180,7 @@ class WorkerUnderTest:
         return self.reports_of(job)[-1].item
 
     def is_named(self, job: Fields) -> bool:
-        """Whether the last heartbeat names the claim."""
+        """Return whether the last heartbeat names the claim."""
         return bool(self.master.beats) and job["token"] in self.master.beats[-1].tokens
 
     async def running(self, seconds: float = 20.0, **fields: Any) -> Fields:

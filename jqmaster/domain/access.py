@@ -1,4 +1,4 @@
-"""Who may do what: scopes, roles, callers, and the form of tokens."""
+"""Scopes, roles, callers, and the form of tokens."""
 
 import hashlib
 import hmac
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Scope(StrEnum):
-    """What a caller may do. `operate` includes `read`, `admin` everything."""
+    """A right of a caller. `operate` includes `read`; `admin` includes everything."""
 
     PUSH = "push"
     WORK = "work"
@@ -22,7 +22,7 @@ class Scope(StrEnum):
 
 
 class Role(StrEnum):
-    """What a user may do."""
+    """The role of a user."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -133,7 +133,7 @@ class ConfiguredTokens:
 
     @property
     def have_admin(self) -> bool:
-        """Whether one of them may do everything."""
+        """Return whether one of them may do everything."""
         return any(Scope.ADMIN in principal.scopes for _, principal in self._principals)
 
 

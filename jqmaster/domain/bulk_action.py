@@ -45,13 +45,13 @@ _REPEATED: Final = frozenset({ActionKind.CANCEL, ActionKind.DELETE, ActionKind.S
 
 # So many retried jobs must have ended before their share of failures says anything.
 STOP_LEAST: Final = 20
-# Of the jobs of a retry that stops by itself so many are under way at a time: what a bad wave can cost.
+# A retry that stops by itself has at most so many unfinished jobs at a time: the cost of a bad wave.
 MAX_WATCHED: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class BulkAction:
-    """What was asked for: jobs by `filter` or by `ids`, of which one is None. It touches jobs that were created by
+    """A requested action on jobs by `filter` or by `ids`; the other is None. It touches jobs that were created by
     `created_at_ms`."""
 
     id: str
@@ -66,7 +66,7 @@ class BulkAction:
 
     @property
     def states(self) -> tuple[JobState, ...]:
-        """Where its jobs are."""
+        """Return the states of its jobs."""
         admitted = ADMITTED[self.kind]
         return tuple(s for s in admitted if self.filter is None or self.filter.may_be_in(s))
 
@@ -75,7 +75,7 @@ class BulkAction:
         return MAX_PASSES if self.filter is not None and self.kind in _REPEATED else 1
 
     def touches(self, job: Job) -> bool:
-        """Whether the action may touch a job that it selects. A job that it has touched, and that came back since, is
+        """Return whether the action may touch a job that it selects. A job that it has touched, and that came back since, is
         not touched again: a retried job that failed once more has ended after the action began, and so has started."""
         if job.created_at_ms > self.created_at_ms or job.state not in ADMITTED[self.kind]:
             return False
@@ -92,7 +92,7 @@ class BulkAction:
 
 @dataclass(slots=True)
 class Progress:
-    """How far it came. `cursor` None: at the beginning of its pass. `matched` None: not known before the end. `watched`:
+    """Progress of an action. `cursor` None: at the beginning of its pass. `matched` None: not known before the end. `watched`:
     retried jobs whose end is waited for; `ended` and `failed_again` count those that ended."""
 
     state: ActionState = ActionState.RUNNING
@@ -130,5 +130,5 @@ class Progress:
         return True
 
     def fails_too_often(self, share: float | None) -> bool:
-        """Whether enough of the retried jobs ended to say that more than `share` of them failed again."""
+        """Return whether enough of the retried jobs ended to say that more than `share` of them failed again."""
         return share is not None and self.ended >= STOP_LEAST and self.failed_again > share * self.ended

@@ -58,7 +58,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What holds for one gate; None is no limit of that kind."""
+    """The limits of one gate. None: no limit of that kind."""
 
     concurrency: int | None = None
     rate: Rate | None = None
@@ -77,7 +77,7 @@ class Override:
 
 
 class Counted(NamedTuple):
-    """What is written down of the jobs that pass the gates of a constraint."""
+    """The facts that the store keeps about jobs that pass the gates of a constraint."""
 
     slots: bool
     starts: bool
@@ -135,7 +135,7 @@ class Constraint:
         )
 
     def limits_of(self, key: KeyValue | None) -> Limits:
-        """What holds at the gate of `key`, None for that of a constraint without one."""
+        """Return the limits at the gate of `key`; None is the gate of a constraint without a key."""
         limits = self._by_value.get(key.canonical) if key else None
         return limits or Limits(self.concurrency, self.rate, bool(self.paused))
 
@@ -150,46 +150,46 @@ def _merged(limits: Limits, own: Limits) -> Limits:
 
 def _check_own(constraint: Constraint) -> None:
     if not _NAME.match(constraint.name):
-        raise ConstraintError(("name",), "takes 1 to 100 of A-Z a-z 0-9 _ . : -")
+        raise ConstraintError(("name",), "must be 1 to 100 of A-Z a-z 0-9 _ . : -")
     if not _CID.fullmatch(constraint.cid):
-        raise ConstraintError(("cid",), "takes 8 hexadecimal digits")
+        raise ConstraintError(("cid",), "must be 8 hexadecimal digits")
     _check_limits(constraint.concurrency, constraint.rate, ())
     backlog = constraint.max_backlog
     if backlog is not None and not 0 <= backlog <= MAX_BACKLOG:
-        raise ConstraintError(("max_backlog",), f"takes 0 to {MAX_BACKLOG}")
+        raise ConstraintError(("max_backlog",), f"must be 0 to {MAX_BACKLOG}")
     if constraint.key is None:
         if constraint.fair:
-            raise ConstraintError(("fair",), "needs a key to be fair between its values")
+            raise ConstraintError(("fair",), "requires a key, between whose values to be fair")
         if constraint.overrides:
-            raise ConstraintError(("overrides",), "need a key whose values they name")
+            raise ConstraintError(("overrides",), "require a key whose values they name")
     else:
         check_key(constraint.key)
     if len(constraint.overrides) > MAX_OVERRIDES:
         raise ConstraintError(("overrides",), f"more than {MAX_OVERRIDES}")
     limits = (constraint.concurrency, constraint.rate, constraint.paused, backlog)
     if all(limit is None for limit in limits) and not (constraint.fair or constraint.overrides):
-        raise ConstraintError((), "limits nothing: give concurrency, rate, paused, max_backlog or fair")
+        raise ConstraintError((), "has no limit: give concurrency, rate, paused, max_backlog or fair")
 
 
 def check_key(key: Path) -> None:
     """Raises ConstraintError unless `key` may split a constraint."""
     if key.root == "tags":
-        raise ConstraintError(("key",), "a job has many tags, but one value of a key")
+        raise ConstraintError(("key",), "cannot be tags: a job has many tags, but needs one value of the key")
 
 
 def _check_limits(concurrency: int | None, rate: Rate | None, loc: Loc) -> None:
     if concurrency == 0:
-        raise ConstraintError((*loc, "concurrency"), "takes 1 or more; to let nothing run, set paused")
+        raise ConstraintError((*loc, "concurrency"), "must be 1 or more; to let no job run, set paused")
     if concurrency is not None and not 1 <= concurrency <= MAX_CONCURRENCY:
-        raise ConstraintError((*loc, "concurrency"), f"takes 1 to {MAX_CONCURRENCY}")
+        raise ConstraintError((*loc, "concurrency"), f"must be 1 to {MAX_CONCURRENCY}")
     if rate is None:
         return
     if rate.limit == 0:
-        raise ConstraintError((*loc, "rate", "limit"), "takes 1 or more; to let nothing start, set paused")
+        raise ConstraintError((*loc, "rate", "limit"), "must be 1 or more; to let no job start, set paused")
     if not 1 <= rate.limit <= MAX_RATE:
-        raise ConstraintError((*loc, "rate", "limit"), f"takes 1 to {MAX_RATE}")
+        raise ConstraintError((*loc, "rate", "limit"), f"must be 1 to {MAX_RATE}")
     if not 1 <= rate.period_ms <= MAX_PERIOD_MS:
-        raise ConstraintError((*loc, "rate", "period_s"), f"takes 0.001 to {MAX_PERIOD_MS // 1000} seconds")
+        raise ConstraintError((*loc, "rate", "period_s"), f"must be 0.001 to {MAX_PERIOD_MS // 1000} seconds")
 
 
 def _check_override(override: Override, loc: Loc) -> bytes:
@@ -208,12 +208,12 @@ def new_cid() -> str:
 
 
 def keeps_counts(old: Constraint, new: Constraint) -> bool:
-    """Whether slots and starts counted for `old` count for `new`: their gates are the same."""
+    """Return whether slots and starts counted for `old` count for `new`: their gates are the same."""
     return old.enabled and new.enabled and old.key == new.key
 
 
 def needs_rematch(old: Constraint | None, new: Constraint | None) -> bool:
-    """Whether jobs that were matched before `new` have to be matched again. What no longer limits needs not, unless
+    """Return whether jobs that were matched before `new` have to be matched again. A constraint that no longer limits does not require it, unless
     jobs stand in another order because of it."""
     if _orders(old) != _orders(new):
         return True

@@ -1,4 +1,4 @@
-"""Who sees content: the values that jobs carry or leave behind.
+"""Access to content: the values that jobs carry or leave behind.
 
 Content is every value of an argument, a header, a result and an error, the text of an error, and the values of a
 constraint's key that are read from one of these. Names, tags, states, times, counts and types of exceptions are not.
@@ -25,7 +25,7 @@ _CONTENT_ROOTS: Final = frozenset({"argument", "headers"})
 
 @dataclass(frozen=True, slots=True)
 class ContentAccess:
-    """What one caller may see. Views and use cases take one; there is no default.
+    """The content that one caller may see. Views and use cases take one; there is no default.
 
     `allows_name`: the caller may see the content of jobs of such names, even where `is_granted` is false.
     """
@@ -110,7 +110,7 @@ class ContentAccess:
 
     @property
     def shows_error_type(self) -> bool:
-        """Whether types of exceptions are shown: to everybody, unless they are redacted."""
+        """Return whether types of exceptions are shown: to everybody, unless they are redacted."""
         return not self.redactor.meets("error", ("type",))
 
     def filter(self, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-# What follows tells kinds apart hardly any better, and is not looked at.
+# Text beyond this hardly helps to distinguish kinds of failures, so it is ignored.
 MAX_LOOKED_AT: Final = 1_000
 MAX_MESSAGE: Final = 200
 _CUT: Final = "…"
@@ -57,7 +57,7 @@ def _normalised(message: str) -> str:
 
 
 def normalise(message: str) -> str:
-    """What messages of one kind have in common, at most `MAX_MESSAGE` printable characters: instead of IDs, numbers,
+    """Return the part that messages of one kind have in common, at most `MAX_MESSAGE` printable characters: instead of IDs, numbers,
     quoted text, paths, URLs and addresses there are `<id>`, `<n>`, `<text>`, `<path>`, `<url>` and `<address>`."""
     return _normalised(message[:MAX_LOOKED_AT])
 

@@ -10,7 +10,7 @@ from typing import Final
 MAX_SEARCHED_WILDCARD_PART: Final = 32
 
 _TOKEN: Final = re.compile(r"\[!?+\]?+[^\]]*+\]|.", re.DOTALL)
-# What `translate` puts around a pattern differs between versions of Python.
+# The text that `translate` puts around a pattern differs between versions of Python.
 _HEAD, _TAIL = fnmatch.translate("x").split("x")
 
 # (value, from, until) -> where the part ends, or -1
@@ -18,7 +18,7 @@ _Search = Callable[[str, int, int], int]
 
 
 def compile_glob(pattern: str) -> Callable[[str], bool]:
-    """Whether a whole string has the form of `pattern`: `*`, `?`, `[abc]`, `[a-z]`, `[!…]` as in `fnmatch.fnmatchcase`.
+    """Compile a test of whether a whole string has the form of `pattern`: `*`, `?`, `[abc]`, `[a-z]`, `[!…]` as in `fnmatch.fnmatchcase`.
 
     Raises ValueError where a part between two stars is too long to be searched for (MAX_SEARCHED_WILDCARD_PART).
     """

@@ -25,7 +25,7 @@ def is_id(text: str) -> bool:
 
 
 def are_ids(texts: Sequence[str]) -> bool:
-    """Whether `is_id` holds for each, for half of what it costs to ask one by one."""
+    """Return whether `is_id` holds for each, at half the cost of asking one by one."""
     lines = "\n".join((*texts, ""))
     # The length tells whether a text holds a line feed of its own.
     return len(lines) == len(texts) * (ID_LENGTH + 1) and _LINES_OF_IDS.fullmatch(lines) is not None

@@ -91,7 +91,7 @@ DEFAULT_RETRY: Final = RetryPolicy()
 # Not frozen: a frozen dataclass takes three times as long to make, and each push makes one.
 @dataclass(slots=True)
 class JobSpec:
-    """What a pusher asks for. `argument` is one encoded MessagePack value, never decoded by the master.
+    """A job as its pusher requests it. `argument` is one encoded MessagePack value, never decoded by the master.
 
     At most one of `run_at_ms` and `delay_ms` is given.
     """

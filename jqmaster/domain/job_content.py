@@ -1,4 +1,4 @@
-"""What one caller sees of the content of one job."""
+"""The content of one job as one caller sees it."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ class JobContent:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the caller sees content of this job at all."""
+        """Return whether the caller sees content of this job at all."""
         return self._access.is_granted
 
     def argument(self) -> bytes | None:

@@ -30,7 +30,7 @@ class JobFilter:
 
     @property
     def asks_errors(self) -> bool:
-        """Whether the record of a job alone does not tell: see `selects_error`."""
+        """Return whether the record of a job alone does not tell: see `selects_error`."""
         return self.text is not None or self.failure_group is not None
 
     @property
@@ -38,7 +38,7 @@ class JobFilter:
         return self.finished_after_ms is not None or self.finished_before_ms is not None
 
     def may_be_in(self, state: JobState) -> bool:
-        """Whether a job in this state can be selected at all."""
+        """Return whether a job in this state can be selected at all."""
         if self.state is not None and state is not self.state:
             return False
         if self.failure_group is not None and state is not JobState.FAILED:
@@ -46,7 +46,7 @@ class JobFilter:
         return state in FINISHED or not self.asks_end
 
     def ended_between_ms(self) -> tuple[int | None, int | None]:
-        """Of a job that is over: the earliest and the latest instant at which it can have ended. It was created before
+        """Return the earliest and the latest instant at which a selected job can have ended. It was created before
         that."""
         least = [ms for ms in (self.finished_after_ms, self.created_after_ms) if ms is not None]
         return max(least, default=None), self.finished_before_ms
@@ -82,7 +82,7 @@ class JobFilter:
         return group_of(job.name, job.cause.name.lower(), message) == self.failure_group
 
     def document(self) -> dict[str, Any]:
-        """What `of_document` takes: only what is given, as texts and numbers."""
+        """Return the filter in the form that `of_document` takes: only the given fields, as texts and numbers."""
         values = {field: getattr(self, field) for field in _FIELDS}
         values["cause"] = self.cause.name.lower() if self.cause is not None else None
         values["state"] = str(self.state) if self.state is not None else None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 MAX_KEY_TEXT: Final = 128
-# What numbers, true, false, null and binary look like.
+# The forms of numbers, true, false, null and binary.
 _LIKE_ANOTHER: Final = re.compile(
     r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false|null|nan|-?inf|NaN|-?Infinity|0x.*"
 )
@@ -23,7 +23,7 @@ class KeyValue(NamedTuple):
 
 
 def key_value(value: object) -> KeyValue:
-    """Of a decoded value. 1.0 is 1; a boolean is no number, binary no text; NaN is one value; the order of a map is none.
+    """Return the key value of a decoded value. 1.0 equals 1; a boolean is not a number, and binary is not text; NaN equals itself; maps are unordered.
 
     `text` has at most MAX_KEY_TEXT characters and none that a terminal would act on; a shorter one is of one value only.
     """

@@ -1,4 +1,4 @@
-"""How long calls take, counted in buckets: cheap enough for every request."""
+"""Durations of calls, counted in buckets: cheap enough for every request."""
 
 from bisect import bisect_left
 from typing import Final, Generic, TypeVar
@@ -10,7 +10,7 @@ BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 
 
 class Latency:
-    """Of one kind of call."""
+    """Durations of one kind of call."""
 
     __slots__ = ("counts", "sum_s")
 

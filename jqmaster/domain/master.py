@@ -38,7 +38,7 @@ class SeenMaster:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often masters say that they live and look at one another: all of it shares of the leader's lock."""
+    """Intervals at which masters report themselves and check one another, all as shares of the leader's lock."""
 
     ttl_s: float
 

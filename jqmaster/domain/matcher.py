@@ -27,7 +27,7 @@ class _Missing:
         return "MISSING"
 
 
-# What a path leads to that leads nowhere. null is a value, this is none.
+# The result of a path that does not exist. null is a value; this is not.
 MISSING: Final = _Missing()
 _UNREAD: Final = _Missing()
 
@@ -42,7 +42,7 @@ class MatcherError(ValueError):
 
 
 class JobFields:
-    """What matchers and keys may read of a job.
+    """The fields of a job that matchers and keys may read.
 
     `decode` makes values of the packed argument: None, bool, int, float, str, bytes, list and dict. It is called when
     a field of the argument is first read, and once; whatever it raises, the argument is then as if there were none.
@@ -110,7 +110,7 @@ _STEP: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Where a value is found: a field of the job and, for headers and the argument, the steps below it."""
+    """The place of a value: a field of the job and, for headers and the argument, the steps below it."""
 
     root: str
     parts: tuple[str | int, ...] = ()
@@ -120,7 +120,7 @@ class Path:
         return self.root + "".join(map(_spelled, self.parts))
 
     def reader(self) -> Reader:
-        """What reads the value, MISSING where there is none."""
+        """Return a function that reads the value, or MISSING if there is none."""
         if self.root == "headers":
             return _header_reader(str(self.parts[0]))
         if self.root == "argument" and self.parts:
@@ -131,18 +131,18 @@ class Path:
 def parse_path(text: object, loc: Loc = ()) -> Path:
     """`name`, `headers.KEY`, `argument.a[0]["a.b"]`. Quoted keys are JSON strings. Raises MatcherError."""
     if not isinstance(text, str):
-        raise MatcherError(loc, "takes text, such as name or argument.host")
+        raise MatcherError(loc, "must be text, such as name or argument.host")
     if len(text) > MAX_TEXT:
         raise MatcherError(loc, f"longer than {MAX_TEXT} characters")
     root = _ROOT.match(text)[0]  # type: ignore[index]  # matches the empty text too
     if root not in FIELDS:
-        raise MatcherError(loc, f"unknown field {root[:64]!r}; there are {', '.join(FIELDS)}")
+        raise MatcherError(loc, f"unknown field {root[:64]!r}; expected one of {', '.join(FIELDS)}")
     at, parts = len(root), list[str | int]()
     while at < len(text):
         step = _STEP.match(text, at)
         if step is None:
             if text.startswith("[-", at):
-                raise MatcherError(loc, "an index counts from 0, none is negative")
+                raise MatcherError(loc, "an index must not be negative")
             raise MatcherError(loc, f'not a path from character {at + 1} on; it has .key, [0] or ["any key"]')
         parts.append(_part(step, loc))
         at = step.end()
@@ -150,7 +150,7 @@ def parse_path(text: object, loc: Loc = ()) -> Path:
         raise MatcherError(loc, f"more than {MAX_PATH_SEGMENTS} segments")
     if root == "headers":
         if len(parts) != 1 or not isinstance(parts[0], str):
-            raise MatcherError(loc, "headers takes one key: headers.KEY")
+            raise MatcherError(loc, "headers must have one key: headers.KEY")
     elif root != "argument" and parts:
         raise MatcherError(loc, f"{root} has no parts")
     return Path(root, tuple(parts))
@@ -261,12 +261,12 @@ class _Parser:
         if depth > MAX_DEPTH:
             raise MatcherError(loc, f"nested deeper than {MAX_DEPTH}")
         if not isinstance(document, dict):
-            raise MatcherError(loc, "takes a map: all, any, not, or field, op and value")
+            raise MatcherError(loc, "must be a map with all, any or not, or with field, op and value")
         if not document:
             raise MatcherError(loc, "an empty matcher")
         kinds = [kind for kind in ("all", "any", "not", "field") if kind in document]
         if len(kinds) > 1:
-            raise MatcherError(loc, f"takes one of {' and '.join(kinds)}")
+            raise MatcherError(loc, f"must have only one of {' and '.join(kinds)}")
         kind = kinds[0] if kinds else "field"
         known = {"field", "op", "value"} if kind == "field" else {kind}
         for key in document:
@@ -278,7 +278,7 @@ class _Parser:
             return _negated(self.node(document["not"], (*loc, "not"), depth + 1))
         members = document[kind]
         if not isinstance(members, list | tuple):
-            raise MatcherError((*loc, kind), "takes a list of matchers")
+            raise MatcherError((*loc, kind), "must be a list of matchers")
         if not members:
             raise MatcherError((*loc, kind), "an empty matcher")
         nodes = [self.node(member, (*loc, kind, i), depth + 1) for i, member in enumerate(members)]
@@ -355,10 +355,10 @@ def _leaf(document: dict[str, object], loc: Loc) -> _Node:
     path = parse_path(document["field"], (*loc, "field"))
     op = document["op"]
     if not isinstance(op, str) or op not in OPS:
-        raise MatcherError((*loc, "op"), f"unknown op; there are {', '.join(OPS)}")
+        raise MatcherError((*loc, "op"), f"unknown op; expected one of {', '.join(OPS)}")
     at: Loc = (*loc, "value")
     if "value" not in document and op != "exists":
-        raise MatcherError(at, f"{op} takes a value")
+        raise MatcherError(at, f"{op} requires a value")
     value = document.get("value", True)
     read = path.reader()
     test = _tags_test(op, value, at, (*loc, "op")) if path.root == "tags" else _value_test(op, value, at)
@@ -377,13 +377,13 @@ def _leaf(document: dict[str, object], loc: Loc) -> _Node:
 
 def _tags_test(op: str, value: object, loc: Loc, op_loc: Loc) -> _Test:
     if op in {"lt", "le", "gt", "ge"}:
-        raise MatcherError(op_loc, "tags take eq, ne, in, glob or exists")
+        raise MatcherError(op_loc, "tags support only eq, ne, in, glob and exists")
     if op == "exists":
         is_wanted = _flag(value, loc)
         return lambda tags: bool(tags) is is_wanted
     if op == "ne":
         differs = _value_test("ne", value, loc)
-        # Of another type than text there is no tag to differ from.
+        # All tags are text, so no tag can differ from a value of another type.
         if not isinstance(value, str):
             return lambda _tags: False
         return lambda tags: all(map(differs, tags))  # type: ignore[call-overload]
@@ -411,7 +411,7 @@ def _value_test(op: str, value: object, loc: Loc) -> _Test:
 
 def _flag(value: object, loc: Loc) -> bool:
     if not isinstance(value, bool):
-        raise MatcherError(loc, "exists takes true or false")
+        raise MatcherError(loc, "exists requires true or false")
     return value
 
 
@@ -422,7 +422,7 @@ def check_scalar(value: object, loc: Loc) -> None:
             return
         case int():
             if not -(2**63) <= value < 2**64:
-                raise MatcherError(loc, "an integer is beyond 64 bits")
+                raise MatcherError(loc, "an integer exceeds 64 bits")
         case float():
             if not math.isfinite(value):
                 raise MatcherError(loc, "not a finite number")
@@ -432,7 +432,7 @@ def check_scalar(value: object, loc: Loc) -> None:
             if len(value) > MAX_TEXT:
                 raise MatcherError(loc, f"longer than {MAX_TEXT} bytes")
         case _:
-            raise MatcherError(loc, "takes null, a boolean, a number, text or binary")
+            raise MatcherError(loc, "must be null, a boolean, a number, text or binary")
 
 
 def _check_text(text: str, loc: Loc) -> None:
@@ -468,9 +468,9 @@ def _different(value: object) -> _Test:
 
 def _one_of(values: object, loc: Loc) -> _Test:
     if not isinstance(values, list | tuple):
-        raise MatcherError(loc, "in takes a list of values")
+        raise MatcherError(loc, "in requires a list of values")
     if not 1 <= len(values) <= MAX_IN_VALUES:
-        raise MatcherError(loc, f"in takes 1 to {MAX_IN_VALUES} values")
+        raise MatcherError(loc, f"in requires 1 to {MAX_IN_VALUES} values")
     by_kind: dict[type, set[object]] = {}
     numbers: set[object] = set()
     for i, value in enumerate(values):
@@ -488,7 +488,7 @@ def _one_of(values: object, loc: Loc) -> _Test:
 
 def _ordered(op: str, value: object, loc: Loc) -> _Test:
     if not (_is_number(value) or isinstance(value, str)):
-        raise MatcherError(loc, f"{op} takes a number or text")
+        raise MatcherError(loc, f"{op} requires a number or text")
     check_scalar(value, loc)
     compare: Callable[[object, object], bool] = getattr(operator, op)
     if isinstance(value, str):
@@ -498,7 +498,7 @@ def _ordered(op: str, value: object, loc: Loc) -> _Test:
 
 def _like(value: object, loc: Loc) -> _Test:
     if not isinstance(value, str):
-        raise MatcherError(loc, "glob takes text")
+        raise MatcherError(loc, "glob requires text")
     check_scalar(value, loc)
     try:
         fits = compile_glob(value)

@@ -1,4 +1,4 @@
-"""What the end of an attempt means for the job. Every ending that exists is decided here."""
+"""The consequences of an attempt's end for its job. Every kind of ending is decided here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class HoldOrder:
 # Not frozen: a frozen dataclass takes three times as long to make, and each result makes one.
 @dataclass(slots=True)
 class Outcome:
-    """What a worker says of one attempt. `result` and `error` are encoded MessagePack values."""
+    """A worker's report on one attempt. `result` and `error` are encoded MessagePack values."""
 
     job_id: str
     token: str
@@ -48,7 +48,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where the job goes. `ending` is the word that the attempt's record bears."""
+    """The next state of the job. `ending` is the word in the attempt's record."""
 
     state: JobState
     ending: str
@@ -84,7 +84,7 @@ def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryRules:
-    """What the end of a lease is judged by: a worker silent for longer than `stale_ms` is lost. A job that has one loss
+    """The settings that decide the end of a lease: a worker silent for longer than `stale_ms` is lost. A job that has one loss
     left waits up to `alone_wait_ms` for a worker to itself; 0: it does not."""
 
     stale_ms: int

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 LEAST_LENGTH: Final = 12
-# What is left when common words and runs of keys each count as one character, at least.
+# Minimum length, where common words and keyboard runs each count as one character.
 _LEAST_UNITS: Final = 6
 _LEAST_DISTINCT: Final = 5
 _RUN: Final = 3

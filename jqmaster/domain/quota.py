@@ -1,4 +1,4 @@
-"""How often each of many callers may do something within a minute."""
+"""A limit on how often each of many callers may do something within a minute."""
 
 import random
 from typing import Final

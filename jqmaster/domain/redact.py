@@ -25,7 +25,9 @@ class Redactor:
         for text in paths:
             root, *rest = text.split(".")
             if root not in ROOTS or not rest or "" in rest or len(rest) > MAX_SEGMENTS:
-                raise ValueError(f"{text[:100]}: expected {', '.join(ROOTS)}, then keys, each after a point")
+                raise ValueError(
+                    f"{text[:100]}: expected {', '.join(ROOTS)}, followed by keys, each after a dot"
+                )
             if rest.count(_ANY_DEPTH) > 1 or rest[-1] == _ANY_DEPTH:
                 raise ValueError(f"{text[:100]}: ** may stand once, and not at the end")
             self._paths[root].append(tuple(rest))
@@ -52,7 +54,7 @@ class Redactor:
             return _without(root, value)
 
     def meets(self, root: str, path: Sequence[str | int]) -> bool:
-        """Whether the value at this path is redacted, lies within something redacted, or holds something redacted. A path
+        """Return whether the value at this path is redacted, lies within something redacted, or holds something redacted. A path
         above `**` does not count: see `reaches_any_depth`."""
         patterns = self._paths.get(root, [])
         if root == "headers" and path:
@@ -61,11 +63,11 @@ class Redactor:
         return any(_meets(pattern, tuple(map(str, path))) for pattern in patterns)
 
     def has(self, *roots: str) -> bool:
-        """Whether anything below one of these roots is redacted."""
+        """Return whether anything below one of these roots is redacted."""
         return any(self._paths.get(root) for root in roots)
 
     def reaches_any_depth(self, root: str) -> bool:
-        """Whether any map or list below `root` may hold something redacted."""
+        """Return whether any map or list below `root` may hold something redacted."""
         return any(_ANY_DEPTH in pattern for pattern in self._paths.get(root, ()))
 
     def found(self, root: str, value: object) -> list[object]:

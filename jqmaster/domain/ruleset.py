@@ -21,12 +21,12 @@ class _Step(NamedTuple):
     matches: Matches | None
     # None: each value of the key has a gate of its own.
     gate: Gate | None
-    # Of the set of shared gates.
+    # Name of the set of shared gates.
     bit: int
 
 
 class NamePlan:
-    """What is known of the jobs of one name before any of them is looked at."""
+    """The facts about all jobs of one name, before any of them is read."""
 
     __slots__ = ("is_decided", "sole_lane", "steps")
 
@@ -59,11 +59,11 @@ class Ruleset:
             for i, (constraint, gate) in enumerate(pairs)
         ]
         self._plans: dict[str, NamePlan] = {}
-        # Those without keyed gates by name and set of shared gates.
+        # Placements without keyed gates, by name and set of shared gates.
         self._lanes: dict[tuple[str, int], Lane] = {}
 
     def plan(self, name: str) -> NamePlan:
-        """What the name alone decides."""
+        """Return the plan that depends on the name alone."""
         plan = self._plans.get(name)
         if plan is None:
             if len(self._plans) >= MAX_KNOWN_NAMES:
@@ -78,7 +78,7 @@ class Ruleset:
                 yield step._replace(matches=None if verdict is True else verdict)
 
     def reads_only_name(self, name: str) -> bool:
-        """Whether all jobs of that name pass the same gates."""
+        """Return whether all jobs of that name pass the same gates."""
         return self.plan(name).is_decided
 
     def scan(self, fields: JobFields) -> tuple[int, list[Gate]]:
@@ -96,7 +96,7 @@ class Ruleset:
         return shared, keyed
 
     def shared_gates(self, shared: int) -> tuple[Gate, ...]:
-        """Those of a set that `scan` gave, sorted by ID."""
+        """Return the gates of a set that `scan` gave, sorted by ID."""
         return tuple(step.gate for step in self._enabled if step.gate is not None and step.bit & shared)
 
     def gates(self, fields: JobFields) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:

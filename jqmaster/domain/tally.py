@@ -1,4 +1,4 @@
-"""What this process counts: a few additions for each job, told apart by name, and bounded.
+"""Counters of this process: a few additions for each job, by name, and bounded.
 
 The store keeps the history (`store/operations/history.py`); this is what is not yet in it, and what was counted since the start.
 """
@@ -27,9 +27,9 @@ COUNTED: Final[tuple[Counted, ...]] = ("pushed", "succeeded", "failed", "cancele
 # Not frozen, and with slots: the hot path adds to it.
 @dataclass(slots=True)
 class NameCounts:
-    """Of one name. `retried`: attempts that failed, or were lost with their worker, and whose job goes on. `deferred`,
+    """Counts of one name. `retried`: attempts that failed, or were lost with their worker, and whose job goes on. `deferred`,
     `handed_back` and `lost` (attempts lost with their workers) are for metrics; the history does not have them. `wait`:
-    from when a job became ready to when it was claimed, of each attempt; `run`: of each attempt that ended by itself.
+    time between ready and claimed, of each attempt; `run`: run time of each attempt that ended by itself.
     `backlog` (ready jobs) and `oldest_wait_ms` are the largest that were seen; -1: nobody looked."""
 
     pushed: int = 0
@@ -74,7 +74,7 @@ class FailureCount:
 
 @dataclass(frozen=True, slots=True)
 class TallyBatch:
-    """What was counted between two flushes."""
+    """The counts between two flushes."""
 
     names: Mapping[str, NameCounts]
     failures: Mapping[Failure, FailureCount]
@@ -99,11 +99,11 @@ class Tally:
         return counts
 
     def claimed(self, name: str, waits_ms: Sequence[int]) -> None:
-        """Of each how long it had waited."""
+        """Count claimed jobs with their waits."""
         self.of(name).wait.add_all(waits_ms)
 
     def succeeded(self, name: str, runs_ms: Sequence[int]) -> None:
-        """Of each attempt how long it ran."""
+        """Count succeeded attempts with their run times."""
         counts = self.of(name)
         counts.succeeded += len(runs_ms)
         counts.run.add_all(runs_ms)
@@ -137,7 +137,7 @@ class Tally:
             self.of(name).skipped += 1
 
     def sampled(self, name: str, backlog: int, oldest_wait_ms: int) -> None:
-        """What the leader saw."""
+        """Record the leader's sample."""
         counts = self.of(name)
         counts.backlog = max(counts.backlog, backlog)
         counts.oldest_wait_ms = max(counts.oldest_wait_ms, oldest_wait_ms)
@@ -156,7 +156,7 @@ class Tally:
             known.example_job_id = job_id
 
     def take(self) -> TallyBatch:
-        """What was counted since the last call; it is the caller's now."""
+        """Return the counts since the last call, and start new ones."""
         batch = TallyBatch(self._pending, self._failures)
         self._pending, self._failures = {}, {}
         for name, counts in batch.names.items():

@@ -32,7 +32,7 @@ class Holder:
 
 
 class Kind(StrEnum):
-    """What closes a gate, the most lasting first."""
+    """Kinds of limits that close a gate, longest-lasting first."""
 
     PAUSED = "paused"
     HOLD = "hold"
@@ -66,7 +66,7 @@ class GateCheck:
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """What closes it, each kind of limit by itself."""
+        """Return each kind of limit that closes the gate by itself."""
         if not self.is_closed:
             return ()
         is_full = self.concurrency is not None and (self.running or 0) >= self.concurrency
@@ -76,7 +76,7 @@ class GateCheck:
 
 
 class Bound(StrEnum):
-    """How well a count is known."""
+    """The accuracy of a count."""
 
     EXACT = "exact"
     AT_LEAST = "at_least"
@@ -111,7 +111,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What only the leader knows of a worker. `paused_ms`: it asked for no offers for so long; `refused_names`: it
+    """Facts about a worker that only the leader knows. `paused_ms`: it asked for no offers for so long; `refused_names`: it
     registered them and then said that it does not know them; `why`: the reason of the last failed push."""
 
     breaker: str = "closed"

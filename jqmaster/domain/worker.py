@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-# Who cut a worker off: the leader, as it was silent; people; or another worker, which serves its address now.
+# Reasons for a detachment: its silence (by the leader), an operator, or another worker that serves its address now.
 DetachedBy = Literal["silence", "operator", "successor"]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """What a worker says of itself when it registers. `url` None: it pulls. `place`: see RegisterRequest."""
+    """The facts that a worker registers. `url` None: it pulls. `place`: see RegisterRequest."""
 
     url: str | None
     names: tuple[str, ...]
@@ -46,7 +46,7 @@ class Worker:
         return self.spec.url is None
 
     def may_be_given(self, now_ms: int) -> bool:
-        """Whether there is a way to give it jobs: an address, or a poll that waits for them."""
+        """Return whether it can be given jobs: by its address, or by a waiting poll."""
         return not self.is_pulling or self.polls_until_ms > now_ms
 
     def is_fresh(self, now_ms: int, stale_ms: int) -> bool:

@@ -91,7 +91,7 @@ class DataDirectory:
         return None
 
     def holds_server_lock(self, pid: int) -> bool:
-        """Whether `pid` has our `server.lock` open: a pid file alone may name a stranger by now."""
+        """Return whether `pid` has our `server.lock` open: a pid file alone may name a stranger by now."""
         lock = str(self.path / "server.lock")
         with contextlib.suppress(OSError):
             return any(

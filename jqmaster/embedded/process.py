@@ -80,7 +80,7 @@ class ServerProcess:
             signal.pidfd_send_signal(self._pidfd, number)
 
     async def wait(self, timeout_s: float) -> bool:
-        """Whether the process has ended within `timeout_s`."""
+        """Return whether the process has ended within `timeout_s`."""
         try:
             await asyncio.wait_for(self.ended.wait(), timeout_s)
         except TimeoutError:

@@ -65,7 +65,7 @@ class Target:
 
     @property
     def is_address(self) -> bool:
-        """Whether the host is an address itself, and no name."""
+        """Return whether the host is an address itself, and no name."""
         return ":" in self.host or self.host.replace(".", "").isdigit()
 
 
@@ -254,7 +254,7 @@ def _is_wildcard(host: str) -> bool:
 
 
 def _is_own(address: Address) -> bool:
-    """Whether the address is one of this machine: only then can it be bound."""
+    """Return whether the address is one of this machine: only then can it be bound."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:

@@ -46,38 +46,39 @@ _WORKER_SERVERS: Final = [
     }
 ]
 
-# What any request may meet before its handler runs, and what only those meet that need a credential or have a body.
+# Problems that any request may get before its handler runs; then those of requests with a credential, or with a body.
 _ANY_PROBLEMS: Final = (400, 406, 408, 414, 421, 422, 431, 503)
 _ACCESS_PROBLEMS: Final = (401, 403)
 _BODY_PROBLEMS: Final = (413, 415)
 
 MASTER_TEXT: Final = (
-    "The master takes jobs, keeps them safe and pushes them to workers.\n\n"
-    "Bodies are JSON or MessagePack (`application/msgpack`; `application/vnd.msgpack` and `application/x-msgpack` mean the "
-    "same), as `Content-Type` says. Answers are what `Accept` names; where it names neither, they are what the request's body "
-    'was, and JSON where there was none. In JSON, binary is `{"$bin": base64}` and extension types are `{"$ext": [code, base64]}`. '
-    "Extension codes are 0 to 127, and -1 for a timestamp; the other negative codes are reserved by MessagePack and refused. "
-    "Errors are problems (RFC 9457); docs/errors.md lists their codes. A 503 with code `outcome_unknown` may have happened: "
-    "repeat it with the same ID. `X-Request-ID` names a request in answers and logs: the one that is sent, or one that each "
-    "problem gets. `JQ-Store` in each answer names the master's store. A client that sends it back is refused (421, "
-    "`other_store`) by a master of another store, which happens when an address is given to somebody else."
+    "The master accepts jobs, stores them safely and pushes them to workers.\n\n"
+    "A request body is JSON or MessagePack (`application/msgpack`; `application/vnd.msgpack` and `application/x-msgpack` mean "
+    "the same), as its `Content-Type` says. The answer has the type that `Accept` names. If `Accept` names neither, the answer "
+    'has the type of the request body, or JSON if there was none. In JSON, binary is `{"$bin": base64}` and extension types '
+    'are `{"$ext": [code, base64]}`. Extension codes are 0 to 127, and -1 for a timestamp; MessagePack reserves the other '
+    "negative codes, and they are refused.\n\n"
+    "Errors are problems (RFC 9457); docs/errors.md lists their codes. A request that gets 503 with code `outcome_unknown` may "
+    "have taken effect: repeat it with the same ID. `X-Request-ID` identifies a request in answers and logs. You can send it; "
+    "otherwise, each problem gets one. `JQ-Store` in each answer names the master's store. If a client sends it back, a master "
+    "of another store refuses the request (421, `other_store`). This protects a client whose address was reassigned."
 )
 WORKER_TEXT: Final = (
-    "What a worker serves. It registers with `POST /api/workers` of a master, reports with heartbeats and results, "
-    "and gets jobs pushed. docs/worker_protocol.md tells the whole exchange.\n\n"
-    "Every call but `/ping` and `/challenge` is signed: `X-JQ-Signature: v1=` and the hex HMAC-SHA256, under the worker's "
-    "secret, of METHOD, path, worker ID, timestamp, nonce and the hex SHA-256 of the body, joined by line feeds. The path "
-    "is the raw one of the request, the prefix of the worker's URL included. A wrong, old (300 s) or repeated signature "
-    "is answered 401, and nothing runs."
+    "The API that a worker serves. A worker registers with `POST /api/workers` at a master, reports with heartbeats and "
+    "results, and receives jobs by push. docs/worker_protocol.md describes the whole exchange.\n\n"
+    "Every call except `/ping` and `/challenge` is signed: `X-JQ-Signature` is `v1=` and the hex HMAC-SHA256, under the "
+    "worker's secret, of METHOD, path, worker ID, timestamp, nonce and the hex SHA-256 of the body, joined by line feeds. The "
+    "path is the raw path of the request, including the prefix of the worker's URL. The worker answers a wrong, old (300 s) or "
+    "repeated signature with 401 and runs nothing."
 )
 
 _PARAMETERS: Final = {
     "job_id": ("ID of the job.", JOB_ID),
     "action_id": ("ID of the action.", ACTION_ID),
     "master_id": ("ID of the master.", MASTER_ID),
-    "worker_id": ("ID that the registration gave.", WORKER_ID),
+    "worker_id": ("ID from the registration.", WORKER_ID),
     "name": ("Name of the constraint.", "api.example.org"),
-    "job_name": ("Name of jobs; it may hold slashes.", "mail.send"),
+    "job_name": ("Job name. It may contain slashes.", "mail.send"),
     "token_id": ("ID of the token.", TOKEN_ID),
     "user": ("Name of the user.", "ada"),
     "session_id": ("ID of the login, as `GET /api/sessions` shows it.", SESSION_ID),
@@ -87,53 +88,58 @@ _IDEMPOTENCY_KEY: Final = {
     "in": "header",
     "required": False,
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-    "description": "Makes the push safe to repeat for 24 hours, also when its job is over and gone. Each token and user has keys of its own, which a "
-    "rotated token keeps.",
+    "description": "Makes the push safe to repeat for 24 hours, even after its job is over and removed. Keys are separate for each token and user; "
+    "a rotated token keeps its keys.",
 }
 _ASKED_DURABILITY: Final = {
     "name": "JQ-Durability",
     "in": "header",
     "required": False,
     "schema": {"type": "string", "enum": ["besteffort", "fsync", "fsync+quorum"]},
-    "description": "What this push must be worth before it is accepted, more or less than what is configured; 503 with "
-    "code `durability_unavailable`, and nothing happened, while the store does not give so much.",
+    "description": "Durability that this push needs, higher or lower than the configured level. If the store cannot give it, "
+    "the answer is 503 `durability_unavailable` and nothing is stored.",
 }
 _IF_MATCH: Final = {
     "name": "If-Match",
     "in": "header",
     "required": False,
     "schema": {"type": "string"},
-    "description": "ETags in quotes, or *: only while the constraint is as it was read; 412 otherwise.",
+    "description": "ETags in quotes, or *. Apply the change only if the constraint still has one of them; otherwise 412.",
 }
 _IF_NONE_MATCH: Final = {
     "name": "If-None-Match",
     "in": "header",
     "required": False,
     "schema": {"type": "string"},
-    "description": "*: only to make a new one; 412 when it exists.",
+    "description": "*: only create a new constraint. If it exists, the answer is 412.",
 }
 _STORE: Final = {
     "name": "JQ-Store",
     "in": "header",
     "required": False,
     "schema": {"type": "string"},
-    "description": "The store that the caller belongs to, as an earlier answer named it; 421 if this master's is another.",
+    "description": "The caller's store, as named in an earlier answer. If this master has another store, the answer is 421.",
 }
-_ETAG: Final = {"ETag": {"description": "Changes with every change.", "schema": {"type": "string"}}}
+_ETAG: Final = {
+    "ETag": {"description": "Version tag that changes with every change.", "schema": {"type": "string"}}
+}
 _RETRY_AFTER: Final = {
-    "Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}
+    "Retry-After": {
+        "description": "Seconds to wait before the next try.",
+        "schema": {"type": "integer", "minimum": 1},
+    }
 }
 _DURABILITY: Final = {
     "JQ-Durability": {
-        "description": "What the acceptance is worth: a power cut or a crash of the store loses it under besteffort, the "
-        "end of the store's machine under fsync.",
+        "description": "Durability of the acceptance. Under besteffort, a power cut or a crash of the store can lose the job; "
+        "under fsync, only the loss of the store's machine can.",
         "schema": {"type": "string", "enum": ["besteffort", "fsync", "fsync+quorum"]},
     }
 }
 _JOB_ID: Final = {
     "JQ-Job-Id": {
-        "description": "The job that the answer is about. A client that compares it with the job that it asked about finds "
-        "answers that were mixed up on their way. Missing where the ID asked about is none.",
+        "description": "ID of the job that the answer is about. Compare it with the requested ID to detect answers that were "
+        "mixed up on the way. Missing if the requested ID is not valid.",
         "required": False,
         "schema": {"type": "string"},
     }
@@ -148,33 +154,33 @@ _ANSWER_HEADERS: Final[Mapping[type[BaseModel] | None, dict[str, Any]]] = {
 }
 _PROBLEM_TEXTS: Final = {
     400: "The request cannot be parsed.",
-    401: "No valid bearer token, and no session.",
-    403: "The caller lacks the scope, or its token is not meant for that name or worker, or it is not on this machine, or it is a page of another site, or the X-CSRF-Token is missing.",
-    404: "Unknown, or not visible.",
-    406: "None of the accepted types can be answered.",
+    401: "The request has neither a valid bearer token nor a session.",
+    403: "The caller lacks the scope, its token does not cover this name or worker, it is not on this machine, it is a page of another site, or the X-CSRF-Token is missing.",
+    404: "The object does not exist, or the caller may not see it.",
+    406: "The master cannot answer with any of the accepted types.",
     408: "The request did not arrive in time.",
-    409: "The present state does not admit it; `code` names that state.",
-    412: "It is not, or no longer, as the precondition says.",
-    413: "A body, an argument or a structure is over its limit.",
+    409: "The current state does not allow the request; `code` names that state.",
+    412: "The precondition does not hold.",
+    413: "A body, an argument or a structure exceeds its limit.",
     414: "The path is too long.",
     415: "The body is neither JSON nor MessagePack, or it is compressed.",
     421: "The request's `JQ-Store` names another store than this master's. Nothing was done.",
-    422: "Understood and refused; `errors` names each field and rule.",
-    429: "A constraint lets no more of these jobs wait, or the caller did something too often; come again after Retry-After.",
-    431: "The head is too large.",
-    503: "A limit of the master, or the store is away. With code `outcome_unknown` it may have happened.",
+    422: "The request is not valid; `errors` names each field and what is wrong with it.",
+    429: "A constraint allows no more waiting jobs, or the caller exceeded a rate limit. Try again after Retry-After.",
+    431: "The request line and headers are too large.",
+    503: "The master reached a limit, or the store is not available. With code `outcome_unknown`, the request may have taken effect.",
 }
-# A worker need not tell more than the status; a body, if there is one, is for people.
+# A worker need not send more than the status. A body, if there is one, is for people.
 _WORKER_REFUSALS: Final = {
     400: ("Not MessagePack", None),
     408: ("The body did not arrive in time", None),
     413: ("The body is too large", None),
-    415: ("The body is of another type", None),
-    422: ("Not of the form", None),
+    415: ("The body has another type", None),
+    422: ("The body does not have the expected form", None),
 }
 _RESULT_TEXTS: Final = {
-    200: "The result; null where it is discarded, was not kept, or never was.",
-    202: "Not over within `wait`.",
+    200: "The result. Null if the job has none, it was not kept, or it is no longer kept.",
+    202: "The job did not end within `wait`.",
 }
 
 
@@ -194,7 +200,7 @@ def master_document() -> dict[str, Any]:
         {
             "type": "string",
             "enum": sorted(entry.code for entry in CODES),
-            "description": "The codes of problems; docs/errors.md says what each means.",
+            "description": "The codes of problems. docs/errors.md describes each.",
         },
     )
     spec.components.parameter("Store", "header", _STORE)
@@ -203,7 +209,7 @@ def master_document() -> dict[str, Any]:
         {
             "type": "http",
             "scheme": "bearer",
-            "description": "Scopes: push, work, read, operate (includes read), admin (all). Without configured tokens the master serves its own machine only.",
+            "description": "Scopes: push, work, read, operate (includes read), admin (all). Without configured tokens, the master serves only its own machine.",
         },
     )
     for status in sorted({status for op in OPERATIONS for status in _problems_of(op)}):
@@ -251,15 +257,15 @@ def worker_document() -> dict[str, Any]:
         },
     )
     order = {200: ("Done", None)}
-    stale = {409: ("An order of an older leader", None)}
+    stale = {409: ("The order came from an older leader", None)}
     spec.path(
         "/jobs",
         operations={
             "post": _worker_operation(
                 "offer_jobs",
-                "Offer jobs; the answer comes at once, results later",
+                "Offer jobs; their results come later",
                 w.PushRequest,
-                {200: ("What the worker takes", w.PushAnswer)},
+                {200: ("The accepted and rejected jobs", w.PushAnswer)},
             )
         },
     )
@@ -279,7 +285,7 @@ def worker_document() -> dict[str, Any]:
         "/status",
         operations={
             "get": _worker_operation(
-                "status", "What the worker does", None, {200: ("Its state", w.WorkerStatus)}
+                "status", "Get the state of the worker", None, {200: ("The state", w.WorkerStatus)}
             )
         },
     )
@@ -301,7 +307,7 @@ def worker_document() -> dict[str, Any]:
         "/detach",
         operations={
             "post": _worker_operation(
-                "detach", "Send a heartbeat now: it will be told", w.DetachOrder, {**order, **stale}
+                "detach", "Tell the worker that it was detached", w.DetachOrder, {**order, **stale}
             )
         },
     )
@@ -309,7 +315,11 @@ def worker_document() -> dict[str, Any]:
         "/ping",
         operations={
             "get": _worker_operation(
-                "ping", "Whether it lives", None, {204: ("It lives", None)}, signed=False
+                "ping",
+                "Check whether the worker is alive",
+                None,
+                {204: ("The worker is alive", None)},
+                signed=False,
             )
         },
     )
@@ -400,7 +410,9 @@ def _master_operation(op: Operation) -> dict[str, Any]:
         if model in _ANSWER_HEADERS:
             response["headers"] = _ANSWER_HEADERS[model]
         if is_enqueue and status == HTTPStatus.OK:
-            response["description"] = "The same id or key and content again: no second job."
+            response["description"] = (
+                "A repeat with the same ID or key and the same content. No second job was made."
+            )
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             response["headers"] = _RETRY_AFTER
         if op.is_stream:
@@ -513,7 +525,7 @@ def _ref(model: type[BaseModel]) -> dict[str, Any]:
 
 
 class _Untitled(GenerateJsonSchema):
-    """A title says nothing that the name does not."""
+    """Remove titles, which repeat the name of the field."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -540,7 +552,7 @@ def _add_schemas(spec: APISpec, models: Sequence[type[BaseModel]]) -> None:
 
 
 def _plain(document: Any) -> Any:
-    """Without aliases and ordered as built, so that the files read well and differ only where something changed."""
+    """Write YAML without aliases and in the given order, so that diffs show only real changes."""
     if isinstance(document, Mapping):
         if name := document.get("x-schema"):
             document = {**document, "$ref": _REF.format(model=name)}

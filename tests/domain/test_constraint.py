@@ -66,9 +66,9 @@ def override(value: object, **limits: Any) -> Override:
         ({"rate": Rate(1, 31 * 86_400_000 + 1)}, ("rate", "period_s"), "0.001 to 2678400"),
         ({"max_backlog": -1}, ("max_backlog",), "0 to 100000000"),
         ({"max_backlog": 100_000_001}, ("max_backlog",), "0 to 100000000"),
-        ({"concurrency": None}, (), "limits nothing"),
-        ({"fair": True}, ("fair",), "needs a key"),
-        ({"overrides": (override("a", paused=True),)}, ("overrides",), "need a key"),
+        ({"concurrency": None}, (), "has no limit"),
+        ({"fair": True}, ("fair",), "requires a key"),
+        ({"overrides": (override("a", paused=True),)}, ("overrides",), "require a key"),
         ({"key": parse_path("tags")}, ("key",), "many tags"),
         (
             {"key": HOST, "overrides": tuple(override(i) for i in range(1001))},
@@ -80,7 +80,7 @@ def override(value: object, **limits: Any) -> Override:
             ("overrides", 2, "value"),
             "the same value as overrides.1",
         ),
-        ({"key": HOST, "overrides": (override([]),)}, ("overrides", 0, "value"), "takes null, a boolean"),
+        ({"key": HOST, "overrides": (override([]),)}, ("overrides", 0, "value"), "must be null, a boolean"),
         (
             {"key": HOST, "overrides": (override("a" * 1025),)},
             ("overrides", 0, "value"),

@@ -208,7 +208,7 @@ def test_many_jobs_are_acted_on_by_filter_with_a_count_before(master: tuple[str,
     for arguments, said in (
         ((), "no filter"),
         (wanted, "--yes"),
-        (("--created-after", "soon"), "no instant"),
+        (("--created-after", "soon"), "not a time"),
     ):
         refused = jqmaster("bulk", "cancel", *arguments, **url)
         assert refused.code == 2
@@ -274,8 +274,8 @@ def test_doctor_and_fsck_examine_the_store_of_a_running_master(master: tuple[str
     strict = jqmaster("doctor", "--data-dir", master[1], JQMASTER_DURABILITY="fsync+quorum")
     assert strict.code == 1
     assert "replicas must be in sync" in strict.out
-    assert jqmaster("fsck", "--data-dir", master[1]).out == "everything agrees\n"
-    assert jqmaster("fsck", "--repair", "--data-dir", master[1]).out == "0 put right\neverything agrees\n"
+    assert jqmaster("fsck", "--data-dir", master[1]).out == "no faults found\n"
+    assert jqmaster("fsck", "--repair", "--data-dir", master[1]).out == "0 repaired\nno faults found\n"
 
 
 @pytest.mark.req("M1")
@@ -306,7 +306,7 @@ def test_fsck_repairs_what_is_certain_and_tells_what(master: tuple[str, Path]) -
     assert f"membership  {{jq}}:job:{job_id}" in dry.out
     (told,) = jqmaster("fsck", "--repair", "--json", "--data-dir", master[1]).lines()
     assert (told["repaired"], told["rule"], told["key"]) == (True, "membership", f"{{jq}}:job:{job_id}")
-    assert jqmaster("fsck", "--data-dir", master[1]).out == "everything agrees\n"
+    assert jqmaster("fsck", "--data-dir", master[1]).out == "no faults found\n"
     assert "repair" in jqmaster("audit", "--master", master[0]).out
 
 

@@ -113,7 +113,7 @@ async def test_a_file_is_planned_applied_changed_and_pruned(api: Api, cli: Cli) 
     assert "- other" in pruned.out
     assert "concurrency: 4 -> 5" in pruned.out
     planned = await cli("constraints", "plan", file)
-    assert f"not in {file}, left as they are without --prune: other\n" in planned.out
+    assert f"not in {file}, kept without --prune: other\n" in planned.out
     assert (await cli("constraints", "apply", file)).code == 0
     assert await names(api) == ["api.example.org", "other", "reports"]
     assert (await cli("constraints", "apply", file, "--prune")).code == 0
@@ -168,10 +168,10 @@ async def test_an_edit_in_between_stops_an_apply_and_says_so(
         ("a.json", "{", "neither TOML"),
         ("a.json", "[1]", "no list of constraints"),
         ("a.toml", "[[constraint]]\nmatcher = {}", "has no name"),
-        ("a.toml", FILE + FILE.replace("api.example.org", "x"), "is named reports, as one before it"),
+        ("a.toml", FILE + FILE.replace("api.example.org", "x"), "has the same name as an earlier one: reports"),
         ("a.toml", "", "has no constraints"),
-        ("a.toml", FILE.replace("paused = true", ""), "\n  limits nothing"),
-        ("a.toml", FILE.replace("concurrency = 4", "concurrency = 0"), "concurrency: takes 1 or more"),
+        ("a.toml", FILE.replace("paused = true", ""), "\n  has no limit"),
+        ("a.toml", FILE.replace("concurrency = 4", "concurrency = 0"), "concurrency: must be 1 or more"),
         ("a.toml", FILE.replace('op = "eq"', 'op = "like"'), "matcher.op: unknown op"),
         ("a.toml", FILE.replace("concurrency = 4", "concurency = 4"), "concurency: Extra inputs"),
         ("a.toml", FILE.replace("concurrency = 4", "concurrency = 2026-01-01"), "constraint api.example.org"),

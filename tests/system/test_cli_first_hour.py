@@ -124,7 +124,7 @@ def test_an_operator_is_told_in_his_own_words_that_a_worker_is_unknown(url: str)
 def test_set_priority_without_a_priority_names_the_option(url: str) -> None:
     assert call(url, "bulk", "set-priority", "--all", "--yes").err == "Error: --priority is missing\n"
     ended = call(url, "bulk", "cancel", "--all", "--yes", "--priority", 3)
-    assert ended.err == "Error: --priority goes with set-priority only\n"
+    assert ended.err == "Error: --priority can be used only with set-priority\n"
 
 
 def test_a_setting_that_does_not_exist_is_met_with_the_one_that_was_meant(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_one_job_is_set_run_and_deleted(url: str) -> None:
     assert call(url, "set", job_id).code == 2
     assert call(url, "run", job_id).out == f"{job_id}  ready\n"
     assert call(url, "run", job_id).code == 0
-    assert call(url, "delete", job_id).err == "Error: there is no terminal to ask; use --yes\n"
+    assert call(url, "delete", job_id).err == "Error: there is no terminal for the confirmation; use --yes\n"
     assert call(url, "delete", job_id, "--yes").out == f"{job_id}  deleted\n"
     assert call(url, "delete", job_id, "--yes").code == 3
 

@@ -41,7 +41,7 @@ class Shot:
 
 async def _bulk(page: Page) -> None:
     await page.get_by_label("Select all").first.check()
-    await page.get_by_role("button", name="take all that match").click()
+    await page.get_by_role("button", name="select all that match").click()
     await page.get_by_role("button", name="Retry…").click()
     await page.get_by_role("dialog").get_by_role("button", name="Retry").wait_for()
 
@@ -62,25 +62,25 @@ async def _preview(page: Page) -> None:
 def shots(ids: dict[str, str]) -> list[Shot]:
     """All that is shown, in the order of docs/ui.md."""
     return [
-        Shot("overview", "Overview", "What is wrong now, first; then how much waits, runs and fails, how fast, and since when.", "#/overview"),
-        Shot("jobs", "Jobs", "Every job, found by state, name, tag, time, error or worker; the filter is the address, so that a link shows others the same.", "#/jobs"),
-        Shot("many-jobs", "Many jobs at once", "Cancel, retry, delete, run now or reorder what is selected or all that match; how many it concerns is counted before it begins.", "#/jobs?state=failed", _bulk, is_dialog=True),
-        Shot("why", "Why a job waits", "One job that waits says what has to change first, who holds what it waits for, and when it opens.", f"#/job?id={ids['held']}"),
-        Shot("failed-job", "A job that failed", "Its last error on top, each attempt with worker, times and stack, and what it carries; it can be retried, changed and enqueued again.", f"#/job?id={ids['failed']}"),
-        Shot("failures", "Failures", "What fails alike is one group: how often, since when, an example, and one button that retries all of it.", "#/failures"),
-        Shot("names", "Names", "Each kind of job with its counts, share of success, waits and run times.", "#/names"),
-        Shot("name", "One name", "The course of one kind of job, and how its waits and runs are distributed.", "#/names?name=mail.send"),
-        Shot("constraints", "Constraints", "Limits on sets of jobs: what each admits, how full it is and how many wait for it.", "#/constraints"),
-        Shot("constraint", "One constraint", "Its values with the most waiting jobs, who holds the slots, when it opens; pause the whole or one value.", "#/constraints?name=mail-per-host"),
-        Shot("constraint-editor", "The editor of a constraint", "Says which waiting jobs it would apply to while you write.", "#/constraints?name=mail-per-host", _edit, is_dialog=True),
-        Shot("workers", "Workers", "Who works, how full each is, who is silent or draining.", "#/workers"),
-        Shot("worker", "One worker", "What it runs, for which names, and how it can be reached; drain, resume or detach it.", f"#/workers?id={ids['worker']}"),
-        Shot("masters", "Masters", "Who leads, who stands by, and the store beneath; the lead can be given to another.", "#/masters"),
-        Shot("enqueue", "Enqueue", "A form for one job; what the queue would do with it, its constraints included, is told before it is sent.", "#/enqueue", _preview),
-        Shot("audit", "Audit", "Who changed what, and from what to what.", "#/audit"),
-        Shot("settings", "Settings", "Every setting with what it does; those that may change at run time change here, on all masters within a second.", "#/settings"),
-        Shot("access", "Access", "Tokens of programs and users with their roles; a token is shown once.", "#/access"),
-        Shot("login", "Log in", "With the name of a user, or with a token.", "#/overview", is_logged_in=False),
+        Shot("overview", "Overview", "Faults come first, followed by waiting, running and failed jobs, with rates and times.", "#/overview"),
+        Shot("jobs", "Jobs", "Find jobs by state, name, tag, time, error or worker. The filters are part of the address, so a link shows others the same list.", "#/jobs"),
+        Shot("many-jobs", "Many jobs at once", "Cancel, retry, delete, run or reprioritize selected jobs, or all that match. The page counts the jobs before the action begins.", "#/jobs?state=failed", _bulk, is_dialog=True),
+        Shot("why", "Why a job waits", "A waiting job shows what has to change first, which jobs hold the slots, and when the constraint opens.", f"#/job?id={ids['held']}"),
+        Shot("failed-job", "A job that failed", "The page shows the last error, each attempt with worker, times and stack trace, and the job's content. You can retry, change or enqueue the job again.", f"#/job?id={ids['failed']}"),
+        Shot("failures", "Failures", "Similar failures form one group with its count, times and an example. One button retries the whole group.", "#/failures"),
+        Shot("names", "Names", "Each job name with its counts, success rate, wait times and run times.", "#/names"),
+        Shot("name", "One name", "The history of one job name, with the distribution of its wait and run times.", "#/names?name=mail.send"),
+        Shot("constraints", "Constraints", "Limits on sets of jobs, with their usage and the number of waiting jobs.", "#/constraints"),
+        Shot("constraint", "One constraint", "The values with the most waiting jobs, the holders of slots, and the next opening. You can pause the constraint or one value.", "#/constraints?name=mail-per-host"),
+        Shot("constraint-editor", "The editor of a constraint", "The editor shows which waiting jobs the constraint would apply to while you type.", "#/constraints?name=mail-per-host", _edit, is_dialog=True),
+        Shot("workers", "Workers", "All workers with their load, and which of them are silent or draining.", "#/workers"),
+        Shot("worker", "One worker", "The worker's jobs, names and address. You can drain, resume or detach it.", f"#/workers?id={ids['worker']}"),
+        Shot("masters", "Masters", "The leader, the other masters and the store. You can hand the lead to another master.", "#/masters"),
+        Shot("enqueue", "Enqueue", "A form for one job. It previews the constraints that will apply before you send it.", "#/enqueue", _preview),
+        Shot("audit", "Audit", "All changes, with their author, the old value and the new one.", "#/audit"),
+        Shot("settings", "Settings", "Every setting with its description. You can change run-time settings here, on all masters within a second.", "#/settings"),
+        Shot("access", "Access", "Tokens for programs, and users with their roles. A token is shown only once.", "#/access"),
+        Shot("login", "Log in", "Log in with a user name or with a token.", "#/overview", is_logged_in=False),
     ]  # fmt: skip
 
 

@@ -79,21 +79,21 @@ async def test_people_change_their_password_and_end_their_other_logins(
                 await expect(page.get_by_role("heading", level=1)).to_have_text("My account")
                 await expect(page.locator("tbody tr")).to_have_count(2)
                 await accessible(page)
-                await page.get_by_label("Present password").fill(old)
+                await page.get_by_label("Current password").fill(old)
                 await page.get_by_label("New password").fill("ada-ada-ada-ada")
-                await page.get_by_role("button", name="Change the password").click()
+                await page.get_by_role("button", name="Change password").click()
                 await expect(
                     page.get_by_text("must have at least 5 different characters").first
                 ).to_be_visible()
                 await page.get_by_label("New password").fill(new)
-                await page.get_by_role("button", name="Change the password").click()
+                await page.get_by_role("button", name="Change password").click()
                 await expect(page.get_by_text("The password was changed")).to_be_visible()
                 assert (await elsewhere.get("/api/jobs")).status_code == 401
                 again = await elsewhere.post("/api/session", json={"user": "ada", "password": new})
                 assert again.status_code == 201
                 await page.reload()
                 await expect(page.locator("tbody tr")).to_have_count(2)
-                await page.get_by_role("button", name="End all others").click()
+                await page.get_by_role("button", name="End all other logins").click()
                 await expect(page.locator("tbody tr")).to_have_count(1)
                 assert (await elsewhere.get("/api/jobs")).status_code == 401
 
@@ -172,7 +172,7 @@ async def test_what_another_operator_did_before_is_refused_counted_and_said(
         await api.call("PUT", f"/api/constraints/{mark}", document)
         await page.goto(f"/#/constraints?name={mark}")
         await page.get_by_role("button", name="Edit").click()
-        await page.get_by_label("At once").fill("9")
+        await page.get_by_label("Running at once").fill("9")
         await api.call("PUT", f"/api/constraints/{mark}", {**document, "concurrency": 4})
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("dialog").get_by_role("alert").first).to_be_visible()

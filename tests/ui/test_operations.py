@@ -92,7 +92,7 @@ async def test_a_setting_is_changed_refused_where_it_is_out_of_range_and_reset(
         await expect(setting.locator(".setting-value")).to_have_text("17")
         await expect(setting).to_contain_text("changed here")
         await setting.get_by_role("button", name=re.compile("^Change")).click()
-        await setting.get_by_role("button", name="Back to what is configured").click()
+        await setting.get_by_role("button", name="Reset to the configured value").click()
         await expect(setting).not_to_contain_text("changed here")
     settings = (await api.call("GET", "/api/settings"))[1]["settings"]
     assert {one["value"] for one in settings if one["is_secret"]} <= {None}
@@ -143,8 +143,8 @@ async def test_tokens_are_shown_once_and_users_rule_who_sees_what(
             row = page.get_by_role("row").filter(has_text="vera")
             await row.get_by_role("button", name="Disable").click()
             await expect(row).to_contain_text("disabled")
-            await row.get_by_role("button", name="Remove…").click()
-            await page.get_by_role("dialog").get_by_role("button", name="Remove (1)").click()
+            await row.get_by_role("button", name="Delete…").click()
+            await page.get_by_role("dialog").get_by_role("button", name="Delete (1)").click()
             await expect(row).to_have_count(0)
 
 
@@ -161,19 +161,19 @@ async def test_two_operators_change_one_constraint_and_nobodys_words_are_lost(
     ):
         for page, limit in ((one, "3"), (two, "4")):
             await page.get_by_role("button", name="Edit", exact=True).click()
-            await page.get_by_role("dialog").get_by_label("At once").fill(limit)
+            await page.get_by_role("dialog").get_by_label("Running at once").fill(limit)
         await one.get_by_role("button", name="Save").click()
         await expect(one.get_by_role("dialog")).to_have_count(0)
         await two.get_by_role("button", name="Save").click()
         dialog = two.get_by_role("dialog")
         await expect(dialog.get_by_role("alert")).to_contain_text("412")
-        await expect(dialog.get_by_label("At once")).to_have_value("4")
+        await expect(dialog.get_by_label("Running at once")).to_have_value("4")
         assert (await api.call("GET", f"/api/constraints/{name}"))[1]["concurrency"] == 3
         # One value has a limit of its own; the changes stand below.
         await one.get_by_role("button", name="Limit…").click()
-        await one.get_by_role("dialog").get_by_label("At once").fill("2")
+        await one.get_by_role("dialog").get_by_label("Running at once").fill("2")
         await one.get_by_role("dialog").get_by_role("button", name="Save").click()
-        await expect(one.get_by_role("button", name="As all values")).to_be_visible()
+        await expect(one.get_by_role("button", name="Same as all values")).to_be_visible()
         await expect(one.locator(".diff.is", has_text="3").first).to_be_visible()
     overrides = (await api.call("GET", f"/api/constraints/{name}"))[1]["overrides"]
     assert [(o["value"], o["concurrency"]) for o in overrides] == [("x", 2)]

@@ -44,14 +44,14 @@ MAX_CALLS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What a job ended with.
+    """The result of a job.
 
     * `type`: `success` or `failure`.
-    * `finished_at`: when its last attempt ended, as ISO 8601.
-    * `result`: what the handler returned, if it succeeded.
-    * `reason`: `timeout`, `undecodable` or `other`, if it failed. The remaining fields are about failures, too.
-    * `should_retry`: whether the last failure was one to retry.
-    * `error`: a map of `type`, `message` and `traceback`, where an exception was the reason.
+    * `finished_at`: end of its last attempt, as ISO 8601.
+    * `result`: the handler's return value, if the job succeeded.
+    * `reason`: `timeout`, `undecodable` or `other`, if the job failed. The remaining fields also describe failures.
+    * `should_retry`: whether the last failure allowed a retry.
+    * `error`: a map of `type`, `message` and `traceback`, if an exception was the reason.
     * `message`: the reason, for people.
     """
 
@@ -86,20 +86,20 @@ forked.renew_in_child(_id_sequence)
 
 
 class JobOptions(TypedDict, total=False):
-    """Options of one job, besides its name and argument. The master's default stands for what is left out or None.
+    """Options of a job, besides its name and argument. The master's defaults apply to options that are omitted or None.
 
     * `priority`: the lowest number runs first. Default 0.
-    * `max_retry`: how many failed attempts are repeated. Default 5.
+    * `max_retry`: maximum number of retries after failed attempts. Default 5.
     * `keep_result`: keep the result until it is fetched. Default: the result is dropped.
-    * `timeout`: how long an attempt may take, up to 7 days. Default 30 s.
-    * `delay`: how long to wait before the first attempt. Not together with `run_at`.
-    * `run_at`: the earliest instant of the first attempt, with a time zone.
-    * `expires_at`: an instant, with a time zone. A job that still waits after it, also for a retry, is skipped.
-    * `id`: a UUIDv7 of your own. Enqueueing the same job again under it makes no second job.
-    * `tags`: up to 16 words to find the job by.
+    * `timeout`: maximum time of an attempt, up to 7 days. Default 30 s.
+    * `delay`: time to wait before the first attempt. Cannot be combined with `run_at`.
+    * `run_at`: earliest time of the first attempt, with a time zone.
+    * `expires_at`: a time, with a time zone. A job that still waits at this time, even for a retry, is skipped.
+    * `id`: a UUIDv7 that you choose. Enqueueing the same job again under this ID does not create a second job.
+    * `tags`: up to 16 words by which people find the job.
     * `headers`: up to 32 texts that reach the handler as `ctx.headers`.
     * `retry`: the backoff between attempts, a map of `base_s`, `factor`, `max_s` and `jitter`.
-    * `rerun_lost`: with `max_retry` 0, start the job again when its worker was lost. Default: it fails.
+    * `rerun_lost`: run the job again when its worker was lost, even if `max_retry` is 0. Default: such a job fails.
     """
 
     priority: int | None
@@ -120,12 +120,12 @@ _OPTIONS: Final = frozenset(JobOptions.__annotations__)
 
 
 def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> JobMap:
-    """Return a job as `enqueue_many` takes it and the master gets it, with an ID.
+    """Return a job with an ID, in the form that `enqueue_many` accepts.
 
-    * `name`, `argument`: what `Pusher.enqueue` takes.
+    * `name`, `argument`: as for `Pusher.enqueue`.
     * `options`: see `JobOptions`.
 
-    Raises TypeError for an option that does not exist, and ValueError for an instant without a time zone.
+    Raise TypeError for an unknown option, and ValueError for a time without a time zone.
     """
     forked.check()
     return _make_job(name, argument, **options)
@@ -216,23 +216,23 @@ class Pusher:
 
     * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
     * `token`: bearer token with the scope `push`, and `read` for `status`. Default: `JQMASTER_TOKEN`.
-    * `timeout_s`: the most that one try may take.
-    * `max_wait_s`: how long one call is repeated before it raises UnavailableError.
-    * `durability`: how safe a job must be before it counts as accepted: `besteffort`, `fsync` or `fsync+quorum`. Default:
-      what the master is configured for.
+    * `timeout_s`: maximum time of one try.
+    * `max_wait_s`: time for which a call is repeated before it raises UnavailableError.
+    * `durability`: durability that a job must have before it is accepted: `besteffort`, `fsync` or `fsync+quorum`. Default:
+      the master's setting.
 
-    A call that gets no answer, or 429 or 5xx, is repeated, after the pause that the master asks for and a random one. The first
-    repeat is logged as a warning. Enqueueing is safe to repeat, because the ID of a job is made here. At most 100 calls
-    enqueue at a time, others wait.
+    A call that gets no answer, 429 or 5xx is repeated after a random pause, and after the pause that the master asks for. The first
+    repeat is logged as a warning. Enqueueing is safe to repeat, because the pusher chooses the ID of a job. At most 100 calls
+    enqueue at a time; further calls wait.
 
-    All calls raise RefusedError when the master refuses, UnavailableError when the time is over, and AnswerMismatchError when
+    All calls raise RefusedError if the master refuses, UnavailableError if the time is over, and AnswerMismatchError if
     the answer is about another job.
 
-    A pusher is meant to live as long as the application. It may be used from several event loops, one after the other or at
+    Keep a pusher as long as the application runs. You may use it from several event loops, one after the other or at
     once, and in forked processes; each has connections of its own.
 
-    It belongs to the store of the first master that grants a call. A master of another store that got the address is logged,
-    and takes no jobs. A store that was begun anew is believed when all masters have belonged to it for 15 s.
+    A pusher belongs to the store of the first master that grants a call. If an address later leads to a master of another
+    store, the pusher logs this and sends it no jobs. A store that was begun anew is believed when all masters have belonged to it for 15 s.
     """
 
     def __init__(
@@ -269,11 +269,11 @@ class Pusher:
         await self._client.stop()
 
     async def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
-        """Enqueue a job, and return its ID once the master has it on disk.
+        """Enqueue a job, and return its ID once the master has stored it.
 
-        * `name`: which handler runs it.
-        * `argument`: anything that has a MessagePack form: None, bool, int, float, str, bytes, list, dict, and datetime with
-          a time zone. At most 256 KiB unless the master is configured otherwise. TypeError names the path of what has none.
+        * `name`: name of the job, which selects the handler.
+        * `argument`: any value that MessagePack can encode: None, bool, int, float, str, bytes, list, dict, and datetime with
+          a time zone. At most 256 KiB unless the master is configured otherwise. TypeError names the path of a value that it cannot encode.
         * `options`: see `JobOptions`.
         """
         job = make_job(name, argument, **options)
@@ -288,8 +288,8 @@ class Pusher:
         * `jobs`: an iterable, which may be an async one, of maps with the arguments of `make_job`, or of pairs
           `(name, argument)`.
 
-        It is read as it is sent, in chunks of up to 1,000 jobs. A refused job refuses its chunk; the error tells in
-        `accepted_ids` what was accepted before, and in `unknown_ids` what may have been.
+        The iterable is read as it is sent, in chunks of up to 1,000 jobs. If a job is refused, its chunk is. The error lists in
+        `accepted_ids` the jobs that were accepted before, and in `unknown_ids` those that may have been.
         """
         ids: list[str] = []
         async for chunk in _async_chunks(jobs):
@@ -302,13 +302,13 @@ class Pusher:
         return ids
 
     async def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
-        """Return what the job ended with.
+        """Return the result of the job.
 
         * `job_id`: the job.
-        * `wait`: seconds to wait for its end.
+        * `wait`: seconds to wait for the job to end.
 
         None means that there is nothing to return: the job was enqueued without `keep_result`, it was canceled or skipped,
-        its result is no longer kept, or no job has this ID. `status` tells these apart. Raises NotFinishedError when the job
+        its result is no longer kept, or no job has this ID. `status` distinguishes these cases. Raise NotFinishedError if the job
         has not ended within `wait`.
         """
         end_s = time.monotonic() + wait
@@ -322,11 +322,11 @@ class Pusher:
             await asyncio.sleep(_until_asked_again_s(answer, end_s))
 
     async def status(self, job_id: str) -> Mapping[str, Any]:
-        """Return the job as the master shows it: a map of `state`, `attempts` and so on, as JobView in the OpenAPI document."""
+        """Return the job as the master shows it: a map with `state`, `attempts` and so on (JobView in the OpenAPI document)."""
         return (await self._call("GET", _path_of(job_id), of=job_id)).body
 
     async def cancel(self, job_id: str) -> Mapping[str, Any]:
-        """Cancel the job, and return it as `status` does. A running one ends as soon as its worker has stopped it."""
+        """Cancel the job, and return it as `status` does. A running job ends as soon as its worker has stopped it."""
         return (await self._call("POST", f"{_path_of(job_id)}/cancel", of=job_id)).body
 
     async def _call(
@@ -354,7 +354,7 @@ class Pusher:
 class SyncPusher:
     """Enqueue jobs and ask about them, without asyncio. The arguments are those of `Pusher`.
 
-    Threads may share it: each call uses a connection that no other uses. So may a parent and the processes that it forks.
+    Threads may share it, and so may a parent and its forked processes: each call uses a connection of its own.
     """
 
     def __init__(

@@ -23,9 +23,9 @@ logger = logging.getLogger("worker_sdk.job")
 
 
 class CancelSignal:
-    """Tell a handler that its job is to stop: at its timeout, when it was canceled, or when the worker ends.
+    """Tells a handler to stop: at its timeout, when its job was canceled, or when the worker ends.
 
-    It is set once. Use `if ctx.cancelled:` or `ctx.cancelled.wait(1.0)` in a `def` handler. An `async def` handler is
+    The signal is set once. Use `if ctx.cancelled:` or `ctx.cancelled.wait(1.0)` in a `def` handler. An `async def` handler is
     cancelled besides (`asyncio.CancelledError`); `await ctx.cancelled` waits for the signal in a task of its own. In a process
     that a handler forks it is never set.
     """
@@ -39,11 +39,11 @@ class CancelSignal:
         return self._is_set
 
     def is_set(self) -> bool:
-        """Return whether the job is to stop."""
+        """Return whether the handler should stop."""
         return self._is_set
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Block for up to `timeout_s`, or for as long as it takes, and return whether the job is to stop."""
+        """Block until the signal is set, for at most `timeout_s`, and return whether the handler should stop."""
         event = self._event
         if event is None:
             event = self.__dict__.setdefault("_event", threading.Event())
@@ -83,14 +83,14 @@ class Pushers(Protocol):
 
 
 class Context:
-    """One attempt at one job: the second argument of a handler.
+    """One attempt of a job: the second argument of a handler.
 
-    * `job_id`, `name`: of the job.
-    * `attempt`: how often the job was started, this start included; from 1.
-    * `fence`: a number that only grows from one claim of the job to the next. Store it beside what the handler writes, and
-      refuse to overwrite a greater one: then a late run does no harm.
+    * `job_id`, `name`: ID and name of the job.
+    * `attempt`: number of this attempt, counted from 1.
+    * `fence`: a number that grows with every claim of the job. Store it beside the data that the handler writes, and
+      refuse to overwrite a greater one. Then a late run does no harm.
     * `headers`: the headers of the job.
-    * `cancelled`: the `CancelSignal` that says when to stop.
+    * `cancelled`: the `CancelSignal` that tells the handler to stop.
     """
 
     __slots__ = ("_pushers", "attempt", "cancelled", "deadline_s", "fence", "headers", "job_id", "name")
@@ -117,7 +117,7 @@ class Context:
 
     @property
     def deadline(self) -> datetime:
-        """When the time of this attempt is over, in UTC."""
+        """End of this attempt's time, in UTC."""
         return datetime.now(UTC) + timedelta(seconds=self.deadline_s - now_s())
 
     def remaining(self) -> float:
@@ -145,7 +145,7 @@ class Context:
         """Enqueue a job from inside a job, as `Pusher.enqueue` does, and return its ID.
 
         Await it in an `async def` handler; in a `def` handler it blocks. A repeated attempt enqueues again, unless the job
-        has an `id` of your own.
+        has an `id` that you chose.
         """
         try:
             asyncio.get_running_loop()
@@ -155,5 +155,5 @@ class Context:
         return cast("JobId", self._pushers.pusher().enqueue(name, argument, **options))
 
     def enqueue_sync(self, name: str, argument: Any = None, **options: "Unpack[JobOptions]") -> str:
-        """Enqueue as `enqueue` does, blocking wherever it is called."""
+        """Enqueue as `enqueue` does, but always block."""
         return self._pushers.sync_pusher().enqueue(name, argument, **options)

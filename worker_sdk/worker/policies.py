@@ -22,10 +22,10 @@ class RetryOn:
 def retry_on(*exceptions: ExceptionType, wait: Wait = None, attempts: int | None = None) -> RetryOn:
     """Return a policy for `Worker.handler(retry_on=…)`.
 
-    * `exceptions`: the classes that it is about.
-    * `wait`: the least seconds before the next attempt, or a function that gives them for the number of the failed attempt.
+    * `exceptions`: the classes that the policy applies to.
+    * `wait`: minimum seconds before the next attempt, or a function that returns them for the number of the failed attempt.
       Default: the backoff of the job.
-    * `attempts`: no retry once the job was started so often. The job's own `max_retry` still holds.
+    * `attempts`: maximum number of attempts. The job's own `max_retry` still applies.
     """
     if attempts is not None and attempts < 1:
         raise ValueError("attempts must be at least 1")

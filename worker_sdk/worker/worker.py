@@ -31,20 +31,20 @@ class Worker:
     """Register handlers, and run the jobs that masters give to this worker.
 
     * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
-    * `max_jobs`: the most jobs that run at a time, 1 to 1000.
+    * `max_jobs`: maximum number of jobs that run at a time, 1 to 1000.
     * `token`: bearer token with the scope `work`, and `push` if handlers call `ctx.enqueue`. Default: `JQMASTER_TOKEN`.
-    * `host`, `port`: the address on which the worker's own server listens. Port 0 picks a free one.
-    * `url`: where masters reach the worker, if not at `http://{host}:{port}`.
-    * `pull`: serve nothing and ask the masters for jobs, for a worker that they cannot reach. `host`, `port` and `url` are
+    * `host`, `port`: address on which the worker's own server listens. Port 0 picks a free one.
+    * `url`: URL at which masters reach the worker, if not `http://{host}:{port}`.
+    * `pull`: poll the masters for jobs instead of listening. Use it where they cannot reach the worker. `host`, `port` and `url` are
       then ignored.
     * `node_id`: name of the machine, shown to people. Default: its host name.
-    * `labels`: more to show to people.
-    * `grace_s`: how long running jobs may go on when the process is told to end.
-    * `secret`: 32 to 128 characters that sign the masters' calls. Default: a random one. A list of two while it is
+    * `labels`: further facts to show to people.
+    * `grace_s`: time that running jobs have to finish when the process is told to end.
+    * `secret`: 32 to 128 characters that sign the masters' calls. Default: a random one. Give a list of two while it is
       replaced: the first is registered, both are accepted.
-    * `version`: version of your code, shown to people. Default: that of jqmaster.
+    * `version`: version of your code, shown to people. Default: the version of jqmaster.
 
-    The arguments become attributes that may be changed until the worker starts.
+    The arguments become attributes, which you may change until the worker starts.
     """
 
     def __init__(
@@ -92,17 +92,17 @@ class Worker:
         confirm_start: bool = False,
         isolated: bool = False,
     ) -> Callable[[FunctionT], FunctionT]:
-        """Decorate a function, `f(argument, ctx)` or `f(argument)`, that runs the jobs of one name. Returns it unchanged.
+        """Decorate a function, `f(argument, ctx)` or `f(argument)`, that runs the jobs of one name. Return it unchanged.
 
-        An `async def` runs in the event loop, a `def` in a thread. What it returns is the result of the job; any exception
+        An `async def` runs in the event loop, a `def` in a thread. Its return value is the result of the job. Any exception
         is a failed attempt, and the job is retried unless one of these says otherwise:
 
         * `name`: letters, digits and `_ . : / -`, up to 200 characters.
         * `retry_on`: an exception class, a policy of `retry_on(...)`, or several of either.
         * `discard_on`: exception classes that end the job at once.
-        * `confirm_start`: ask a master before the first line runs. It costs a round trip; in return, a push that was
+        * `confirm_start`: ask a master before the first line runs. This costs a round trip. In return, a push that was
           delayed on its way starts nothing.
-        * `isolated`: run each attempt in a process of its own, which a timeout kills together with all that it started.
+        * `isolated`: run each attempt in a separate process, which a timeout kills together with all that it started.
           The function must be at the top level of a module.
         """
 
@@ -132,19 +132,19 @@ class Worker:
 
     @property
     def worker_id(self) -> str | None:
-        """The ID that the masters gave to this worker. None while it is not registered."""
+        """ID that the masters gave to this worker. None while it is not registered."""
         return self._node.identity.worker_id if self._node else None
 
     @property
     def address(self) -> str | None:
-        """The URL that is registered. None when the worker is not up, or pulls."""
+        """The registered URL. None if the worker is not running, or pulls."""
         return (self._node.url or None) if self._node else None
 
     def asgi(self) -> "App":
-        """Return an ASGI application that serves the worker, for an application that you serve already. It needs `url`.
+        """Return an ASGI application to mount the worker in an application that you already serve. It requires `url`.
 
-        Its lifespan starts and stops the worker. An application that does not pass the lifespan on to what is mounted in it
-        holds `running(serve=False)` in its own. One process serves one URL: several processes need one worker and URL each.
+        Its lifespan starts and stops the worker. An application that does not pass the lifespan on to mounted applications
+        must enter `running(serve=False)` in its own. One process serves one URL, so several processes need one worker and URL each.
         """
         from worker_sdk.worker.asgi import AsgiApp
 
@@ -154,7 +154,7 @@ class Worker:
     async def running(self, *, serve: bool = True) -> "AsyncIterator[Worker]":
         """Run the worker inside the running event loop, and drain it at the end of the block.
 
-        * `serve`: start a server of its own. False where `asgi()` is mounted.
+        * `serve`: start a server for the worker. Give False if `asgi()` is mounted.
         """
         await self._start(serve=serve)
         try:

@@ -47,7 +47,8 @@ async def put(call: Call) -> Reply:
     request = await _read(call, ConstraintRequest)
     if request.name not in (None, name):
         raise InvalidError(
-            "the name differs from that in the path", errors=[FieldError(("name",), f"must be {name[:100]}")]
+            "the name differs from the one in the path",
+            errors=[FieldError(("name",), f"must be {name[:100]}")],
         )
     stored, is_new = await call.services.constraints.put(
         name, request.model_dump(), call.who, call.content, demands
@@ -98,7 +99,7 @@ def _tags(call: Call, field: bytes, *, is_weak: bool) -> frozenset[str] | None:
     for part in text.split(b","):
         tag = part.strip()
         if not _ENTITY_TAG.fullmatch(tag):
-            raise UnparsableError(f"{field.decode().title()} takes entity tags in quotes, or *")
+            raise UnparsableError(f"{field.decode().title()} must hold entity tags in quotes, or *")
         # A weak tag never fits If-Match (RFC 9110 §13.1.1).
         if is_weak or not tag.startswith(b"W/"):
             tags.add(tag.removeprefix(b"W/").strip(b'"').decode("latin-1"))
@@ -109,7 +110,7 @@ def _tags(call: Call, field: bytes, *, is_weak: bool) -> frozenset[str] | None:
 async def _read(call: Call, model: type[_ModelT]) -> _ModelT:
     body = await call.body()
     if len(body) > MAX_CONSTRAINT_BYTES:
-        raise TooLargeError(f"a constraint has at most {MAX_CONSTRAINT_BYTES} bytes")
+        raise TooLargeError(f"a constraint may have at most {MAX_CONSTRAINT_BYTES} bytes")
     return check(model, read_map(body, limits=call.limits.scan))
 
 

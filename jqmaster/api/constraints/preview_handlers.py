@@ -19,7 +19,7 @@ async def preview(call: Call) -> Reply:
     if not call.content.for_name(spec.name).is_granted and (spec.argument != _NIL or spec.headers):
         # Which values constraints tell apart is content too.
         raise ForbiddenError(
-            "without the right to see content a job is previewed without argument and headers",
+            "callers that may not see job content must preview a job without argument and headers",
             code="content_hidden",
         )
     found = await call.services.constraints.applying(spec, call.content)

@@ -1,4 +1,4 @@
-"""The route of a job's preview. It stands before those of single jobs, whose paths would fit too."""
+"""The route of a job's preview. It must precede the routes of single jobs, whose paths would match too."""
 
 from typing import Final
 
@@ -8,10 +8,10 @@ from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.jobs import schemas as job_schemas
 
 _TEXT: Final = (
-    "Enqueues nothing: it judges the request as a push would, and names the constraints that would apply."
+    "Enqueues nothing. It checks the request as a push would, and lists the constraints that would apply."
 )
 
 OPERATIONS: Final = [
-    Operation("POST", "/api/jobs/preview", preview_handlers.preview, Scope.READ, "Which constraints would apply to a job?", "jobs",
+    Operation("POST", "/api/jobs/preview", preview_handlers.preview, Scope.READ, "Preview the constraints of a job", "jobs",
               {200: preview_schemas.JobPreview}, job_schemas.JobRequest, problems=(413, 503), text=_TEXT),
 ]  # fmt: skip

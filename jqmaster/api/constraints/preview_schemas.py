@@ -1,4 +1,4 @@
-"""What a job would meet were it enqueued now, as it travels over HTTP."""
+"""HTTP models of a job's preview: the constraints that would apply to it now."""
 
 from typing import Literal
 
@@ -13,10 +13,12 @@ class AppliedConstraintView(Answer):
 
     name: str
     mode: Literal["enforce", "shadow"]
-    key: str | None = Field(description="What splits the constraint; null: one limit for all.")
-    key_value: str | None = Field(description="The job's value of the key, for people.")
-    limits: LimitsView = Field(description="What holds at that value.")
-    max_backlog: int | None = Field(description="Waiting jobs; a push beyond gets 429.")
+    key: str | None = Field(
+        description="Path whose values have separate limits. Null: one limit for all jobs."
+    )
+    key_value: str | None = Field(description="The job's value of the key, as text for people.")
+    limits: LimitsView = Field(description="Limits for that value.")
+    max_backlog: int | None = Field(description="Maximum number of waiting jobs. A push beyond it gets 429.")
 
 
 class JobPreview(Answer):

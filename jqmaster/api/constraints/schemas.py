@@ -1,4 +1,4 @@
-"""What travels over HTTP about constraints."""
+"""HTTP models of constraints."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -20,7 +20,7 @@ from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.constraints.constraints import AskedValue
 
 _MATCHER: Final = {"$ref": "#/components/schemas/Matcher"}
-# Each has a name of its own: generators lose their way in a union of nameless maps that holds itself.
+# Each schema has a name: client generators cannot handle a recursive union of anonymous maps.
 MATCHER_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     **{
         name: {
@@ -31,20 +31,20 @@ MATCHER_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
             "additionalProperties": False,
         }
         for name, kind, text in (
-            ("AllMatcher", "all", "Each of these matches."),
-            ("AnyMatcher", "any", "One of these matches, or several."),
+            ("AllMatcher", "all", "Matches if all of these match."),
+            ("AnyMatcher", "any", "Matches if at least one of these matches."),
         )
     },
     "NotMatcher": {
         "type": "object",
-        "description": "This does not match.",
+        "description": "Matches if this does not match.",
         "properties": {"not": _MATCHER},
         "required": ["not"],
         "additionalProperties": False,
     },
     "Condition": {
         "type": "object",
-        "description": "One field compares so with a value.",
+        "description": "Compares one field with a value.",
         "properties": {
             "field": {
                 "type": "string",
@@ -63,10 +63,10 @@ MATCHER_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     },
     "Matcher": {
         "description": (
-            "Selects jobs. A path that leads nowhere and a value of another type match nothing, not even `ne`; `exists` "
-            "with false asks for a missing path. Numbers compare exactly, a boolean is no number, binary no text. tags "
-            f"match when any tag does, `ne` when none is equal. At most {matchers.MAX_NODES} conditions, "
-            f"{matchers.MAX_DEPTH} deep."
+            "Selects jobs. A missing path, or a value of another type, matches nothing, not even `ne`. Use `exists` with "
+            "false to test for a missing path. Numbers compare exactly. Booleans are not numbers, and binary is not text. "
+            "tags match if any tag does; with `ne`, if none is equal. "
+            f"At most {matchers.MAX_NODES} conditions, nested at most {matchers.MAX_DEPTH} deep."
         ),
         "oneOf": [
             {"$ref": f"#/components/schemas/{name}"}
@@ -74,12 +74,12 @@ MATCHER_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
         ],
     },
 }
-# pydantic knows no schema but its own models: openapi.py makes a reference of it.
+# pydantic only knows the schemas of its own models: openapi.py turns this mark into a reference.
 MatcherDocument = Annotated[Any, WithJsonSchema({"x-schema": "Matcher"})]
 KeyPath = Annotated[
     str,
     Field(
-        description="A path as in matchers; each of its values has limits of its own. A job without it is not limited.",
+        description="Path, as in matchers. Each of its values has separate limits. A job without the key is not limited.",
         examples=["argument.host"],
         json_schema_extra={"maxLength": matchers.MAX_TEXT},
     ),
@@ -89,12 +89,12 @@ KeyScalar = Annotated[
 ]
 
 
-# Bounds are written down here and judged by domain/constraint.py, which says what to do instead.
+# These bounds only document. domain/constraint.py checks them, with better error messages.
 def _bounded(least: float, most: float, description: str) -> Any:
     return Field(description=description, json_schema_extra={"minimum": least, "maximum": most})
 
 
-Concurrency = Annotated[int, _bounded(1, MAX_CONCURRENCY, "Jobs that run at once.")]
+Concurrency = Annotated[int, _bounded(1, MAX_CONCURRENCY, "Maximum number of jobs that run at once.")]
 
 
 class RateRequest(Request):
@@ -105,7 +105,7 @@ class RateRequest(Request):
 
 
 class OverrideRequest(Request):
-    """Other limits for one value of the key; null: as the constraint has it. `paused` adds to its pause."""
+    """Limits for one value of the key. Null: use the constraint's limit. `paused` applies in addition to its pause."""
 
     value: KeyScalar
     concurrency: Concurrency | None = None
@@ -114,44 +114,45 @@ class OverrideRequest(Request):
 
 
 class ConstraintRequest(Request):
-    """The whole constraint: what is left out has its default, also when one is changed. Several kinds may be given at
-    once, and all must admit a job, as must all constraints that match it."""
+    """The whole constraint. Omitted fields take their defaults, also when an existing constraint is replaced. A job starts
+    only if all limits of all matching constraints admit it."""
 
     name: Annotated[str, Field(pattern=CONSTRAINT_NAME_PATTERN)] | None = Field(
-        None, description="If given, as in the path."
+        None, description="If given, it must equal the name in the path."
     )
     enabled: bool = True
     mode: Literal["enforce", "shadow"] = Field(
-        "enforce", description="shadow: count what would be delayed, and delay nothing."
+        "enforce", description="shadow: count the starts that would be delayed, and delay none."
     )
-    matcher: MatcherDocument = Field(description="Which jobs.")
+    matcher: MatcherDocument = Field(description="Selects the jobs.")
     key: KeyPath | None = None
     concurrency: Concurrency | None = None
     rate: RateRequest | None = None
-    paused: bool | None = Field(None, description="True: nothing starts; what runs goes on.")
-    max_backlog: Annotated[int, _bounded(0, MAX_BACKLOG, "Waiting jobs; a push beyond gets 429.")] | None = (
-        None
-    )
-    fair: bool = Field(False, description="Within a priority the values of the key take turns.")
+    paused: bool | None = Field(None, description="True: no job starts. Running jobs go on.")
+    max_backlog: (
+        Annotated[int, _bounded(0, MAX_BACKLOG, "Maximum number of waiting jobs. A push beyond it gets 429.")]
+        | None
+    ) = None
+    fair: bool = Field(False, description="Let the values of the key take turns within each priority.")
     overrides: list[OverrideRequest] = Field(
         default_factory=list, json_schema_extra={"maxItems": MAX_OVERRIDES}
     )
 
 
 class ValueRequest(Request):
-    """What holds for one value of the key; nothing but the value: as for all values. Give either `value` or `job_id`."""
+    """The override for one value of the key. Give either `value` or `job_id`. With nothing else, the override is removed."""
 
     value: KeyScalar = None
     job_id: JobId | None = Field(
         None,
-        description="Instead of value: the value that this job has. So can one be limited that nobody may see.",
+        description="Use this job's value of the key. This works even for values that nobody may see.",
     )
     concurrency: Concurrency | None = None
     rate: RateRequest | None = None
     paused: bool | None = None
 
     def addressed(self) -> AskedValue | str:
-        """The value, or the ID of a job that has it. Raises InvalidError unless one of them is given."""
+        """Return the value, or the ID of a job that has it. Raise InvalidError unless exactly one of them is given."""
         if ("value" in self.model_fields_set) == (self.job_id is not None):
             raise InvalidError(
                 "the request is not valid", errors=[FieldError(("value",), "give either value or job_id")]
@@ -160,11 +161,11 @@ class ValueRequest(Request):
 
 
 class PreviewRequest(Request):
-    """Which waiting jobs would a constraint apply to?"""
+    """A matcher whose waiting jobs to count."""
 
     matcher: MatcherDocument
     key: KeyPath | None = None
-    limit: int = Field(20, ge=0, le=20, description="Most examples.")
+    limit: int = Field(20, ge=0, le=20, description="Maximum number of examples.")
 
 
 class RateView(Answer):
@@ -175,7 +176,7 @@ class RateView(Answer):
 
 
 class OverrideView(Answer):
-    """Other limits for one value of the key; null: as the constraint has it."""
+    """Limits for one value of the key. Null: the constraint's limit applies."""
 
     value: KeyScalar
     concurrency: int | None
@@ -184,19 +185,21 @@ class OverrideView(Answer):
 
 
 class UsageView(Answer):
-    """What the constraint does now. Null: nothing counts it; or, in a list where constraints have more than 1,000 values
-    of keys together, not summed up, and `is_exact` is false."""
+    """Current usage of the constraint. A number is null if nothing counts it. In a list whose constraints have more than
+    1,000 key values together it is also null if it was not summed up; then `is_exact` is false."""
 
-    waiting: int | None = Field(description="Unfinished jobs behind it that do not run, due or not.")
-    running: int | None = Field(description="Jobs that have a slot; null without `concurrency`.")
+    waiting: int | None = Field(
+        description="Unfinished jobs that it applies to and that are not running, due or not."
+    )
+    running: int | None = Field(description="Jobs that hold a slot. Null without `concurrency`.")
     starts_in_window: int | None = Field(description="Null without `rate`.")
     shadow_delayed: int = Field(description="Starts that a shadow constraint would have delayed so far.")
     next_opening: Timestamp | None = Field(
-        description="When the first of its closed gates opens by time alone; null where none does."
+        description="Time at which the first of its closed gates opens. Null if none opens by time."
     )
-    in_force: bool = Field(description="Every job has been matched with the constraint as it is.")
-    keys: int | None = Field(description="Values of the key that unfinished jobs have; null without a key.")
-    is_exact: bool = Field(description="False: there are more values than were looked at.")
+    in_force: bool = Field(description="True: every job has been matched against the current constraint.")
+    keys: int | None = Field(description="Number of key values among unfinished jobs. Null without a key.")
+    is_exact: bool = Field(description="False: there are more key values than were examined.")
 
 
 class ConstraintView(Answer):
@@ -214,29 +217,31 @@ class ConstraintView(Answer):
     fair: bool
     overrides: list[OverrideView]
     values_hidden: bool = Field(
-        description="True: the values of the key are not shown to the caller; in their place stands `[hidden]`, or `[redacted]` "
-        "where nobody sees them. So do constants that the matcher compares with such values. A constraint that is sent "
-        "back with them keeps what they stand for."
+        description="True: the values of the key are replaced by `[hidden]`, or by `[redacted]` if nobody may see them. The "
+        "same applies to constants that the matcher compares with such values. If you send the constraint back with these "
+        "placeholders, it keeps the original values."
     )
-    etag: str = Field(description="Changes with every change; the ETag header has it in quotes.")
+    etag: str = Field(
+        description="Version tag that changes with every change. The ETag header holds it in quotes."
+    )
     created_at: Timestamp
     changed_at: Timestamp
 
 
 class ListedConstraint(ConstraintView):
-    """A constraint as lists show it."""
+    """A constraint in a list."""
 
     usage: UsageView
 
 
 class ConstraintList(Answer):
-    """All constraints, by name."""
+    """All constraints, sorted by name."""
 
     constraints: list[ListedConstraint]
 
 
 class LimitsView(Answer):
-    """What holds for one value."""
+    """The limits for one value."""
 
     concurrency: int | None
     rate: RateView | None
@@ -247,39 +252,43 @@ class KeyUsageView(Answer):
     """One value of the key."""
 
     value: str = Field(
-        description="For people: text as it is unless it could be read as another value, else JSON; binary as 0x…; of at "
-        "most 128 characters."
+        description="The value for people: plain text, or JSON where text would be ambiguous; binary as 0x…. At most 128 "
+        "characters."
     )
     waiting: int
     running: int | None
     starts_in_window: int | None
     limits: LimitsView
-    held_until: Timestamp | None = Field(description="A worker asked for it.")
+    held_until: Timestamp | None = Field(description="End of the hold that a worker asked for.")
     next_opening: Timestamp | None
-    is_open: bool = Field(description="A job could start now, as far as this constraint goes.")
+    is_open: bool = Field(description="True: this constraint would let a job start now.")
 
 
 class HolderView(Answer):
-    """A running job that has a slot."""
+    """A running job that holds a slot."""
 
     job_id: JobId
     worker_id: str
     since: Timestamp
-    value: str | None = Field(description="Of the key, for people; null without a key.")
+    value: str | None = Field(description="The job's value of the key, for people. Null without a key.")
 
 
 class ConstraintDetail(ConstraintView):
-    """A constraint, and what it does now."""
+    """A constraint and its current usage."""
 
     usage: UsageView
-    held_until: Timestamp | None = Field(description="A worker asked for it; without a key.")
-    top_keys: list[KeyUsageView] = Field(description="Values with the most waiting jobs, up to 20.")
-    value: KeyUsageView | None = Field(description="The one that was asked for.")
-    holders: list[HolderView] = Field(description="Up to 50; of the value that was asked for, or of all.")
+    held_until: Timestamp | None = Field(
+        description="End of the hold that a worker asked for. Only for a constraint without a key."
+    )
+    top_keys: list[KeyUsageView] = Field(description="Up to 20 values with the most waiting jobs.")
+    value: KeyUsageView | None = Field(description="The requested value.")
+    holders: list[HolderView] = Field(
+        description="Up to 50 holders, of the requested value or of all values."
+    )
 
 
 class KeyCount(Answer):
-    """Waiting jobs with one value of the key."""
+    """Number of waiting jobs with one value of the key."""
 
     value: str
     count: int
@@ -290,10 +299,10 @@ class PreviewAnswer(Answer):
 
     count: int
     without_key: int = Field(
-        description="Jobs that match and lack the key, so that it would not apply to them."
+        description="Number of jobs that match but lack the key, so that the constraint would not apply to them."
     )
-    looked_at: int = Field(description="Jobs that had to be read one by one.")
-    is_exact: bool = Field(description="False: there were more jobs than could be read in bounds.")
+    looked_at: int = Field(description="Number of jobs that had to be read one by one.")
+    is_exact: bool = Field(description="False: there were more jobs than the preview may read.")
     examples: list[JobSummary]
-    keys: list[KeyCount] | None = Field(description="The most frequent values of the key, up to 20.")
+    keys: list[KeyCount] | None = Field(description="Up to 20 most frequent values of the key.")
     distinct_keys: int | None

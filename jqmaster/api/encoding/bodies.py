@@ -101,7 +101,7 @@ def join_fields(headers: Iterable[tuple[bytes, bytes]]) -> Fields:
 def request_encoding(fields: Fields) -> Encoding:
     """The encoding of the request's body by its Content-Type. Raises UnsupportedMediaTypeError."""
     if fields.get(b"content-encoding"):
-        raise UnsupportedMediaTypeError("a body with a Content-Encoding is not read")
+        raise UnsupportedMediaTypeError("a body with a Content-Encoding is not supported")
     encoding = _media_encoding(fields.get(b"content-type", b""))
     if encoding is None:
         raise UnsupportedMediaTypeError("the body must be application/msgpack or application/json in UTF-8")
@@ -297,7 +297,7 @@ def read_list(
         yield item
     if members > 1:
         _expect_key(data, pos, list_field)
-        raise UnparsableError("a map has a key twice", code="duplicate_key")
+        raise UnparsableError("a map has the same key twice", code="duplicate_key")
     if pos != len(data):
         raise _trailing()
 
@@ -323,7 +323,7 @@ def _list_header(data: bytes, list_field: str, max_items: int, limits: ScanLimit
 
 
 def _split_list(data: bytes, list_field: str) -> list[msgspec.Raw] | None:
-    """The members of the list as they stand; None where the message is broken somewhere."""
+    """The members of the list as they stand; None where the message is malformed somewhere."""
     try:
         return _LIST_SPLITTER.decode(data)[list_field]
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -391,7 +391,7 @@ def _read_map_at(
                 step = FIXED_SIZE[tag] or SHORT_STR_SIZE[tag]
                 pos = pos + step if step else _scan_field(data, pos, limits, loc, key, in_envelope=True)
         if len(keys) != header.members:
-            raise UnparsableError("a map has a key twice", code="duplicate_key")
+            raise UnparsableError("a map has the same key twice", code="duplicate_key")
         left_over.append(data[mark:pos])
         rest = b"".join(left_over)
         # A value has a byte at least, so only a longer rest can hold too many of them.
@@ -401,7 +401,7 @@ def _read_map_at(
     except IndexError:
         raise truncated() from None
     except ValueError:  # of the decoder: a string is not UTF-8, or the last value is cut off
-        raise UnparsableError("the message is broken") from None
+        raise UnparsableError("the message is malformed") from None
     fields.update(raw)
     return fields, pos
 
@@ -488,12 +488,12 @@ def json_to_msgpack(text: bytes) -> bytes:
     except json.JSONDecodeError as error:
         raise UnparsableError(f"not JSON: {error.msg} at character {error.pos}") from None
     except OverflowError:
-        raise InvalidError("an integer is beyond 64 bits", code="integer_out_of_range") from None
+        raise InvalidError("an integer exceeds 64 bits", code="integer_out_of_range") from None
     except (
         RecursionError,
         ValueError,
     ):  # of the parser or, in versions whose parser goes deeper, of the packer
-        raise UnparsableError("nested too deep to be parsed", code="too_deep") from None
+        raise UnparsableError("nested too deeply", code="too_deep") from None
     return packed
 
 
@@ -510,7 +510,7 @@ def _json_object(pairs: list[tuple[str, Any]]) -> Any:
             return _json_extension(value)
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise UnparsableError("a map has a key twice", code="duplicate_key")
+        raise UnparsableError("a map has the same key twice", code="duplicate_key")
     return fields
 
 
@@ -525,7 +525,7 @@ def _json_extension(value: object) -> msgpack.ExtType:
                 except ValueError:
                     pass
     raise InvalidError(
-        "$ext takes [code, base64] with a code of 0 to 127, or -1 for a timestamp", code="bad_ext"
+        "$ext must be [code, base64] with a code of 0 to 127, or -1 for a timestamp", code="bad_ext"
     )
 
 
@@ -535,7 +535,7 @@ def _from_base64(text: object) -> bytes:
             return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         pass
-    raise InvalidError("$bin takes base64", code="bad_base64")
+    raise InvalidError("$bin must be base64", code="bad_base64")
 
 
 def _json_int(digits: str) -> int:
@@ -548,7 +548,7 @@ def _json_int(digits: str) -> int:
 def _json_float(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
-        raise InvalidError("a number is beyond the range of a double", code="number_out_of_range")
+        raise InvalidError("a number exceeds the range of a double", code="number_out_of_range")
     return number
 
 

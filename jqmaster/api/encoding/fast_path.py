@@ -126,7 +126,7 @@ class _NotUsualError(JqmasterError):
 
 
 def _is_canonical(value: msgspec.Struct, data: bytes) -> bool:
-    """Whether `data`, of which `value` was read, has nothing that would not be written again: written at its shortest it
+    """Return whether `data`, of which `value` was read, has nothing that would not be written again: written at its shortest it
     is as long. A map that has a key twice is longer."""
     return len(_ENCODER.encode(value)) == len(data)
 
@@ -166,7 +166,7 @@ def _outcome(item: _Success, limits: ScanLimits) -> Outcome:
 
 
 def _is_plain(value: bytes) -> bool:
-    """Whether this encoded value, known to be whole, is a number, a boolean, nil or a string of ASCII."""
+    """Return whether this encoded value, known to be whole, is a number, a boolean, nil or a string of ASCII."""
     tag = value[0]
     if FIXED_SIZE[tag]:
         return True
@@ -188,7 +188,7 @@ def _is_name(text: str) -> bool:
 
 
 def _are_hex(digits: str) -> bool:
-    """Whether an even number of them are lower-case hexadecimal digits."""
+    """Return whether an even number of them are lower-case hexadecimal digits."""
     try:
         return bytes.fromhex(digits).hex() == digits
     except ValueError:

@@ -136,7 +136,7 @@ def scan(  # noqa: PLR0912, PLR0915  one loop without a call for the common valu
                 if len(stack) > max_nesting:
                     raise _too_deep(data, start, limits, in_envelope)
             if keys is not None and len(keys) != pairs:
-                raise UnparsableError("a map has a key twice", code="duplicate_key")
+                raise UnparsableError("a map has the same key twice", code="duplicate_key")
             if not stack:
                 break
             left, pairs, keys = stack.pop()
@@ -209,7 +209,7 @@ def _extension(data: bytes, pos: int) -> int:
         body, end = _counted(data, pos, _EXT_WIDTH[tag])
         begin, length = body + 1, end - body
     else:
-        raise UnparsableError(f"byte {tag:#04x} begins no value")
+        raise UnparsableError(f"byte {tag:#04x} does not begin a value")
     end = begin + length
     if end > len(data):
         raise truncated()
@@ -233,9 +233,9 @@ def _check_timestamp(body: bytes) -> None:
     elif len(body) == 12:
         nanoseconds, seconds = int.from_bytes(body[:4], "big"), value
     else:
-        raise InvalidError("a timestamp has 4, 8 or 12 bytes", code="bad_timestamp")
+        raise InvalidError("a timestamp must have 4, 8 or 12 bytes", code="bad_timestamp")
     if nanoseconds >= _NS_PER_S or not _YEAR_1_S <= seconds < _YEAR_10000_S:
-        raise InvalidError("a timestamp is not in the years 1 to 9999", code="bad_timestamp")
+        raise InvalidError("a timestamp must lie in the years 1 to 9999", code="bad_timestamp")
 
 
 def _too_deep(

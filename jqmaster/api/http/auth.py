@@ -87,7 +87,7 @@ class AccessPolicy:
 
     @property
     def is_open(self) -> bool:
-        """Whether callers on this machine need no credential: there is none."""
+        """Return whether callers on this machine need no credential: there is none."""
         return not self._demands_credentials and not (self._credentials and self._credentials.has_any)
 
     def address(self, fields: Fields, client_host: str | None) -> str:
@@ -157,15 +157,17 @@ class AccessPolicy:
         if session is not None:
             return session.principal
         if not self.is_open:
-            raise UnauthorizedError("a bearer token or a login is needed")
+            raise UnauthorizedError("a bearer token or a login is required")
         if client_host is not None and not is_loopback(client_host):
-            raise ForbiddenError("without tokens and users only this machine is served", code="local_only")
+            raise ForbiddenError(
+                "without tokens and users, the master serves only its own machine", code="local_only"
+            )
         return _LOCAL
 
     def _authenticate(self, authorization: bytes) -> Principal:
         kind, _, token = authorization.partition(b" ")
         if kind.lower() != b"bearer" or not token:
-            raise UnauthorizedError("a bearer token is needed")
+            raise UnauthorizedError("a bearer token is required")
         token = token.strip()
         if self._credentials is not None:
             found = self._credentials.find(token)
@@ -177,12 +179,12 @@ class AccessPolicy:
 
     def _refuse_cross_site(self, fields: Fields) -> None:
         if fields.get(b"sec-fetch-site") == b"cross-site":
-            raise ForbiddenError("requests of other sites have no effect here", code="cross_site")
+            raise ForbiddenError("requests from other sites are refused", code="cross_site")
         if (origin := fields.get(b"origin")) is None:
             return
         theirs = _origin(origin.decode("latin-1"))
         if theirs is None or (theirs != self._public_origin and theirs[1:] != _addressed(fields, theirs[0])):
-            raise ForbiddenError("requests of other sites have no effect here", code="cross_site")
+            raise ForbiddenError("requests from other sites are refused", code="cross_site")
 
 
 def check_csrf(method: str, fields: Fields, session: Session) -> None:
@@ -192,7 +194,7 @@ def check_csrf(method: str, fields: Fields, session: Session) -> None:
         return
     if not hmac.compare_digest(fields.get(CSRF_FIELD, b""), session.csrf_token.encode()):
         raise ForbiddenError(
-            "X-CSRF-Token is not that of this session; `GET /api/session` tells it", code="csrf"
+            "X-CSRF-Token does not match this session; read it from `GET /api/session`", code="csrf"
         )
 
 
@@ -208,7 +210,7 @@ def configured_tokens(settings: Settings, own_tokens: Iterable[str] = ()) -> Con
     if needs_first_token(settings) and (path := settings.data_dir / FIRST_TOKEN_FILE).exists():
         tokens += _entries(path)
     if not tokens and not is_loopback(settings.host):
-        raise ValueError(f"listening on {settings.host} requires tokens, and none is configured")
+        raise ValueError(f"listening on {settings.host} requires tokens, but none are configured")
     return ConfiguredTokens(tokens, own_tokens)
 
 
@@ -236,7 +238,7 @@ def generate_first_token(settings: Settings) -> str | None:
 
 
 def needs_first_token(settings: Settings) -> bool:
-    """Whether the master would be open to the network, or to whom a proxy lets in, with no token configured."""
+    """Return whether the master would be open to the network, or to whom a proxy lets in, with no token configured."""
     is_exposed = settings.public_url is not None or not is_loopback(settings.host)
     return is_exposed and not (settings.tokens or settings.tokens_file)
 
@@ -244,7 +246,7 @@ def needs_first_token(settings: Settings) -> bool:
 # Asked of the peer and of the Host of every request.
 @functools.lru_cache(maxsize=1024)
 def is_loopback(host: str) -> bool:
-    """Whether the name or address means this machine to everybody."""
+    """Return whether the name or address means this machine to everybody."""
     if host == "localhost":
         return True
     try:

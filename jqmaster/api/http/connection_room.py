@@ -25,7 +25,7 @@ class Guest(Protocol):
 
     @property
     def is_answering(self) -> bool:
-        """Whether a whole request is here whose answer is not complete."""
+        """Return whether a whole request is here whose answer is not complete."""
         ...
 
     def give_way(self) -> None:
@@ -63,13 +63,13 @@ class ConnectionRoom:
         return len(self._unproven) + len(self._proven) + len(self._workers)
 
     def is_full_for(self, guest: Guest) -> bool:
-        """Whether an unproven connection has no room among the callers; workers have their reserve."""
+        """Return whether an unproven connection has no room among the callers; workers have their reserve."""
         if len(self._proven) + len(self._workers) >= self._most:
             return True
         return self._of_address[caller_of(guest.peer)] >= self._most_of_address and not self._is_proxy(guest)
 
     def is_unproven(self, guest: Guest) -> bool:
-        """Whether no request on it carried a valid credential so far."""
+        """Return whether no request on it carried a valid credential so far."""
         return guest in self._unproven
 
     def enter(self, guest: Guest) -> bool:

@@ -109,12 +109,12 @@ class Call:
         return self.policy.address(self.fields, self.client_host)
 
     def may_push(self, name: str) -> bool:
-        """Whether the caller may push, and see the results of, jobs of this name."""
+        """Return whether the caller may push, and see the results of, jobs of this name."""
         test = self.principal.allows_name if self.principal else None
         return test is None or test(name)
 
     def may(self, scope: AccessScope) -> bool:
-        """Whether the caller has `scope`, also where less, or nothing, is asked for."""
+        """Return whether the caller has `scope`, also where less, or nothing, is asked for."""
         return self.principal is not None and scope in self.principal.scopes
 
     @property
@@ -307,7 +307,7 @@ class Endpoint:
 
     def _check_store(self, fields: Fields) -> None:
         if fields.get(STORE, self._store_id) != self._store_id:
-            raise OtherStoreError("this master belongs to another store than the JQ-Store of the request")
+            raise OtherStoreError("the JQ-Store of the request names another store than this master's")
 
     async def _is_admitted(self, operation: Operation, scope: Scope, fields: Fields) -> bool:
         if operation.access is None:

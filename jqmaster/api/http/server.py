@@ -360,7 +360,7 @@ class EdgeProtocol(HttpToolsProtocol):
     def prove(self, *, is_worker: bool) -> None:
         """See `PROVE`."""
         if not self._limits.room.prove(self, is_worker=is_worker):
-            raise OverloadedError("all connections are taken", retry_after_s=1)
+            raise OverloadedError("all connections are in use", retry_after_s=1)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

@@ -19,7 +19,9 @@ async def list_entries(call: Call) -> Reply:
         if others := query.keys() & {"cursor", "target", "log"}:
             raise InvalidError(
                 "the query is not valid",
-                errors=[FieldError(("query", name), "not together with after") for name in sorted(others)],
+                errors=[
+                    FieldError(("query", name), "cannot be combined with after") for name in sorted(others)
+                ],
             )
         page = await audit.after(after, limit=limit)
     else:

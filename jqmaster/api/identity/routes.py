@@ -8,18 +8,22 @@ from jqmaster.domain.access import Scope
 
 _STORE: Final = (503,)
 _LOGIN_TEXT: Final = (
-    "Sets a cookie that holds the session. What changes something by it needs the header X-CSRF-Token with the answer's "
-    "`csrf_token`. Too many failed logins: 429."
+    "Sets a cookie that holds the session. Requests that change something with this cookie must send the answer's "
+    "`csrf_token` in the header X-CSRF-Token. After too many failed logins the answer is 429."
 )
-_CREATE_TEXT: Final = "The token is in the answer, and never again. Only its SHA-256 is kept."
-_ROTATE_TEXT: Final = "Answers a new token for the same; the old one goes on for `overlap_s`."
-_REVOKE_TEXT: Final = "In force within 5 s on all masters. Sessions that were opened with it end at once."
-_CHANGE_TEXT: Final = "For users, in a session. Ends the user's other logins. 403 `wrong_password`; attempts are counted with those to log in."
-_OWN_TEXT: Final = "Only somebody who has logged in has any: with a bearer token, 409 `no_session`."
+_CREATE_TEXT: Final = "This answer is the only one that contains the token. Only its SHA-256 is kept."
+_ROTATE_TEXT: Final = "Returns a new token with the same rights. The old token stays valid for `overlap_s`."
+_REVOKE_TEXT: Final = (
+    "Takes effect within 5 s on all masters. Sessions that were opened with the token end at once."
+)
+_CHANGE_TEXT: Final = "For users in a session. Ends the user's other logins. A wrong old password gets 403 `wrong_password` and counts as a failed login."
+_OWN_TEXT: Final = (
+    "Only callers that logged in have logins. With a bearer token the answer is 409 `no_session`."
+)
 _USER_TEXT: Final = "Any change ends the user's sessions."
 
 OPERATIONS: Final = [
-    Operation("GET", "/api/session", sessions.get, None, "Tell who I am", "identity",
+    Operation("GET", "/api/session", sessions.get, None, "Get the current session", "identity",
               {200: schemas.SessionView}, problems=_STORE),
     Operation("POST", "/api/session", sessions.login, None, "Log in", "identity",
               {201: schemas.SessionView}, schemas.LoginRequest, problems=(401, 403, 429, *_STORE), text=_LOGIN_TEXT),
@@ -33,7 +37,7 @@ OPERATIONS: Final = [
               {204: None}, problems=(404, 409, *_STORE)),
     Operation("GET", "/api/tokens", tokens.list_tokens, Scope.ADMIN, "List tokens", "identity",
               {200: schemas.TokenList}, problems=_STORE),
-    Operation("POST", "/api/tokens", tokens.create, Scope.ADMIN, "Make a token", "identity",
+    Operation("POST", "/api/tokens", tokens.create, Scope.ADMIN, "Create a token", "identity",
               {201: schemas.NewTokenView}, schemas.TokenRequest, problems=(409, *_STORE), text=_CREATE_TEXT),
     Operation("POST", "/api/tokens/{token_id}/rotate", tokens.rotate, Scope.ADMIN, "Replace a token", "identity",
               {201: schemas.NewTokenView}, schemas.RotateRequest, problems=(404, 409, *_STORE), text=_ROTATE_TEXT),
@@ -43,10 +47,10 @@ OPERATIONS: Final = [
               {200: schemas.UserList}, problems=_STORE),
     Operation("POST", "/api/users", users.create, Scope.ADMIN, "Add a user", "identity",
               {201: schemas.UserView}, schemas.UserRequest, problems=(409, 429, *_STORE)),
-    Operation("PATCH", "/api/users/{user}", users.change, Scope.ADMIN, "Change a user's role or password, or disable it", "identity",
+    Operation("PATCH", "/api/users/{user}", users.change, Scope.ADMIN, "Change a user's role or password, or disable the user", "identity",
               {200: schemas.UserView}, schemas.UserPatch, problems=(404, 409, 429, *_STORE), text=_USER_TEXT),
     Operation("DELETE", "/api/users/{user}/sessions", users.end_sessions, Scope.ADMIN, "End a user's logins", "identity",
               {204: None}, problems=(404, *_STORE)),
-    Operation("DELETE", "/api/users/{user}", users.remove, Scope.ADMIN, "Remove a user", "identity",
+    Operation("DELETE", "/api/users/{user}", users.remove, Scope.ADMIN, "Delete a user", "identity",
               {204: None}, problems=(404, 409, *_STORE), text=_USER_TEXT),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Logins, tokens and users over HTTP, as pydantic models."""
+"""HTTP models of logins, tokens and users."""
 
 from typing import Annotated, Final, Literal
 
@@ -12,22 +12,24 @@ USER_PATTERN: Final = r"^[a-z0-9][a-z0-9._@-]{0,63}$"
 MAX_TTL_S: Final = 10 * 365 * 86_400
 
 UserName = Annotated[str, Field(pattern=USER_PATTERN, examples=["ada"])]
-# Whether it is good enough is judged with the user's name, in service/identity/identity.py.
+# service/identity/identity.py checks its strength, for which it needs the user's name.
 Password = Annotated[
     str,
     Field(
         min_length=1,
         max_length=200,
-        description="At least 12 characters, and not one of those that are guessed first.",
+        description="At least 12 characters. Commonly used passwords are refused.",
     ),
 ]
-Label = Annotated[str, Field(min_length=1, max_length=100, description="For people: what uses it.")]
+Label = Annotated[
+    str, Field(min_length=1, max_length=100, description="Text for people that says what uses the token.")
+]
 ScopeName = Literal["push", "work", "read", "operate", "admin"]
 RoleName = Literal["viewer", "operator", "admin"]
 
 
 class LoginRequest(Request):
-    """A user with a password, or a token."""
+    """Credentials: a user name with a password, or a token."""
 
     user: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     password: Annotated[str, Field(max_length=200)] | None = None
@@ -42,59 +44,63 @@ class LoginRequest(Request):
 
 
 class SessionView(Answer):
-    """Who the caller is. Nobody: `who`, `role` and `method` are null."""
+    """Identity of the caller. Without a valid credential, `who`, `role` and `method` are null."""
 
-    who: str | None = Field(description="As the audit log names the caller.")
+    who: str | None = Field(description="The caller, as the audit log names it.")
     role: RoleName | None = Field(
-        description="The most that the scopes amount to; null where they do not include read."
+        description="Highest role that the scopes include. Null if they do not include read."
     )
     scopes: list[ScopeName]
     method: Literal["local", "token", "session"] | None = Field(
-        description="local: no token and no user exists, and the caller is on this machine."
+        description="local: neither tokens nor users exist, and the caller is on this machine."
     )
-    csrf_token: str | None = Field(description="To be sent as X-CSRF-Token with what a session changes.")
-    expires_at: Timestamp | None = Field(description="When the session ends at the latest.")
-    login_by_user: bool = Field(description="There are users; otherwise only tokens log in.")
+    csrf_token: str | None = Field(
+        description="Send it as X-CSRF-Token with every change that the session makes."
+    )
+    expires_at: Timestamp | None = Field(description="Latest end of the session.")
+    login_by_user: bool = Field(description="True: users exist. Otherwise, only tokens can log in.")
 
 
 class OwnPasswordRequest(Request):
-    """Users change their own password."""
+    """A user's new password."""
 
     old_password: Annotated[str, Field(max_length=200)]
     new_password: Password
 
 
 class OwnSessionView(Answer):
-    """A login of the one who asks."""
+    """A login of the caller."""
 
     id: str
-    is_current: bool = Field(description="The one that asks.")
-    opened_at: Timestamp | None = Field(description="Null: a master of an earlier release opened it.")
-    last_used_at: Timestamp = Field(description="To the minute or so.")
+    is_current: bool = Field(description="True: the session of this request.")
+    opened_at: Timestamp | None = Field(
+        description="Null if a master of an earlier release opened the session."
+    )
+    last_used_at: Timestamp = Field(description="Accurate to about a minute.")
     expires_at: Timestamp
-    address: str = Field(description="Where the login came from; empty where it is not known.")
+    address: str = Field(description="Address that logged in. Empty if unknown.")
 
 
 class OwnSessionList(Answer):
-    """The newest first."""
+    """The caller's logins, newest first."""
 
     sessions: list[OwnSessionView]
 
 
 class TokenRequest(Request):
-    """A new token. Without an end it holds until it is revoked."""
+    """A new token. Without `expires_at` and `ttl_s` it is valid until it is revoked."""
 
     label: Label
     scopes: list[ScopeName] = Field(min_length=1, max_length=5)
     names: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
         default_factory=list,
         max_length=20,
-        description="Only with no other scopes than push and work: patterns (*, ?, [abc]) of the names of jobs that it may push, "
-        "cancel and have the results of, and that workers may register for with it.",
+        description="Patterns (*, ?, [abc]) of the job names that the token may push, cancel and fetch results of, and that "
+        "workers may register with it. Allowed only if the scopes are push, work or both.",
     )
     expires_at: Instant | None = None
     ttl_s: Annotated[Seconds, Field(ge=1, le=MAX_TTL_S)] | None = Field(
-        None, description="Instead of expires_at."
+        None, description="Seconds from now until the token expires. Use it instead of expires_at."
     )
 
     @model_validator(mode="after")
@@ -109,32 +115,34 @@ class TokenRequest(Request):
 
 
 class RotateRequest(Request):
-    """The old token holds for `overlap_s` more."""
+    """Time for which the old token stays valid."""
 
     overlap_s: Annotated[Seconds, Field(ge=0, le=MAX_OVERLAP_S)] = Field(86_400)
 
 
 class TokenView(Answer):
-    """A token; what opens is not kept."""
+    """A token without its secret, which is not kept."""
 
     id: str
     label: str
     scopes: list[ScopeName]
-    names: list[str] = Field(description="Patterns of the names that it may push and work; empty: all.")
+    names: list[str] = Field(
+        description="Patterns of the job names that the token may push and work. Empty: all names."
+    )
     created_at: Timestamp
     created_by: str
     expires_at: Timestamp | None
-    last_used_at: Timestamp | None = Field(description="Written once a minute.")
+    last_used_at: Timestamp | None = Field(description="Updated once per minute.")
 
 
 class NewTokenView(TokenView):
-    """A token that was just made."""
+    """A newly created token."""
 
-    token: str = Field(description="Shown this once.")
+    token: str = Field(description="The token itself. It is shown only once.")
 
 
 class TokenList(Answer):
-    """The newest first. Those of the settings are not among them."""
+    """Tokens, newest first. Tokens from the settings are not listed."""
 
     tokens: list[TokenView]
 
@@ -148,7 +156,7 @@ class UserRequest(Request):
 
 
 class UserPatch(Request):
-    """What is left out stays. Any change ends the user's sessions."""
+    """Changes to a user. Omitted fields stay as they are. Any change ends the user's sessions."""
 
     role: RoleName | None = None
     password: Password | None = None
@@ -176,6 +184,6 @@ class UserView(Answer):
 
 
 class UserList(Answer):
-    """All users, by name."""
+    """All users, sorted by name."""
 
     users: list[UserView]

@@ -41,7 +41,7 @@ async def login(call: Call) -> Reply:
         cookies = (cookie.set_device(device),)
     session = await identity.session(secret)
     if session is None:
-        raise UnauthorizedError("it has just been revoked", code="login_failed")
+        raise UnauthorizedError("the token has just been revoked", code="login_failed")
     max_age_s = int(call.services.settings.session_life_s)
     return Reply(
         201, _view(call, session.principal, session), (cookie.set(secret, max_age_s=max_age_s), *cookies)
@@ -92,7 +92,7 @@ async def change_password(call: Call) -> Reply:
 
 def _logged_in(call: Call) -> Session:
     if call.session is None:
-        raise ConflictError("only somebody who has logged in has sessions", code="no_session")
+        raise ConflictError("only callers that logged in have sessions", code="no_session")
     return call.session
 
 

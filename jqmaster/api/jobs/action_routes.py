@@ -1,4 +1,4 @@
-"""Routes of actions on many jobs. They stand before those of single jobs, whose paths would fit too."""
+"""Routes of actions on many jobs. They must precede the routes of single jobs, whose paths would match too."""
 
 from typing import Final
 
@@ -8,21 +8,22 @@ from jqmaster.api.jobs import action_handlers, action_schemas
 
 _STORE: Final = (503,)
 _BEGIN_TEXT: Final = (
-    "The leader works through the jobs page by page, each by itself as the route for a single job would, and goes on "
-    "after a change of the lead. Jobs that are enqueued after it began are not touched, and no job twice. cancel: waiting "
-    "and running jobs; retry: jobs that are over; delete: jobs that do not run, with argument, result and history; run: jobs "
-    "that wait for a time; set_priority: waiting jobs. With dry_run it answers 200 at once with how many there are."
+    "The leader works through the jobs page by page and treats each as the route for a single job would. A new leader "
+    "continues the action. Jobs that are enqueued after the start are not touched, and no job is touched twice. "
+    "cancel: waiting and running jobs. retry: jobs that are over. delete: jobs that are not running, with argument, result "
+    "and history. run: jobs that wait for a time. set_priority: waiting jobs. With dry_run, the answer is 200 at once, with "
+    "the number of jobs."
 )
-_CANCEL_TEXT: Final = "It ends before its next step. What it did stays done."
+_CANCEL_TEXT: Final = "The action ends before its next step. Its changes so far remain."
 
 OPERATIONS: Final = [
-    Operation("POST", "/api/jobs/actions", action_handlers.begin, Scope.OPERATE, "Do something with many jobs", "jobs",
+    Operation("POST", "/api/jobs/actions", action_handlers.begin, Scope.OPERATE, "Start an action on many jobs", "jobs",
               {202: action_schemas.JobActionView, 200: action_schemas.JobActionPreview}, action_schemas.JobActionRequest, problems=(413, 429, *_STORE),
               text=_BEGIN_TEXT),
     Operation("GET", "/api/jobs/actions", action_handlers.list_actions, Scope.READ, "List actions on many jobs", "jobs",
               {200: action_schemas.JobActionList}, problems=_STORE),
-    Operation("GET", "/api/jobs/actions/{action_id}", action_handlers.get, Scope.READ, "View an action on many jobs", "jobs",
+    Operation("GET", "/api/jobs/actions/{action_id}", action_handlers.get, Scope.READ, "Get an action on many jobs", "jobs",
               {200: action_schemas.JobActionView}, problems=(404, *_STORE)),
-    Operation("POST", "/api/jobs/actions/{action_id}/cancel", action_handlers.cancel, Scope.OPERATE, "End an action on many jobs", "jobs",
+    Operation("POST", "/api/jobs/actions/{action_id}/cancel", action_handlers.cancel, Scope.OPERATE, "Cancel an action on many jobs", "jobs",
               {202: action_schemas.JobActionView}, problems=(404, 409, *_STORE), text=_CANCEL_TEXT),
 ]  # fmt: skip

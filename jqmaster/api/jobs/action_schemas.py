@@ -1,4 +1,4 @@
-"""What travels over HTTP about actions on many jobs."""
+"""HTTP models of actions on many jobs."""
 
 from typing import Annotated, Final, Literal, Self
 
@@ -19,19 +19,21 @@ FilterText = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class JobFilterRequest(Request):
-    """All that are given must hold; the same as the parameters of the list of jobs. Empty: every job."""
+    """A filter of jobs, with the same fields as the list of jobs. All given fields must match. Empty: every job."""
 
     state: JobState | None = Field(None, strict=False)
-    name: FilterText | None = Field(None, description="The exact name.")
+    name: FilterText | None = Field(None, description="Jobs with exactly this name.")
     tag: ShortText | None = None
-    worker: FilterText | None = Field(None, description="ID of the worker of the latest attempt.")
-    q: FilterText | None = Field(None, description="Part of the ID or name.")
-    cause: CauseName | None = Field(None, description="Why it ended.")
+    worker: FilterText | None = Field(
+        None, description="Jobs whose latest attempt ran on the worker with this ID."
+    )
+    q: FilterText | None = Field(None, description="Jobs whose ID or name contains this text.")
+    cause: CauseName | None = Field(None, description="Jobs that ended with this cause.")
     created_after: Instant | None = None
     created_before: Instant | None = None
     finished_after: Instant | None = None
     finished_before: Instant | None = None
-    text: FilterText | None = Field(None, description="Part of the message of the last error.")
+    text: FilterText | None = Field(None, description="Jobs whose last error message contains this text.")
     failure_group: str | None = Field(None, pattern=GROUP_PATTERN)
 
     def to_filter(self) -> JobFilter:
@@ -52,7 +54,7 @@ class JobFilterRequest(Request):
 
 
 class JobActionRequest(Request):
-    """Something to be done with many jobs, by `filter` or by `ids`."""
+    """An action on many jobs, selected by `filter` or by `ids`."""
 
     action: ActionKind = Field(strict=False)
     filter: JobFilterRequest | None = None
@@ -61,18 +63,20 @@ class JobActionRequest(Request):
         None,
         ge=-(2**31),
         le=2**31 - 1,
-        description="The new priority, for set_priority only. The lowest number runs first.",
+        description="New priority, for set_priority only. The lowest number runs first.",
     )
     dry_run: bool = Field(
-        False, description="Only tell how many jobs it would touch now, and change nothing."
+        False, description="Only count the jobs that the action would touch now. Changes nothing."
     )
-    rate_per_s: Seconds | None = Field(None, ge=0.01, le=10_000, description="At most so many jobs a second.")
+    rate_per_s: Seconds | None = Field(
+        None, ge=0.01, le=10_000, description="Maximum number of jobs per second."
+    )
     stop_at_failure_share: Annotated[float, Field(allow_inf_nan=False)] | None = Field(
         None,
         ge=0,
         le=1,
-        description="Of retry: end by itself when of the retried jobs that have ended since more than this share failed "
-        "again; counted from 20 on, at their first attempt. No more than 200 of its jobs are under way at a time then.",
+        description="For retry only: stop when more than this share of the retried jobs failed again. The share counts each "
+        "job's first new attempt, and applies once 20 jobs have ended. At most 200 of the jobs are then unfinished at a time.",
     )
 
     @model_validator(mode="after")
@@ -80,9 +84,9 @@ class JobActionRequest(Request):
         if (self.filter is None) == (self.ids is None):
             raise ValueError("give either filter or ids")
         if (self.priority is None) == (self.action is ActionKind.SET_PRIORITY):
-            raise ValueError("priority belongs to set_priority, which needs it")
+            raise ValueError("give priority with set_priority, and only then")
         if self.stop_at_failure_share is not None and self.action is not ActionKind.RETRY:
-            raise ValueError("stop_at_failure_share belongs to retry")
+            raise ValueError("stop_at_failure_share can be used only with retry")
         return self
 
     def to_wish(self) -> Wish:
@@ -97,7 +101,7 @@ class JobActionRequest(Request):
 
 
 class JobFilterView(Answer):
-    """What was given of a filter; null: not asked for."""
+    """The filter of an action. Null: the field was not given."""
 
     state: JobState | None
     name: str | None
@@ -114,44 +118,47 @@ class JobFilterView(Answer):
 
 
 class JobActionPreview(Answer):
-    """What an action would touch now."""
+    """The jobs that an action would touch now."""
 
     count: int
     is_exact: bool = Field(
-        description="False: there are at least so many; counting all of them takes too long."
+        description="False: `count` is a lower bound, because counting all jobs would take too long."
     )
-    examples: list[JobSummary] = Field(description="Up to 5 of them.")
+    examples: list[JobSummary] = Field(description="Up to 5 of these jobs.")
 
 
 class JobActionView(Answer):
-    """An action on many jobs. It touches jobs that were created before it and are in a state that admits it."""
+    """An action on many jobs. It touches jobs that were created before it and whose state allows it."""
 
     id: str
     action: ActionKind
     filter: JobFilterView | None
-    ids_count: int | None = Field(description="How many IDs were given; null: by filter.")
+    ids_count: int | None = Field(description="Number of given IDs. Null: the jobs were selected by filter.")
     priority: int | None
     rate_per_s: float | None
     stop_at_failure_share: float | None
     state: ActionState = Field(
-        description="stopped: too many of the retried jobs failed again. failed: it could not go on."
+        description="stopped: too many of the retried jobs failed again. failed: the action could not continue."
     )
     matched: int | None = Field(
-        description="How many jobs were selected when it began; null where that takes too long to count. At its end: how many it met."
+        description="Number of selected jobs when the action began. Null if counting took too long. After the end: the number "
+        "of jobs that it examined."
     )
     looked_at: int
     done: int
-    refused: int = Field(description="They were gone, or in another state by the time.")
-    failed_again: int | None = Field(
-        description="Of a retry with stop_at_failure_share: how many are known to have failed again."
+    refused: int = Field(
+        description="Jobs that no longer existed, or whose state no longer allowed the action."
     )
-    by: str = Field(description="Who asked for it, as the audit log names them.")
+    failed_again: int | None = Field(
+        description="For a retry with stop_at_failure_share: number of jobs known to have failed again."
+    )
+    by: str = Field(description="Caller that started the action, as the audit log names it.")
     created_at: Timestamp
     finished_at: Timestamp | None
     message: str | None
 
 
 class JobActionList(Answer):
-    """Those that are under way or ended in the last 7 days, 200 at most."""
+    """Up to 200 actions that are running or ended in the last 7 days."""
 
     actions: list[JobActionView] = Field(description="Newest first.")

@@ -64,7 +64,7 @@ async def enqueue(call: Call) -> Reply:
 
 async def enqueue_bulk(call: Call) -> Reply:
     if b"idempotency-key" in call.fields:
-        raise InvalidError("Idempotency-Key is for single jobs; give each job of a bulk its own id")
+        raise InvalidError("Idempotency-Key is for single jobs; give each job of a bulk an id instead")
     durability = _durability(call)
     specs = list(_bulk_specs(call, await call.body()))
     ids = await call.services.jobs.enqueue_bulk(specs, durability=durability)

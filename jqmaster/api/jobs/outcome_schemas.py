@@ -1,4 +1,4 @@
-"""What workers report of attempts that ended."""
+"""HTTP models of workers' reports on attempts that ended."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -17,7 +17,7 @@ def _reported_time(value: object) -> str:
 
 
 class Ending(Request):
-    """How an attempt ended, by its worker's word."""
+    """The end of an attempt, as its worker reports it."""
 
     job_id: JobId
     token: Token
@@ -37,17 +37,20 @@ class SuccessItem(Ending):
 
 
 class FailureItem(Ending):
-    """The handler failed, or ran longer than its timeout; or the job could not be decoded."""
+    """The handler failed or exceeded its timeout, or the worker could not decode the job."""
 
     type: Literal["failure"]
     reason: Literal["other", "timeout", "undecodable"] = Field(
-        description="undecodable: the worker could not decode the job; it is not retried."
+        description="undecodable: the worker could not decode the job. It is not retried."
     )
-    should_retry: bool = Field(description="False ends the job at once.")
+    should_retry: bool = Field(description="False: end the job without a retry.")
     error: AnyValue = Field(default_factory=lambda: b"\xc0")
-    message: Annotated[str, Field(max_length=10_000)] = Field("", description="For people.")
+    message: Annotated[str, Field(max_length=10_000)] = Field("", description="Error message for people.")
     retry_after: Seconds | None = Field(
-        None, ge=0, le=7 * DAY_S, description="Seconds; may lengthen the wait before the next attempt."
+        None,
+        ge=0,
+        le=7 * DAY_S,
+        description="Minimum wait before the next attempt, in seconds. It can only lengthen the backoff.",
     )
 
     def to_outcome(self) -> Outcome:
@@ -65,11 +68,12 @@ class FailureItem(Ending):
 
 
 class HoldRequest(Request):
-    """Which gate to hold. One that does not exist holds nothing, and the deferral counts all the same."""
+    """The gate to hold. If it does not exist, nothing is held, and the deferral still takes effect."""
 
     constraint: Annotated[str, Field(max_length=1024)] = Field(description="Name of the constraint.")
     key: Any = Field(
-        None, description="The value of its key, null too; absent for a constraint without a key."
+        None,
+        description="Value of the constraint's key, which may be null. Omit it for a constraint without a key.",
     )
 
     def to_order(self) -> HoldOrder:
@@ -77,12 +81,13 @@ class HoldRequest(Request):
 
 
 class DeferredItem(Ending):
-    """The handler wants to be asked again later; no retry is consumed."""
+    """The handler asks to run later. This does not count as a retry."""
 
     type: Literal["deferred"]
-    retry_after: Seconds = Field(ge=0, le=7 * DAY_S, description="Seconds.")
+    retry_after: Seconds = Field(ge=0, le=7 * DAY_S, description="Wait before the next attempt, in seconds.")
     hold: HoldRequest | None = Field(
-        None, description="Until then no other job passes this constraint either, or this value of its key."
+        None,
+        description="Until then, also hold back all other jobs at this constraint, or at this value of its key.",
     )
 
     def to_outcome(self) -> Outcome:
@@ -97,7 +102,7 @@ class DeferredItem(Ending):
 
 
 class HandedBackItem(Ending):
-    """The worker stops before the job is done; another shall have it. No retry is consumed."""
+    """The worker stops and returns the job for another worker. This does not count as a retry."""
 
     type: Literal["handed_back"]
 
@@ -106,7 +111,7 @@ class HandedBackItem(Ending):
 
 
 class CanceledItem(Ending):
-    """The job was stopped by order."""
+    """The worker stopped the job because it was canceled."""
 
     type: Literal["canceled"]
 
@@ -125,17 +130,17 @@ ENDINGS: Final[dict[str, type[ReportedEnding]]] = {
 
 
 class ResultItem(RootModel[Annotated[ReportedEnding, Field(discriminator="type")]]):
-    """How an attempt ended, by its worker's word."""
+    """The end of an attempt, as its worker reports it."""
 
 
 class ResultsRequest(Request):
-    """Repeat it until it is answered; everything that is answered is done with."""
+    """Reports of ended attempts. Repeat the request until it is answered; answered reports need no repeat."""
 
     results: list[ResultItem] = Field(min_length=1, max_length=500)
 
 
 class ResultsAnswer(Answer):
-    """`accepted`: counts, or did already. `stale`: the token is no longer the right to settle; nothing changed."""
+    """`accepted`: the report counts, or a repeat of it did before. `stale`: the token is no longer valid, and nothing changed."""
 
     accepted: list[JobId]
     stale: list[JobId]

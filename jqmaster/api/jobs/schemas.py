@@ -1,4 +1,4 @@
-"""What travels over HTTP about jobs: as they are pushed, and as they are shown."""
+"""HTTP models of jobs: requests to push them, and views of them."""
 
 from typing import Annotated, Literal
 
@@ -21,7 +21,7 @@ from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, JobState, RetryPolicy
 
 
 class RetryRequest(Request):
-    """Wait before the n-th retry: min(max_s, base_s · factor^(n−1)), with full jitter."""
+    """Backoff: the wait before the n-th retry is min(max_s, base_s · factor^(n−1)), with full jitter."""
 
     base_s: Seconds = Field(DEFAULT_RETRY.base_s, ge=0, le=DAY_S)
     factor: Seconds = Field(DEFAULT_RETRY.factor, ge=1, le=100)
@@ -30,36 +30,43 @@ class RetryRequest(Request):
 
 
 class JobRequest(Request):
-    """A job to be enqueued."""
+    """A job to enqueue."""
 
-    name: Annotated[str, Field(pattern=NAME_PATTERN, description="The kind of job; it selects the handler.")]
+    name: Annotated[str, Field(pattern=NAME_PATTERN, description="Kind of job. It selects the handler.")]
     argument: AnyValue = Field(default_factory=lambda: b"\xc0")
     priority: int = Field(0, ge=-(2**31), le=2**31 - 1, description="The lowest number runs first.")
     max_retry: int = Field(
-        5, ge=0, le=1000, description="How many times a failed run is tried again; 0: never."
+        5, ge=0, le=1000, description="Maximum number of retries after failed runs. 0: never retry."
     )
-    keep_result: bool = Field(False, description="Keep the result for the pusher.")
-    timeout: Seconds = Field(30.0, ge=0.001, le=7 * DAY_S, description="Seconds; a longer run has failed.")
+    keep_result: bool = Field(False, description="Keep the result so that it can be fetched.")
+    timeout: Seconds = Field(
+        30.0, ge=0.001, le=7 * DAY_S, description="Maximum run time in seconds. A longer run fails."
+    )
     id: JobId | None = Field(
         None,
-        description="Chosen by the client, it makes the push safe to repeat for as long as the job is kept.",
+        description="ID chosen by the client. It makes the push safe to repeat for as long as the job is kept.",
     )
-    run_at: Instant | None = Field(None, description="Not before this instant.")
+    run_at: Instant | None = Field(None, description="Earliest time to run the job.")
     delay: Seconds | None = Field(
-        None, ge=0, le=3650 * DAY_S, description="Seconds from now; not together with run_at."
+        None,
+        ge=0,
+        le=3650 * DAY_S,
+        description="Seconds from now until the job may run. Cannot be combined with run_at.",
     )
     expires_at: Instant | None = Field(
-        None, description="A job that waits after this instant, also for a retry, is skipped."
+        None, description="A job that still waits at this instant, even for a retry, is skipped."
     )
     retry: RetryRequest | None = None
-    rerun_lost: bool = Field(False, description="With max_retry 0: run again when the worker was lost.")
+    rerun_lost: bool = Field(
+        False, description="Run the job again when its worker was lost, even if max_retry is 0."
+    )
     tags: list[ShortText] = Field(default_factory=list, max_length=16)
     headers: dict[ShortText, StoredText] = Field(default_factory=dict, max_length=32)
 
     @model_validator(mode="after")
     def _one_time(self) -> "JobRequest":
         if self.run_at is not None and self.delay is not None:
-            raise ValueError("run_at and delay exclude each other")
+            raise ValueError("give run_at or delay, not both")
         return self
 
     def to_spec(self, job_id: str) -> JobSpec:
@@ -85,25 +92,25 @@ class JobRequest(Request):
 
 
 class BulkRequest(Request):
-    """Jobs that are checked together: one that is refused refuses all."""
+    """Jobs to enqueue together. If one of them is refused, all are."""
 
     jobs: list[JobRequest] = Field(min_length=1, max_length=10_000)
 
 
 class EnqueueAnswer(Answer):
-    """The job is durable."""
+    """The ID of the stored job."""
 
     id: JobId
 
 
 class BulkAnswer(Answer):
-    """All of the jobs are durable; IDs in the order of the request."""
+    """The IDs of the stored jobs, in the order of the request."""
 
     ids: list[JobId]
 
 
 class PatchRequest(Request):
-    """What to change in a waiting job; null, like nothing, leaves a field as it is."""
+    """Changes to a waiting job. A field that is null or omitted stays as it is."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
@@ -120,30 +127,31 @@ class PatchRequest(Request):
 
 
 class AttemptView(Answer):
-    """One start of the job; `outcome` null: it runs."""
+    """One attempt of the job. `outcome` is null while it runs."""
 
     attempt: int
     worker_id: str
     started_at: Timestamp
     finished_at: Timestamp | None
     outcome: str | None = Field(
-        description="success, failure, timeout, lost, canceled, deferred, handed_back or returned; more may come."
+        description="success, failure, timeout, lost, canceled, deferred, handed_back or returned. Future releases may add values."
     )
     message: str | None = Field(
-        description="Null also where the caller may not see it; `[redacted]` where nobody may."
+        description="Error message. Also null if the caller may not see it; `[redacted]` if nobody may."
     )
     error_type: str | None = Field(
-        description="The type of the exception, as the worker's SDK named it; shown to everybody. Null: not known."
+        description="Type of the exception, as the worker's SDK named it. Every caller sees it. Null if unknown."
     )
     error: AnyValue
 
 
 class JobEvent(Answer):
-    """What happened while an attempt ran, and did not end it."""
+    """An event that happened during an attempt without ending it."""
 
     at: Timestamp
     event: str = Field(
-        description="continued: its worker was detached for its silence, came back and went on; more may come."
+        description="continued: the worker was detached for its silence, came back and went on with the job. Future releases "
+        "may add values."
     )
     attempt: int
     worker_id: str
@@ -151,84 +159,83 @@ class JobEvent(Answer):
 
 
 class JobSummary(Answer):
-    """A job as lists show it."""
+    """A job in a list."""
 
     id: JobId
     name: str
     state: JobState
     priority: int
-    attempt: int = Field(description="Starts so far.")
-    failures: int = Field(description="Failed attempts that counted against max_retry.")
-    losses: int = Field(description="Workers that fell silent under it.")
+    attempt: int = Field(description="Number of attempts so far.")
+    failures: int = Field(description="Number of failed attempts that counted against max_retry.")
+    losses: int = Field(description="Number of workers that were lost while running the job.")
     max_retry: int
     timeout: float
     keep_result: bool
     created_at: Timestamp
-    run_at: Timestamp | None = Field(description="When it became, or becomes, due.")
-    started_at: Timestamp | None = Field(description="Of the latest attempt.")
+    run_at: Timestamp | None = Field(description="Time at which the job became, or becomes, due.")
+    started_at: Timestamp | None = Field(description="Start of the latest attempt.")
     finished_at: Timestamp | None
     expires_at: Timestamp | None
     cause: str | None = Field(
-        description="Why it ended: error, timeout, undecodable, lost, expired, canceled."
+        description="Reason why the job ended: error, timeout, undecodable, lost, expired or canceled."
     )
-    worker_id: str | None = Field(description="Of the latest attempt.")
+    worker_id: str | None = Field(description="Worker of the latest attempt.")
     tags: list[str]
 
 
 class JobView(JobSummary):
-    """A job with everything that happened to it."""
+    """A job with its content and history."""
 
     attempts: list[AttemptView]
     events: list[JobEvent]
     headers: dict[str, str]
     argument: AnyValue = Field(
-        description="As it was sent; null where it is too large to show: see argument_bytes. A caller without scope "
-        "read gets null, and no attempts, events and headers."
+        description="The argument as it was sent. Null if it is too large to show; see argument_bytes. A caller without scope "
+        "read gets null, and no attempts, events or headers."
     )
     argument_bytes: int
     argument_hidden: bool = Field(
-        description="True: the caller may not see what jobs carry; argument, headers and the values and texts of errors are "
-        "left out."
+        description="True: the caller may not see job content. Argument, headers, error values and error messages are omitted."
     )
     argument_redacted: bool = Field(
-        description="True: `[redacted]` stands in place of parts of the argument. A copy of it is not the argument."
+        description="True: parts of the argument are replaced by `[redacted]`. Do not enqueue a copy of it."
     )
-    headers_redacted: bool = Field(description="The same of the headers.")
-    has_result: bool = Field(description="A result is kept.")
+    headers_redacted: bool = Field(description="True: parts of the headers are replaced by `[redacted]`.")
+    has_result: bool = Field(description="True: a result is kept.")
     result: AnyValue = Field(
-        description="What the route of the result answers, without fetching it: its life goes on. Null where none is kept, "
-        "it is hidden, or too large to show."
+        description="The result, as `GET /api/jobs/{job_id}/result` returns it. Viewing it here does not count as fetching it. "
+        "Null if no result is kept, it is hidden, or it is too large to show."
     )
-    result_hidden: bool = Field(description="True: there is a result, and the caller may not see it.")
+    result_hidden: bool = Field(description="True: a result is kept, but the caller may not see it.")
     constraints: list[str] = Field(
-        description="Names of the enabled constraints that apply to the job; empty when it is over."
+        description="Names of the enabled constraints that apply to the job. Empty when the job is over."
     )
 
 
 class JobPage(Answer):
-    """A page may be short, even empty, while `next_cursor` says that there is more."""
+    """A page of jobs. It may hold few jobs, or none, although `next_cursor` shows that more pages follow."""
 
     jobs: list[JobSummary]
-    next_cursor: str | None = Field(description="Null: that was all.")
-    counts: dict[JobState, int] = Field(description="Of all jobs, whatever the filters.")
+    next_cursor: str | None = Field(description="Cursor of the next page. Null on the last page.")
+    counts: dict[JobState, int] = Field(description="Number of all jobs by state, regardless of the filters.")
 
 
 class StateAnswer(Answer):
-    """The job is not over."""
+    """The state of a job that is not over."""
 
     state: JobState
 
 
 class SuccessView(Answer):
-    """The job succeeded."""
+    """The result of a job that succeeded."""
 
     type: Literal["success"]
-    finished_at: Timestamp = Field(description="As the worker reported it.")
+    finished_at: Timestamp = Field(description="End of the run, as the worker reported it.")
     result: AnyValue
 
 
 class FailureView(Answer):
-    """The job failed for good."""
+    """The error of a job that failed for good."""
 
     type: Literal["failure"]
     finished_at: Timestamp
@@ -239,4 +246,4 @@ class FailureView(Answer):
 
 
 class ResultView(RootModel[Annotated[SuccessView | FailureView, Field(discriminator="type")]]):
-    """What a job ended with."""
+    """The result of a job that is over."""

@@ -1,4 +1,4 @@
-"""Why a job is not running, as it travels over HTTP."""
+"""HTTP models that explain why a job is not running."""
 
 from typing import Annotated, Literal
 
@@ -8,11 +8,11 @@ from jqmaster.api.schemas import Answer, JobId, Timestamp
 from jqmaster.domain.job import JobState
 
 Kind = Literal["paused", "hold", "concurrency", "rate"]
-Text = Annotated[str, Field(description="A sentence for the person on call.")]
+Text = Annotated[str, Field(description="Explanation for people, in a sentence or two.")]
 
 
 class WhyHolder(Answer):
-    """A running job that has a slot."""
+    """A running job that holds a slot."""
 
     job_id: JobId
     worker_id: JobId
@@ -20,37 +20,43 @@ class WhyHolder(Answer):
 
 
 class WhyRate(Answer):
-    """At most `limit` starts in any `period_s`."""
+    """At most `limit` starts in any window of `period_s` seconds."""
 
     limit: int
     period_s: float
 
 
 class WhyConstraint(Answer):
-    """A constraint that applies to the job, with what is in use at its key value."""
+    """A constraint that applies to the job, with its usage at the job's key value."""
 
     name: str
-    key: str | None = Field(description="What splits the constraint; null: one limit for all.")
-    key_value: str | None = Field(description="This job's value of the key, as text.")
+    key: str | None = Field(
+        description="Path whose values have separate limits. Null: one limit for all jobs."
+    )
+    key_value: str | None = Field(description="The job's value of the key, as text.")
     mode: Literal["enforce", "shadow"]
     passes: bool = Field(
-        description="False: it lets nothing start now; a shadow one would not, were it enforced."
+        description="False: the constraint lets no job start now, or would let none start if its mode were enforce."
     )
-    kinds: list[Kind] = Field(description="What closes it, the most lasting first.")
+    kinds: list[Kind] = Field(description="Limits that close the gate, longest-lasting first.")
     concurrency: int | None
-    running: int | None = Field(description="Slots that are taken; null where nothing limits them.")
+    running: int | None = Field(description="Number of occupied slots. Null if concurrency is not limited.")
     rate: WhyRate | None
-    starts: int | None = Field(description="Starts in the last `period_s`.")
+    starts: int | None = Field(description="Number of starts in the last `period_s`.")
     paused: bool
-    held_until: Timestamp | None = Field(description="A worker asked that nothing passes before.")
+    held_until: Timestamp | None = Field(description="End of the hold that a worker asked for.")
     fair: bool
-    waiting: int = Field(description="Unfinished jobs that do not run and have to pass here.")
-    is_value_override: bool = Field(description="The limits are those of this key value alone.")
-    opens_at: Timestamp | None = Field(description="Not before; null where no clock decides, or it is open.")
+    waiting: int = Field(
+        description="Number of unfinished jobs that are not running and have to pass this gate."
+    )
+    is_value_override: bool = Field(description="True: an override for this key value sets the limits.")
+    opens_at: Timestamp | None = Field(
+        description="Earliest time at which the gate opens. Null if it is open, or does not open by time."
+    )
 
 
 class DueVerdict(Answer):
-    """It waits for its time, or for its retry."""
+    """The job waits for its scheduled time or its retry."""
 
     code: Literal["scheduled", "retrying"]
     text: Text
@@ -60,7 +66,7 @@ class DueVerdict(Answer):
 
 
 class ExpiredVerdict(Answer):
-    """Its `expires_at` is past; it is about to be skipped."""
+    """The job's `expires_at` is past, and it will be skipped soon."""
 
     code: Literal["expired"]
     text: Text
@@ -68,54 +74,56 @@ class ExpiredVerdict(Answer):
 
 
 class NoLeaderVerdict(Answer):
-    """Nobody dispatches."""
+    """No master leads, so no job is dispatched."""
 
     code: Literal["no_leader"]
     text: Text
 
 
 class RulesChangingVerdict(Answer):
-    """The constraints were changed a moment ago; this job is not yet under the new ones."""
+    """The constraints changed recently, and this job has not been matched against the new ones yet."""
 
     code: Literal["rules_changing"]
     text: Text
     edition: int
-    settled_edition: int = Field(description="In force.")
-    lane_edition: int = Field(description="Under which the job was matched; -1: unknown.")
+    settled_edition: int = Field(description="Edition in force.")
+    lane_edition: int = Field(description="Edition against which the job was matched. -1: unknown.")
 
 
 class ConstraintVerdict(Answer):
-    """A constraint that lets nothing start now at the job's key value."""
+    """A constraint lets no job start now at this job's key value."""
 
     code: Literal["constraint"]
     text: Text
     name: str
-    kind: Kind = Field(description="The most lasting of `kinds`.")
+    kind: Kind = Field(description="The longest-lasting of `kinds`.")
     kinds: list[Kind]
     key: str | None
     key_value: str | None
-    limit: int | None = Field(description="Of this kind; null for a pause and a hold.")
-    usage: int | None = Field(description="What is taken of `limit`.")
-    period_s: float | None = Field(description="Of a rate.")
+    limit: int | None = Field(description="Limit of this kind. Null for a pause and a hold.")
+    usage: int | None = Field(description="Amount of `limit` in use.")
+    period_s: float | None = Field(description="Period of a rate limit.")
     waiting: int
-    holders: list[WhyHolder] = Field(description="Up to ten, those first that run longest.")
-    opens_at: Timestamp | None = Field(description="Not before; null where no clock decides.")
+    holders: list[WhyHolder] = Field(description="Up to ten holders, longest-running first.")
+    opens_at: Timestamp | None = Field(
+        description="Earliest time at which the gate opens. Null if it does not open by time."
+    )
     is_value_override: bool
 
 
 class NoWorkerVerdict(Answer):
-    """No live worker is registered for the name."""
+    """No live worker is registered for the job's name."""
 
     code: Literal["no_worker"]
     text: Text
     name: str
-    stale: int = Field(description="Silent ones that know the name.")
+    stale: int = Field(description="Number of silent workers that know the name.")
     detached: int
     last_seen_at: Timestamp | None
 
 
 class WorkersUnavailableVerdict(Answer):
-    """Of the live workers for the name none takes a job now; each counts once."""
+    """None of the live workers for the name takes a job now. Each worker counts in one number only."""
 
     code: Literal["workers_unavailable"]
     text: Text
@@ -123,32 +131,36 @@ class WorkersUnavailableVerdict(Answer):
     workers: int
     full: int
     draining: int
-    pulling: int = Field(description="Pull, and do not ask for jobs at this moment.")
+    pulling: int = Field(description="Workers that pull, and are not asking for jobs at this moment.")
     broken: int | None = Field(
-        description="Circuit breaker open. Null, as the next two, where this master does not lead."
+        description="Workers whose circuit breaker is open. This field and the next two are null if this master does not lead."
     )
-    paused: int | None = Field(description="Asked for no offers for a while.")
-    refusing: int | None = Field(description="Registered for the name and refused it as unknown.")
-    busy: int = Field(description="Slots taken, of all these workers.")
+    paused: int | None = Field(description="Workers that asked for a pause in offers.")
+    refusing: int | None = Field(
+        description="Workers that registered for the name but refused it as unknown."
+    )
+    busy: int = Field(description="Jobs that these workers hold.")
     max_jobs: int
 
 
 class AheadVerdict(Answer):
-    """Jobs come before it: those that may start and, behind a closed gate, those that wait for the same."""
+    """Other jobs come first: jobs that may start and, at a closed gate, jobs that wait for the same gate."""
 
     code: Literal["ahead"]
     text: Text
     count: int
     bound: Literal["exact", "at_least", "about"]
-    others: dict[str, int] = Field(description="Those of other names that the same workers take, by name.")
+    others: dict[str, int] = Field(
+        description="Number of these jobs with other names that the same workers run, by name."
+    )
 
 
 class IndexMissingVerdict(Answer):
-    """It is ready, and the store's index does not lead to it; the leader repairs that."""
+    """The job is ready, but missing from the store's index. The leader repairs this."""
 
     code: Literal["index_missing"]
     text: Text
-    fault: str = Field(description="What is wrong with the lane that it lies in.")
+    fault: str = Field(description="Fault of the lane that holds the job.")
 
 
 class NextVerdict(Answer):
@@ -190,7 +202,7 @@ Verdict = Annotated[
 
 
 class WhyAnswer(Answer):
-    """What has to change before the job can run, in order; later versions may add codes."""
+    """Changes that are needed before the job can run, in order. Future releases may add codes."""
 
     state: JobState
     as_of: Timestamp

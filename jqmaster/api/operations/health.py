@@ -10,7 +10,7 @@ async def healthz(call: Call) -> Reply:
 
 
 async def readyz(call: Call) -> Reply:
-    """Whether this master makes progress: its store answers, somebody leads, and a leader's rounds go on.
+    """Return whether this master makes progress: its store answers, somebody leads, and a leader's rounds go on.
 
     Probes come without a token, and so may anybody; what a fault says of paths and addresses is for readers.
     """

@@ -73,7 +73,7 @@ class LiveFeed:
 
     @property
     def streams(self) -> int:
-        """How many listen now."""
+        """Return how many listen now."""
         return len(self._listeners)
 
     async def start(self) -> None:

@@ -8,46 +8,46 @@ from jqmaster.api.operations import health, masters, metrics, schemas
 from jqmaster.domain.access import Scope
 
 _STORE: Final = (503,)
-_READY_TEXT: Final = "Anybody may ask; a bearer token with scope read shows more of what is wrong."
+_READY_TEXT: Final = "Needs no credential. With scope read, the answer describes faults in detail."
 _AUDIT: Final[dict[str, Any]] = {
     "limit": {
         "schema": {"type": "integer", "minimum": 1, "maximum": audit.MAX_PAGE, "default": 50},
-        "description": "Most entries on a page.",
+        "description": "Maximum number of entries per page.",
     },
     "cursor": {
         "schema": {"type": "string"},
-        "description": "`next_cursor` of the page before; other filters as there.",
+        "description": "`next_cursor` of the previous page. Repeat the other filters unchanged.",
     },
-    "target": {"schema": {"type": "string"}, "description": "Changes of this only."},
+    "target": {"schema": {"type": "string"}, "description": "Entries about this target only."},
     "log": {
         "schema": {"type": "string", "enum": ["changes", "access"]},
-        "description": "This log only; both otherwise.",
+        "description": "Entries of this log only. Default: both logs.",
     },
     "after": {
         "schema": {"type": "string"},
-        "description": "`follow_from` or `next_cursor` of an earlier call: what was written after it, the oldest first. Goes "
-        "together with limit only.",
+        "description": "`follow_from` or `next_cursor` of an earlier call. Returns the entries written after it, oldest first. "
+        "Can be combined only with limit.",
     },
 }
-_AUDIT_TEXT: Final = "Who changed what, and when: for those who may change it as well."
+_AUDIT_TEXT: Final = "Lists who changed what, and when."
 _METRICS_TEXT: Final = (
-    "Counters are of this master, and of its process: scrape each. docs/metrics.md names them."
+    "The counters cover this master process only, so scrape every master. docs/metrics.md lists them."
 )
 _DEMOTE_TEXT: Final = (
-    "It ends what it has under way, and leaves the lead to the others. 409 `not_leader` where it does not lead, "
-    "`no_other_master` where nobody could."
+    "The leader finishes the work in hand and hands the lead to another master. The answer is 409 `not_leader` if this "
+    "master does not lead, and 409 `no_other_master` if no other master could."
 )
 
 OPERATIONS: Final = [
     Operation("GET", "/api/masters", masters.list_masters, Scope.READ, "List masters", "operations", {200: schemas.MasterList}, problems=_STORE),
-    Operation("POST", "/api/masters/{master_id}/demote", masters.demote, Scope.OPERATE, "Have another master lead", "operations",
+    Operation("POST", "/api/masters/{master_id}/demote", masters.demote, Scope.OPERATE, "Hand the lead to another master", "operations",
               {202: schemas.DemoteAnswer}, problems=(404, 409, *_STORE), text=_DEMOTE_TEXT),
-    Operation("GET", "/api/audit", audit.list_entries, Scope.OPERATE, "List changes", "operations",
+    Operation("GET", "/api/audit", audit.list_entries, Scope.OPERATE, "List audit log entries", "operations",
               {200: schemas.AuditPage}, query=_AUDIT, problems=_STORE, text=_AUDIT_TEXT),
-    Operation("GET", "/metrics", metrics.metrics, Scope.READ, "Metrics for Prometheus", "operations",
+    Operation("GET", "/metrics", metrics.metrics, Scope.READ, "Get metrics for Prometheus", "operations",
               {200: None}, text=_METRICS_TEXT, is_text=True),
-    Operation("GET", "/healthz", health.healthz, None, "Whether the process lives", "operations", {200: schemas.Health}),
-    Operation("GET", "/readyz", health.readyz, None, "Whether this master makes progress", "operations",
+    Operation("GET", "/healthz", health.healthz, None, "Check whether the process is alive", "operations", {200: schemas.Health}),
+    Operation("GET", "/readyz", health.readyz, None, "Check whether this master makes progress", "operations",
               {200: schemas.Readiness, 503: schemas.Readiness}, text=_READY_TEXT),
-    Operation("GET", "/openapi.json", health.openapi, None, "This contract", "operations", {200: None}),
+    Operation("GET", "/openapi.json", health.openapi, None, "Get this OpenAPI document", "operations", {200: None}),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""How masters, the audit log and the state of this process are shown."""
+"""HTTP models of masters, the audit log, and the state of this process."""
 
 from typing import Any, Literal
 
@@ -11,98 +11,97 @@ from jqmaster.config import Durability
 class MasterView(Answer):
     """A master process."""
 
-    id: str = Field(description="Made at its start.")
+    id: str = Field(description="ID that the process chose when it started.")
     role: Literal["leader", "sub_leader", "follower"] = Field(
-        description="The leader dispatches; the sub-leader watches it and is the next; all serve the whole API."
+        description="The leader dispatches jobs. The sub-leader watches it and takes over next. All masters serve the whole API."
     )
-    state: Literal["fresh", "stale"] = Field(description="Stale: no sign of life lately.")
-    node_id: str = Field(description="The machine, by the setting node_id or its host name.")
+    state: Literal["fresh", "stale"] = Field(description="stale: no sign of life recently.")
+    node_id: str = Field(description="Name of the machine: the setting node_id, or the host name.")
     pid: int
-    url: str = Field(description="Where other masters reach it.")
+    url: str = Field(description="URL at which other masters reach it.")
     version: str
     started_at: Timestamp
     last_seen_at: Timestamp
 
 
 class MasterList(Answer):
-    """The masters of the store; one that died is listed for a minute."""
+    """All masters of the store. A master that died is listed for one more minute."""
 
-    masters: list[MasterView] = Field(description="The longest running first.")
-    epoch: int = Field(description="Of the newest leadership; 0 before the first.")
+    masters: list[MasterView] = Field(description="Masters, longest-running first.")
+    epoch: int = Field(description="Epoch of the newest leadership. 0 before the first.")
 
 
 class DemoteAnswer(Answer):
-    """The leader was told; the others elect as soon as it has ended its work, in less than a second as a rule."""
+    """The leader was asked to hand over. The others elect a new leader when its work has ended, usually in less than a second."""
 
     id: str
-    epoch: int = Field(description="Of the leadership that ends.")
+    epoch: int = Field(description="Epoch of the leadership that ends.")
 
 
 class AuditEntryView(Answer):
-    """One event. `before` null: there was nothing; `after` null: nothing is left."""
+    """One event. `before` is null if the target did not exist; `after` is null if it no longer exists."""
 
     id: str
     log: Literal["changes", "access"] = Field(
-        description="access: logins, sessions, tokens, users and the settings of access, which are kept apart from all other "
-        "changes."
+        description="access: logins, sessions, tokens, users and the access settings. changes: everything else."
     )
     at: Timestamp
     times: int = Field(
         ge=1,
-        description="How often it happened. Repeated logins, logouts and refused logins share an entry for an hour.",
+        description="Number of occurrences. Repeated logins, logouts and refused logins share one entry for an hour.",
     )
-    since: Timestamp = Field(description="The first of these times; `at` is the last.")
+    since: Timestamp = Field(description="Time of the first occurrence; `at` is the time of the last.")
     who: str = Field(
-        description="`user:NAME`; `token:ID`, or for a token of the settings the first 8 digits of its SHA-256; `local` where "
-        "neither users nor tokens exist; `master` and an ID where a master acted by itself; `unknown` for a refused login that "
-        "named no user."
+        description="`user:NAME`; `token:ID`, or the first 8 digits of its SHA-256 for a token from the settings; `local` if "
+        "neither users nor tokens exist; `master` and an ID if a master acted by itself; `unknown` for a refused login "
+        "without a user name."
     )
     action: str = Field(
         description="constraint.put, constraint.delete, constraint.value, master.demote, master.take_over, settings.change, "
-        "session.login, session.refused, session.logout; more may come."
+        "session.login, session.refused, session.logout. Future releases may add values."
     )
     target: str = Field(
-        description="What was changed, such as the name of a constraint or the ID of a master."
+        description="Object that was changed, such as the name of a constraint or the ID of a master."
     )
     before: Any
     after: Any
 
 
 class AuditPage(Answer):
-    """Newest first. A page may be short, even empty, while `next_cursor` says that there is more.
+    """A page of entries, newest first. It may hold few entries, or none, although `next_cursor` shows that more follow.
 
-    With `after`: the oldest first, and `next_cursor` is where the next call goes on, now or later.
+    With `after`, the oldest entry comes first, and `next_cursor` is the `after` of the next call, now or later.
     """
 
     entries: list[AuditEntryView]
-    next_cursor: str | None = Field(description="Null: that was all.")
+    next_cursor: str | None = Field(description="Cursor of the next page. Null on the last page.")
     follow_from: str | None = Field(
-        description="On the first page: the value of `after` that gives what is written from now on."
+        description="Only on the first page: the value of `after` that returns entries written from now on."
     )
 
 
 class Health(Answer):
-    """The process answers."""
+    """Sign of life of the process."""
 
     status: Literal["ok"]
-    id: str = Field(description="Of this process, as in the list of masters; another one after a restart.")
+    id: str = Field(description="ID of this process, as in the list of masters. A restart changes it.")
 
 
 class Readiness(Answer):
-    """Whether this master makes progress."""
+    """State of this master: ready if it makes progress."""
 
     status: Literal["ready", "not_ready"]
     durability: Durability = Field(
-        description="What a 201 promises here: the configured level, or less while the store does not give it."
+        description="Durability that a 201 guarantees: the configured level, or less while the store cannot give it."
     )
     durability_available: Durability = Field(
-        description="The most that the store gives, as last probed: what a push may ask for."
+        description="Highest durability that the store gives, as last probed. A push may ask for up to this level."
     )
-    leader: bool = Field(description="Whether this master leads.")
+    leader: bool = Field(description="True: this master leads.")
     store: str = Field(
-        description="`serving`, or what is wrong with it; without scope read `not serving` says no more."
+        description="`serving`, or the fault of the store. Without scope read, the fault is shown as `not serving`."
     )
     faults: list[str] = Field(
-        description="What is in the way; without scope read only the names of the checks that failed: process, space, "
-        "fitness, durability, leader, store, dispatcher; more may come."
+        description="Faults that prevent readiness. Without scope read, only the names of the failed checks: process, space, "
+        "fitness, durability, leader, store, dispatcher. Future releases may add values."
     )

@@ -31,9 +31,9 @@ def _check_scope(call: Call, changes: Mapping[str, Any]) -> None:
     refused = [key for key, scope in needed.items() if scope and not call.may(scope)]
     if refused:
         raise ForbiddenError(
-            "these settings decide who is let in and who sees what; only an admin changes them",
+            "only an admin may change these settings, which control access",
             code="admin_only",
-            errors=[FieldError((key,), f"needs the scope {needed[key]}") for key in refused],
+            errors=[FieldError((key,), f"requires the scope {needed[key]}") for key in refused],
         )
 
 

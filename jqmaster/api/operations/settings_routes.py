@@ -7,14 +7,11 @@ from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.operations import settings, settings_schemas
 
 _STORE: Final = (503,)
-_LIST_TEXT: Final = (
-    "What is in force at this master. Secrets are named and never shown; paths of files and networks are shown from scope "
-    "operate on."
-)
+_LIST_TEXT: Final = "Lists the values in force at this master. Values of secrets are never shown. File paths and networks need scope operate."
 _PATCH_TEXT: Final = (
-    "Changes settings of all masters, within a second, and until they are changed again; null takes a change back. Either "
-    "all of it is taken or nothing. Settings that do not change at run time are refused, and so, without scope admin, are those "
-    "that decide who is let in and who sees what: `change_scope` tells."
+    "Changes settings on all masters within a second. null reverts a setting to its configured value. The request is "
+    "applied as a whole or refused. Settings that cannot change at run time are refused. Settings of the group Access need "
+    "scope admin; see `change_scope`."
 )
 
 OPERATIONS: Final = [

@@ -1,4 +1,4 @@
-"""Settings as they travel: every one is told of, those that change at run time can be changed."""
+"""HTTP models of settings: all of them are listed, and those of run time can be changed."""
 
 from typing import Any, Final, Literal
 
@@ -11,35 +11,37 @@ from jqmaster.service.operations.settings_catalog import CATALOG
 
 
 class SettingView(Answer):
-    """One setting and what it does."""
+    """One setting and its effect."""
 
     key: str
     group: str
     label: str
-    effect: str = Field(description="One sentence, or two.")
+    effect: str = Field(description="Description of the setting in a few sentences.")
     type: Literal["integer", "number", "boolean", "text", "list", "choice"]
-    unit: str | None = Field(description="ms, s or bytes.")
-    value: Any = Field(
-        description="In force at this master; null where it is secret, or where there is none."
-    )
+    unit: str | None = Field(description="Unit: ms, s or bytes.")
+    value: Any = Field(description="Value in force at this master. Null if it is secret or not set.")
     default: Any
-    minimum: float | None = Field(description="A `gt` bound is told as this too.")
+    minimum: float | None = Field(
+        description="Lower bound. For a few settings the bound itself is not allowed."
+    )
     maximum: float | None
     choices: list[str] | None
-    is_runtime: bool = Field(description="It can be changed here; others are read when a master starts.")
-    is_secret: bool
-    is_hidden: bool = Field(description="True: it is not shown to a caller who may only look.")
-    change_scope: Literal["operate", "admin"] | None = Field(
-        description="What a caller needs to change it at run time; null: nobody can."
+    is_runtime: bool = Field(
+        description="True: it can be changed at run time. Other settings are read when a master starts."
     )
-    source: Literal["default", "configured", "runtime"] = Field(description="Where its value is from.")
+    is_secret: bool
+    is_hidden: bool = Field(description="True: the value is hidden from callers that have only scope read.")
+    change_scope: Literal["operate", "admin"] | None = Field(
+        description="Scope needed to change it at run time. Null: it cannot be changed."
+    )
+    source: Literal["default", "configured", "runtime"] = Field(description="Origin of the value.")
 
 
 class SettingsAnswer(Answer):
-    """All settings, those of a group together."""
+    """All settings, sorted by group."""
 
     settings: list[SettingView]
-    version: int = Field(description="Of what was changed at run time; 0: nothing was.")
+    version: int = Field(description="Version of the run-time changes. 0: none were made.")
 
 
 def _nullable(field: FieldInfo) -> tuple[Any, Any]:
@@ -58,6 +60,6 @@ _FIELDS: Final[dict[str, Any]] = {
 SettingsRequest: type[BaseModel] = create_model(
     "SettingsRequest",
     __base__=Request,
-    __doc__="What is to change; null: back to what is configured. Leave out what is to stay.",
+    __doc__="Settings to change. Null reverts a setting to its configured value. Omitted settings stay as they are.",
     **_FIELDS,
 )

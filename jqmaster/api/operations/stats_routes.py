@@ -9,45 +9,45 @@ from jqmaster.domain.access import Scope
 _STORE: Final = (503,)
 _SPAN: Final[dict[str, Any]] = {
     "schema": {"$ref": stats_schemas.SPAN_REF, "default": stats.DEFAULT_SPAN},
-    "description": "How far back; whole steps, the present one included.",
+    "description": "Period up to now, in whole steps that include the current one.",
 }
 _LIMIT: Final[dict[str, Any]] = {
     "schema": {"type": "integer", "minimum": 1, "maximum": stats.MAX_PAGE, "default": stats.PAGE},
-    "description": "Most entries on a page.",
+    "description": "Maximum number of entries per page.",
 }
 _CURSOR: Final[dict[str, Any]] = {
     "schema": {"type": "string"},
-    "description": "`next_cursor` of the page before; everything else as there.",
+    "description": "`next_cursor` of the previous page. Repeat the other parameters unchanged.",
 }
 _TEXT: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "maxLength": stats.MAX_NAME_LENGTH}
 _HISTORY_TEXT: Final = (
-    "Minutes are kept for 24 hours, hours for 30 days, of 500 names; what others have is counted under `(other)`. What a "
-    "master counted within a second before it died is not in it."
+    "Minutes are kept for 24 hours and hours for 30 days, for up to 500 names. Further names are counted together as "
+    "`(other)`. Counts of a master's last second before it died are missing."
 )
 _FAILURES_TEXT: Final = (
-    "Jobs that failed for good, grouped by name, cause and message without what varies in it. The 500 groups that were "
-    "seen last are kept, for 30 days since they were."
+    "Groups jobs that failed for good by name, cause and message, with variable parts replaced by placeholders. The 500 "
+    "most recently seen groups are kept, each for 30 days after its last failure."
 )
 
 OPERATIONS: Final = [
-    Operation("GET", "/api/stats", stats.now, Scope.READ, "View the present state", "statistics", {200: stats_schemas.Stats}, problems=_STORE,
-              text="It is computed once a second at most, however many ask."),
-    Operation("GET", "/api/stats/history", stats.history, Scope.READ, "View what was counted over time", "statistics", {200: stats_schemas.StatsHistory},
-              query={"name": {"schema": _TEXT, "description": "Of this name only."}, "span": _SPAN}, problems=_STORE, text=_HISTORY_TEXT),
-    Operation("GET", "/api/names", stats.list_names, Scope.READ, "List names", "statistics", {200: stats_schemas.NameList},
+    Operation("GET", "/api/stats", stats.now, Scope.READ, "Get the current state", "statistics", {200: stats_schemas.Stats}, problems=_STORE,
+              text="Computed at most once per second for all callers."),
+    Operation("GET", "/api/stats/history", stats.history, Scope.READ, "Get counts over time", "statistics", {200: stats_schemas.StatsHistory},
+              query={"name": {"schema": _TEXT, "description": "Counts for this job name only."}, "span": _SPAN}, problems=_STORE, text=_HISTORY_TEXT),
+    Operation("GET", "/api/names", stats.list_names, Scope.READ, "List job names", "statistics", {200: stats_schemas.NameList},
               query={
-                  "q": {"schema": _TEXT, "description": "Looked for in the name."},
+                  "q": {"schema": _TEXT, "description": "Names that contain this text."},
                   "span": _SPAN,
-                  "sort": {"schema": {"type": "string", "enum": list(stats.ORDERS), "default": "name"}, "description": "Numbers: the largest first."},
+                  "sort": {"schema": {"type": "string", "enum": list(stats.ORDERS), "default": "name"}, "description": "Sort key. Numbers are sorted in descending order."},
                   "limit": _LIMIT,
                   "cursor": _CURSOR,
-              }, problems=_STORE, text="Of 24h and more the sums are of whole hours."),
-    Operation("GET", "/api/names/{job_name}", stats.get_name, Scope.READ, "View a name", "statistics", {200: stats_schemas.NameDetail},
-              query={"span": _SPAN}, problems=(404, *_STORE), text="With histograms of waits and runs."),
-    Operation("GET", "/api/failures", stats.list_failures, Scope.READ, "List failures by group", "statistics", {200: stats_schemas.FailureList},
+              }, problems=_STORE, text="For spans of 24h and more, the sums cover whole hours."),
+    Operation("GET", "/api/names/{job_name}", stats.get_name, Scope.READ, "Get a job name", "statistics", {200: stats_schemas.NameDetail},
+              query={"span": _SPAN}, problems=(404, *_STORE), text="Includes histograms of wait and run times."),
+    Operation("GET", "/api/failures", stats.list_failures, Scope.READ, "List failure groups", "statistics", {200: stats_schemas.FailureList},
               query={
-                  "name": {"schema": _TEXT, "description": "Of this name only."},
-                  "q": {"schema": _TEXT, "description": "Looked for in the name and in the message as it is shown, whatever its case."},
+                  "name": {"schema": _TEXT, "description": "Failures of this job name only."},
+                  "q": {"schema": _TEXT, "description": "Groups whose name or displayed message contains this text. Case does not matter."},
                   "limit": _LIMIT,
                   "cursor": _CURSOR,
               }, problems=_STORE, text=_FAILURES_TEXT),

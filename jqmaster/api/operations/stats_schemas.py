@@ -1,4 +1,4 @@
-"""Statistics as they travel over HTTP."""
+"""HTTP models of statistics."""
 
 from typing import Annotated, Any, Final, get_args
 
@@ -10,67 +10,73 @@ from jqmaster.domain.job import JobState
 from jqmaster.service.operations.stats import Span
 
 Count = Annotated[int, Field(ge=0)]
-Rate = Annotated[float, Field(ge=0, description="Per second, over the last minute, of all masters.")]
+Rate = Annotated[
+    float, Field(ge=0, description="Rate per second over the last minute, summed over all masters.")
+]
 Milliseconds = Annotated[int, Field(ge=0)]
-# A component of its own: generators would name the enum of the query and that of the answer alike.
+# A separate component: otherwise, client generators name the enum of the query like that of the answer.
 SPAN_SCHEMA: Final[dict[str, Any]] = {"type": "string", "enum": list(get_args(Span))}
 SPAN_REF: Final = "#/components/schemas/HistorySpan"
 SpanField = Annotated[Span, WithJsonSchema({"x-schema": "HistorySpan"})]
-_SHARE: Final = "Of the jobs that succeeded or failed for good; null where none did."
+_SHARE: Final = (
+    "Share of successes among the jobs that succeeded or failed for good. Null if there were none."
+)
 
 
 class StatsRates(Answer):
-    """What happened within the last minute, per second."""
+    """Rates per second over the last minute."""
 
     pushed: Rate
     succeeded: Rate
-    failed: Rate = Field(description="For good.")
+    failed: Rate = Field(description="Jobs that failed for good.")
     canceled: Rate
     skipped: Rate
-    retried: Rate = Field(description="Attempts that failed or were lost, and whose job goes on.")
+    retried: Rate = Field(description="Attempts that failed or were lost, and whose job will run again.")
 
 
 class StatsWorkers(Answer):
-    """Workers by state; each counts once."""
+    """Number of workers by state. Each worker counts once."""
 
     fresh: Count
-    stale: Count = Field(description="Silent for a while.")
+    stale: Count = Field(description="Workers without a recent heartbeat.")
     draining: Count
     detached: Count
-    max_jobs: Count = Field(description="Slots of the fresh ones.")
-    busy: Count = Field(description="Jobs that workers hold.")
+    max_jobs: Count = Field(description="Sum of max_jobs over the fresh workers.")
+    busy: Count = Field(description="Number of jobs that workers hold.")
 
 
 class StatsMasters(Answer):
-    """Masters by state."""
+    """Number of masters by state."""
 
     fresh: Count
     stale: Count
-    leader_id: str | None = Field(description="Null: none leads.")
-    epoch: int = Field(description="Growing part of the newest epoch; 0 before the first election.")
+    leader_id: str | None = Field(description="ID of the leader. Null if no master leads.")
+    epoch: int = Field(description="Number of the newest epoch. 0 before the first election.")
 
 
 class StatsStore(Answer):
-    """The store."""
+    """State of the store."""
 
-    server: str = Field(description="Kind and version.")
-    durability: Durability = Field(description="What is kept of the configured level.")
+    server: str = Field(description="Kind and version of the server.")
+    durability: Durability = Field(
+        description="Durability in force: the configured level, or less while the store cannot give it."
+    )
     durability_available: Durability
     used_memory_bytes: Count
-    max_memory_bytes: Count | None = Field(description="Null: no limit is set.")
+    max_memory_bytes: Count | None = Field(description="Memory limit of the store. Null if none is set.")
     latency_ms: Annotated[float, Field(ge=0)] | None = Field(
-        description="Of one call, from this master and back."
+        description="Round-trip time of one call from this master."
     )
-    faults: list[str] = Field(description="Why new jobs are refused at present; empty: they are not.")
+    faults: list[str] = Field(description="Reasons why new jobs are refused now. Empty: they are accepted.")
 
 
 class Stats(Answer):
-    """The present state, a second old at most."""
+    """The current state, at most one second old."""
 
     at: Timestamp
-    counts: dict[JobState, int] = Field(description="All jobs by state.")
+    counts: dict[JobState, int] = Field(description="Number of jobs by state.")
     oldest_wait_ms: Milliseconds | None = Field(
-        description="Age of the ready job that waits for longest, as far as a bounded look tells; null: none waits."
+        description="Age of the ready job that has waited longest, found by a bounded search. Null if none waits."
     )
     rates: StatsRates
     workers: StatsWorkers
@@ -79,60 +85,64 @@ class Stats(Answer):
 
 
 class Distribution(Answer):
-    """Durations, estimated from buckets that double in two steps."""
+    """Durations. The percentiles are estimated from buckets, two for each doubling."""
 
     count: Count
     p50_ms: Milliseconds
     p95_ms: Milliseconds
     p99_ms: Milliseconds
-    max_ms: Milliseconds = Field(description="Exact.")
+    max_ms: Milliseconds = Field(description="Longest duration, exact.")
 
 
 class _Counts(Answer):
     pushed: Count
     succeeded: Count
-    failed: Count = Field(description="For good.")
+    failed: Count = Field(description="Jobs that failed for good.")
     canceled: Count
     skipped: Count
-    retried: Count = Field(description="Attempts that failed or were lost, and whose job goes on.")
+    retried: Count = Field(description="Attempts that failed or were lost, and whose job will run again.")
     wait: Distribution | None = Field(
-        description="From when a job became ready to when it was claimed, of each attempt; null: there was none."
+        description="Time between ready and claimed, over all attempts. Null if there were none."
     )
     run: Distribution | None = Field(
-        description="Of each attempt that ended by itself; null: there was none."
+        description="Run time, over all attempts that ended by themselves. Null if there were none."
     )
 
 
 class StatsPoint(_Counts):
-    """One minute or hour."""
+    """Counts of one minute or hour."""
 
-    at: Timestamp = Field(description="When it began.")
-    backlog: Count | None = Field(description="The most ready jobs that the leader saw; null: nobody looked.")
-    oldest_wait_ms: Milliseconds | None = Field(description="The longest that it saw one wait.")
+    at: Timestamp = Field(description="Start of the minute or hour.")
+    backlog: Count | None = Field(
+        description="Largest number of ready jobs that the leader sampled. Null if there was no sample."
+    )
+    oldest_wait_ms: Milliseconds | None = Field(
+        description="Longest wait of a ready job that the leader sampled."
+    )
 
 
 class StatsHistory(Answer):
-    """What was counted, step by step, the oldest first. The last step is not over yet."""
+    """Counts by minute or hour, oldest first. The last one is not complete yet."""
 
-    name: str | None = Field(description="Null: of all jobs.")
+    name: str | None = Field(description="Job name. Null: counts of all jobs.")
     span: SpanField
-    step_s: int = Field(description="60 up to 24h, 3600 beyond.")
+    step_s: int = Field(description="Length of a step: 60 for spans up to 24h, otherwise 3600.")
     points: list[StatsPoint]
 
 
 class NameStats(_Counts):
-    """One name over a span."""
+    """Counts of one job name over a span."""
 
     name: str = Field(
-        description="`(other)` stands for all names beyond the bound of those that are told apart."
+        description="Job name. `(other)` stands for all names beyond the maximum number of names that are counted separately."
     )
-    ready: Count = Field(description="Now.")
+    ready: Count = Field(description="Number of ready jobs now.")
     success_share: Annotated[float, Field(ge=0, le=1)] | None = Field(description=_SHARE)
-    last_seen_at: Timestamp | None = Field(description="Something was counted, within some seconds.")
+    last_seen_at: Timestamp | None = Field(description="Time of the last count, accurate to some seconds.")
 
 
 class NameList(Answer):
-    """A page of names."""
+    """A page of job names."""
 
     names: list[NameStats]
     next_cursor: str | None = Field(
@@ -142,14 +152,14 @@ class NameList(Answer):
 
 
 class Bucket(Answer):
-    """Durations above the bound of the bucket before and up to `le_ms`."""
+    """Number of durations above the previous bucket's bound and up to `le_ms`."""
 
-    le_ms: int | None = Field(description="Null: without a bound.")
+    le_ms: int | None = Field(description="Upper bound. Null: unbounded.")
     count: Count
 
 
 class NameDetail(NameStats):
-    """One name over a span, with its histograms; empty buckets are left out."""
+    """Counts of one job name over a span, with histograms. Empty buckets are omitted."""
 
     wait_histogram: list[Bucket]
     run_histogram: list[Bucket]
@@ -157,32 +167,35 @@ class NameDetail(NameStats):
 
 
 class FailureGroup(Answer):
-    """Jobs that failed for good, of one name and cause, whose messages differ in numbers, IDs and the like only."""
+    """Jobs of one name and cause that failed for good, and whose messages differ only in numbers, IDs and the like."""
 
     id: str = Field(
         pattern="^[0-9a-f]{16}$",
-        description="For the filter `failure_group` of jobs, which a caller without the right to content cannot use: to them a "
-        "group is all failures of one name, cause and type.",
+        description="ID for the job filter `failure_group`. A caller that may not see job content cannot use that filter, and "
+        "sees all failures of one name, cause and error type as one group.",
     )
     name: str
-    cause: str = Field(description="error, timeout, undecodable or lost.")
+    cause: str = Field(description="Cause of the failures: error, timeout, undecodable or lost.")
     message: str = Field(
-        description="With placeholders for what varies; `[hidden]` where the caller may not see it, `[redacted]` where nobody may."
+        description="Message with placeholders for variable parts. `[hidden]` if the caller may not see it, `[redacted]` if "
+        "nobody may."
     )
-    message_hidden: bool = Field(description="True: one of these stands in place of the message.")
+    message_hidden: bool = Field(description="True: the message is replaced by `[hidden]` or `[redacted]`.")
     error_type: str | None = Field(
-        description="The type of the exception, of the latest of its jobs; shown to everybody. Null: not known."
+        description="Type of the exception of the latest job. Every caller sees it. Null if unknown."
     )
     count: Count = Field(
-        description="Jobs that failed for good since the group is kept; attempts that were retried do not count."
+        description="Number of jobs that failed for good since the group was created. Retried attempts do not count."
     )
     first_seen_at: Timestamp
     last_seen_at: Timestamp
-    example_job_id: JobId | None = Field(description="One of the latest; it may be deleted by now.")
+    example_job_id: JobId | None = Field(
+        description="One of the latest failed jobs. It may be deleted by now."
+    )
 
 
 class FailureList(Answer):
-    """A page of groups, the latest first."""
+    """A page of failure groups, latest first."""
 
     groups: list[FailureGroup]
     next_cursor: str | None = Field(

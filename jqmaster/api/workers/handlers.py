@@ -93,7 +93,7 @@ async def claim(call: Call) -> Reply:
     ask = request.to_ask()
     with call.services.waiting.take(is_worker=True) as has_place:
         if not has_place and not ask.withdraws:
-            raise OverloadedError("too many calls wait at this master", retry_after_s=1)
+            raise OverloadedError("too many polls wait at this master", retry_after_s=1)
         reply = await call.services.polls.poll(call.path["worker_id"], ask, call.gone)
     return Reply(
         200,

@@ -1,4 +1,4 @@
-"""What travels from the master to a worker: the contract that any worker serves (openapi/worker.yaml).
+"""Models of the calls from a master to a worker: the contract that every worker serves (openapi/worker.yaml).
 
 The master writes pushes by hand (runtime/outbound/push_body.py) and reads answers leniently; these models are the document,
 and tests hold both sides against it.
@@ -12,101 +12,104 @@ from jqmaster.api.schemas import AnyValue, JobId, Token
 
 
 class Open(BaseModel):
-    """Base of both directions: the protocol grows by new fields, which older workers and masters pass over."""
+    """Base of both directions. New fields may be added, and older workers and masters ignore them."""
 
 
 class Dispatch(Open):
-    """One job that is offered to a worker."""
+    """A job offered to a worker."""
 
     job_id: JobId
-    attempt: int = Field(ge=1, description="Starts so far, this one included.")
-    token: Token = Field(description="The right to settle this claim; named in heartbeats and results.")
+    attempt: int = Field(ge=1, description="Number of attempts so far, including this one.")
+    token: Token = Field(description="Right to settle this claim. Name it in heartbeats and results.")
     fence: int = Field(
-        description="Grows with every claim, also across failovers: hand it to your database to refuse a stale writer."
+        description="Number that grows with every claim, also across failovers. Your database can use it to reject a stale writer."
     )
-    phase: Literal["run"] = Field(description="What is to be done; further phases may come.")
+    phase: Literal["run"] = Field(description="Action to perform. Future releases may add phases.")
     name: str = Field(description="Selects the handler.")
-    argument: AnyValue = Field(description="As the pusher sent it.")
+    argument: AnyValue = Field(description="Argument as the pusher sent it.")
     timeout: float = Field(
-        gt=0, description="Seconds; a longer run is to be ended and reported as a timeout."
+        gt=0, description="Maximum run time in seconds. End a longer run and report it as a timeout."
     )
     not_after_ms: int = Field(
-        description="Store time (Unix ms) after which the offer must be refused as too_late."
+        description="Store time (Unix ms) after which the worker must refuse the offer as too_late."
     )
     lease_until_ms: int = Field(
-        description="Store time until which the first lease holds; an answered heartbeat that names the token lengthens it."
+        description="Store time at which the first lease ends. An answered heartbeat that names the token extends it."
     )
-    headers: dict[str, str] = Field(description="As the pusher sent them.")
+    headers: dict[str, str] = Field(description="Headers as the pusher sent them.")
 
 
 class PushRequest(Open):
-    """Jobs that are offered in one call."""
+    """Jobs offered in one call."""
 
     worker_id: str
     epoch: int = Field(
-        description="Of the leader that sends; one that is older than any seen is refused as stale_epoch."
+        description="Epoch of the sending leader. Refuse jobs as stale_epoch if it is older than one that the worker has seen."
     )
     store_time_ms: int
     jobs: list[Dispatch] = Field(min_length=1, max_length=500)
 
 
 class ClaimAnswer(Open):
-    """Jobs for a worker that asked for them: taken with this answer, unless the next call refuses them."""
+    """Jobs for a worker that polled. They count as accepted unless the next call refuses them."""
 
     epoch: int = Field(
-        description="Of the newest leadership; jobs under one that is older than any seen are not to be started."
+        description="Epoch of the newest leadership. Do not start these jobs if it is older than one that the worker has seen."
     )
     store_time_ms: int
     jobs: list[Dispatch] = Field(
-        max_length=500, description="None: the wait is over, or the worker is to drain."
+        max_length=500, description="Jobs to run. Empty if the wait is over or the worker should drain."
     )
-    drain: bool = Field(description="Finish what runs; no more will come.")
+    drain: bool = Field(description="True: finish the running jobs. No more will come.")
 
 
 class Rejected(Open):
-    """An offer that the worker does not take; the job has not been attempted."""
+    """An offer that the worker refuses. The job was not started."""
 
     job_id: JobId
     reason: Literal["busy", "unknown_name", "draining", "stale_epoch", "too_late", "duplicate"]
-    retry_after: float | None = Field(None, ge=0, description="Seconds.")
+    retry_after: float | None = Field(
+        None, ge=0, description="Seconds until the worker wants to be offered jobs again."
+    )
 
 
 class PushAnswer(Open):
-    """What the worker takes; results come later. Every job of the push is in one of the lists. A token that it has seen
-    before is accepted and not started again."""
+    """The worker's answer to a push. Every job of the push is in one of the lists. A token that the worker has seen before
+    is accepted, but not started again. Results follow later."""
 
     accepted: list[JobId]
     rejected: list[Rejected]
 
 
 class CancelOrder(Open):
-    """Stop the job, if this token is the one that runs."""
+    """Order to stop the job if it runs under this token."""
 
     token: Token
     epoch: int
 
 
 class ChallengeRequest(Open):
-    """Proof of address. Other nonces must be refused: the proof would else sign a forged request with the same key."""
+    """Request to prove the address. The worker must refuse nonces of any other form; otherwise its proof could sign a forged
+    request with the same key."""
 
     nonce: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{16,128}$")]
 
 
 class ChallengeAnswer(Open):
-    """The worker knows the secret."""
+    """Proof that the worker knows the secret."""
 
-    proof: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="hex HMAC-SHA256(secret, nonce)")]
+    proof: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="Hex HMAC-SHA256(secret, nonce).")]
 
 
 class RunningClaim(Open):
-    """A claim whose result no master has answered yet."""
+    """A claim whose result no master has confirmed yet."""
 
     job_id: JobId
     token: Token
 
 
 class WorkerStatus(Open):
-    """What the worker does now."""
+    """Current state of the worker."""
 
     worker_id: str
     running: list[RunningClaim]
@@ -117,14 +120,14 @@ class WorkerStatus(Open):
 
 
 class DrainOrder(Open):
-    """Take no more jobs, finish those that run."""
+    """Order to take no more jobs and to finish those that run."""
 
     epoch: int | None = None
 
 
 class ResumeOrder(DrainOrder):
-    """Take jobs again."""
+    """Order to take jobs again."""
 
 
 class DetachOrder(DrainOrder):
-    """The worker was cut off: a heartbeat now will say so."""
+    """Notice that the worker was detached. Its next heartbeat is answered so."""

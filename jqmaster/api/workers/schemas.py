@@ -1,4 +1,4 @@
-"""What workers tell and ask the master, how it answers them, and how it shows them. What it sends to them: `worker_schemas`."""
+"""HTTP models of workers' requests, the master's answers, and views of workers. `push_schemas` has the master's own calls."""
 
 from typing import Annotated, Literal
 
@@ -20,10 +20,11 @@ from jqmaster.service.workers.polls import Ask
 
 
 class RegisterRequest(Request):
-    """A worker says what it is."""
+    """Registration of a worker."""
 
     url: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
-        description="Where masters reach the worker; null: it pulls. Always sent, so that no address is forgotten."
+        description="URL at which masters reach the worker. Null: the worker pulls. The field is required so that it cannot be "
+        "forgotten."
     )
     names: list[Annotated[str, Field(pattern=NAME_PATTERN)]] = Field(min_length=1, max_length=1000)
     max_jobs: int = Field(ge=1, le=1000)
@@ -38,16 +39,16 @@ class RegisterRequest(Request):
         Field(
             min_length=32,
             max_length=128,
-            description="Chosen by the worker; its UTF-8 bytes are the key of all signatures. Also sent by one that pulls, for "
-            "which nothing is signed.",
+            description="Secret chosen by the worker. Its UTF-8 bytes are the key of all signatures. A worker that pulls sends one "
+            "too, although nothing is signed for it.",
         ),
     ]
 
     place: Annotated[str, Field(max_length=128)] = Field(
         "",
-        description="Names this machine since its start, from a process that holds a lock there which any other process at "
-        "this `url` would need. Where the former worker at the URL gave the same name, it is known to have ended, and "
-        "its jobs are free at once; else they are when their leases end.",
+        description="Name of this machine since its boot. Send it only from a process that holds a lock which any other process "
+        "at this `url` would need. If the previous worker at the URL sent the same name, it must have ended, and its jobs are "
+        "free at once. Otherwise they are free when their leases end.",
     )
 
     def to_spec(self, url: str | None) -> WorkerSpec:
@@ -65,49 +66,54 @@ class RegisterRequest(Request):
 
 
 class RegisterAnswer(Answer):
-    """From now on jobs may arrive, and heartbeats are expected."""
+    """Confirmation of a registration. From now on jobs may arrive, and the master expects heartbeats."""
 
-    worker_id: JobId = Field(description="Valid until the worker leaves or is forgotten.")
-    epoch: int = Field(description="Of the newest leadership; 0 before the first.")
-    store_time_ms: int = Field(description="The one clock for offers and leases: Unix ms by the store.")
+    worker_id: JobId = Field(
+        description="ID of the worker. Valid until the worker unregisters or is forgotten."
+    )
+    epoch: int = Field(description="Epoch of the newest leadership. 0 before the first.")
+    store_time_ms: int = Field(description="Store time (Unix ms), the only clock for offers and leases.")
     heartbeat_interval_s: float
-    lease_s: float = Field(description="Life of a lease from the last heartbeat that named its token.")
+    lease_s: float = Field(
+        description="Life of a lease, counted from the last heartbeat that named its token."
+    )
 
 
 class ClaimRef(Request):
-    """A claim: the job and the right to settle it."""
+    """A claim: a job and the token to settle it."""
 
     job_id: JobId
     token: Token
 
 
 class HeartbeatRequest(Request):
-    """The worker lives; each lease whose token it names is renewed."""
+    """Sign of life of a worker. It renews each lease whose token it names."""
 
     running: list[ClaimRef] = Field(
-        max_length=1000, description="Every claim whose result no master has answered yet."
+        max_length=1000, description="All claims whose result no master has confirmed yet."
     )
     free: int = Field(
         ge=0,
         le=100_000,
-        description="How many more jobs it would take. Kept with the worker for people; the master goes by the claims it gave.",
+        description="Number of further jobs that the worker would take. Shown to people; the master counts its claims instead.",
     )
     as_of_ms: int = Field(
         0,
         ge=0,
         le=2**53,
-        description="Store time, rounded down, at which `running` was read. An offer that is not named although it was "
-        "over by then was not taken up, and goes back without being counted as lost.",
+        description="Store time, rounded down, at which `running` was read. An offer that had ended by then and is not in "
+        "`running` was not accepted: its job goes back without counting a loss.",
     )
     asks_to_continue: bool = Field(
         False,
-        description="The answer before said `detached`: may the worker go on with what it runs? Yes is an answer without it.",
+        description="True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer without "
+        "`detached` permits it.",
     )
     proof: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         None,
-        description="Only after a 403 `foreign_worker`, by a worker whose token was changed while it runs: hex "
-        "HMAC-SHA256(secret, text) of `adopt`, the worker ID and the hex SHA-256 of the bearer token, joined by line feeds. "
-        "The worker then belongs to that token.",
+        description="Proof for a worker whose bearer token was changed while it runs. Send it only after a 403 "
+        "`foreign_worker`: hex HMAC-SHA256(secret, text), where text is `adopt`, the worker ID and the hex SHA-256 of the "
+        "bearer token, joined by line feeds. The worker then belongs to the new token.",
     )
 
 
@@ -119,90 +125,90 @@ class ClaimView(Answer):
 
 
 class HeartbeatAnswer(Answer):
-    """What became of the claims that were named: those in neither list are renewed until `lease_until_ms`."""
+    """State of the named claims. Claims in neither `cancel` nor `lost` are renewed until `lease_until_ms`."""
 
     epoch: int
     store_time_ms: int
     fence: int = Field(
-        description="The newest fence that a claim had got at `store_time_ms`. Where that is less than it may be, the store's "
-        "clock was set back: refuse what is offered with this fence or an older one as `too_late`. Without it: 0.",
+        description="Newest fence of any claim at `store_time_ms`. If `store_time_ms` is lower than it can be, the store's clock "
+        "was set back: refuse offers with this fence or a lower one as `too_late`. If omitted: 0.",
         json_schema_extra=SINCE,
     )
     lease_until_ms: int = Field(
-        description="Equal to `store_time_ms` where nothing was renewed: the leases end when they were to end before."
+        description="New end of the leases. Equal to `store_time_ms` if none was renewed; the leases then keep their previous end."
     )
     heartbeat_interval_s: float = Field(
-        description="From now on; without it, as it was.", json_schema_extra=SINCE
+        description="Heartbeat interval from now on. If omitted, it is unchanged.", json_schema_extra=SINCE
     )
     lease_s: float = Field(
-        description="Life of a lease from now on; without it, as it was.", json_schema_extra=SINCE
+        description="Life of a lease from now on. If omitted, it is unchanged.", json_schema_extra=SINCE
     )
     cancel: list[ClaimView] = Field(
-        description="Somebody canceled the job: stop it and report `canceled`, which frees its slot at once. Another "
+        description="Claims whose job was canceled. Stop the job and report `canceled`, which frees its slot at once. Any other "
         "result is answered `stale` and changes nothing."
     )
-    lost: list[ClaimView] = Field(description="The claim is over: stop the job and report nothing.")
-    drain: bool = Field(description="Finish what runs; no more will come.")
+    lost: list[ClaimView] = Field(description="Claims that are over. Stop the job and report nothing.")
+    drain: bool = Field(description="True: finish the running jobs. No more will come.")
     detached: bool = Field(
-        description="The worker was cut off: ask with `asks_to_continue`, three times, 0.3 s apart; if nobody confirms, "
-        "stop everything and register anew."
+        description="True: the worker was detached. Ask with `asks_to_continue` up to three times, 0.3 s apart. If no master "
+        "permits it, stop all jobs and register again."
     )
 
 
 class StartRequest(Request):
-    """Which of the accepted jobs may start now (for handlers that ask first)."""
+    """Accepted jobs that the worker asks to start (for handlers that ask first)."""
 
     starts: list[ClaimRef] = Field(min_length=1, max_length=500)
 
 
 class StartAnswer(Answer):
-    """Only the confirmed ones may start."""
+    """The answer to a start request. Only confirmed jobs may start."""
 
     confirmed: list[JobId]
     stale: list[JobId]
 
 
 class ClaimRequest(Request):
-    """A worker without an address asks for jobs. One call at a time: a later one ends the one before it."""
+    """Poll of a worker without an address. Make one call at a time: a later call ends the previous one."""
 
     withdraw: bool = Field(
         False,
-        description="It takes the call of this `poll_id` back and wants none: what that was given goes back.",
+        description="True: withdraw the call with this `poll_id`. Jobs that it was given go back.",
     )
-    # After `withdraw`, which decides whether it is needed.
+    # Declared after `withdraw`, which decides whether this field is required.
     max: int | None = Field(
         None,
         ge=1,
         le=1000,
         validate_default=True,
-        description="Most jobs that it takes now; needed unless it withdraws a call.",
+        description="Maximum number of jobs to take now. Required unless the call withdraws another.",
     )
     wait: Seconds = Field(
-        0, ge=0, description="Seconds to wait for the first of them; 60 at most, a quarter of one at least."
+        0, ge=0, description="Seconds to wait for the first job: at most 60, and at least 0.25."
     )
     poll_id: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9_-]{1,64}$",
-        description="Chosen anew for each call. When its answer was not heard, the same call again, at any master, is given "
-        "the same jobs; another one says that the answers before were heard.",
+        description="ID chosen anew for each call. If the answer was lost, repeat the call with the same ID at any master to get "
+        "the same jobs. A new ID confirms that the previous answers arrived.",
     )
     refused: list[ClaimRef] = Field(
         default_factory=list,
         max_length=1000,
-        description="Jobs of earlier answers that it has not begun and does not take. They go back as if never given.",
+        description="Jobs of earlier answers that the worker did not start and refuses. They go back as if never claimed.",
     )
 
     @field_validator("max")
     @classmethod
     def _says_how_many(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is None and not info.data.get("withdraw"):
-            raise ValueError("needed, unless withdraw is true")
+            raise ValueError("required unless withdraw is true")
         return value
 
     @model_validator(mode="after")
     def _names_what_it_withdraws(self) -> "ClaimRequest":
         if self.withdraw and self.poll_id is None:
-            raise ValueError("poll_id names what is to be withdrawn")
+            raise ValueError("withdraw requires poll_id")
         return self
 
     def to_ask(self) -> Ask:
@@ -222,9 +228,11 @@ class WorkerView(Answer):
     url: str | None
     names: list[str]
     max_jobs: int
-    busy: int = Field(description="Claims that it holds.")
-    load: float = Field(description="`busy` of `max_jobs`.")
-    role: Literal["push", "pull"] = Field(description="Whether masters call it, or it asks them for jobs.")
+    busy: int = Field(description="Number of claims that the worker holds.")
+    load: float = Field(description="`busy` divided by `max_jobs`.")
+    role: Literal["push", "pull"] = Field(
+        description="push: masters call the worker. pull: the worker polls for jobs."
+    )
     node_id: str
     pid: int
     labels: dict[str, str]
@@ -233,15 +241,15 @@ class WorkerView(Answer):
     last_seen_at: Timestamp
     state: Literal["fresh", "stale", "draining", "detached"]
     detached_by: Literal["silence", "operator", "successor"] | None = Field(
-        description="Who cut it off: the leader, as it was silent; people; or a worker that serves its address now."
+        description="Reason for the detachment: its silence, an operator, or a successor that now serves its address."
     )
     breaker: Literal["closed", "open", "half_open"] | None = Field(
-        description="Null where this master does not lead."
+        description="State of the worker's circuit breaker. Null if this master does not lead."
     )
 
 
 class HeldJob(Answer):
-    """A job that a worker runs, or was offered."""
+    """A job that a worker runs or was offered."""
 
     job_id: JobId
     name: str
@@ -250,9 +258,9 @@ class HeldJob(Answer):
 
 
 class WorkerDetail(WorkerView):
-    """A registered worker with what it runs."""
+    """A registered worker with its jobs."""
 
-    jobs: list[HeldJob] = Field(description="The oldest first.")
+    jobs: list[HeldJob] = Field(description="Jobs of the worker, oldest first.")
 
 
 class WorkerList(Answer):

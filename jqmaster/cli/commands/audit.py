@@ -16,23 +16,26 @@ _EVERY_S: Final = 1.0
 
 def audit(
     *,
-    target: Annotated[str | None, typer.Option(help="Changes of this only, such as a constraint.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Show only changes of this target, such as a constraint.")
+    ] = None,
     log: Annotated[
-        str | None, typer.Option(help="This log only: access (logins, tokens, users) or changes (the rest).")
+        str | None,
+        typer.Option(help="Show only this log: access (logins, tokens, users) or changes (the rest)."),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on with what is written from now on, the oldest first.")
+        bool, typer.Option("--follow", help="Keep printing new entries as they are written.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Most changes to print.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of changes to print.")] = 50,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show who changed what, the newest first."""
+    """Show who changed what, newest first."""
     with Master(master, token) as http:
         if follow:
             if target or log:
-                exits.fail(exits.USAGE, "--follow goes with --limit and --json only")
+                exits.fail(exits.USAGE, "--follow can be combined only with --limit and --json")
             _follow(http, limit=limit, as_json=as_json)
         output.show_list(
             http.listed("/api/audit", "entries", query={"target": target, "log": log}, limit=limit),
@@ -43,7 +46,7 @@ def audit(
 
 
 def _follow(http: Master, *, limit: int, as_json: bool) -> NoReturn:
-    """Print the newest entries, then each new one, until somebody ends it."""
+    """Print the newest entries, then each new one, until interrupted."""
     _, page = http.call("GET", "/api/audit", query={"limit": min(limit, _MOST)})
     after = page["follow_from"]
     entries = page["entries"][::-1]

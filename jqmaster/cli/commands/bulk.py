@@ -23,18 +23,25 @@ class What(StrEnum):
     SET_PRIORITY = "set-priority"
 
 
-StateOption = Annotated[str | None, typer.Option(help="In this state.")]
-NameOption = Annotated[str | None, typer.Option(help="The exact name.")]
-TagOption = Annotated[str | None, typer.Option(help="With this tag.")]
-WorkerOption = Annotated[str | None, typer.Option(help="ID of the worker of the latest attempt.")]
-SearchOption = Annotated[str | None, typer.Option("-q", "--search", help="Part of the ID or name.")]
-CauseOption = Annotated[
-    str | None, typer.Option(help="Ended for this: error, timeout, undecodable, lost, expired, canceled.")
+StateOption = Annotated[str | None, typer.Option(help="Select jobs in this state.")]
+NameOption = Annotated[str | None, typer.Option(help="Select jobs with exactly this name.")]
+TagOption = Annotated[str | None, typer.Option(help="Select jobs with this tag.")]
+WorkerOption = Annotated[
+    str | None, typer.Option(help="Select jobs whose latest attempt ran on this worker (ID).")
 ]
-TextOption = Annotated[str | None, typer.Option(help="Part of the message of the last error.")]
-GroupOption = Annotated[str | None, typer.Option(help="ID of a group of failures.")]
+SearchOption = Annotated[
+    str | None, typer.Option("-q", "--search", help="Select jobs whose ID or name contains this text.")
+]
+CauseOption = Annotated[
+    str | None,
+    typer.Option(help="Select jobs with this cause: error, timeout, undecodable, lost, expired or canceled."),
+]
+TextOption = Annotated[
+    str | None, typer.Option(help="Select jobs whose last error message contains this text.")
+]
+GroupOption = Annotated[str | None, typer.Option(help="Select jobs of this failure group (ID).")]
 CreatedAfterOption = Annotated[
-    str | None, typer.Option(help="ISO 8601 with an offset, or only a date (UTC).")
+    str | None, typer.Option(help="Select jobs by time: ISO 8601 with an offset, or a date (UTC).")
 ]
 CreatedBeforeOption = Annotated[str | None, typer.Option(help="As --created-after.")]
 FinishedAfterOption = Annotated[str | None, typer.Option(help="As --created-after.")]
@@ -43,11 +50,11 @@ FinishedBeforeOption = Annotated[str | None, typer.Option(help="As --created-aft
 
 def bulk(
     what: Annotated[
-        What, typer.Argument(metavar="ACTION", help="cancel, retry, delete, run or set-priority.")
+        What, typer.Argument(metavar="ACTION", help="Action: cancel, retry, delete, run or set-priority.")
     ],
     job_ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID…]", help="These jobs, up to 1,000, instead of a filter."),
+        typer.Argument(metavar="[ID…]", help="Act on up to 1,000 jobs with these IDs instead of a filter."),
     ] = None,
     *,
     state: StateOption = None,
@@ -62,21 +69,23 @@ def bulk(
     created_before: CreatedBeforeOption = None,
     finished_after: FinishedAfterOption = None,
     finished_before: FinishedBeforeOption = None,
-    every: Annotated[bool, typer.Option("--all", help="Every job: needed where no filter is given.")] = False,
-    priority: Annotated[int | None, typer.Option(help="Of set-priority: the new one.")] = None,
-    rate: Annotated[float | None, typer.Option(help="At most so many jobs a second.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Act on every job. Required if no filter is given.")
+    ] = False,
+    priority: Annotated[int | None, typer.Option(help="New priority, for set-priority.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Maximum number of jobs per second.")] = None,
     stop_at_failure_share: Annotated[
         float | None,
-        typer.Option(help="Of retry: end by itself when more than this share (0 to 1) fails again."),
+        typer.Option(help="For retry: stop when more than this share (0 to 1) fails again."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the jobs and change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it is over.")] = True,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the action is over.")] = True,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Act on all jobs that a filter selects, or on these IDs. Counts them and asks before it begins."""
+    """Act on all jobs that a filter selects, or on the given IDs. Counts them and asks before it begins."""
     given = {
         "state": state, "name": name, "tag": tag, "worker": worker, "q": search, "cause": cause, "text": text,
         "failure_group": failure_group, "created_after": instant(created_after), "created_before": instant(created_before),
@@ -86,11 +95,12 @@ def bulk(
     if job_ids and (wanted or every):
         exits.fail(exits.USAGE, "give either IDs or a filter")
     if not job_ids and not wanted and not every:
-        exits.fail(exits.USAGE, "no filter is given; --all means every job")
+        exits.fail(exits.USAGE, "no filter is given; use --all for every job")
     if (priority is None) is (what is What.SET_PRIORITY):
         missing = what is What.SET_PRIORITY
         exits.fail(
-            exits.USAGE, "--priority is missing" if missing else "--priority goes with set-priority only"
+            exits.USAGE,
+            "--priority is missing" if missing else "--priority can be used only with set-priority",
         )
     options = {"priority": priority, "rate_per_s": rate, "stop_at_failure_share": stop_at_failure_share}
     body: dict[str, Any] = {
@@ -111,7 +121,8 @@ def bulk(
                 return
             if not sys.stdin.isatty():
                 exits.fail(
-                    exits.USAGE, "there is no terminal to ask; --yes begins at once, --dry-run only counts"
+                    exits.USAGE,
+                    "there is no terminal for the confirmation; use --yes to begin at once, or --dry-run to count only",
                 )
             typer.confirm("Begin?", abort=True, err=as_json)
         _, action = http.call("POST", _PATH, body=body)
@@ -124,16 +135,16 @@ def bulk(
 
 
 def actions(
-    action_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Only this one.")] = None,
+    action_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Show only this action.")] = None,
     *,
-    end: Annotated[bool, typer.Option("--end", help="End it; what it did stays done.")] = False,
+    end: Annotated[bool, typer.Option("--end", help="End the action. Its changes so far remain.")] = False,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show actions on many jobs, the newest first; or end one that is under way."""
+    """Show actions on many jobs, newest first, or end a running one."""
     if end and action_id is None:
-        exits.fail(exits.USAGE, "--end needs the ID of an action")
+        exits.fail(exits.USAGE, "--end requires the ID of an action")
     with Master(master, token) as http:
         if action_id is None:
             _, found = http.call("GET", _PATH)

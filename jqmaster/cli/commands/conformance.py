@@ -1,4 +1,4 @@
-"""Ask a worker, or a master, everything that the protocol promises."""
+"""Check a worker or a master against the protocol."""
 
 import asyncio
 import json
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     from jqmaster.conformance.questions import Result
 
 app = typer.Typer(
-    help="Check a worker or a master against the protocol. Exit code 0: every question was answered rightly.",
+    help="Check a worker or a master against the protocol. Exit code 0: all checks passed.",
     no_args_is_help=True,
 )
 
-_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line for each question.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line per question.")]
 _Only = Annotated[
     list[str] | None,
-    typer.Option("--only", help="Ask only questions whose ID begins with this; may be given several times."),
+    typer.Option("--only", help="Ask only questions whose ID begins with this. Can be repeated."),
 ]
-_List = Annotated[bool, typer.Option("--list", help="List the questions and ask none.")]
+_List = Annotated[bool, typer.Option("--list", help="List the questions without asking them.")]
 
 
 @app.command()
 def worker(  # noqa: PLR0917  options of a command
     listen: Annotated[
-        str, typer.Argument(help="Where the kit listens, as the master that the worker registers with.")
+        str, typer.Argument(help="Address on which the kit listens as the worker's master.")
     ] = "http://127.0.0.1:0",
     run: Annotated[
         str | None,
         typer.Option(
-            help="Start the worker with this command; JQMASTER_URL and JQMASTER_TOKEN name the kit."
+            help="Start the worker with this command. It finds the kit through JQMASTER_URL and JQMASTER_TOKEN."
         ),
     ] = None,
     only: _Only = None,
@@ -45,13 +45,13 @@ def worker(  # noqa: PLR0917  options of a command
         typer.Option(
             min=2,
             max=60,
-            help="Seconds of a lease; heartbeats come 20 times as often. More for slow workers.",
+            help="Seconds of a lease. Heartbeats are 20 times as frequent. Use more for slow workers.",
         ),
     ] = 4.0,
     as_json: _AsJson = False,
     list_them: _List = False,
 ) -> None:
-    """Play a master to a worker, and ask the worker everything that docs/worker_protocol.md promises of it.
+    """Act as the master of a worker, and check the worker against docs/worker_protocol.md.
 
     The worker needs three handlers: conformance.echo returns its argument, conformance.sleep sleeps as many seconds as its
     argument says and can be stopped, conformance.fail fails with the message of {message, retry}, to be retried or not.
@@ -71,7 +71,7 @@ def worker(  # noqa: PLR0917  options of a command
     except ValueError:
         host, port = "", 0
     if not host or parts.scheme != "http":
-        exits.fail(exits.USAGE, f"not an address to listen at: {listen} (like http://127.0.0.1:9099)")
+        exits.fail(exits.USAGE, f"not an address to listen on: {listen} (like http://127.0.0.1:9099)")
 
     def ready(master: "FalseMaster") -> None:
         if run is None:
@@ -107,8 +107,8 @@ def master(
     as_json: _AsJson = False,
     list_them: _List = False,
 ) -> None:
-    """Ask a master what the API promises to pushers and to workers. The token in JQMASTER_TOKEN needs the scopes push, work and
-    operate. Its jobs have names of their own, and are deleted afterwards.
+    """Check a master against the API of pushers and workers. The token in JQMASTER_TOKEN needs the scopes push, work and
+    operate. The checks use their own job names, and delete their jobs afterwards.
     """
     from jqmaster.conformance.master_kit import QUESTIONS, ask_master
 

@@ -1,4 +1,4 @@
-"""Constraints in a file, and what it would take to make those of a master so."""
+"""Constraints in a file, and the changes that make a master's constraints equal to them."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ FIELDS = (
 
 
 def constraints_in(file: str) -> dict[str, dict[str, Any]]:
-    """Return each constraint of FILE as the master would show it. Ends the command with every fault that the file has."""
+    """Return each constraint of FILE as the master would show it. End the command with all faults of the file."""
     from pydantic import ValidationError
 
     from jqmaster.api.constraints.schemas import ConstraintRequest
@@ -35,7 +35,7 @@ def constraints_in(file: str) -> dict[str, dict[str, Any]]:
             faults.append(f"constraint {number} has no name")
             continue
         if name in wanted:
-            faults.append(f"constraint {number} is named {name}, as one before it")
+            faults.append(f"constraint {number} has the same name as an earlier one: {name}")
             continue
         try:
             fields = read_map(json_to_msgpack(json.dumps(table).encode()), limits=limits)
@@ -58,7 +58,7 @@ def constraints_in(file: str) -> dict[str, dict[str, Any]]:
 
 
 def _read(file: str) -> list[dict[str, Any]]:
-    """The tables of FILE: `[[constraint]]` in TOML; in JSON `{"constraint": […]}`, a list, or one constraint."""
+    """Return the tables of FILE: `[[constraint]]` in TOML; in JSON `{"constraint": […]}`, a list, or one constraint."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
         data = tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
@@ -90,7 +90,7 @@ def only_one(file: str) -> dict[str, Any]:
 
 
 class Step(NamedTuple):
-    """`before` None: to be made; `after` None: to be deleted."""
+    """A change of one constraint. `before` is None if it is created, `after` None if it is deleted."""
 
     name: str
     etag: str

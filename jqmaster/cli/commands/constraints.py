@@ -32,20 +32,20 @@ FileArgument = Annotated[
     typer.Argument(
         metavar="FILE",
         # Square brackets would be markup to the help.
-        help="TOML or JSON with tables named constraint, or one constraint; - for JSON on standard input.",
+        help="TOML or JSON file with tables named constraint, or one constraint; - reads JSON from standard input.",
     ),
 ]
 ValueOption = Annotated[
-    str | None, typer.Option("--value", help="One value of the key: JSON, or else text as it is.")
+    str | None, typer.Option("--value", help="One value of the key, as JSON. Anything else is plain text.")
 ]
-PruneOption = Annotated[bool, typer.Option("--prune", help="Delete constraints that FILE does not have.")]
+PruneOption = Annotated[bool, typer.Option("--prune", help="Delete constraints that are not in FILE.")]
 
 
 @app.command("list")
 def list_constraints(
     *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
-    """List the constraints and their use."""
+    """List the constraints and their usage."""
     with Master(master, token) as http:
         found = _all(http)
     output.show_list(
@@ -55,7 +55,7 @@ def list_constraints(
         as_json=as_json,
     )  # fmt: skip
     if not as_json and not all(c["usage"]["is_exact"] for c in found):
-        output.say("-: too many values to sum up in a list; see `jqmaster constraints show NAME`")
+        output.say("-: too many values to sum up in a list; run `jqmaster constraints show NAME`")
 
 
 list_without_command(app, list_constraints, "Constraints: live limits on sets of jobs")
@@ -70,7 +70,7 @@ def show(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a constraint, what it does now, and who holds its slots."""
+    """Show a constraint, its usage, and the jobs that hold its slots."""
     with Master(master, token) as http:
         _, found = http.call("GET", _path(name), query={"value": value})
     if as_json:
@@ -104,32 +104,39 @@ def show(
 def put(
     name: NameArgument,
     file: Annotated[
-        str | None, typer.Argument(help="TOML or JSON with the constraint; - for JSON on standard input.")
+        str | None,
+        typer.Argument(help="TOML or JSON file with the constraint; - reads JSON from standard input."),
     ] = None,
     *,
-    match: Annotated[str | None, typer.Option(help="The matcher, as JSON.")] = None,
+    match: Annotated[str | None, typer.Option(help="Matcher as JSON.")] = None,
     job_name: Annotated[
-        str | None, typer.Option("--job-name", help="Instead of --match: a glob of job names.")
+        str | None, typer.Option("--job-name", help="Glob of job names, instead of --match.")
     ] = None,
-    key: Annotated[str | None, typer.Option(help="Path whose values have limits of their own.")] = None,
-    concurrency: Annotated[int | None, typer.Option(help="Jobs that run at once.")] = None,
+    key: Annotated[str | None, typer.Option(help="Path whose values have separate limits.")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Maximum number of jobs that run at once.")] = None,
     rate: Annotated[
-        str | None, typer.Option(metavar="LIMIT/SECONDS", help="Starts in any window, such as 100/60.")
+        str | None,
+        typer.Option(
+            metavar="LIMIT/SECONDS",
+            help="Maximum number of starts in any window of so many seconds, such as 100/60.",
+        ),
     ] = None,
-    max_backlog: Annotated[int | None, typer.Option(help="Waiting jobs; a push beyond is refused.")] = None,
+    max_backlog: Annotated[
+        int | None, typer.Option(help="Maximum number of waiting jobs. A push beyond it is refused.")
+    ] = None,
     paused: Annotated[bool, typer.Option("--paused", help="Nothing starts.")] = False,
-    fair: Annotated[bool, typer.Option("--fair", help="The values of the key take turns.")] = False,
+    fair: Annotated[bool, typer.Option("--fair", help="Let the values of the key take turns.")] = False,
     shadow: Annotated[
-        bool, typer.Option("--shadow", help="Count what it would delay; delay nothing.")
+        bool, typer.Option("--shadow", help="Count the starts that it would delay, and delay none.")
     ] = False,
-    disabled: Annotated[bool, typer.Option("--disabled", help="Keep it, without effect.")] = False,
-    new: Annotated[bool, typer.Option("--new", help="Only if there is none of this name.")] = False,
+    disabled: Annotated[bool, typer.Option("--disabled", help="Keep the constraint without effect.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Apply only if no constraint has this name.")] = False,
     if_match: Annotated[str | None, typer.Option(help="Only while it has this ETag.")] = None,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a constraint, or change the whole of it: from a file, or from options."""
+    """Create or replace a constraint from a file or from options."""
     given: dict[str, Any] = {
         "matcher": _json_option("--match", match) if match else None,
         "key": key,
@@ -139,7 +146,7 @@ def put(
     }
     if job_name is not None:
         if match:
-            exits.fail(exits.USAGE, "--match and --job-name exclude each other")
+            exits.fail(exits.USAGE, "give --match or --job-name, not both")
         given["matcher"] = {"field": "name", "op": "glob", "value": job_name}
     body = {field: value for field, value in given.items() if value is not None}
     body |= {field: True for field, is_set in (("paused", paused), ("fair", fair)) if is_set}
@@ -158,7 +165,7 @@ def put(
     headers = {"If-None-Match": "*"} if new else _if_match(if_match)
     with Master(master, token) as http:
         status, answer = http.call("PUT", _path(name), body=body, headers=headers)
-    _say_done(answer, "created" if status == 201 else "is as given", as_json)
+    _say_done(answer, "created" if status == 201 else "is unchanged", as_json)
 
 
 @app.command()
@@ -169,7 +176,7 @@ def delete(
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
 ) -> None:
-    """Remove a constraint; the jobs that it holds back are free at once."""
+    """Delete a constraint. Jobs that it holds back may start at once."""
     with Master(master, token) as http:
         http.call("DELETE", _path(name), headers=_if_match(if_match))
     output.say(f"{name}  deleted")
@@ -184,7 +191,7 @@ def pause(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let nothing start behind a constraint, or behind one value of its key; what runs goes on."""
+    """Let no job of a constraint, or of one value of its key, start. Running jobs go on."""
     _say_done(_set_paused(Master(master, token), name, value, is_paused=True), "paused", as_json)
 
 
@@ -207,7 +214,7 @@ def preview(
         str,
         typer.Argument(
             metavar="FILE",
-            help="TOML or JSON with a constraint or a matcher; - for JSON on standard input; or the JSON itself.",
+            help="TOML or JSON file with a constraint or a matcher, - for JSON on standard input, or the JSON itself.",
         ),
     ],
     *,
@@ -216,7 +223,7 @@ def preview(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell which waiting jobs a constraint would apply to, before there is one."""
+    """Show which waiting jobs a constraint would apply to, before you create it."""
     wanted = _json_option("the matcher", what) if what.lstrip().startswith("{") else only_one(what)
     if wanted.keys() & _MATCHER_KINDS:
         wanted = {"matcher": wanted}
@@ -247,7 +254,7 @@ def plan(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what `apply` would do; exit code 2 when that is not nothing."""
+    """Show the changes that `apply` would make. Exit code 2 if there are any."""
     wanted = constraints_in(file)
     with Master(master, token) as http:
         present = _all(http)
@@ -258,7 +265,7 @@ def plan(
         and not as_json
         and (others := [one["name"] for one in present if one["name"] not in wanted])
     ):
-        output.say(f"not in {file}, left as they are without --prune: {', '.join(others)}")
+        output.say(f"not in {file}, kept without --prune: {', '.join(others)}")
     if not steps and not as_json:
         output.say("nothing to change")
     raise typer.Exit(exits.USAGE if steps else exits.OK)
@@ -273,7 +280,7 @@ def apply(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the constraints those of FILE; a change that somebody else makes meanwhile stops it."""
+    """Make the constraints equal to those of FILE. Stops if somebody else changes one meanwhile."""
     wanted = constraints_in(file)
     with Master(master, token) as http:
         steps = steps_to(wanted, _all(http), prune=prune)
@@ -282,7 +289,7 @@ def apply(
                 _apply(http, step)
             except typer.Exit:
                 typer.echo(
-                    f"  Stopped at {output.inert(step.name)}: {done} of {len(steps)} changes are made; see `plan`.",
+                    f"  Stopped at {output.inert(step.name)}: {done} of {len(steps)} changes were made; run `plan`.",
                     err=True,
                 )
                 raise
@@ -324,7 +331,7 @@ def _all(http: Master) -> list[dict[str, Any]]:
 
 
 def _set_paused(master: Master, name: str, value: str | None, *, is_paused: bool) -> dict[str, Any]:
-    """The constraint afterwards; its other limits, and those of the value, stay as they are."""
+    """Return the changed constraint. Its other limits, and those of the value, stay as they are."""
     with master as http:
         for left in reversed(range(_MAX_REPEATS)):
             _, present = http.call("GET", _path(name))
@@ -400,11 +407,11 @@ def _state(constraint: Mapping[str, Any]) -> str:
     if not constraint["enabled"]:
         return "disabled"
     state = "paused" if constraint["paused"] else "shadow" if constraint["mode"] == "shadow" else "enforced"
-    return state if constraint["usage"]["in_force"] else f"{state}, not yet everywhere"
+    return state if constraint["usage"]["in_force"] else f"{state}, not yet in force"
 
 
 def _sums(usage: Mapping[str, Any]) -> tuple[object, object]:
-    """What waits and runs; nothing where that is not counted."""
+    """Return the sums of waiting and running jobs; empty if they are not counted."""
     return (usage["waiting"], usage["running"]) if usage["is_exact"] else ("-", "-")
 
 

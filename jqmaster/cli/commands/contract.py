@@ -1,4 +1,4 @@
-"""What this installation is: its version and its OpenAPI documents."""
+"""Commands that print the version and the OpenAPI documents."""
 
 from enum import StrEnum
 from importlib.resources import files
@@ -19,7 +19,7 @@ _FILES = {Document.MASTER: "jqmaster.yaml", Document.WORKER: "worker.yaml"}
 
 def openapi(
     document: Annotated[
-        Document, typer.Argument(help="The master's API, or the one that a worker serves.")
+        Document, typer.Argument(help="API to print: the master's, or the one that a worker serves.")
     ] = Document.MASTER,
 ) -> None:
     """Print an OpenAPI document (YAML)."""

@@ -23,12 +23,12 @@ _HEAD = """\
 
 Written by `make docs` from `jqmaster/config.py`; do not edit.
 
-A setting comes from, in this order: an option of `jqmaster serve`, a variable `JQMASTER_…`, the TOML file that `--config` or
-`JQMASTER_CONFIG` names (its keys are the names below), the default. Unknown names in the file are refused.
-A list in a variable is separated by blanks: `JQMASTER_ALLOWED_HOSTS="jobs.example.org jobs.internal"`.
+A setting comes from the first of these sources that has it: an option of `jqmaster serve`, a variable `JQMASTER_…`, the TOML
+file that `--config` or `JQMASTER_CONFIG` names (its keys are the names below), and the default. Unknown names in the file are
+refused. Separate the entries of a list in a variable by blanks: `JQMASTER_ALLOWED_HOSTS="jobs.example.org jobs.internal"`.
 
-Those with *yes* at run time can be changed while masters run, for all of them at once (`jqmaster settings set NAME=VALUE`,
-`PATCH /api/settings`); that goes before all of the above, until `jqmaster settings reset NAME`.
+Settings with *yes* at run time can be changed on all running masters at once (`jqmaster settings set NAME=VALUE`,
+`PATCH /api/settings`). Such a change takes precedence over all sources above, until `jqmaster settings reset NAME`.
 
 | Setting | Variable | Type | Default | Run time | Meaning |
 |---|---|---|---|---|---|
@@ -47,15 +47,15 @@ A master answers an error as a problem ([RFC 9457](https://www.rfc-editor.org/rf
  "errors": [{"loc": ["priority"], "msg": "Input should be a valid integer"}]}
 ```
 
-* Programs read `code` and the status. A new version may send codes that this page does not list: treat an unknown code
-  as its status says.
-* `detail` is for people and may change. `errors` names each field (`loc`, the path from the outside in) and the rule
-  that it breaks (`msg`); `detail` repeats the first.
-* A **429** or **503** has `Retry-After`, in seconds. A 503 means that nothing happened, except with the code
-  `outcome_unknown`: then it may have happened, and repeating the request with the same ID is safe.
-* A **500** is an error of the master. A 502 or 504 comes from a proxy; treat it like `outcome_unknown`.
-* A connection that breaks before the answer, and a request that the caller gives up, may have been carried out: repeat
-  with the same ID.
+* Programs should read `code` and the status. A new version may send codes that this page does not list: treat an unknown
+  code by its status.
+* `detail` is for people and may change. `errors` lists each invalid field (`loc`, its path from the outside in) and what is
+  wrong with it (`msg`). `detail` repeats the first.
+* A **429** or **503** has `Retry-After`, in seconds. After a 503 the request had no effect, except with the code
+  `outcome_unknown`: then it may have taken effect, and it is safe to repeat it with the same ID.
+* A **500** is an internal error of the master. A 502 or 504 comes from a proxy; treat it like `outcome_unknown`.
+* If the connection breaks before the answer, or the caller gives up, the request may have taken effect: repeat it with the
+  same ID.
 
 | Code | Status | When | What to do |
 |---|---|---|---|
@@ -66,14 +66,14 @@ _CLIENTS = """
 
 | Variable | Option | Meaning |
 |---|---|---|
-| `JQMASTER_URL` | `--master` | Address of the master. Workers and pushers take several, separated by blanks, and try them in turn. |
+| `JQMASTER_URL` | `--master` | Address of the master. Workers and pushers accept several, separated by blanks, and try them in turn. |
 | `JQMASTER_TOKEN` | | Bearer token. |
-| `JQMASTER_TOKEN_FILE` | `--token-file` | Commands only: file that holds the token; it goes first. |
-| `JQMASTER_CLIENT_CAFILE` | | PEM certificates of who vouches for masters that serve HTTPS; the system's, if not set. |
-| `JQMASTER_CLIENT_CERTFILE`, `JQMASTER_CLIENT_KEYFILE` | | PEM certificate and key that are shown to masters. |
-| `JQMASTER_WORKER_CERTFILE`, `JQMASTER_WORKER_KEYFILE` | | PEM certificate and key with which a worker serves HTTPS. |
-| `JQMASTER_WORKER_CLIENT_CAFILE` | | A worker lets in only masters whose certificate these authorities vouch for. |
-| `JQMASTER_WORKER_URL` | `--url` | Where masters reach a worker that `jqmaster worker` runs, if not where it listens. |
+| `JQMASTER_TOKEN_FILE` | `--token-file` | File that holds the token, for commands only. It takes precedence over `JQMASTER_TOKEN`. |
+| `JQMASTER_CLIENT_CAFILE` | | CA certificates (PEM) that sign the masters' certificates. Default: the system's CA certificates. |
+| `JQMASTER_CLIENT_CERTFILE`, `JQMASTER_CLIENT_KEYFILE` | | Certificate and key (PEM) to present to masters. |
+| `JQMASTER_WORKER_CERTFILE`, `JQMASTER_WORKER_KEYFILE` | | Certificate and key (PEM) with which a worker serves HTTPS. |
+| `JQMASTER_WORKER_CLIENT_CAFILE` | | CA certificates (PEM). If set, the worker accepts only masters whose certificate is signed by one of them. |
+| `JQMASTER_WORKER_URL` | `--url` | URL at which masters reach a worker that `jqmaster worker` runs, if it differs from the listening address. |
 
 ## Exit codes
 

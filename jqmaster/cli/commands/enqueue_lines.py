@@ -1,4 +1,4 @@
-"""Many jobs from JSON lines, in bulks."""
+"""Enqueue many jobs from JSON lines, in bulks."""
 
 import itertools
 import json
@@ -18,7 +18,7 @@ _JOBS_PER_BULK: Final = 1_000
 def enqueue_lines(
     source: str, options: Mapping[str, Any], keep_result: bool, master: Master, *, as_json: bool
 ) -> None:
-    """Enqueue each line of `source` as a job; what a line does not say is as in `options`. Prints the IDs.
+    """Enqueue each line of `source` as a job, with `options` as defaults. Print the IDs.
 
     Every job has an ID before it is sent, so that a bulk may be repeated. A failure names the first line of the bulk
     that failed; those before it are enqueued.
@@ -34,7 +34,8 @@ def enqueue_lines(
                 _, answer = http.call("POST", "/api/jobs/bulk", body={"jobs": bulk}, timeout_s=120)
             except typer.Exit:
                 typer.echo(
-                    f"  {count} jobs are enqueued; repeat from line {count + 1} of the jobs on", err=True
+                    f"  {count} jobs were enqueued; repeat from line {count + 1} of the file (blank lines not counted)",
+                    err=True,
                 )
                 raise
             count += len(bulk)

@@ -1,4 +1,4 @@
-"""`jqmaster healthcheck`: what a container's health check runs, for masters and for workers."""
+"""`jqmaster healthcheck`: the health check of containers, for masters and for workers."""
 
 import http.client
 import os
@@ -21,12 +21,12 @@ def healthcheck(
     url: Annotated[
         str | None,
         typer.Option(
-            help="Ask this address, such as http://127.0.0.1:9000/ping, instead of the master of the settings."
+            help="Ask this address, such as http://127.0.0.1:9000/ping, instead of the configured master."
         ),
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the answer.")] = 2.0,
 ) -> None:
-    """Check that the master, or the worker, of this container is alive: for health checks of images.
+    """Check that the master or worker of this container is alive.
 
     A worker keeps the file that JQMASTER_HEALTH_FILE names fresh while a master answers its heartbeats; where that file
     is, it decides, so that a worker that pulls is seen as well. Otherwise /healthz is asked, at the host and port of the

@@ -18,18 +18,16 @@ _LONGEST_WAIT_S = 60.0
 
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="Job ID.")]
 JobArguments = Annotated[list[str], typer.Argument(metavar="ID…", help="Job IDs.")]
-MaxRetryOption = Annotated[int | None, typer.Option(help="How many times a failed run is tried again.")]
-TimeoutOption = Annotated[float | None, typer.Option(help="Seconds that a run may take.")]
+MaxRetryOption = Annotated[int | None, typer.Option(help="Maximum number of retries after failed runs.")]
+TimeoutOption = Annotated[float | None, typer.Option(help="Maximum run time in seconds.")]
 RunAtOption = Annotated[str | None, typer.Option(help="ISO 8601 with an offset, or only a date (UTC).")]
 
 
 def enqueue(
     name: Annotated[
-        str | None, typer.Argument(help="The kind of job; it selects the handler.", show_default=False)
+        str | None, typer.Argument(help="Kind of job. It selects the handler.", show_default=False)
     ] = None,
-    argument: Annotated[
-        str, typer.Argument(help="JSON; or @FILE with JSON; or - for standard input.")
-    ] = "null",
+    argument: Annotated[str, typer.Argument(help="JSON, @FILE with JSON, or - for standard input.")] = "null",
     *,
     priority: Annotated[int | None, typer.Option(help="The lowest number runs first.")] = None,
     max_retry: MaxRetryOption = None,
@@ -40,13 +38,13 @@ def enqueue(
         ),
     ] = None,
     keep_result: Annotated[
-        bool, typer.Option("--keep-result", help="Keep the result; implied by --wait.")
+        bool, typer.Option("--keep-result", help="Keep the result. Implied by --wait.")
     ] = False,
     timeout: TimeoutOption = None,
-    delay: Annotated[float | None, typer.Option(help="Seconds from now.")] = None,
+    delay: Annotated[float | None, typer.Option(help="Seconds from now until the job may run.")] = None,
     run_at: RunAtOption = None,
     expires_at: Annotated[
-        str | None, typer.Option(help="Skip the job if it has not started by then; as --run-at.")
+        str | None, typer.Option(help="Skip the job if it still waits at this time (format as --run-at).")
     ] = None,
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="May be given several times.")
@@ -57,11 +55,11 @@ def enqueue(
         typer.Option(
             "--from",
             metavar="FILE",
-            help="Enqueue every job of this file of JSON lines, or of - for standard input.",
+            help="Enqueue every job of this JSON lines file; - reads standard input.",
         ),
     ] = None,
     job_id: Annotated[
-        str | None, typer.Option("--id", help="A UUIDv7 of your own; makes a repeat harmless.")
+        str | None, typer.Option("--id", help="UUIDv7 that you choose. It makes a repeat harmless.")
     ] = None,
     wait: Annotated[
         float | None, typer.Option(min=0, help="Wait this many seconds for the result and print it.")
@@ -70,7 +68,7 @@ def enqueue(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Enqueue a job and print its ID, or with --wait its result; or with --from every job of a file."""
+    """Enqueue a job and print its ID. With --wait, print its result. With --from, enqueue every job of a file."""
     from jqmaster.domain.ids import new_id
 
     optional = {
@@ -81,7 +79,7 @@ def enqueue(
     }  # fmt: skip
     if source is not None:
         if name is not None or job_id is not None or wait is not None:
-            exits.fail(exits.USAGE, "--from takes names, arguments and IDs from the file, and does not wait")
+            exits.fail(exits.USAGE, "--from takes names, arguments and IDs from the file, and cannot wait")
         enqueue_lines(source, optional, keep_result, Master(master, token), as_json=as_json)
         return
     if name is None:
@@ -96,7 +94,9 @@ def enqueue(
             _, answer = http.call("POST", "/api/jobs", body=body)
         except typer.Exit as ended:
             if ended.exit_code == exits.UNREACHABLE:
-                typer.echo(f"  It may have been enqueued; to be sure repeat with --id {body['id']}", err=True)
+                typer.echo(
+                    f"  It may have been enqueued. To be sure, repeat with --id {body['id']}", err=True
+                )
             raise
         if wait is None:
             output.say_json(answer) if as_json else output.say(answer["id"])
@@ -107,20 +107,28 @@ def enqueue(
 def list_jobs(
     *,
     state: Annotated[
-        str | None, typer.Option(help="scheduled, ready, running, retrying, succeeded, failed, …")
+        str | None, typer.Option(help="State: scheduled, ready, running, retrying, succeeded, failed, …")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="The exact name.")] = None,
+    name: Annotated[str | None, typer.Option(help="List jobs with exactly this name.")] = None,
     tag: Annotated[str | None, typer.Option()] = None,
-    worker: Annotated[str | None, typer.Option(help="ID of the worker of the latest attempt.")] = None,
-    search: Annotated[str | None, typer.Option("-q", "--search", help="Part of the ID or name.")] = None,
-    cause: Annotated[str | None, typer.Option(help="Ended for this: error, timeout, lost, …")] = None,
-    text: Annotated[str | None, typer.Option(help="Part of the message of the last error.")] = None,
+    worker: Annotated[
+        str | None, typer.Option(help="List jobs whose latest attempt ran on this worker (ID).")
+    ] = None,
+    search: Annotated[
+        str | None, typer.Option("-q", "--search", help="List jobs whose ID or name contains this text.")
+    ] = None,
+    cause: Annotated[
+        str | None, typer.Option(help="List jobs with this cause: error, timeout, lost, …")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="List jobs whose last error message contains this text.")
+    ] = None,
     finished_after: Annotated[
         str | None, typer.Option(help="ISO 8601 with an offset, or only a date (UTC).")
     ] = None,
     finished_before: Annotated[str | None, typer.Option(help="As --finished-after.")] = None,
-    newest: Annotated[bool, typer.Option("--newest", help="The newest of a state first.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Most jobs to print.")] = 50,
+    newest: Annotated[bool, typer.Option("--newest", help="Sort each state newest first.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of jobs to print.")] = 50,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
@@ -180,12 +188,12 @@ def job(
 
 def result(
     job_id: JobArgument,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the end of the job.")] = 0,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the job to end.")] = 0,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fetch the result of a job; afterwards the master may discard it."""
+    """Fetch the result of a job. Afterwards the master may discard it."""
     with Master(master, token) as http:
         _print_result(http, job_id, wait, as_json)
 
@@ -223,11 +231,11 @@ def run(
 def delete(
     job_ids: JobArguments,
     *,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
 ) -> None:
-    """Delete jobs that do not run, with their results and history."""
+    """Delete jobs that are not running, with their results and history."""
     if not yes:
         ask_first(f"Delete {len(job_ids)} job{'s' if len(job_ids) > 1 else ''}?")
     worst = exits.OK
@@ -264,25 +272,25 @@ def set_job(
 
 
 def ask_first(question: str) -> None:
-    """Ask for confirmation at the terminal; ends the command where there is none, or the answer is no."""
+    """Ask for confirmation at the terminal. End the command if there is none, or the answer is no."""
     if not sys.stdin.isatty():
-        exits.fail(exits.USAGE, "there is no terminal to ask; use --yes")
+        exits.fail(exits.USAGE, "there is no terminal for the confirmation; use --yes")
     typer.confirm(question, abort=True)
 
 
 def instant(text: str | None) -> str | None:
-    """As the API takes it: a date alone means its first moment, UTC."""
+    """Return an instant as the API takes it. A date alone means its start in UTC."""
     if text is None:
         return None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        exits.fail(exits.USAGE, f"{text} is no instant; write 2026-11-21 or 2026-11-21T04:30:00Z")
+        exits.fail(exits.USAGE, f"{text} is not a time; write 2026-11-21 or 2026-11-21T04:30:00Z")
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
 
 
 def read_argument(text: str) -> Any:
-    """The value of ARGUMENT: JSON itself, or from a file, or from standard input."""
+    """Return the value of ARGUMENT: JSON itself, or from a file or standard input."""
     try:
         if text == "-":
             text = sys.stdin.read()
@@ -292,11 +300,11 @@ def read_argument(text: str) -> Any:
     except OSError as error:
         exits.fail(exits.USAGE, f"cannot read {error.filename}: {error.strerror}")
     except (ValueError, RecursionError) as error:
-        exits.fail(exits.USAGE, f"the argument is not JSON ({error}); a text needs its quotes: '\"text\"'")
+        exits.fail(exits.USAGE, f"the argument is not JSON ({error}); text needs quotes: '\"text\"'")
 
 
 def read_json(text: str, what: str) -> Any:
-    """The value of JSON that an option takes."""
+    """Return the value of an option that takes JSON."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -332,7 +340,10 @@ def _print_result(http: Master, job_id: str, wait_s: float, as_json: bool) -> No
     if answer is None:
         if as_json:
             output.say_json(None)
-        exits.fail(exits.NOT_FOUND, f"no result of job {job_id}: unknown, not kept, or discarded")
+        exits.fail(
+            exits.NOT_FOUND,
+            f"no result of job {job_id}: the job is unknown, or its result was not kept or was discarded",
+        )
     is_success = answer["type"] == "success"
     if as_json:
         output.say_json(answer)

@@ -16,12 +16,14 @@ app = typer.Typer(invoke_without_command=True)
 @app.command("list")
 def list_settings(
     *,
-    changed: Annotated[bool, typer.Option("--changed", help="Those changed at run time only.")] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="List only settings that were changed at run time.")
+    ] = False,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the settings in force, and where each is from."""
+    """List the settings in force, and the origin of each."""
     with Master(master, token) as http:
         _, answer = http.call("GET", "/api/settings")
     shown = [s for s in answer["settings"] if s["source"] == "runtime" or not changed]
@@ -39,14 +41,15 @@ list_without_command(app, list_settings, "The settings of running masters")
 @app.command("set")
 def set_settings(
     pairs: Annotated[
-        list[str], typer.Argument(metavar="NAME=VALUE…", help="Taken all together, or none of them.")
+        list[str],
+        typer.Argument(metavar="NAME=VALUE…", help="Settings to change. All changes apply, or none."),
     ],
     *,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Change settings of all masters, in force within a second. A list is written as JSON: 'NAME=["a", "b"]'."""
+    """Change settings on all masters within a second. A list is written as JSON: 'NAME=["a", "b"]'."""
     changes: dict[str, Any] = {}
     for pair in pairs:
         key, sign, text = pair.partition("=")
@@ -58,13 +61,15 @@ def set_settings(
 
 @app.command()
 def reset(
-    keys: Annotated[list[str], typer.Argument(metavar="NAME…", help="As in docs/config.md.")],
+    keys: Annotated[
+        list[str], typer.Argument(metavar="NAME…", help="Names of settings, as in docs/config.md.")
+    ],
     *,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take changes back: what the masters are configured with is in force again."""
+    """Revert settings to the configured values."""
     _change(master, token, dict.fromkeys(keys), as_json=as_json)
 
 
@@ -80,7 +85,7 @@ def _change(master: str, token: Path | None, changes: dict[str, Any], *, as_json
 
 
 def _value(text: str) -> Any:
-    """JSON where it is some, else text."""
+    """Return the value as JSON if it is valid JSON, otherwise as text."""
     try:
         return json.loads(text)
     except ValueError:

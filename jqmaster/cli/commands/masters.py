@@ -31,7 +31,7 @@ def list_masters(
     )  # fmt: skip
 
 
-list_without_command(app, list_masters, "The masters of the store, and who leads")
+list_without_command(app, list_masters, "The masters of the store, and which one leads")
 
 
 @app.command()
@@ -42,13 +42,16 @@ def demote(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have another master lead, and wait until one does."""
+    """Hand the lead to another master, and wait until it leads."""
     with Master(master, token) as http:
         _, told = http.call("POST", path_of("/api/masters", master_id, "demote"))
         deadline_s = time.monotonic() + _LED_WITHIN_S
         while (leader := _leader_after(http, told["epoch"])) is None:
             if time.monotonic() > deadline_s:
-                exits.fail(exits.UNREACHABLE, f"told, but nobody else leads after {_LED_WITHIN_S:g} s")
+                exits.fail(
+                    exits.UNREACHABLE,
+                    f"the leader was told, but no other master leads after {_LED_WITHIN_S:g} s",
+                )
             time.sleep(_POLL_S)
     if as_json:
         output.say_json(leader)
@@ -63,7 +66,7 @@ def _listed(http: Master) -> dict[str, Any]:
 
 
 def _leader_after(http: Master, epoch: int) -> dict[str, Any] | None:
-    """Who leads under a newer epoch."""
+    """Return the master that leads under a newer epoch."""
     answer = _listed(http)
     if answer["epoch"] <= epoch:
         return None

@@ -51,7 +51,7 @@ def options(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """A job queue: push jobs over HTTP, keep them safe in Valkey or Redis, get them done."""
+    """A job queue. Push jobs over HTTP; jqmaster stores them safely in Valkey or Redis and runs them on workers."""
 
 
 app.command()(serve.serve)

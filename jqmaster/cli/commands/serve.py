@@ -1,4 +1,4 @@
-"""`jqmaster serve`: a master, or several beside each other."""
+"""`jqmaster serve`: run one master, or several that share a port."""
 
 import asyncio
 import contextlib
@@ -29,28 +29,30 @@ def serve(
         str | None,
         typer.Option(help="Address to listen on. Any address other than loopback requires tokens."),
     ] = None,
-    port: Annotated[int | None, typer.Option(help="Port; 0 lets the system choose.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on. 0 lets the system choose one.")] = None,
     redis: RedisOption = None,
     data_dir: DataDirOption = None,
     durability: Annotated[
-        str | None, typer.Option(help="What a 201 promises: besteffort, fsync, fsync+quorum.")
+        str | None, typer.Option(help="Guarantee that a 201 gives: besteffort, fsync or fsync+quorum.")
     ] = None,
     with_worker: Annotated[
         str | None,
         typer.Option(
             metavar="MODULE:OBJECT",
-            help="Run this worker_sdk.Worker in the same process: one node works alone.",
+            help="Also run this worker_sdk.Worker in the same process.",
         ),
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(help="Masters of this command: with several it uses several cores.")
+        int | None, typer.Option(help="Number of master processes. Each can use one core.")
     ] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning, error.")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="Lowest level to log: debug, info, warning or error.")
+    ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Serve jobs. Without --redis the master starts its own Valkey in --data-dir.
+    """Run a master. Without --redis it starts its own Valkey in --data-dir.
 
-    Every setting is a JQMASTER_… variable or a line of --config too.
+    Every setting can also be a JQMASTER_… variable or a line of the --config file.
     """
     settings = load_settings(
         config,
@@ -68,7 +70,8 @@ def serve(
     logs.set_up(settings.log_level, settings.log_format, secrets=logs.secrets_of(settings))
     if settings.processes > 1 and with_worker is not None:
         exits.fail(
-            exits.USAGE, "--with-worker is for a single process; start `jqmaster worker` beside several"
+            exits.USAGE,
+            "--with-worker supports one process only; start `jqmaster worker` separately for several",
         )
     companion = None if with_worker is None else load_worker(with_worker)
     with _errors_told(settings.port):
@@ -113,7 +116,7 @@ def _print_first_token(settings: "Settings") -> None:
     from jqmaster.api.http.auth import generate_first_token
 
     if token := generate_first_token(settings):
-        typer.echo(f"first token, shown this once (scope admin): {token}")
+        typer.echo(f"first token (scope admin), shown only once: {token}")
 
 
 def _run_loop(serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -179,7 +182,7 @@ async def _serve_several(settings: "Settings") -> None:
 
 
 async def _unless_told(told: asyncio.Event, starting: Coroutine[Any, Any, None]) -> bool:
-    """Whether it has started; a start may take minutes, and whoever says stop meanwhile is heard."""
+    """Return whether it has started; a start may take minutes, and whoever says stop meanwhile is heard."""
     start, stop = asyncio.create_task(starting), asyncio.create_task(told.wait())
     await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)
     stop.cancel()

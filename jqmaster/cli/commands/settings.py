@@ -1,4 +1,4 @@
-"""Settings from the command line: what is given there goes before environment and file."""
+"""Settings from the command line. They take precedence over environment and file."""
 
 import difflib
 import os
@@ -19,11 +19,11 @@ RedisOption = Annotated[
     str | None,
     typer.Option(
         "--redis",
-        help="Address of the store; one with a password only as JQMASTER_REDIS_URL or in --config, where `ps` does not show it.",
+        help="Address of the store. If it contains a password, set it as JQMASTER_REDIS_URL or in --config, where `ps` does not show it.",
     ),
 ]
 DataDirOption = Annotated[
-    Path | None, typer.Option(help="Directory of the embedded Valkey, where no store is named.")
+    Path | None, typer.Option(help="Directory of the embedded Valkey, used if no store is configured.")
 ]
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", help="TOML file with settings.", exists=True, dir_okay=False)
@@ -31,7 +31,7 @@ ConfigOption = Annotated[
 
 
 def load_settings(config: Path | None = None, **given: Any) -> "Settings":
-    """The settings; None means not given. Ends the command when they are wrong."""
+    """Return the settings. None means not given. End the command if they are not valid."""
     if _PASSWORD_IN_URL.search(given.get("redis_url") or ""):
         exits.fail(
             exits.USAGE,
@@ -49,7 +49,7 @@ def load_settings(config: Path | None = None, **given: Any) -> "Settings":
     except ValidationError as error:
         # Without the input: it may be a secret.
         lines = [f"  {_fault(e['loc'], e['type'], e['msg'])}" for e in error.errors(include_input=False)]
-        exits.fail(exits.USAGE, "the settings are wrong\n" + "\n".join(lines))
+        exits.fail(exits.USAGE, "the settings are not valid\n" + "\n".join(lines))
     except (OSError, ValueError) as error:
         exits.fail(exits.USAGE, f"the settings cannot be read: {error}")
 
@@ -65,7 +65,7 @@ def _fault(loc: tuple[str | int, ...], kind: str, msg: str) -> str:
 
 
 def plain_settings(settings: "Settings") -> dict[str, Any]:
-    """Those that were given, as JSON can hold them, secrets included; what `Settings` takes. Defaults stay defaults."""
+    """Return the given settings as JSON can hold them, secrets included. Settings left at their defaults are omitted."""
     return {name: _plain(getattr(settings, name)) for name in settings.model_fields_set}
 
 

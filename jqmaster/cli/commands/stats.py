@@ -1,4 +1,4 @@
-"""Figures of the queue: now, by name, and what fails."""
+"""Statistics of the queue: current state, job names and failures."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -8,14 +8,14 @@ import typer
 from jqmaster.cli.console import output
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
 
-SpanOption = Annotated[str, typer.Option(help="How far back: 1h, 3h, 6h, 24h, 7d or 30d.")]
-LimitOption = Annotated[int, typer.Option(min=1, help="Most lines to print.")]
+SpanOption = Annotated[str, typer.Option(help="Period up to now: 1h, 3h, 6h, 24h, 7d or 30d.")]
+LimitOption = Annotated[int, typer.Option(min=1, help="Maximum number of lines to print.")]
 
 
 def stats(
     *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show the state of the queue now: counts, rates, workers, store."""
+    """Show the current state of the queue: counts, rates, workers and store."""
     with Master(master, token) as http:
         _, now = http.call("GET", "/api/stats")
     if as_json:
@@ -25,7 +25,7 @@ def stats(
 
 
 def gauges(now: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """The lines of `jqmaster stats`: name and value, from the answer of `/api/stats`."""
+    """Return the lines of `jqmaster stats` as names and values, from the answer of `/api/stats`."""
     workers, masters, store = now["workers"], now["masters"], now["store"]
     return [
         *((state, count) for state, count in now["counts"].items()),
@@ -43,9 +43,11 @@ def gauges(now: Mapping[str, Any]) -> list[tuple[str, object]]:
 
 def names(
     *,
-    search: Annotated[str | None, typer.Option("-q", "--search", "--q", help="Part of the name.")] = None,
+    search: Annotated[
+        str | None, typer.Option("-q", "--search", "--q", help="Show names that contain this text.")
+    ] = None,
     span: SpanOption = "1h",
-    sort: Annotated[str, typer.Option(help="name, pushed, failed or ready.")] = "name",
+    sort: Annotated[str, typer.Option(help="Sort key: name, pushed, failed or ready.")] = "name",
     limit: LimitOption = 50,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
@@ -53,7 +55,7 @@ def names(
 ) -> None:
     """List job names with their counts and times.
 
-    A master that is killed takes up to a second of these counts with it; the jobs themselves are safe.
+    A master that is killed loses up to a second of these counts. The jobs themselves are safe.
     """
     query = {"q": search, "span": span, "sort": sort}
     with Master(master, token) as http:
@@ -68,16 +70,17 @@ def names(
 
 def failures(
     *,
-    name: Annotated[str | None, typer.Option(help="Of this name only.")] = None,
+    name: Annotated[str | None, typer.Option(help="Show failures of this job name only.")] = None,
     search: Annotated[
-        str | None, typer.Option("-q", "--search", "--q", help="Part of the name or the message.")
+        str | None,
+        typer.Option("-q", "--search", "--q", help="Show groups whose name or message contains this text."),
     ] = None,
     limit: LimitOption = 50,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List final failures, grouped by cause and message, the latest first."""
+    """List final failures, grouped by cause and message, latest first."""
     with Master(master, token) as http:
         output.show_list(
             http.listed("/api/failures", "groups", query={"name": name, "q": search}, limit=limit),
@@ -94,7 +97,7 @@ def _middle_and_most(distribution: Mapping[str, int] | None) -> tuple[str, str]:
 
 
 def duration(ms: int | None) -> str:
-    """Milliseconds for people; empty for None."""
+    """Format milliseconds for people; empty for None."""
     if ms is None:
         return ""
     return f"{ms} ms" if ms < 10_000 else f"{ms / 1000:.0f} s"

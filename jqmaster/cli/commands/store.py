@@ -1,4 +1,4 @@
-"""Commands about the store itself: is it fit, are its structures sound?"""
+"""Commands that check the store: its fitness and its data."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ def doctor(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the store: version, durability, eviction, memory, latency, clock; and how to put each right."""
+    """Check the store's version, durability, eviction, memory, latency and clock, and explain how to fix each fault."""
     settings = load_settings(config, redis_url=redis, data_dir=data_dir)
     report = _run(_examine, settings, when_away=_told_by_data_dir)
     if as_json:
@@ -45,17 +45,17 @@ def fsck(
         bool,
         typer.Option(
             "--repair",
-            help="Put right what the records of the jobs leave no doubt about; the audit log tells what.",
+            help="Repair what the job records prove to be wrong. The audit log lists the repairs.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that the structures in the store agree. Read-only without --repair; masters may go on working."""
+    """Check that the data in the store is consistent. Read-only without --repair. Masters may keep running."""
     settings = load_settings(config, redis_url=redis, data_dir=data_dir)
     if repair:
         count = _run(lambda client, settings: _repair(client, settings, as_json=as_json), settings)
         if not as_json:
-            output.say(f"{count} put right")
+            output.say(f"{count} repaired")
 
     async def check(client: "StoreClient", settings: "Settings") -> int:
         from jqmaster.store.health.fsck import check
@@ -71,9 +71,9 @@ def fsck(
         return count
 
     if count := _run(check, settings):
-        exits.fail(exits.FAILED, f"{count} faults; the records named above disagree")
+        exits.fail(exits.FAILED, f"{count} faults found, as listed above")
     if not as_json:
-        output.say("everything agrees")
+        output.say("no faults found")
 
 
 async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool) -> int:
@@ -85,7 +85,10 @@ async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool)
     shard, count = Shard(client, Keys(settings.shard)), 0
     leadership = await LeadershipStore(shard).current()
     if leadership is None:
-        exits.fail(exits.FAILED, "no master leads: nothing may be changed. Start one; it repairs by itself")
+        exits.fail(
+            exits.FAILED,
+            "no master leads, so nothing may be changed. Start a master; it repairs the data by itself",
+        )
     lease = {"lease_ms": settings.lease_ms, "result_ttl_ms": round(settings.result_ttl_s * 1000)}
     try:
         async for step in Repair(shard, leadership.epoch, who="fsck", **lease).steps():
@@ -94,9 +97,9 @@ async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool)
                 if as_json:
                     output.say_json({**asdict(finding), "repaired": True})
                 else:
-                    output.say(f"put right: {finding.rule}  {finding.key}  {finding.detail}")
+                    output.say(f"repaired: {finding.rule}  {finding.key}  {finding.detail}")
     except StaleEpoch:
-        exits.fail(exits.FAILED, "another master leads now; what was put right stays so. Repeat it")
+        exits.fail(exits.FAILED, "another master leads now. The repairs so far remain; run the command again")
     return count
 
 
@@ -107,7 +110,7 @@ async def _examine(client: "StoreClient", settings: "Settings") -> "StoreReport"
 
 
 def _told_by_data_dir(settings: "Settings") -> None:
-    """Say what keeps an embedded store from running, as its start would, and end; return if nothing does."""
+    """End the command with the reason why an embedded store cannot run; return if there is none."""
     from jqmaster.embedded import examine
     from jqmaster.errors import JqmasterError
 
@@ -124,7 +127,7 @@ def _run(
     *,
     when_away: "Callable[[Settings], None]" = lambda _: None,
 ) -> T:
-    """`when_away` may know why the store cannot be reached, and end the command with that."""
+    """`when_away` may know why the store cannot be reached, and ends the command with the reason."""
     from jqmaster.errors import JqmasterError, StoreUnavailableError
 
     async def connected() -> T:
@@ -152,7 +155,7 @@ async def _store(
         when_away(settings)
         exits.fail(
             exits.UNREACHABLE,
-            f"no store runs in {settings.data_dir}; start `jqmaster serve`, or name one with --redis",
+            f"no store runs in {settings.data_dir}; start `jqmaster serve`, or give --redis",
         )
     client = StoreClient(
         url, timeout_s=settings.store_timeout_s, connections=4, access=StoreAccess.of(settings)

@@ -16,7 +16,7 @@ OutOption = Annotated[
     Path | None,
     typer.Option(
         "--out",
-        help="Write the token into this new file, readable by its owner only, instead of printing it.",
+        help="Write the token to this new file, readable only by its owner, instead of printing it.",
     ),
 ]
 TokenId = Annotated[str, typer.Argument(metavar="ID", help="ID of the token, as `list` shows it.")]
@@ -24,27 +24,28 @@ TokenId = Annotated[str, typer.Argument(metavar="ID", help="ID of the token, as 
 
 @app.command()
 def create(
-    label: Annotated[str, typer.Argument(help="For people: what uses it.")],
+    label: Annotated[str, typer.Argument(help="Text for people that says what uses the token.")],
     *,
     scope: Annotated[
-        list[str], typer.Option("--scope", help="push, work, read, operate, admin; may be repeated.")
+        list[str], typer.Option("--scope", help="Scope: push, work, read, operate or admin. Can be repeated.")
     ],
     name: Annotated[
         list[str] | None,
         typer.Option(
             "--name",
-            help="With scopes push and work only: pattern of the names it may push and run; may be repeated.",
+            help="Pattern of the job names that the token may push and run. Only with the scopes push and work. Can be repeated.",
         ),
     ] = None,
     ttl_days: Annotated[
-        float | None, typer.Option("--ttl-days", help="It ends after so many days; without, it does not end.")
+        float | None,
+        typer.Option("--ttl-days", help="Days until the token expires. Default: it does not expire."),
     ] = None,
     out: OutOption = None,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a token. It is shown this once."""
+    """Create a token. It is shown only once."""
     body: dict[str, Any] = {"label": label, "scopes": scope, "names": name or []}
     if ttl_days is not None:
         body["ttl_s"] = ttl_days * 86_400
@@ -57,7 +58,7 @@ def create(
 def list_tokens(
     *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
-    """List the tokens, the newest first; those of the settings are not among them."""
+    """List the tokens, newest first. Tokens from the settings are not listed."""
     with Master(master, token) as http:
         _, answer = http.call("GET", "/api/tokens")
     output.show_list(
@@ -69,20 +70,22 @@ def list_tokens(
     )  # fmt: skip
 
 
-list_without_command(app, list_tokens, "The tokens that programs call masters with")
+list_without_command(app, list_tokens, "The tokens that programs use")
 
 
 @app.command()
 def rotate(
     token_id: TokenId,
     *,
-    overlap_hours: Annotated[float, typer.Option(min=0, help="The old one goes on for so long.")] = 24,
+    overlap_hours: Annotated[
+        float, typer.Option(min=0, help="Time for which the old token stays valid.")
+    ] = 24,
     out: OutOption = None,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make another token for the same, while the old one goes on for a while."""
+    """Replace a token by a new one with the same rights. The old one stays valid for a while."""
     with _opened(out) as descriptor, Master(master, token) as http:
         path = path_of("/api/tokens", token_id, "rotate")
         _, made = http.call("POST", path, body={"overlap_s": overlap_hours * 3600})
@@ -91,14 +94,14 @@ def rotate(
 
 @app.command()
 def revoke(token_id: TokenId, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
-    """End a token, on all masters within 5 s."""
+    """Revoke a token on all masters within 5 s."""
     with Master(master, token) as http:
         http.call("DELETE", path_of("/api/tokens", token_id))
     output.say(f"{token_id} revoked")
 
 
 class _opened:  # noqa: N801  reads as a function
-    """The new file, opened before anything is made: a token that cannot be written down is lost."""
+    """Open the new file before the token is created: a token that cannot be written is lost."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
@@ -130,5 +133,5 @@ def _hand_over(made: dict[str, Any], descriptor: int | None, out: Path | None, a
     elif out is not None:
         output.say(f"token {made['id']} is in {out}")
     else:
-        typer.echo(f"token {made['id']}, shown this once:", err=True)
+        typer.echo(f"token {made['id']}, shown only once:", err=True)
         output.say(made["token"])

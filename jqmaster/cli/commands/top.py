@@ -1,4 +1,4 @@
-"""`jqmaster top`: the queue, live in the terminal."""
+"""`jqmaster top`: watch the queue live in the terminal."""
 
 import time
 from typing import Annotated, Any
@@ -12,13 +12,13 @@ from jqmaster.cli.console.output import inert
 
 def top(
     *,
-    every: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 1.0,
-    names: Annotated[int, typer.Option(min=1, max=100, help="Most names to show.")] = 15,
-    once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
+    every: Annotated[float, typer.Option(min=0.2, help="Seconds between two updates.")] = 1.0,
+    names: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of names to show.")] = 15,
+    once: Annotated[bool, typer.Option("--once", help="Print the state once and exit.")] = False,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
 ) -> None:
-    """Watch the queue live: counts, rates, workers and the busiest names. Ctrl-C ends it."""
+    """Watch the queue live: counts, rates, workers and the busiest names. Ctrl-C exits."""
     from rich.console import Console
     from rich.live import Live
 

@@ -21,11 +21,11 @@ from jqmaster.cli.console.http import (
 app = typer.Typer(invoke_without_command=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
-Role = Annotated[str, typer.Argument(metavar="ROLE", help="viewer, operator or admin.")]
+Role = Annotated[str, typer.Argument(metavar="ROLE", help="Role: viewer, operator or admin.")]
 PasswordFile = Annotated[
     Path | None,
     typer.Option(
-        "--password-file", help="File with the password, - for standard input; without, it is asked for."
+        "--password-file", help="File with the password; - reads standard input. Default: ask for it."
     ),
 ]
 
@@ -38,7 +38,7 @@ def add(
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
 ) -> None:
-    """Add a user. The first one must be an admin: from then on this machine, too, has to log in."""
+    """Add a user. The first one must be an admin. From then on, callers on this machine must log in, too."""
     _check_role(role)
     body = {"name": name, "role": role, "password": _password(password_file)}
     with Master(master, token) as http:
@@ -68,7 +68,7 @@ list_without_command(app, list_users, "The users who log in to the web UI")
 def set_role(
     name: Name, role: Role, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None
 ) -> None:
-    """Give a user another role; ends the user's sessions."""
+    """Change a user's role. Ends the user's sessions."""
     _check_role(role)
     _change(name, {"role": role}, Master(master, token))
 
@@ -80,7 +80,7 @@ def password(
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
 ) -> None:
-    """Set a user's password; ends the user's sessions."""
+    """Set a user's password. Ends the user's sessions."""
     _change(name, {"password": _password(password_file)}, Master(master, token))
 
 
@@ -88,12 +88,12 @@ def password(
 def change_password(
     name: Name,
     old_password_file: Annotated[
-        Path | None, typer.Option("--old-password-file", help="File with the present password.")
+        Path | None, typer.Option("--old-password-file", help="File with the current password.")
     ] = None,
     password_file: PasswordFile = None,
     master: MasterOption = DEFAULT_MASTER,
 ) -> None:
-    """Change your own password by the present one; ends your logins."""
+    """Change your own password. Requires the current one and ends your logins."""
     old = (
         read_secret(old_password_file, "present password")
         if old_password_file
@@ -125,19 +125,19 @@ def end_sessions(name: Name, master: MasterOption = DEFAULT_MASTER, token: Token
 
 @app.command()
 def disable(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
-    """Let a user log in no more; ends the user's sessions."""
+    """Disable a user's login. Ends the user's sessions."""
     _change(name, {"is_disabled": True}, Master(master, token))
 
 
 @app.command()
 def enable(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
-    """Let a disabled user log in again."""
+    """Enable a disabled user's login."""
     _change(name, {"is_disabled": False}, Master(master, token))
 
 
 @app.command()
 def remove(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
-    """Remove a user; ends the user's sessions."""
+    """Delete a user. Ends the user's sessions."""
     with Master(master, token) as http:
         http.call("DELETE", path_of("/api/users", name))
     output.say(f"{name} removed")

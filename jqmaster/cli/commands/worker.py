@@ -1,4 +1,4 @@
-"""`jqmaster worker`: run the worker object of somebody's module, in one process or in several."""
+"""`jqmaster worker`: run the worker object of a module, in one or several processes."""
 
 import asyncio
 import importlib
@@ -28,15 +28,16 @@ def worker(
         typer.Option(
             "--master",
             envvar="JQMASTER_URL",
-            help="Address of the master, instead of the object's; may be repeated.",
+            help="Address of the master, instead of the object's. Can be repeated.",
         ),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; 0: a free one.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on. 0 lets the system choose one.")] = None,
     url: Annotated[
         str | None,
         typer.Option(
-            envvar="JQMASTER_WORKER_URL", help="Where the master reaches this worker, if elsewhere."
+            envvar="JQMASTER_WORKER_URL",
+            help="URL at which the master reaches this worker, if it differs from the listening address.",
         ),
     ] = None,
     pull: Annotated[
@@ -44,21 +45,21 @@ def worker(
         typer.Option(
             "--pull",
             envvar="JQMASTER_WORKER_PULL",
-            help="Serve nothing and ask the master for jobs: for where it cannot reach this worker.",
+            help="Poll the master for jobs instead of listening. Use it where the master cannot reach this worker.",
         ),
     ] = None,
-    max_jobs: Annotated[int | None, typer.Option(help="Most jobs at a time.")] = None,
+    max_jobs: Annotated[int | None, typer.Option(help="Maximum number of jobs at a time.")] = None,
     processes: Annotated[
         int,
         typer.Option(
             min=1,
             max=64,
-            help="Workers of this command, each with --max-jobs of its own: for handlers that keep a core busy.",
+            help="Number of worker processes, each with its own --max-jobs. Use several for CPU-bound handlers.",
         ),
     ] = 1,
     token: TokenOption = None,
 ) -> None:
-    """Run a worker: MODULE:OBJECT is a worker_sdk.Worker."""
+    """Run the worker_sdk.Worker at MODULE:OBJECT."""
     given = {
         "master": master or None,
         "host": host,
@@ -79,11 +80,11 @@ def run_one(target: str, given: Mapping[str, Any], ready: Callable[[], None], *,
     found = _configured(target, given)
     if not found.pull:
         if found.url is not None:
-            exits.fail(exits.USAGE, "one url cannot lead to several workers; leave it out, or use --pull")
+            exits.fail(exits.USAGE, "several workers cannot share one --url; omit it, or use --pull")
         if found.port:
             found.port += number
     if not found.names:
-        exits.fail(exits.USAGE, "a worker without handlers has nothing to do")
+        exits.fail(exits.USAGE, "the worker has no handlers")
     ready()
     found.run()
 
@@ -129,7 +130,7 @@ def _configured(target: str, given: Mapping[str, Any]) -> Any:
 
 
 def _fail_to_import(module_name: str, error: Exception) -> NoReturn:
-    """Show where the module itself failed, without the frames of this command and of the import system."""
+    """Show the traceback of the module, without the frames of this command and the import system."""
     frames = error.__traceback__
     while frames is not None and _is_machinery(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next

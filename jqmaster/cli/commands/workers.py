@@ -28,7 +28,7 @@ def list_workers(
     )  # fmt: skip
 
 
-list_without_command(app, list_workers, "The registered workers, and orders to them")
+list_without_command(app, list_workers, "The registered workers")
 
 
 @app.command()
@@ -38,7 +38,7 @@ def drain(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let workers finish their jobs and take no more."""
+    """Drain workers: they finish their jobs and get no more."""
     _order(worker_ids, "drain", Master(master, token), as_json)
 
 
@@ -49,7 +49,7 @@ def resume(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give draining workers jobs again."""
+    """Resume draining workers: they get jobs again."""
     _order(worker_ids, "resume", Master(master, token), as_json)
 
 
@@ -60,7 +60,7 @@ def detach(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Cut workers off: their jobs are stopped, count as lost once, and run elsewhere."""
+    """Detach workers: their jobs are stopped, count one loss each, and run elsewhere."""
     _order(worker_ids, "detach", Master(master, token), as_json)
 
 

@@ -1,1 +1,1 @@
-"""What all commands share: the HTTP client, output, exit codes, logs."""
+"""Parts that all commands share: the HTTP client, output, exit codes and logs."""

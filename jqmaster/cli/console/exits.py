@@ -17,15 +17,15 @@ UNREACHABLE: Final = 5
 TABLE: Final = (
     (OK, "done"),
     (FAILED, "the job did not succeed (in time), or doctor, fsck or conformance found a fault"),
-    (USAGE, "the command line or the settings are wrong; of `constraints plan`: there are differences"),
-    (NOT_FOUND, "no such job, constraint or master, or its result is not kept (any longer)"),
+    (USAGE, "the command line or the settings are not valid; for `constraints plan`: there are differences"),
+    (NOT_FOUND, "the job, constraint or master does not exist, or the result is not kept"),
     (REFUSED, "the master or the store refused, or the data directory is in use"),
     (UNREACHABLE, "the master or the store cannot be reached or cannot work now; try again later"),
 )
 
 
 def fail(code: int, text: str) -> NoReturn:
-    """Say why on standard error, and end."""
+    """Print the reason to standard error and exit."""
     from jqmaster.cli.console.output import inert
 
     # The code tells it where nobody takes the text.

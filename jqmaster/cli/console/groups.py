@@ -1,4 +1,4 @@
-"""What several groups of commands do alike: list where no command is given, and give one order to many things."""
+"""Behaviour that groups of commands share: list if no command is given, and send one order to many objects."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, Protocol
@@ -18,7 +18,7 @@ class Listing(Protocol):
 def list_without_command(app: typer.Typer, listing: Listing, text: str) -> None:
     """`listing` is what `app` does where no command of it is given; `text` is the help of the whole group."""
 
-    @app.callback(help=f"{text}. Without a command, lists them.")
+    @app.callback(help=f"{text}. Without a command, list them.")
     def group(
         context: typer.Context,
         master: MasterOption = DEFAULT_MASTER,

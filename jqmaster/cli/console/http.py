@@ -1,4 +1,4 @@
-"""Calls to a master, with every way they can fail turned into words and an exit code."""
+"""Calls to a master. Every failure becomes a message and an exit code."""
 
 import ipaddress
 import itertools
@@ -28,11 +28,11 @@ TokenOption = Annotated[
     typer.Option(
         "--token-file",
         envvar="JQMASTER_TOKEN_FILE",
-        help="File with the bearer token; or else the variable JQMASTER_TOKEN holds it.",
+        help="File with the bearer token. Default: the variable JQMASTER_TOKEN.",
         dir_okay=False,
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="JSON lines, for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines, for programs.")]
 
 _PAGE = 200
 _BY_STATUS = {404: exits.NOT_FOUND, 408: exits.UNREACHABLE}
@@ -42,7 +42,7 @@ class Master:
     """One master; a context manager. Every failed call ends the command with its exit code."""
 
     def __init__(self, url: str, token_file: Path | None, *, is_anonymous: bool = False) -> None:
-        """`is_anonymous`: no token goes along, also none of the environment."""
+        """`is_anonymous`: send no token, not even the one of the environment."""
         import httpx
 
         token = None if is_anonymous else read_token(token_file)
@@ -82,7 +82,7 @@ class Master:
         admit: Container[int] = (),
         timeout_s: float = 30,
     ) -> "tuple[int, Any]":
-        """Status (below 400, or in `admit`) and decoded answer. Ends the command otherwise."""
+        """Return the status (below 400, or in `admit`) and the decoded answer. Otherwise, end the command."""
         import httpx
 
         try:
@@ -122,7 +122,7 @@ class Master:
     def listed(
         self, path: str, field: str, *, query: Mapping[str, Any] | None = None, limit: int
     ) -> Iterator[dict[str, Any]]:
-        """At most `limit` of what the pages of a list have in `field`; a page is fetched when it is wanted."""
+        """Yield at most `limit` entries of `field` from the pages of a list. Fetch each page when it is needed."""
         return itertools.islice(
             self._all_listed(path, field, {**(query or {}), "limit": min(limit, _PAGE)}), limit
         )
@@ -137,14 +137,14 @@ class Master:
 
 
 def read_token(token_file: Path | None) -> str | None:
-    """The token of the file, or else of the variable, if there is one. Ends the command when it cannot be read."""
+    """Return the token of the file, or else of the variable, if any. End the command if it cannot be read."""
     if token_file is None:
         return os.environ.get("JQMASTER_TOKEN") or None
     return read_secret(token_file, "token")
 
 
 def read_secret(file: Path, what: str) -> str:
-    """The one line of a file; `-`: of standard input. Ends the command when there is none."""
+    """Return the only line of a file, or of standard input for `-`. End the command if there is none."""
     try:
         lines = (sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")).splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -155,7 +155,7 @@ def read_secret(file: Path, what: str) -> str:
 
 
 def _tls() -> "ssl.SSLContext | None":
-    """By the files that JQMASTER_CLIENT_… name, as workers and pushers have it."""
+    """Return the TLS context from the files in JQMASTER_CLIENT_…, as workers and pushers do."""
     files = [os.environ.get(f"JQMASTER_CLIENT_{name}") for name in ("CAFILE", "CERTFILE", "KEYFILE")]
     if not any(files):
         return None
@@ -168,7 +168,7 @@ def _tls() -> "ssl.SSLContext | None":
 
 
 def path_of(collection: str, key: str, *rest: str) -> str:
-    """Of one thing in a collection such as `/api/jobs`; `key` is text of others."""
+    """Return the path of one object in a collection such as `/api/jobs`. `key` is untrusted text."""
     return "/".join([collection, quote(key, safe=""), *rest])
 
 
@@ -206,7 +206,7 @@ def _problem_text(response: "httpx.Response", problem: Any) -> str:
 
 
 def rule_line(loc: Iterable[str | int], msg: object) -> str:
-    """A broken rule, below what is refused; one without a place is about the whole."""
+    """Format one invalid field, or an error about the whole request if `loc` is empty."""
     where = ".".join(map(str, loc))
     return f"  {where}: {msg}" if where else f"  {msg}"
 

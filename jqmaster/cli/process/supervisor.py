@@ -154,7 +154,7 @@ class Supervisor:
 
 
 async def _until_told(ready: int) -> bool:
-    """Whether something was written to the pipe before it was closed. Closes it."""
+    """Return whether something was written to the pipe before it was closed. Closes it."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     os.set_blocking(ready, False)

@@ -36,12 +36,10 @@ class RuleCache:
             return self.current
 
     async def under(self, act: Callable[[Ruleset], Awaitable[_T]]) -> _T:
-        """What `act` does under the present rules. Raises StoreUnavailableError when they change all the time."""
+        """Run `act` under the current constraints. Raise StoreUnavailableError if they keep changing."""
         for _ in range(MAX_REPEATS):
             try:
                 return await act(self.current.ruleset)
             except StaleRules:
                 await self.reload()
-        raise StoreUnavailableError(
-            "the constraints change faster than they can be followed", retry_after_s=1.0
-        )
+        raise StoreUnavailableError("the constraints change too fast to be followed", retry_after_s=1.0)

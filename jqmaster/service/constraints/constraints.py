@@ -1,4 +1,4 @@
-"""What operators do with constraints: look at them, change them, and see what they do."""
+"""Operators' use cases of constraints: read them, change them, and see their usage."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ MAX_AUDITED_BYTES: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """What the caller demands of the constraint as it is. None: nothing; an empty set: nothing fits."""
+    """A precondition on the current constraint. None: no condition; an empty set: it never holds."""
 
     # One of these ETags; `*` stands for any.
     match: frozenset[str] | None = None
@@ -83,7 +83,7 @@ class KeyUsage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a constraint does now; None: not counted, or in a list with too many values of keys not summed up.
+    """Current usage of a constraint. None: not counted, or not summed up in a list with too many key values.
 
     `next_opening_ms`: the first instant at which one of its closed gates opens by time alone. `is_in_force`: every job
     has been matched with the constraint as it is. `is_exact` False: it has more values than were looked at.
@@ -225,7 +225,7 @@ class ConstraintService:
         return [constraint.name for constraint in rules.ruleset.matching(fields_of(job))]
 
     async def applying(self, spec: JobSpec, access: ContentAccess) -> list[AppliedConstraint]:
-        """Those that would apply to a job that is not enqueued yet, in order, each with what holds for its key value; of a
+        """Return the constraints that would apply to a job that is not enqueued yet, in order, with the limits for its key value; of a
         value that the caller may not see, with what holds for all."""
         fields = fields_of(spec)
         rules = await self._rules.reload()

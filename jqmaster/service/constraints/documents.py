@@ -44,7 +44,7 @@ def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
 
 
 def parse_matcher_document(document: object) -> Matcher:
-    """Of a `matcher`. Raises InvalidError."""
+    """Parse the document of a `matcher`. Raise InvalidError."""
     with refusing("matcher"):
         return parse_matcher(document)
 
@@ -61,14 +61,14 @@ def parse_key(text: object) -> Path | None:
 
 
 def limits_of(fields: Mapping[str, Any]) -> Limits:
-    """Of `{concurrency, rate, paused}`, checked for its types only."""
+    """Return the limits of `{concurrency, rate, paused}`, of which only the types are checked."""
     return Limits(fields["concurrency"], _rate_of(fields["rate"]), bool(fields["paused"]))
 
 
 def _rate_of(fields: Mapping[str, Any] | None) -> Rate | None:
     if fields is None:
         return None
-    # What is absurd stays so, and is refused with its rule; as milliseconds it might be infinite.
+    # An absurd value stays as it is and is refused with its reason; in milliseconds it might be infinite.
     return Rate(fields["limit"], round(max(-1.0, min(fields["period_s"], _ABSURD_S)) * 1000))
 
 
@@ -108,7 +108,7 @@ def describe_rate(rate: Rate | None) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def refusing(*prefix: str) -> Iterator[None]:
-    """What the domain refuses within is refused to the client, each part with its place below `prefix`."""
+    """Turn refusals of the domain into refusals to the client, each part with its place below `prefix`."""
     try:
         yield
     except (MatcherError, ConstraintError) as error:
@@ -116,5 +116,5 @@ def refusing(*prefix: str) -> Iterator[None]:
 
 
 def refusal(loc: Loc, msg: str) -> InvalidError:
-    """Of a constraint, because of the part at `loc`."""
+    """Return the refusal of a constraint because of the part at `loc`."""
     return InvalidError("the constraint is not valid", errors=[FieldError(loc, msg)])

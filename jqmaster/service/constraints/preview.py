@@ -18,7 +18,7 @@ from jqmaster.store.jobs.placement import fields_of
 # A preview reads no more jobs than this, and no longer.
 PREVIEW_MAX_JOBS: Final = 100_000
 PREVIEW_MAX_S: Final = 2.0
-# Whoever may look at constraints may ask for previews; they shall not keep the store from its work.
+# Every caller that may read constraints may ask for previews, so previews must not overload the store.
 MAX_PREVIEWS: Final = 2
 MAX_EXAMPLES: Final = 20
 # Values of a key that are shown.
@@ -61,7 +61,7 @@ class Previews:
                 retry_after_s=self._asked.left_s(now_s),
             )
         if self._running >= MAX_PREVIEWS:
-            raise OverloadedError("other previews are under way", retry_after_s=PREVIEW_MAX_S)
+            raise OverloadedError("other previews are running", retry_after_s=PREVIEW_MAX_S)
         self._asked.add(who, now_s)
         self._running += 1
         try:

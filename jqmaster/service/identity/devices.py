@@ -20,7 +20,7 @@ def make(user: str, hashed_password: str) -> str:
 
 
 def is_known(proof: str | None, user: str, hashed_password: str) -> bool:
-    """Whether this proof was made for this user and password."""
+    """Return whether this proof was made for this user and password."""
     match = _PROOF.fullmatch(proof or "")
     return match is not None and hmac.compare_digest(_mac(user, hashed_password, match[1]), match[2])
 

@@ -1,4 +1,4 @@
-"""Who may call: tokens and users that are kept in the store, logins, and sessions of browsers."""
+"""Identity of callers: tokens and users in the store, logins, and sessions of browsers."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ from jqmaster.store.identity.identity import Directory, IdentityStore, ListedSes
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 2.0
-# What was read of the store longer ago than this may lack a revocation: nobody is let in by it.
+# Data read longer ago than this may lack a revocation, so nobody is let in by it.
 TRUSTED_S: Final = 5.0
 NOTE_USES_S: Final = 60.0
 MAX_OVERLAP_S: Final = 30 * 86_400
@@ -113,7 +113,7 @@ class IdentityService:
         self._login_attempts = login_attempts
 
     async def start(self) -> None:
-        """Whoever is served finds the tokens known."""
+        """Read the tokens before the first request is served."""
         await self.reload()
         self._loops.spawn("follow", self._follow)
         self._loops.spawn("note_uses", self._note_uses)
@@ -168,12 +168,12 @@ class IdentityService:
 
     @property
     def has_any(self) -> bool:
-        """Whether there is a token or user, as far as is known."""
+        """Return whether there is a token or user, as far as is known."""
         return bool(self._directory.tokens or self._directory.user_count)
 
     @property
     def has_users(self) -> bool:
-        """Whether somebody can log in by name and password."""
+        """Return whether somebody can log in by name and password."""
         return self._directory.user_count > 0
 
     def find(self, token: bytes) -> Principal | None:
@@ -190,9 +190,7 @@ class IdentityService:
         age_s = self._clock.monotonic_s() - self._read_at_s
         if age_s > TRUSTED_S:
             self.wake()
-            raise StoreUnavailableError(
-                "whether the token still holds cannot be told at this moment", retry_after_s=1.0
-            )
+            raise StoreUnavailableError("the token cannot be checked at this moment", retry_after_s=1.0)
         stored = self._directory.tokens.get(token_id)
         if stored is None or not hmac.compare_digest(stored.digest, digest):
             return None
@@ -207,11 +205,11 @@ class IdentityService:
     async def login(
         self, name: str, password: str, *, address: str, replaces: str | None, device: str | None = None
     ) -> tuple[str, str]:
-        """What the browser shall keep: for this session, and for good, as `device`. `address`: of the caller; `replaces`,
+        """Log in, and return the cookies for the browser: one for this session, and one for good, as `device`. `address`: of the caller; `replaces`,
         `device`: what it kept before.
 
         Raises UnauthorizedError, and RateLimitedError after too many failures; those of others do not count where the
-        user has logged in on this device before. How long it takes does not tell whether there is such a user.
+        user has logged in on this device before. How long it takes does not tell whether the user exists already.
         """
         user, caller = await self._store.user(name), caller_of(address)
         is_known = user is not None and devices.is_known(device, name, user.password)
@@ -224,7 +222,7 @@ class IdentityService:
             logger.warning("a login was refused (user %.64r, from %s)", name, address)
             # A name that is nobody's is not written down: people type passwords there.
             await self._log_refused(f"user:{user.name}" if user else "unknown", "password", address)
-            raise UnauthorizedError("the user or the password is wrong", code="login_failed")
+            raise UnauthorizedError("the user name or the password is wrong", code="login_failed")
         secret = await self._open(
             f"user:{user.name}",
             user.stored,
@@ -333,7 +331,7 @@ class IdentityService:
             is_right = await self._passwords.check(before.password, old)
         if not is_right:
             await self._log_refused(session.subject, "password", address)
-            raise ForbiddenError("the present password is wrong", code="wrong_password")
+            raise ForbiddenError("the current password is wrong", code="wrong_password")
         _check_password(new, name, "new_password")
         after = replace(before, password=await self._passwords.hash(new))
         audited = _audited_user(before)
@@ -341,7 +339,7 @@ class IdentityService:
         await self._put_user(name, before, after, entry, kept_session=session.digest)
 
     async def logout(self, secret: str, who: str) -> None:
-        """Whoever shows it from now on is not known."""
+        """End the session, so that its cookie is no longer accepted."""
         entry = _entry(who, "session.logout", who, None, None)
         await self._store.end_session(_session_digest(secret), access_entry=entry)
 
@@ -384,7 +382,7 @@ class IdentityService:
             access_entry=_entry(name, "session.login", name, None, after),
         )
         if until_ms is None:
-            raise UnauthorizedError("the user or the password is wrong", code="login_failed")
+            raise UnauthorizedError("the user name or the password is wrong", code="login_failed")
         return secret
 
     # --- tokens
@@ -411,8 +409,8 @@ class IdentityService:
         await self.reload()
         if names and not set(scopes) <= {Scope.PUSH, Scope.WORK}:
             raise InvalidError(
-                "names restrict what is pushed and worked: only for tokens with no other scopes than push and work",
-                errors=[FieldError(("names",), "only with the scopes push and work")],
+                "names can be given only to tokens whose scopes are push, work or both",
+                errors=[FieldError(("names",), "allowed only with the scopes push and work")],
             )
         for index, pattern in enumerate(names):
             try:
@@ -422,7 +420,7 @@ class IdentityService:
         if ttl_ms is not None:
             expires_at_ms = self._directory.now_ms + ttl_ms
         if expires_at_ms is not None and expires_at_ms <= self._directory.now_ms:
-            raise invalid([FieldError(("expires_at",), "must lie ahead")])
+            raise invalid([FieldError(("expires_at",), "must lie in the future")])
         lasts = expires_at_ms is None
         self._check_first(is_admin=Scope.ADMIN in scopes and lasts)
         text, token = self._new_token(label, frozenset(scopes), tuple(names), expires_at_ms, who)
@@ -442,7 +440,7 @@ class IdentityService:
         old = self._get_token(token_id)
         now_ms = self._directory.now_ms
         if old.is_expired(now_ms):
-            raise ConflictError("the token has expired; make a new one", code="token_expired")
+            raise ConflictError("the token has expired; create a new one", code="token_expired")
         expires_at_ms = None if old.expires_at_ms is None else now_ms + old.expires_at_ms - old.created_at_ms
         text, token = self._new_token(old.label, old.scopes, old.names, expires_at_ms, who)
         token = replace(token, lineage=old.lineage or old.id)
@@ -488,7 +486,9 @@ class IdentityService:
         if word == "full":
             raise ConflictError("there are too many tokens; revoke some", code="too_many_tokens")
         if word == "changed":
-            raise ConflictError("it was changed at the same time; look again", code="changed_meanwhile")
+            raise ConflictError(
+                "another caller changed it at the same time; read it again", code="changed_meanwhile"
+            )
         await self._reload_after()
 
     # --- users
@@ -509,7 +509,7 @@ class IdentityService:
             case "full":
                 raise ConflictError("there are too many users; remove some", code="too_many_users")
             case "changed":
-                raise ConflictError("there is such a user", code="user_exists")
+                raise ConflictError("the user exists already", code="user_exists")
         await self._reload_after()
         return user
 
@@ -564,7 +564,9 @@ class IdentityService:
     ) -> None:
         word = await self._store.put_user(name, before, after, access_entry=entry, kept_session=kept_session)
         if word != "ok":
-            raise ConflictError("it was changed at the same time; look again", code="changed_meanwhile")
+            raise ConflictError(
+                "another caller changed it at the same time; read it again", code="changed_meanwhile"
+            )
         await self._reload_after()
 
     # --- nobody shall lock everybody out
@@ -572,7 +574,7 @@ class IdentityService:
     def _check_first(self, *, is_admin: bool) -> None:
         if self._configured.is_empty and not self.has_any and not is_admin:
             raise ConflictError(
-                "the first user or token must have admin rights and must not expire: from then on everybody has to log in",
+                "the first user or token must have admin rights and must not expire, because from then on every caller must log in",
                 code="first_must_be_admin",
             )
 
@@ -583,8 +585,8 @@ class IdentityService:
         without_token: str | None = None,
         changed: StoredUser | None = None,
     ) -> None:
-        """Of two who remove the last two admins at the same instant neither is refused: a configured token helps then.
-        `changed`: what the user becomes that is taken out."""
+        """Refuse to remove the last admin. Not atomic: two concurrent removals can both pass; a configured token helps then.
+        `changed`: the user's new value."""
         if self._configured.have_admin:
             return
         await self.reload()
@@ -599,7 +601,7 @@ class IdentityService:
         )
         if _has_admin(tokens, users) and not _has_admin(left_tokens, left_users) and not is_open_then:
             raise ConflictError(
-                "nobody could administer any more: make another admin first", code="last_admin"
+                "this would leave no administrator: create another admin first", code="last_admin"
             )
 
     async def _reload_after(self) -> None:
@@ -620,7 +622,7 @@ def session_id_of(session: ListedSession) -> str:
 
 def _check_password(password: str, user: str, field: str = "password") -> None:
     if fault := fault_of(password, user):
-        raise InvalidError("the password is not taken", errors=[FieldError((field,), fault)])
+        raise InvalidError("the password is not acceptable", errors=[FieldError((field,), fault)])
 
 
 def csrf_token_of(secret: str) -> str:

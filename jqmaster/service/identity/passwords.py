@@ -32,7 +32,7 @@ class Passwords:
 
     def __init__(self) -> None:
         self._hasher = h = PasswordHasher()
-        # Of no password, and checked as slowly as any other.
+        # Hash of no password, which is checked as slowly as any other.
         self._nobodys = (
             f"$argon2id$v=19$m={h.memory_cost},t={h.time_cost},p={h.parallelism}${'A' * 22}${'A' * 43}"
         )
@@ -66,7 +66,7 @@ class Passwords:
             return await self._run(self._hash, password)
 
     async def check(self, hashed: str | None, password: str) -> bool:
-        """Whether it is the password; to be asked from a `place`. `hashed` None: it is not, and that takes as long as any other."""
+        """Return whether the password matches; call it from within a `place`. `hashed` None: it is not, and that takes as long as any other."""
         return await self._run(self._check, hashed, password)
 
     async def _run(self, act: Callable[..., _T], *args: object) -> _T:

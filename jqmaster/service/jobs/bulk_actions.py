@@ -22,7 +22,7 @@ RETRY_AFTER_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is asked for: jobs by `filter` or by `ids`, of which one is None."""
+    """A requested action on jobs by `filter` or by `ids`; the other is None."""
 
     kind: ActionKind
     filter: JobFilter | None
@@ -50,7 +50,7 @@ class BulkActionService:
         self._store_time_ms = store_time_ms
 
     async def preview(self, wish: Wish) -> Counted:
-        """How many jobs it would touch now, and some of them. Raises InvalidError."""
+        """Return how many jobs it would touch now, and some of them. Raise InvalidError."""
         return await self._count(await self._action(wish, ""))
 
     async def begin(self, wish: Wish, who: str) -> StoredAction:
@@ -68,14 +68,14 @@ class BulkActionService:
         )
         if not await self._actions.put(action, progress, entry):
             raise RateLimitedError(
-                f"{MAX_RUNNING} actions are under way already; wait for their end, or cancel one",
+                f"{MAX_RUNNING} actions are running already; wait until one ends, or cancel one",
                 code="too_many_actions",
                 retry_after_s=RETRY_AFTER_S,
             )
         return StoredAction(action, ids_count, progress, None)
 
     async def all(self) -> list[StoredAction]:
-        """Those that are under way or were in the last days, the newest first."""
+        """Return the actions that are running or ended in the last days, newest first."""
         return await self._actions.newest(MAX_KEPT)
 
     async def get(self, action_id: str) -> StoredAction:
@@ -97,7 +97,7 @@ class BulkActionService:
         if state is not None and state not in ADMITTED[wish.kind]:
             rule = f"must be one of {', '.join(sorted(ADMITTED[wish.kind]))} for {wish.kind}"
             raise InvalidError(
-                f"no job in state {state} can take part in {wish.kind}",
+                f"{wish.kind} does not apply to jobs in state {state}",
                 errors=[FieldError(("filter", "state"), rule)],
             )
         return BulkAction(
@@ -131,7 +131,7 @@ class BulkActionService:
 
 
 def described(action: BulkAction) -> dict[str, Any]:
-    """What was asked for, for the audit log."""
+    """Return the request for the audit log."""
     asked = {
         "filter": None if action.filter is None else action.filter.document(),
         "priority": action.priority,

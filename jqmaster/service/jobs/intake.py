@@ -1,4 +1,4 @@
-"""What pushes may hold of a master at a time: memory for their bodies, and the time of the store.
+"""A limit on what pushes hold at a time: memory for their bodies, and the time of the store.
 
 Only pushes ask here. Heartbeats, results, claims and the calls of operators never wait for room, and never are refused
 for want of it.

@@ -1,4 +1,4 @@
-"""What pushers and operators do with jobs."""
+"""Pushers' and operators' use cases of jobs."""
 
 import asyncio
 import contextlib
@@ -49,7 +49,7 @@ KEYED_AT_A_TIME: Final = 8
 # Likewise views of single jobs, which each answer to an order is: hundreds that waited for a connection would keep the leader's
 # duties from getting one, which then take the store for away.
 VIEWS_AT_A_TIME: Final = 16
-# Of one round trip; nothing else is done by the store meanwhile.
+# Jobs in one round trip; the store does nothing else meanwhile.
 MAX_CANCELS: Final = 100
 MAX_WAITING_CANCELS: Final = 5_000
 # The store's word that a job ended can be lost; a long poll looks again this often.
@@ -281,7 +281,7 @@ class JobService:
         """Raises NotFoundError, ConflictError (it is over)."""
         if not is_id(job_id):
             raise _unknown(job_id)
-        # Those of many callers at once share a round trip, and a wait for the disk.
+        # Concurrent calls share a round trip, and a wait for the disk.
         end = await self._cancels.submit(job_id)
         if isinstance(end, Exception):
             raise end
@@ -295,7 +295,7 @@ class JobService:
         self._order_stop(end, job_id)
 
     def _order_stop(self, claim: tuple[str, str] | None, job_id: str) -> None:
-        # Of many at once the rest hear of it by their heartbeats.
+        # If there are many at once, the rest learn of it by their heartbeats.
         if claim is None or len(self._orders) >= MAX_ORDERS:
             return
         worker_id, token = claim
@@ -342,7 +342,7 @@ class JobService:
         jobs: Sequence[Job],
         act: Callable[[Sequence[Job], Ruleset], Awaitable[list[Refusal | None]]],
     ) -> list[bool]:
-        """Those that were matched with older constraints are matched again, and only those."""
+        """Match again those jobs that were matched against older constraints, and only those."""
         ends: dict[str, bool] = {}
 
         async def some(rules: Ruleset) -> None:
@@ -434,7 +434,7 @@ def _doubled(specs: Sequence[JobSpec]) -> list[int]:
 
 
 def _ids_taken(specs: Sequence[JobSpec], taken: Sequence[int], others: str) -> ConflictError:
-    errors = [FieldError(("jobs", n, "id"), f"{specs[n].id} stands for another job already") for n in taken]
+    errors = [FieldError(("jobs", n, "id"), f"{specs[n].id} is the ID of another job already") for n in taken]
     return ConflictError(f"{len(taken)} of the IDs are taken; {others}", code="id_taken", errors=errors)
 
 

@@ -1,4 +1,4 @@
-"""How much of the time pushes may take, while more wait than is worked off."""
+"""A limit on the share of time that pushes take while the backlog grows."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -38,7 +38,7 @@ class PushPace:
         self.is_slowed = False
 
     def rest_s(self, took_s: float) -> float:
-        """How long pushes rest after a batch that took the store so long."""
+        """Return how long pushes rest after a batch that took the store so long."""
         self._has_pushes = True
         return min(LONGEST_REST_S, took_s * REST_SHARE) if self.is_slowed else 0.0
 

@@ -1,4 +1,4 @@
-"""Who waits for which job to end."""
+"""Callers that wait for jobs to end."""
 
 import asyncio
 import contextlib

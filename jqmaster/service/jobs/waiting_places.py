@@ -1,4 +1,4 @@
-"""How many calls may wait for something to happen: each holds a connection, and pushes need connections as well."""
+"""A limit on calls that wait for an event: each holds a connection, and pushes need connections, too."""
 
 import contextlib
 from collections.abc import Callable, Iterator

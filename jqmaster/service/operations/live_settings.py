@@ -65,7 +65,7 @@ class LiveSettings:
 
     @property
     def version(self) -> int:
-        """Of the changes in force; 0: there are none."""
+        """Return the version of the changes in force. 0: none."""
         return self._stored.version
 
     async def start(self) -> None:
@@ -108,7 +108,7 @@ class LiveSettings:
             if put := await self._store.put(stored.version, values, entry, is_access=is_access):
                 self._take(put)
                 return
-        raise ConflictError("the settings are being changed by others all the time", code="settings_changing")
+        raise ConflictError("other callers keep changing the settings", code="settings_changing")
 
     def view(self) -> tuple[list[SettingView], int]:
         """Every setting, and the version."""
@@ -164,7 +164,7 @@ class LiveSettings:
                 obey(settings)
 
     def _with(self, values: Mapping[str, Any]) -> Settings | None:
-        """What is configured, with these values on top; None where they do not go together. Ones that this version of
+        """Return the configured settings with these values on top, or None if they are inconsistent. Values that this version of
         the program does not know, or does not take, are passed over: an older or newer one may have written them."""
         taken = {
             key: value

@@ -1,4 +1,4 @@
-"""What Prometheus is told: counters of this process, and the state of the store that all masters share.
+"""Metrics for Prometheus: counters of this process, and the state of the store that all masters share.
 
 Label values are job names within the bound of the tally, names of constraints and scripts, templates of routes: their
 number is bounded, whatever callers send.
@@ -37,7 +37,7 @@ Kind = Literal["counter", "gauge", "histogram"]
 
 @dataclass(frozen=True, slots=True)
 class MetricInfo:
-    """`name` without the suffixes that its kind gives: `_total`, `_bucket`, `_sum`, `_count`."""
+    """One metric. `name` lacks the suffixes that its kind adds: `_total`, `_bucket`, `_sum`, `_count`."""
 
     name: str
     kind: Kind
@@ -49,34 +49,34 @@ METRICS: Final = {
     info.name: info
     for info in (
         MetricInfo("jqmaster_jobs_pushed", "counter", ("name",), "Jobs that this master accepted."),
-        MetricInfo("jqmaster_jobs_ended", "counter", ("name", "outcome"), "Jobs that ended at this master: succeeded, failed, canceled, skipped."),
-        MetricInfo("jqmaster_attempts_ended", "counter", ("name", "outcome"), "Attempts that ended while their job goes on: retried, deferred, handed_back; lost: with their worker, whatever became of the job."),
-        MetricInfo("jqmaster_job_wait_seconds", "histogram", ("name",), "From when a job became ready to when it was claimed, for each attempt."),
-        MetricInfo("jqmaster_job_run_seconds", "histogram", ("name",), "How long each attempt ran that ended by itself."),
-        MetricInfo("jqmaster_offers_returned", "counter", (), "Claims that were undone: refused by a worker, or never delivered."),
-        MetricInfo("jqmaster_jobs_in_state", "gauge", ("state",), "Jobs in the store; the same at every master."),
-        MetricInfo("jqmaster_ready_jobs", "gauge", ("name",), "Jobs that are ready and wait for a worker; the same at every master."),
-        MetricInfo("jqmaster_oldest_wait_seconds", "gauge", ("name",), "How long the first of the ready jobs waits; the same at every master."),
+        MetricInfo("jqmaster_jobs_ended", "counter", ("name", "outcome"), "Jobs that ended at this master: succeeded, failed, canceled or skipped."),
+        MetricInfo("jqmaster_attempts_ended", "counter", ("name", "outcome"), "Attempts after which the job runs again (retried, deferred, handed_back), and all attempts lost with their worker (lost)."),
+        MetricInfo("jqmaster_job_wait_seconds", "histogram", ("name",), "Time between ready and claimed, for each attempt."),
+        MetricInfo("jqmaster_job_run_seconds", "histogram", ("name",), "Run time of each attempt that ended by itself."),
+        MetricInfo("jqmaster_offers_returned", "counter", (), "Claims that went back, because a worker refused them or they were never delivered."),
+        MetricInfo("jqmaster_jobs_in_state", "gauge", ("state",), "Jobs in the store. Every master reports the same value."),
+        MetricInfo("jqmaster_ready_jobs", "gauge", ("name",), "Jobs that are ready and wait for a worker. Every master reports the same value."),
+        MetricInfo("jqmaster_oldest_wait_seconds", "gauge", ("name",), "Wait of the first ready job. Every master reports the same value."),
         MetricInfo("jqmaster_constraint_running", "gauge", ("constraint",), "Running jobs that a constraint counts."),
-        MetricInfo("jqmaster_constraint_limit", "gauge", ("constraint",), "Jobs that it lets run at once; of one with a key: for each of its values."),
-        MetricInfo("jqmaster_constraint_waiting", "gauge", ("constraint",), "Ready jobs that lie behind it."),
+        MetricInfo("jqmaster_constraint_limit", "gauge", ("constraint",), "Maximum number of jobs that a constraint lets run at once; with a key, for each of its values."),
+        MetricInfo("jqmaster_constraint_waiting", "gauge", ("constraint",), "Ready jobs that a constraint applies to."),
         MetricInfo("jqmaster_workers", "gauge", ("state",), "Registered workers: fresh, stale, draining, detached."),
         MetricInfo("jqmaster_worker_slots", "gauge", ("state",), "Slots of the fresh workers: busy, free."),
-        MetricInfo("jqmaster_is_leader", "gauge", (), "1 where this master leads."),
-        MetricInfo("jqmaster_leader_epoch", "gauge", (), "Of the newest leadership; each change is another leader, or the same one elected anew."),
-        MetricInfo("jqmaster_times_led", "counter", (), "How often this master was elected."),
+        MetricInfo("jqmaster_is_leader", "gauge", (), "1 if this master leads."),
+        MetricInfo("jqmaster_leader_epoch", "gauge", (), "Epoch of the newest leadership. It changes when a leader is elected, even if it is the same one."),
+        MetricInfo("jqmaster_times_led", "counter", (), "Number of times that this master was elected."),
         MetricInfo("jqmaster_http_requests", "counter", ("method", "route", "status"), "Requests that were answered."),
-        MetricInfo("jqmaster_http_request_seconds", "histogram", ("method", "route"), "How long their answers took, waiting for jobs and results included."),
-        MetricInfo("jqmaster_http_connections", "gauge", (), "Connections that are open."),
-        MetricInfo("jqmaster_store_round_trip_seconds", "histogram", ("script",), "How long the store took for a script, or several in one round trip, waiting for a connection included."),
+        MetricInfo("jqmaster_http_request_seconds", "histogram", ("method", "route"), "Time to answer a request, including waits for jobs and results."),
+        MetricInfo("jqmaster_http_connections", "gauge", (), "Open connections."),
+        MetricInfo("jqmaster_store_round_trip_seconds", "histogram", ("script",), "Time of a round trip to the store with one or several scripts, including the wait for a connection."),
         MetricInfo("jqmaster_store_script_calls", "counter", ("script",), "Calls of scripts."),
         MetricInfo("jqmaster_store_failures", "counter", ("script",), "Round trips that failed."),
-        MetricInfo("jqmaster_store_up", "gauge", (), "1 where the store answers this master."),
+        MetricInfo("jqmaster_store_up", "gauge", (), "1 if the store answers this master."),
         MetricInfo("jqmaster_store_memory_bytes", "gauge", (), "Memory that the store uses."),
-        MetricInfo("jqmaster_store_memory_max_bytes", "gauge", (), "Memory that the store may use; missing where nothing bounds it."),
+        MetricInfo("jqmaster_store_memory_max_bytes", "gauge", (), "Memory that the store may use. Missing if there is no limit."),
         MetricInfo("jqmaster_faults", "gauge", ("check",), "1 for each check of /readyz that fails."),
-        MetricInfo("jqmaster_settings_version", "gauge", (), "Of the settings that were changed at run time; 0: none."),
-        MetricInfo("jqmaster_info", "gauge", ("version", "master_id", "node_id"), "1; what this master is."),
+        MetricInfo("jqmaster_settings_version", "gauge", (), "Version of the run-time changes of settings. 0: none were made."),
+        MetricInfo("jqmaster_info", "gauge", ("version", "master_id", "node_id"), "Always 1. The labels describe this master."),
     )
 }  # fmt: skip
 
@@ -87,7 +87,7 @@ _JOB_SLICES: Final = tuple(BOUNDS_MS.index(bound) + 1 for bound in JOB_BOUNDS_MS
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """Of one constraint; None: not known, or not limited."""
+    """Numbers of one constraint. None: not known, or not limited."""
 
     constraint: str
     running: int | None
@@ -97,7 +97,7 @@ class Saturation:
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """What the store says. `ready` by name: how many wait, and for how long the first, in ms (None: not known)."""
+    """State of the store. `ready` by name: how many jobs wait, and for how long the first, in ms (None: not known)."""
 
     jobs: Mapping[JobState, int]
     ready: Mapping[str, tuple[int, int | None]]
@@ -109,7 +109,7 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True)
 class OwnFacts:
-    """What this process knows of itself without asking anybody."""
+    """Facts that this process knows without asking the store."""
 
     is_leader: bool
     times_led: int
@@ -129,7 +129,7 @@ class _Look:
 
 
 class Metrics(Collector):
-    """`ask_store` raises what the store raises; `store_meters` are the clients whose calls are counted."""
+    """Collects all metrics. `ask_store` raises the store's errors; `store_meters` are the clients whose calls are counted."""
 
     def __init__(
         self,
@@ -146,14 +146,14 @@ class Metrics(Collector):
         self._own = own
         self._ask_store = ask_store
         self._look = _Look()
-        # Of this master alone: several may live in one process, and others use the library too.
+        # A registry of this master only: several masters may live in one process, and other code uses the library, too.
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
 
     async def text(self) -> bytes:
-        """In Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         await self._refresh()
         # With many names that is some 10 ms of work, which must not hold up the event loop.
         return await asyncio.to_thread(generate_latest, self._registry)
@@ -179,7 +179,7 @@ class Metrics(Collector):
             yield from _shared(facts)
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: whoever registers must not have the store asked."""
+        """Yield nothing: registering the collector must not query the store."""
         return iter(())
 
     def _jobs(self) -> Iterator[Metric]:
@@ -247,7 +247,7 @@ class Metrics(Collector):
 
 
 class StoreMeter(Protocol):
-    """What a store client counts; see `StoreClient`."""
+    """Counters of a store client; see `StoreClient`."""
 
     round_trips: Latencies[str]
     script_calls: dict[str, int]
@@ -255,7 +255,7 @@ class StoreMeter(Protocol):
 
 
 def bounded(ready: Mapping[str, tuple[int, int | None]]) -> dict[str, tuple[int, int | None]]:
-    """The names with the most ready jobs; the rest as one."""
+    """Return the names with the most ready jobs, and the others as one."""
     ordered = sorted(ready.items(), key=lambda item: (-item[1][0], item[0]))
     found = dict(ordered[:MAX_READY_NAMES])
     if rest := [of_name for _, of_name in ordered[MAX_READY_NAMES:]]:

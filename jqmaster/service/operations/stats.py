@@ -1,4 +1,4 @@
-"""How the queue does: now, over time, by name, and what fails."""
+"""Statistics of the queue: now, over time, by name, and failures."""
 
 import asyncio
 import base64
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """What is known of the store. `max_memory_bytes` 0: no limit is set."""
+    """Facts about the store. `max_memory_bytes` 0: no limit is set."""
 
     server: str
     durability: Durability
@@ -146,7 +146,7 @@ class StatsService:
         }
 
     async def _rates(self, now_ms: int) -> dict[str, float]:
-        """Of the last minute the part of the present one, and of the one before as much as is missing."""
+        """Return the rates of the last minute: the current minute, completed by the missing part of the previous one."""
         minute, into_ms = divmod(now_ms, STEP_MS["minute"])
         before, present = await self._history.series(TOTAL, "minute", [minute - 1, minute])
         share = 1 - into_ms / STEP_MS["minute"]
@@ -236,7 +236,7 @@ class StatsService:
         """One name with its histograms. Raises NotFoundError for one that was not counted for 30 days."""
         seen = await self._history.names()
         if name not in seen:
-            raise NotFoundError(f"nothing was counted of the name {name[:200]}", code="unknown_name")
+            raise NotFoundError(f"nothing was counted for the name {name[:200]}", code="unknown_name")
         step, count = _SUMMED[span]
         last = await self._history.now_ms() // STEP_MS[step]
         sums = NameCounts()
@@ -340,7 +340,7 @@ _Place = tuple[Any, str]
 
 
 def _place(row: Mapping[str, Any], sort: NameOrder) -> _Place:
-    """What rows are ordered by: the largest number first, and then by name."""
+    """Return the sort key of a row: the largest number first, then the name."""
     return (0 if sort == "name" else -row[sort], row["name"])
 
 
@@ -356,5 +356,7 @@ def _decode_cursor(cursor: str, order: str) -> _Place:
         if given != order or type(number) is not int or not isinstance(text, str):
             raise ValueError
     except (ValueError, TypeError, binascii.Error, msgpack.UnpackException) as exc:
-        raise InvalidError("cursor is not one that a page of this order gave", code="invalid_cursor") from exc
+        raise InvalidError(
+            "the cursor does not belong to a list in this order", code="invalid_cursor"
+        ) from exc
     return (number, text)

@@ -1,4 +1,4 @@
-"""What the store holds, as metrics tell it: a few bounded reads."""
+"""Contents of the store for metrics, by a few bounded reads."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -70,6 +70,6 @@ class MasterService:
             case Demotion.NOT_LEADER:
                 raise ConflictError("this master does not lead", code="not_leader")
             case Demotion.ALONE:
-                raise ConflictError("no other master lives that could lead", code="no_other_master")
+                raise ConflictError("no other master is alive that could lead", code="no_other_master")
             case Demotion.TOLD:
                 return leadership.number

@@ -22,7 +22,7 @@ from jqmaster.store.workers.polls import NoPoll, PollReply, PollStore
 logger = logging.getLogger(__name__)
 
 MAX_WAIT_S: Final = 60.0
-# Who does not want to wait gives the leader this much time: it is another master, perhaps.
+# A poll that does not want to wait still gives the leader this much time, as it may be another master.
 LEAST_WAIT_S: Final = 0.25
 # Messages make it quick, this makes it sure.
 LOOK_S: Final = 2.0
@@ -32,7 +32,7 @@ AGAIN_AFTER_S: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a worker asks for. The same `poll_id` again repeats a call whose answer was not heard; "": it cannot be repeated. `refused`: (job
+    """A worker's request for jobs. The same `poll_id` again repeats a call whose answer was lost; "": it cannot be repeated. `refused`: (job
     ID, token) of offers that it does not take."""
 
     max_jobs: int
@@ -146,7 +146,7 @@ class PollDesk:
             poll.news.set()
         found = await self._polls.take(worker_id, poll_id, ends=True)
         if found is NoPoll.OVER:
-            raise ConflictError("the worker has another poll, or none", code="no_such_poll")
+            raise ConflictError("this poll is not the worker's newest", code="no_such_poll")
         reply = _checked(worker_id, found)
         if reply.offers:
             offers = [(offer.job.job_id, offer.job.token) for offer in reply.offers]
@@ -156,12 +156,12 @@ class PollDesk:
     # --- for the leader's claims, and for what the store says
 
     def holds(self, worker_id: str) -> bool:
-        """Whether this worker's poll hangs here."""
+        """Return whether this worker's poll waits at this master."""
         poll = self._hanging.get(worker_id)
         return poll is not None and not poll.is_gone
 
     def tell(self, worker_id: str, reply: PollReply) -> None:
-        """What was just claimed for the poll that hung here when that was begun."""
+        """Answer this worker's waiting poll with the jobs that were just claimed for it."""
         if self.holds(worker_id):
             poll = self._hanging[worker_id]
             poll.reply = reply
@@ -205,11 +205,11 @@ def _checked(worker_id: str, found: PollReply | NoPoll) -> PollReply:
             raise unknown_worker(worker_id)
         case NoPoll.DETACHED:
             raise ConflictError(
-                f"worker {worker_id} is detached; its next heartbeat tells what to do", code="worker_detached"
+                f"worker {worker_id} is detached; its next heartbeat says what to do", code="worker_detached"
             )
         case NoPoll.PUSHED:
             raise ConflictError(
-                f"worker {worker_id} has an address: jobs are pushed to it", code="not_pulling"
+                f"worker {worker_id} has an address, so jobs are pushed to it", code="not_pulling"
             )
         case NoPoll.OVER:
             raise _replaced()

@@ -1,7 +1,7 @@
-"""Whether a worker that registers is where it says, and how often whoever registers may be wrong.
+"""Proof of a registering worker's address, and a limit on failed proofs per caller.
 
-The master calls an address that somebody else chose, and so could be made to look around in its network for them. Callers
-learn that an address was not proven, and not why: that is in the log.
+The master calls an address that somebody else chose, so a caller could use it to scan the network. Callers therefore
+learn only that an address was not proven; the reason is in the log.
 """
 
 import hashlib
@@ -89,7 +89,7 @@ class Registrations:
             )
 
     async def _fault(self, url: str, secret: str) -> tuple[str, str]:
-        """What is wrong, for the log and for the caller; empty where nothing is."""
+        """Return the fault, for the log and for the caller; empty if there is none."""
         nonce = secrets.token_urlsafe(32)
         expected = hmac.new(secret.encode(), nonce.encode(), hashlib.sha256).hexdigest()
         try:

@@ -1,4 +1,4 @@
-"""What workers say to a master."""
+"""Workers' calls to a master."""
 
 import logging
 import random
@@ -156,7 +156,8 @@ class WorkerService:
                 raise unknown_worker(worker_id)
             case Commanded.DETACHED:
                 raise ConflictError(
-                    f"worker {worker_id} is detached; it registers anew by itself", code="worker_detached"
+                    f"worker {worker_id} is detached; it will register again by itself",
+                    code="worker_detached",
                 )
             case Commanded.NEW:
                 logger.warning("worker %s: %s, by %s", worker_id, order, who)
@@ -246,7 +247,7 @@ class WorkerService:
 
 
 def _standing(worker: Worker) -> dict[str, Any]:
-    """What an audit entry says of a worker: for people, so that they know which one it was."""
+    """Return the facts about a worker for its audit entry, so that people can identify it."""
     spec = worker.spec
     return {
         "url": spec.url,

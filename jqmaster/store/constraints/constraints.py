@@ -96,7 +96,7 @@ class OldLane(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """How many jobs went to other lanes; -1, and so false: the rules changed meanwhile."""
+    """Number of jobs that moved to other lanes. -1, and so false: the constraints changed meanwhile."""
 
     jobs: int
 
@@ -215,7 +215,7 @@ class RuleStore:
     async def _placed(
         self, ruleset: Ruleset, job_ids: Sequence[str], lanes: Mapping[str, "OldLane"]
     ) -> tuple[LaneTable, list[Arg]]:
-        """What relane.lua needs of those that have to move."""
+        """Return the arguments of relane.lua for the jobs that have to move."""
         table, args = LaneTable(), list[Arg]()
         unread = []
         for job_id in job_ids:

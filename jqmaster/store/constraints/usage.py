@@ -1,4 +1,4 @@
-"""What constraints do now: how much waits, runs and has started behind their gates. Reads only, and in bounds.
+"""Usage of constraints: waiting, running and started jobs at their gates. Bounded reads only.
 
 All methods raise what `StoreClient.run` raises.
 """
@@ -13,7 +13,7 @@ from jqmaster.store.link.pages import LANES_PER_READ, MAX_PER_CALL, RECORDS_PER_
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# Of a constraint with more values than this, so many of those with waiting jobs and so many of the others are looked at.
+# If a constraint has more values than this, so many with waiting jobs and so many of the others are examined.
 MAX_GATES: Final = 1_000
 NAMES_PER_READ: Final = 500
 
@@ -106,7 +106,7 @@ class UsageStore:
         return list(found)[:MAX_GATES], int(total)
 
     async def first_gates(self, counts: Mapping[str, int]) -> list[str]:
-        """Of each constraint so many of the gates that unfinished jobs pass."""
+        """Return, for each constraint, so many of the gates that unfinished jobs pass."""
         cids = [cid for cid, count in counts.items() if count]
         replies = await self._client.pipeline(
             [("HSCAN", self._keys.gates(cid), 0, "COUNT", counts[cid]) for cid in cids]
@@ -118,7 +118,7 @@ class UsageStore:
         ]
 
     async def counts(self, cids: Sequence[str]) -> list[tuple[int, int]]:
-        """Of each constraint: how many gates it has, and how many starts it would have delayed as a shadow."""
+        """Return, for each constraint, its number of gates, and the starts that it would have delayed as a shadow."""
         if not cids:
             return []
         commands: list[tuple[Arg, ...]] = [("HLEN", self._keys.gates(cid)) for cid in cids]
@@ -154,7 +154,7 @@ class UsageStore:
         ]
 
     async def has_older_lanes(self, edition: int) -> bool:
-        """Whether jobs lie in lanes of older editions: they are not yet under the rules of this one."""
+        """Return whether jobs lie in lanes of older editions, so that they were not matched against this one yet."""
         for page in pages(await self._names(), NAMES_PER_READ):
             replies = await self._client.pipeline(
                 [
@@ -196,7 +196,7 @@ class UsageStore:
                     yield [raw.decode() for raw in reply]
 
     async def jobs(self, job_ids: Sequence[str], *, with_argument: bool) -> list[Job]:
-        """Those of the jobs that can be read, in order."""
+        """Return the jobs that can be read, in order."""
         end = -1 if with_argument else HEAD_READ - 1
         found = []
         for page in pages(job_ids, RECORDS_PER_READ):

@@ -1,4 +1,4 @@
-"""What a job waits for, read at one instant."""
+"""Reads what a job waits for, at one instant."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -17,7 +17,7 @@ _BOUNDS: Final = (Bound.EXACT, Bound.AT_LEAST, Bound.ABOUT)
 
 
 class WhyStore:
-    """Of one shard. Raises what `StoreClient.run` raises."""
+    """Explains waits in one shard. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, records: RecordStore) -> None:
         self._shard = shard

@@ -91,7 +91,7 @@ class Checker:
         return self._scan_members("SSCAN", self._keys.damaged, step=1)
 
     async def check_jobs(self, job_ids: Sequence[str], found_in: str) -> list[Finding]:
-        """What is wrong with these jobs."""
+        """Return the faults of these jobs."""
         k, found = self._keys, []
         for page in pages(job_ids, PAGE):
             _, (states,) = await self._client.run(
@@ -176,7 +176,7 @@ class Checker:
                 yield Finding("constraint", self._keys.constraints, exc.detail)
 
     async def lane_pages(self) -> AsyncIterator[list[Finding]]:
-        """What is wrong with lanes, page after page; a page may be empty."""
+        """Yield the faults of lanes, page by page; a page may be empty."""
         k = self._keys
         for prefix in (k.lane_prefix, k.ready_prefix):
             async for lanes in self._scan_keys(prefix):
@@ -188,7 +188,7 @@ class Checker:
                 ]
 
     async def name_pages(self) -> AsyncIterator[list[Finding]]:
-        """What is wrong with names that have lanes, page after page; a page may be empty."""
+        """Yield the faults of names that have lanes, page by page; a page may be empty."""
         k = self._keys
         async for names in self._scan_keys(k.lanes_prefix):
             for page in pages(names, NAMES_PER_READ):

@@ -47,7 +47,7 @@ class Found:
 
 @dataclass(slots=True)
 class Counted:
-    """How many, at least; the first of them."""
+    """A count, at least, and the first of the counted jobs."""
 
     count: int
     is_exact: bool
@@ -56,7 +56,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a page ended: which index, and after which of its members."""
+    """The end of a page: its index, and the last member."""
 
     index: str
     score: float
@@ -86,21 +86,21 @@ class Inspector:
         return {state: counts.get(state, sum(map(int, replies[-1]))) for state in JobState}
 
     async def load(self) -> tuple[int, int]:
-        """How many jobs are ready, and how many run."""
+        """Return how many jobs are ready, and how many run."""
         ready, running = await self._client.pipeline(
             [("HVALS", self._keys.ready_counts), ("ZCARD", self._keys.index(JobState.RUNNING))]
         )
         return sum(map(int, ready)), int(running)
 
     async def ready_counts(self, names: Sequence[str]) -> dict[str, int]:
-        """How many jobs of each name are ready, those behind closed gates included."""
+        """Return how many jobs of each name are ready, including those behind closed gates."""
         if not names:
             return {}
         counts = await self._client.command("HMGET", self._keys.ready_counts, *names)
         return {name: int(count or 0) for name, count in zip(names, counts, strict=True)}
 
     async def names_ready(self, most: int) -> dict[str, int]:
-        """How many jobs of each name are ready; of more names than `most`, of about so many of them."""
+        """Return how many jobs of each name are ready, for about `most` names if there are more."""
         _, flat = await self._client.command("HSCAN", self._keys.ready_counts, 0, "COUNT", most)
         return {name.decode(): int(count) for name, count in zip(flat[::2], flat[1::2], strict=True)}
 
@@ -132,7 +132,7 @@ class Inspector:
             # An index that vanished meanwhile (its last job left) is found by its place in the order.
             at = self._rank(place.index, states)
             indexes = [index for index in indexes if self._rank(index, states) >= at]
-        # What selects little is looked for in ever longer steps.
+        # A filter that selects little is applied in ever longer steps.
         step = SHORTEST_STEP
         found: list[Job] = []
         looked_at = 0
@@ -177,7 +177,7 @@ class Inspector:
         touches: Callable[[Job], bool] | None = None,
         is_late: Callable[[], bool] = lambda: False,
     ) -> "Counted":
-        """How many jobs in these states are selected, and of them `touches` says yes to. Not exact where it would take
+        """Return how many jobs in these states are selected and accepted by `touches`. Not exact if it would take
         looking at more than MAX_COUNTED, or longer than until `is_late`."""
         states = [state for state in states if wanted.may_be_in(state)]
         if touches is None and wanted == JobFilter(state=wanted.state):
@@ -201,7 +201,7 @@ class Inspector:
     async def _selected(
         self, wanted: JobFilter, places: Sequence["_Place"], records: Sequence[bytes]
     ) -> dict[int, Job]:
-        """Those that the filter selects, by their number."""
+        """Return the jobs that the filter selects, by their number."""
         selected = {}
         sought = [text.encode() for text in (wanted.name, wanted.tag) if text is not None]
         for n, (place, record) in enumerate(zip(places, records, strict=True)):
@@ -228,7 +228,7 @@ class Inspector:
         return sorted(name.decode() for name in await self._client.command("SMEMBERS", self._keys.names))
 
     async def _lanes(self, names: Sequence[str]) -> list[str]:
-        """Those of each name together, in an order that does not change while they last."""
+        """Return the lanes sorted by name, in an order that does not change while they exist."""
         replies = await self._client.pipeline([("ZRANGE", self._keys.lanes(name), 0, -1) for name in names])
         return [lane for reply in replies for lane in sorted(raw.decode() for raw in reply)]
 

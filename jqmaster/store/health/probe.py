@@ -1,4 +1,4 @@
-"""What kind of store is this, and can it keep our promises? Read-only; for the start of a master, for its health checks, and for
+"""Checks the kind of the store and whether it can keep our promises. Read-only; for the start of a master, for its health checks, and for
 `doctor`."""
 
 import re

@@ -15,7 +15,7 @@ from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady
 
-# What nobody can know: what the record said.
+# Nobody can know the contents of a lost record.
 _BEYOND_REPAIR: Final = frozenset({"record", "damaged", "constraint"})
 
 
@@ -67,7 +67,7 @@ class Repair:
         self._shard.leader.wake(JobsReady())
 
     async def repair_jobs(self, found: Sequence[Finding], found_in: str) -> list[Finding]:
-        """Those of the findings that were put right; what is wrong is looked at anew. `found_in`: the order, claims or
+        """Repair these jobs and return the findings that were repaired. Each fault is checked again. `found_in`: the order, claims or
         slots that named these jobs, if any."""
         k, repaired = self._keys, list[Finding]()
         for page in pages([f for f in found if f.rule not in _BEYOND_REPAIR], PAGE):

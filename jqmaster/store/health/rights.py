@@ -1,4 +1,4 @@
-"""What the store's user must be allowed, and nothing more: `deploy/valkey.acl` is made from this.
+"""The minimal rights of the store's user, from which `deploy/valkey.acl` is made.
 
 `python -m jqmaster.store.health.rights --write` rewrites the file; a test fails on a difference, and on a right that no code uses.
 """

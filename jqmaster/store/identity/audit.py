@@ -61,7 +61,7 @@ class AuditPage:
 def encode_entry(
     *, who: str, action: str, target: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
 ) -> bytes:
-    """What a script writes down together with the change."""
+    """Encode the entry that a script writes together with the change."""
     return codec.pack({"who": who, "action": action, "target": target, "before": before, "after": after})
 
 
@@ -78,7 +78,7 @@ class AuditStore:
         await self.write_all([entry])
 
     async def write_all(self, entries: Sequence[bytes]) -> None:
-        """What `write` does, to each, in one round trip."""
+        """Write each entry as `write` does, in one round trip."""
         script, keys = load("write_audit"), (self._keys["changes"],)
         await self._client.run_all(
             [ScriptCall(script, keys, (self._shard.now_arg, entry, MAX_ENTRIES)) for entry in entries]
@@ -166,7 +166,7 @@ class _Backwards:
 
 
 def changes_of(entries: Iterable[tuple[bytes, list[bytes]]]) -> set[tuple[str, str]]:
-    """Of these entries, as the stream gives them: the first word of each action, which says what kind of thing was
+    """Return, for these entries of the stream, the first word of each action, which names the kind of object that was
     changed, and its target."""
     found = (decode_entry("changes", position.decode(), fields) for position, fields in entries)
     return {(entry.action.partition(".")[0], entry.target) for entry in found}

@@ -1,4 +1,4 @@
-"""How far the audit log was exported, and what follows."""
+"""The position of the audit log's export, and the entries after it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

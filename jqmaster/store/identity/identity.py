@@ -16,9 +16,9 @@ logger = logging.getLogger(__name__)
 
 MAX_TOKENS: Final = 2_000
 MAX_USERS: Final = 2_000
-# Of one user or token.
+# Sessions of one user or token.
 MAX_SESSIONS: Final = 50
-# What counts attempts to log in holds at most so many addresses and users; then all counts begin anew.
+# The counter of failed logins holds at most so many addresses and users; then all counts restart.
 MAX_COUNTED: Final = 10_000
 LOGIN_WINDOW_MS: Final = 60_000
 
@@ -104,7 +104,7 @@ class StoredUser:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Who may call, as it is kept, at one store time. `version` grows with each change."""
+    """All tokens and users at one store time. `version` grows with each change."""
 
     version: int
     now_ms: int
@@ -316,7 +316,7 @@ class IdentityStore:
         return FoundSession(data[0].decode(), int(data[1]), data[2]) if word == "ok" else None
 
     async def end_session(self, digest: str, *, access_entry: bytes) -> bool:
-        """Whether there was one."""
+        """End a session, and return whether it existed."""
         k = self._keys
         word, _ = await self._client.run(
             "end_session",

@@ -15,7 +15,7 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
-# Of records that the claims of one round trip give out; each may go beyond its part by its last job.
+# Bytes of records that the claims of one round trip return; each may exceed its part by its last job.
 MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
 
 
@@ -51,7 +51,7 @@ class Claim:
     passed_over: int = 0
     is_exhausted: bool = False
     opens_in_ms: int = -1
-    # Of a worker that pulls: its poll hung at this master, so that nobody else was told.
+    # For a worker that pulls: its poll waits at this master, so no other master was told.
     is_ours_to_tell: bool = False
 
 
@@ -71,7 +71,7 @@ class NotClaimed(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """What a claim was sent with and its answer is read by."""
+    """The terms of a claim, with which its answer is read."""
 
     tokens: bytes
     lease_ms: int
@@ -125,7 +125,7 @@ class ClaimStore:
     async def claim_each(
         self, epoch: str, orders: Sequence[ClaimOrder], edition: int = 0
     ) -> list[Claim | NotClaimed | Exception]:
-        """What `claim` does, for each by itself and in this order, in one round trip; together they give out no more
+        """Claim for each worker separately, in this order and in one round trip; together they return no more
         bytes than one would. In the place of one that failed alone: what `claim` would have raised."""
         prepared = self.prepare_claims(epoch, orders, edition)
         return self.read_claims(prepared, await self._client.run_each(prepared.calls))
@@ -148,7 +148,7 @@ class ClaimStore:
     def read_claims(
         self, prepared: PreparedClaims, replies: Sequence[tuple[str, list[Any]] | Exception]
     ) -> list[Claim | NotClaimed | Exception]:
-        """What the store answered to the calls of `prepare_claims`."""
+        """Read the store's answers to the calls of `prepare_claims`."""
         return [
             reply if isinstance(reply, Exception) else self._claimed(reply, terms)
             for reply, terms in zip(replies, prepared.terms, strict=True)

@@ -1,4 +1,4 @@
-"""How jobs come in: each is accepted once, under the ID that its pusher gave it."""
+"""Enqueues jobs: each is accepted once, under the ID that its pusher gave it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady
 
-# What is due later than this the leader finds by itself: it looks every second.
+# The leader finds jobs that are due later than this by itself: it looks every second.
 SOON_MS: Final = 2000
 
 FULL: Final = -2
 
 
 class Accepted(Enum):
-    """What became of one enqueue."""
+    """The outcome of one enqueue."""
 
     NEW = 1
     KNOWN = 0

@@ -1,4 +1,4 @@
-"""How claims end that nobody settles: offers that were never started, leases that are over, records that nobody can read."""
+"""Ends claims that nobody settles: offers that were never started, expired leases, unreadable records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What people do with a job, or with each of many: cancel it, retry it, run it now, change or delete it."""
+"""Operators' actions on one job or many: cancel, retry, run now, change or delete."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -95,7 +95,7 @@ class SteeringStore:
     async def cancel_all(
         self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY
     ) -> list[tuple[str, str] | Refusal | None]:
-        """What `cancel` does, to each by itself, in one round trip."""
+        """Cancel each job separately, in one round trip."""
         replies = await self._client.run_all([self._cancel_call(job_id, counted_by) for job_id in job_ids])
         return [self._canceled(word, data) for word, data in replies]
 
@@ -142,7 +142,7 @@ class SteeringStore:
     async def retry_all(
         self, jobs: Sequence[Job], rules: Ruleset = NO_RULES, counted_by: CountedBy = NOBODY
     ) -> list[Refusal | None]:
-        """What `retry` does, to each by itself, in one round trip. None: done."""
+        """Retry each job separately, in one round trip. None: done."""
         return await self._steer([self._retry_call(job, rules, counted_by) for job in jobs])
 
     def _retry_call(self, job: Job, rules: Ruleset, counted_by: CountedBy) -> ScriptCall:
@@ -180,7 +180,7 @@ class SteeringStore:
     async def run_all_now(
         self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY
     ) -> list[Refusal | None]:
-        """What `run_now` does, to each by itself, in one round trip. None: done."""
+        """Run each job now, separately, in one round trip. None: done."""
         k = self._keys
         return await self._steer(
             [
@@ -204,7 +204,7 @@ class SteeringStore:
         rules: Ruleset = NO_RULES,
         counted_by: CountedBy = NOBODY,
     ) -> list[Refusal | None]:
-        """What `patch` does, to each by itself, in one round trip. None: done."""
+        """Patch each job separately, in one round trip. None: done."""
         return await self._steer([self._patch_call(job, changes, rules, counted_by) for job in jobs])
 
     def _patch_call(self, job: Job, changes: Changes, rules: Ruleset, counted_by: CountedBy) -> ScriptCall:
@@ -225,7 +225,7 @@ class SteeringStore:
     async def delete_all(
         self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY
     ) -> list[Refusal | None]:
-        """What `delete` does, to each by itself, in one round trip. None: done."""
+        """Delete each job separately, in one round trip. None: done."""
         return await self._steer([self._delete_call(job_id, counted_by) for job_id in job_ids])
 
     def _delete_call(self, job_id: str, counted_by: CountedBy) -> ScriptCall:

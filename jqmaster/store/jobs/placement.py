@@ -28,7 +28,7 @@ def _decode(argument: bytes) -> Any:
 
 
 def fields_of(job: JobSpec | Job | codec.MatchedRecord) -> JobFields:
-    """What matchers may read of a job; its argument is decoded when one does."""
+    """Return the fields of a job that matchers may read. The argument is decoded when one reads it."""
     return JobFields(
         name=job.name,
         priority=job.priority,

@@ -1,4 +1,4 @@
-"""What is written down of jobs: the record of each, and the history of its attempts. Reads only."""
+"""Reads the record of each job, and the history of its attempts."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -9,7 +9,7 @@ from jqmaster.store.link.shard import Shard
 
 
 class RetentionStore:
-    """What is over in one shard. Raises what `StoreClient.run` raises."""
+    """Removes finished jobs of one shard. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard

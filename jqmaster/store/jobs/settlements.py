@@ -1,4 +1,4 @@
-"""What workers say of their attempts: that they begin them, and how they end. Their tokens are the right to do so."""
+"""Workers' reports on the starts and ends of attempts. Their tokens give them the right."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """How one attempt ends: `decision` by the domain, `entry` for its history, `result` if the job ends with it. `name` of
-    the job and `message` of the attempt are what it is counted by; without a name it is not."""
+    """The end of one attempt: `decision` by the domain, `entry` for its history, `result` if the job ends with it. It is
+    counted by `name` of the job and `message` of the attempt; without a name it is not counted."""
 
     job_id: str
     token: str
@@ -59,7 +59,7 @@ class SettlementStore:
         self._result_ttl_ms = result_ttl_ms
 
     async def confirm_start(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> list[bool]:
-        """Whether each (job ID, token) is still the worker's to start, its lease not being over."""
+        """Return whether each (job ID, token) is still the worker's to start, its lease not being over."""
         confirmed: list[bool] = []
         for chunk in pages(claims, MAX_PER_CALL):
             args: list[Arg] = [self._shard.now_arg, codec.id_bytes(worker_id), self._keys.job_prefix]
@@ -162,6 +162,6 @@ def _check_known(word: str, worker_id: str) -> None:
 
 
 def target_args(keys: Keys, decision: Decision) -> tuple[Arg, ...]:
-    """What scripts are told of where an attempt leads."""
+    """Return the script arguments for the next state of the job."""
     index = "" if decision.state is JobState.READY else keys.index(decision.state)
     return codec.STATE_CODES[decision.state], index, decision.delay_ms, int(decision.cause)

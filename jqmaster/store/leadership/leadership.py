@@ -10,7 +10,7 @@ from jqmaster.store.link.shard import Shard
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """What its holder shows: `epoch` is `number:nonce`, and compared for equality by every leader script."""
+    """The credential of a leader: `epoch` is `number:nonce`, and compared for equality by every leader script."""
 
     epoch: str
     master_id: str
@@ -30,7 +30,7 @@ class Leadership:
 
 
 class Demotion(Enum):
-    """What came of an operator's wish that a leader leave the lead."""
+    """The outcome of an operator's demotion of a leader."""
 
     TOLD = "ok"
     NOT_LEADER = "not_leader"
@@ -96,6 +96,6 @@ class LeadershipStore:
         return codec.epoch_number(await self._shard.client.command("GET", self._shard.keys.epoch) or "")
 
     async def current(self) -> Leadership | None:
-        """Who leads now, if anybody."""
+        """Return the current leader, if there is one."""
         holder = await self._shard.client.command("GET", self._shard.keys.leader)
         return None if holder is None else Leadership.of(holder.decode())

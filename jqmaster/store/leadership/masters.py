@@ -66,7 +66,7 @@ class MasterStore:
         await self._shard.client.run("forget_master", (k.masters, k.master_info), (master_id,))
 
     async def look(self) -> Masters:
-        """Who is there. One whose entry cannot be read is left out: it is written anew with its next beat."""
+        """Return the masters. A master whose entry cannot be read is omitted; its next heartbeat writes the entry again."""
         k = self._shard.keys
         flat, infos, holder, demoted, epoch, (seconds, microseconds) = await self._shard.client.pipeline(
             [

@@ -57,13 +57,13 @@ _REFUSALS = (
 # Answers of a server that is perhaps the primary no more.
 _DOUBTS = (ReadOnlyError, ClusterDownError, AskError)
 _MOST_MOVES: Final = 3
-# What a lost connection raises; the RuntimeError is uvloop's, where it has closed its transport.
+# Errors of a lost connection; uvloop raises RuntimeError when it has closed its transport.
 _LOST: Final = (RedisError, OSError, TimeoutError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAccess:
-    """What is needed to reach the store besides its address. `ca_file` None: the system's authorities are trusted."""
+    """Options of the connection to the store, besides its address. `ca_file` None: the system's authorities are trusted."""
 
     ca_file: str | None = None
     cert_file: str | None = None
@@ -262,7 +262,7 @@ class StoreClient:
 
         for call in calls:
             self.script_calls[call.script.name] = self.script_calls.get(call.script.name, 0) + 1
-        # Of a round trip with several scripts the first stands for all.
+        # If a round trip has several scripts, the first stands for all.
         name, began_s = calls[0].script.name, perf_counter()
         try:
             replies = await self._where_it_belongs(len(calls), evaluate)
@@ -405,7 +405,7 @@ class StoreClient:
                 self._busy.discard(transport)
 
     async def _converse(self, connection: Any, packed: bytes, count: int) -> list[Any]:
-        """Each of the replies, from each to the next, has the time of one."""
+        """The timeout applies to each reply, not to the batch."""
         if not connection.is_connected:
             raise RedisConnectionError("the connection was closed")
         loop, parser, replies = asyncio.get_running_loop(), connection._parser, list[Any]()

@@ -17,7 +17,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 
 def is_lost(connection: Any) -> bool:
-    """Whether it was open and has ended, in whatever way."""
+    """Return whether the connection was open and has ended, for whatever reason."""
     reader, writer = connection._reader, connection._writer
     return writer is not None and (
         writer.transport.is_closing() or reader.exception() is not None or reader.at_eof()
@@ -60,7 +60,7 @@ _SOUND: Final[dict[type[AbstractConnection], type[SoundConnection]]] = {
 
 
 def options_of(url: str) -> dict[str, Any]:
-    """What a pool of connections to the one server at `url` is built with."""
+    """Return the options of a connection pool for the one server at `url`."""
     options: dict[str, Any] = {**parse_url(url)}
     options["connection_class"] = _SOUND[options.get("connection_class", Connection)]
     return options

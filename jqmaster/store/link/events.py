@@ -1,4 +1,4 @@
-"""What the store tells its listeners: work for the leader, and jobs that ended while someone waited."""
+"""Messages from the store to its listeners: work for the leader, and ends of jobs that callers wait for."""
 
 import asyncio
 import logging

@@ -46,7 +46,7 @@ class Locator(ABC):
     async def _disconnect(self) -> None: ...
 
     async def address(self) -> Endpoint:
-        """Of the primary. Raises redis.exceptions.ConnectionError when nobody knows it."""
+        """Return the address of the primary. Raise redis.exceptions.ConnectionError if nobody knows it."""
         if self._is_closed:
             raise RedisConnectionError("the client is closed")
         if self._watch is None:
@@ -90,7 +90,7 @@ class Locator(ABC):
         if found == self._last:
             return
         self._take(found)
-        # Whoever still waits for the former one may wait in vain.
+        # Calls that still wait for the former primary may wait in vain.
         for connection in self._connections:
             connection.leave_unless(found)
 
@@ -129,7 +129,7 @@ class LocatedConnection(TcpConnection):
 
     async def on_connect_check_health(self, check_health: bool = True) -> None:
         await super().on_connect_check_health(check_health)
-        # Who is asked may not know yet that it was deposed, and what a replica says may be old.
+        # The asked server may not know yet that it was deposed, and a replica's answer may be outdated.
         await self.send_command("ROLE", check_health=False)
         role = await self.read_response(disable_decoding=True)
         if role[0] != b"master":
@@ -146,13 +146,13 @@ class LocatedTlsConnection(LocatedConnection, TlsConnection):
 
 
 def _look_at_failure(search: "asyncio.Task[Endpoint]") -> None:
-    # Who asked may have been canceled; nobody else would look.
+    # The caller may have been canceled, and nobody else would look.
     if not search.cancelled():
         search.exception()
 
 
 async def ask_all(nodes: Sequence[Redis], ask: Callable[[Redis], Awaitable[_T | None]]) -> list[_T]:
-    """What those say who answer soon; None says nothing."""
+    """Return the answers of those that answer soon; None is not an answer."""
     loop = asyncio.get_running_loop()
     pending = {asyncio.ensure_future(_answer(node, ask)) for node in nodes}
     found: list[_T] = []

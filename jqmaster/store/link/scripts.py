@@ -51,11 +51,11 @@ class Script:
     writes: bool
 
     def text(self, *, is_guarded: bool) -> bytes:
-        """What EVAL takes. Guarded: with one key more than its header names, which it forgets before it begins."""
+        """Return the text for EVAL. Guarded: it has one key more than its header names, and drops that key first."""
         return _guarded(self.source)[0] if is_guarded else self.source
 
     def digest(self, *, is_guarded: bool) -> str:
-        """What EVALSHA takes."""
+        """Return the digest for EVALSHA."""
         return _guarded(self.source)[1] if is_guarded else self.sha
 
     def check_call(self, keys: Sequence[str], args: Sequence[Arg]) -> None:

@@ -87,7 +87,7 @@ class ActionStore:
         return word, (data[0].decode() or None) if word == "ok" else None
 
     async def done(self, action_id: str) -> int:
-        """How many jobs it has changed."""
+        """Return the number of jobs that it has changed."""
         return int(await self._client.command("HGET", self._keys.action(action_id), "done") or 0)
 
     async def watched(self, action_id: str) -> set[str]:

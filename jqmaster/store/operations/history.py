@@ -1,4 +1,4 @@
-"""What was counted, by minute and by hour, and failures by group. Jobs never depend on any of it.
+"""Counts by minute and by hour, and failures by group. Jobs never depend on them.
 
 All methods raise what `StoreClient.run` raises.
 """
@@ -68,7 +68,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What the leader saw at one store time; `names` those with ready jobs, at most `MAX_NAMES`."""
+    """The leader's sample at one store time. `names` are those with ready jobs, at most `MAX_NAMES`."""
 
     at_ms: int
     whole: Waiting

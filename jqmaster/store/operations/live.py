@@ -1,4 +1,4 @@
-"""What tells, in one round trip, whether anything changed that dashboards show."""
+"""Tells, in one round trip, whether anything changed that dashboards show."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from jqmaster.domain.job import FINISHED
 from jqmaster.store.identity.audit import changes_of
 from jqmaster.store.link.shard import Shard
 
-# Of the changes that were written down since the last look, in each log.
+# Entries that were written since the last look, in each log.
 _MAX_ENTRIES: Final = 50
 
 
@@ -29,7 +29,7 @@ class Look:
 
 
 class LiveStore:
-    """Of one shard, for one caller: it remembers what it saw last. `silence_ms`: of a worker, and of a master, that is not
+    """Watches one shard for one caller, and remembers what it saw last. `silence_ms`: silence after which a worker, and a master, is not
     fresh any more. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, *, silence_ms: Callable[[], tuple[int, int]]) -> None:

@@ -23,7 +23,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class PollReply:
-    """What may be answered to a poll. `epoch` is 0 before the first election."""
+    """The answer to a poll. `epoch` is 0 before the first election."""
 
     now_ms: int
     epoch: int
@@ -41,7 +41,7 @@ class NoPoll(Enum):
 
 
 def reply_of(epoch: int, claim: Claim) -> PollReply:
-    """What a claim that was just made says to the poll."""
+    """Return the answer to a poll from a claim that was just made."""
     offers = [Offer(job, claim.not_after_ms, claim.lease_until_ms) for job in claim.jobs]
     return PollReply(claim.now_ms, epoch, is_draining=False, offers=offers)
 
@@ -82,7 +82,7 @@ class PollStore:
         return self._reply(word, data)
 
     async def take(self, worker_id: str, poll_id: str, *, ends: bool) -> PollReply | NoPoll:
-        """What the poll was given. Without offers it hangs on, unless it `ends`."""
+        """Return the offers that the poll was given. Without offers it keeps waiting, unless it `ends`."""
         k = self._keys
         word, data = await self._client.run(
             "take_mail",
@@ -96,7 +96,7 @@ class PollStore:
         await self._client.run("drop_poll", (self._keys.worker(worker_id),), (poll_id,))
 
     async def answered(self, worker_ids: Sequence[str]) -> list[str]:
-        """Of these those whose newest poll waits for jobs no more."""
+        """Return those workers whose newest poll no longer waits for jobs."""
         k = self._keys
         replies = await self._client.pipeline(
             [("HGET", k.worker(worker_id), "poll_until_ms") for worker_id in worker_ids]

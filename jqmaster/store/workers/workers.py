@@ -39,7 +39,7 @@ class Heartbeat:
 
     @property
     def is_renewed(self) -> bool:
-        """Whether the claims in neither list have a new lease. Who was cut off for good keeps the rest of the old one."""
+        """Return whether the claims in neither list have a new lease. A detached worker keeps the rest of its old lease."""
         return self.detached_by in (None, "silence")
 
 
@@ -53,7 +53,7 @@ class Owner:
 
 
 class Commanded(Enum):
-    """What became of an order of people."""
+    """The outcome of an operator's order."""
 
     NEW = "new"
     SAME = "same"  # it was so already
@@ -266,7 +266,7 @@ class WorkerStore:
 
     async def all_with_time(self) -> tuple[list[Worker], int]:
         """Every registered worker, by age, and the store time at which they were read."""
-        # Those that were there before are, as a rule, all: then one round trip tells everything.
+        # The known workers are usually all workers, so one round trip tells everything.
         known = self._known_ids
         flat, (seconds, microseconds), *replies = await self._client.pipeline(
             [("ZRANGE", self._keys.workers, 0, -1, "WITHSCORES"), ("TIME",), *self._reads(known)],

@@ -262,7 +262,7 @@ async def test_a_constraint_that_is_not_valid_names_the_field_and_the_rule(api: 
         assert loc in [".".join(map(str, error["loc"])) for error in problem["errors"]], (fields, problem)
     status, problem = await api.call("PUT", "/api/constraints/c1", {"matcher": WORK})
     assert (status, problem["errors"][0]["loc"]) == (422, [])
-    assert "limits nothing" in problem["errors"][0]["msg"]
+    assert "has no limit" in problem["errors"][0]["msg"]
     assert (await api.call("GET", "/api/constraints"))[1] == {"constraints": []}
     assert (await api.call("GET", "/api/audit"))[1]["entries"] == []
 

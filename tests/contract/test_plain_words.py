@@ -1,0 +1,152 @@
+"""Texts for users are plain English: whole sentences, and words that a reader can look up.
+
+Checked are the OpenAPI documents, the settings, the help of all commands, the web UI, the SDK's reference and the documents.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from jqmaster.cli.commands.root import app
+from jqmaster.config import Settings
+from jqmaster.spec.openapi import master_document, worker_document
+
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+LANGUAGES = sorted((ROOT / "jqmaster" / "web" / "lang").glob("en*.js"))
+
+# A relative clause in the place of a subject makes the reader start again. Questions may begin so.
+FRAGMENT = re.compile(
+    r"(?:Of|What|Who|Whoever|Whose|Nor)[ :]|That (?:it|he|they|there|the|an?|what|who|nobody|nothing)\b"
+)
+IS_NO = re.compile(
+    r"(?<!there )\b(?:is|are) (?:none\b|no (?!longer\b|more\b|less\b|later\b|other\b)\w+)", re.IGNORECASE
+)
+# Names of our own that once stood for a repair loop, a failure detector, operators' actions and the like.
+PRIVATE = re.compile(
+    r"\b(?:mender|attendance|rule keeper|poll desk|poison jobs?|heeds?|steering|(?:who|which|that) vouch(?:es)?|vouches for)\b",
+    re.IGNORECASE,
+)
+
+BAD = (
+    "Of the newest leadership; 0 before the first.",
+    "What is answered is leased.",
+    "Who leads under a newer epoch.",
+    "Whoever holds the token may settle.",
+    "Nor that a disk is noticed.",
+    "That it asks no more the claim tells.",
+    "Fine so far. What runs goes on.",
+    "Fine so far; then: an offer is no start.",
+    "The constraint is none.",
+    "The mender looks through the store.",
+    "The **attendance** pings workers.",
+    "PEM certificates of who vouches for workers.",
+)
+GOOD = (
+    "What is a lane?",
+    "That push is an offer.",
+    "The master serves what it has. A worker knows who leads.",
+    "If there is no store, the master starts its own.",
+    "The token is no longer valid.",
+    "If there is none, the answer is 404.",
+    "Offers are refused when the lease is over.",
+    "`What` and `mender` are code.",
+    "Is this what you want?",
+)
+
+
+def faults(text: str) -> list[str]:
+    """Return the sentences of a plain text or a piece of Markdown that break one of the patterns."""
+    text = re.sub(r"`[^`]*`", "x", text)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("**", "")
+    sentences = re.split(r"(?<=[.!?:])\s+(?=[A-Z])", " ".join(text.split()))
+    return [
+        sentence
+        for sentence in sentences
+        if not sentence.endswith("?")
+        and (FRAGMENT.match(sentence) or IS_NO.search(sentence) or PRIVATE.search(sentence))
+    ]
+
+
+def blocks(markdown: str) -> Iterator[str]:
+    """Yield the paragraphs, list items and table cells of a page, without code, headings and short labels."""
+    prose = re.sub(r"```.*?```", "", markdown, flags=re.DOTALL)
+    for block in re.split(r"\n\s*\n|\n(?=\s*(?:\* |\d+\. |\|))", prose):
+        if block.startswith("#"):
+            continue
+        if block.startswith("|"):
+            yield from (cell.strip() for cell in re.split(r"(?<!\\)\|", block) if len(cell.split()) > 3)
+        else:
+            yield re.sub(r"^\s*(?:\* |\d+\. )", "", block)
+
+
+def descriptions(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key in ("description", "summary") and isinstance(value, str):
+                yield f"{path}/{key}", value
+            elif key not in ("example", "examples"):
+                yield from descriptions(value, f"{path}/{key}")
+    elif isinstance(node, list):
+        for number, item in enumerate(node):
+            yield from descriptions(item, f"{path}/{number}")
+
+
+def command_texts(command: Any, path: str) -> Iterator[tuple[str, str]]:
+    yield path, command.help or ""
+    for parameter in command.params:
+        yield f"{path} {parameter.name}", getattr(parameter, "help", None) or ""
+    for name, child in getattr(command, "commands", {}).items():
+        yield from command_texts(child, f"{path} {name}")
+
+
+def page_texts() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for block in blocks(page.read_text("utf-8")):
+            yield page.name, block
+
+
+def ui_texts() -> Iterator[tuple[str, str]]:
+    for file in LANGUAGES:
+        for key, text in re.findall(r'"([\w.+]+)":\s+"((?:[^"\\]|\\.)*)"', file.read_text("utf-8")):
+            yield from ((f"{file.name} {key}", form) for form in text.split("||"))
+
+
+SOURCES = {
+    "master": lambda: descriptions(master_document()),
+    "worker": lambda: descriptions(worker_document()),
+    "settings": lambda: ((name, field.description or "") for name, field in Settings.model_fields.items()),
+    "commands": lambda: command_texts(typer.main.get_command(app), "jqmaster"),
+    "pages": page_texts,
+    "web UI": ui_texts,
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_texts_for_users_are_plain(source: str) -> None:
+    texts = list(SOURCES[source]())
+    assert len(texts) > 20, "the texts were not found"
+    found = [f"{place}: {sentence}" for place, text in texts for sentence in faults(text)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_bad_sentence_is_found(text: str) -> None:
+    assert faults(text)
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_honest_english_passes(text: str) -> None:
+    assert not faults(text)
+
+
+def test_cells_and_items_of_a_page_are_read() -> None:
+    page = "# What it is\n\nFine.\n\n* What runs goes on.\n\n| a | b |\n|---|---|\n| x | What was pushed stays so |\n\n```\nWhat\n```\n"
+    assert [sentence for block in blocks(page) for sentence in faults(block)] == [
+        "What runs goes on.",
+        "What was pushed stays so",
+    ]
