@@ -66,13 +66,13 @@ class Principal:
 
 
 def with_implied(scopes: Iterable[Scope]) -> frozenset[Scope]:
-    """The scopes and what they include."""
+    """Return the scopes and what they include."""
     given = set(scopes)
     return frozenset(given.union(*(_IMPLIED.get(scope, frozenset()) for scope in given)))
 
 
 def role_of(scopes: frozenset[Scope]) -> Role | None:
-    """The highest role whose work these scopes do in the user interface; None where they cannot even look."""
+    """Return the highest role whose work these scopes do in the user interface; None where they cannot even look."""
     for role, scope in ((Role.ADMIN, Scope.ADMIN), (Role.OPERATOR, Scope.OPERATE), (Role.VIEWER, Scope.READ)):
         if scope in scopes:
             return role
@@ -96,7 +96,7 @@ def make_token(scopes: Iterable[Scope]) -> NewToken:
 
 
 def token_id_of(text: str) -> str | None:
-    """The ID inside of a token of ours; None for what is none, or was copied wrong."""
+    """Return the ID inside a token of ours; None if the text is not a token, or was copied wrong."""
     match = _OWN_TOKEN.fullmatch(text)
     return match[1] if match and hmac.compare_digest(_checksum(text[:-8]), match[2]) else None
 
@@ -123,7 +123,7 @@ class ConfiguredTokens:
         self._principals += [_parse_token(number, text) for number, text in enumerate(own_tokens, 1)]
 
     def find(self, digest: bytes) -> Principal | None:
-        """The caller whose token has this digest."""
+        """Return the caller whose token has this digest."""
         found = None
         # All are compared, so that the time does not tell which one, or how much of it, fits.
         for known, principal in self._principals:

@@ -12,7 +12,7 @@ _IPV6_SUBNET_BITS: Final = 64
 
 @functools.lru_cache(maxsize=4096)
 def caller_of(address: str) -> str:
-    """The caller behind an address: the address itself, the /64 of an IPv6 one; "" stands for a unix socket."""
+    """Return the caller behind an address: the address itself, the /64 of an IPv6 one; "" stands for a unix socket."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -42,7 +42,7 @@ class TrustedProxies:
         return any(effective in network for network in self._networks)
 
     def origin(self, peer: str, forwarded_for: bytes | None) -> str:
-        """The address that a request came from, given its peer and its `X-Forwarded-For`.
+        """Return the address that a request came from, given its peer and its `X-Forwarded-For`.
 
         Each proxy appends the peer that it saw, so the field is read from its end, up to the first address that is not
         a trusted proxy. Everything before that one is whatever the caller chose to send.
@@ -60,7 +60,7 @@ class TrustedProxies:
 
 
 def _address_in(text: str) -> str | None:
-    """The address of one hop, whose port some proxies append."""
+    """Return the address of one hop, whose port some proxies append."""
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:

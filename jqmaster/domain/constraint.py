@@ -88,7 +88,7 @@ class Constraint:
     """A limit on the jobs that `matcher` selects, one for each value of `key` where there is one.
 
     `cid` names the incarnation: slots and starts are counted under it. `paused` None means that it was not given,
-    False that the constraint is prepared for a pause; both let jobs pass. Raises ConstraintError.
+    False that the constraint is prepared for a pause; both let jobs pass. Raise ConstraintError.
     """
 
     name: str
@@ -124,7 +124,7 @@ class Constraint:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The fields of a job that decide about its gates."""
+        """Return the fields of a job that decide about its gates."""
         return self.matcher.reads | {self.key.root} if self.key else self.matcher.reads
 
     @property
@@ -172,7 +172,7 @@ def _check_own(constraint: Constraint) -> None:
 
 
 def check_key(key: Path) -> None:
-    """Raises ConstraintError unless `key` may split a constraint."""
+    """Raise ConstraintError unless `key` may split a constraint."""
     if key.root == "tags":
         raise ConstraintError(("key",), "cannot be tags: a job has many tags, but needs one value of the key")
 
@@ -193,7 +193,7 @@ def _check_limits(concurrency: int | None, rate: Rate | None, loc: Loc) -> None:
 
 
 def _check_override(override: Override, loc: Loc) -> bytes:
-    """The canonical bytes of its value."""
+    """Return the canonical bytes of its value."""
     try:
         check_scalar(override.value, (*loc, "value"))
     except MatcherError as error:
@@ -243,13 +243,13 @@ class Gate(NamedTuple):
 
 
 def key_of(constraint: Constraint, fields: JobFields) -> KeyValue | None:
-    """The job's value of the key that `constraint` has. None: it has none, so the constraint is not for that job."""
+    """Return the job's value of the key that `constraint` has. None: it has none, so the constraint is not for that job."""
     value = read_key(constraint, fields)
     return None if value is MISSING else key_value(value)
 
 
 def read_key(constraint: Constraint, fields: JobFields) -> object:
-    """The job's value of the key that `constraint` has, MISSING where it has none."""
+    """Return the job's value of the key that `constraint` has, MISSING where it has none."""
     return constraint._read_key(fields)
 
 

@@ -35,7 +35,7 @@ class ContentAccess:
     allows_name: Callable[[str], bool] | None = field(default=None, compare=False)
 
     def for_name(self, name: str) -> "ContentAccess":
-        """The access to jobs of one name."""
+        """Return the access to jobs of one name."""
         if self.is_granted or self.allows_name is None or not self.allows_name(name):
             return self
         return replace(self, is_granted=True)
@@ -43,7 +43,7 @@ class ContentAccess:
     # --- keys and matchers
 
     def cover_of(self, path: Path | None) -> Cover | None:
-        """The text that stands in place of all values at this path of jobs; None where they are shown."""
+        """Return the text that stands in place of all values at this path of jobs; None where they are shown."""
         if path is None or path.root not in _CONTENT_ROOTS:
             return None
         if self.redactor.meets(path.root, path.parts):
@@ -51,7 +51,7 @@ class ContentAccess:
         return None if self.is_granted else HIDDEN
 
     def key_text(self, key: Path | None, text: str) -> str:
-        """The value of a constraint's key, as people read it."""
+        """Return the value of a constraint's key, as people read it."""
         if cover := self.cover_of(key):
             return cover
         # Only maps and lists begin so: a text that would is in quotes.
@@ -75,7 +75,7 @@ class ContentAccess:
             self.check_path(parse_path(leaf["field"]), (*at, "field"))
 
     def matcher(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The document of a matcher, constants that are compared with content covered."""
+        """Return the document of a matcher, with constants that are compared with content covered."""
         for kind in ("all", "any"):
             if kind in document:
                 return {kind: [self.matcher(member) for member in document[kind]]}
@@ -87,7 +87,7 @@ class ContentAccess:
         return {**document, "value": [cover] if document["op"] == "in" else cover}
 
     def constraint(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The document of a constraint, or of one override with its `key`, content covered."""
+        """Return the document of a constraint, or of one override with its `key`, with content covered."""
         shown = dict(document)
         if shown.get("matcher"):
             shown["matcher"] = self.matcher(shown["matcher"])
@@ -102,7 +102,7 @@ class ContentAccess:
 
     @property
     def error_text_cover(self) -> Cover | None:
-        """The text that stands in place of the texts of errors; None where they are shown. To redact `error.message`,
+        """Return the text that stands in place of the texts of errors; None where they are shown. To redact `error.message`,
         where SDKs put the text of an exception, redacts its copies too."""
         if self.redactor.meets("error", ("message",)):
             return REDACTED
@@ -114,7 +114,7 @@ class ContentAccess:
         return not self.redactor.meets("error", ("type",))
 
     def filter(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The document of a filter of jobs: a text that errors are searched for is text of errors. The ID of a group is a
+        """Return the document of a filter of jobs: a text that errors are searched for is text of errors. The ID of a group is a
         digest of one."""
         shown = dict(document)
         if shown.get("text") and (cover := self.error_text_cover):
@@ -154,7 +154,7 @@ class ContentAccess:
 def content_access(
     principal: Principal | None, *, viewers_see_content: bool, redact_paths: Sequence[str]
 ) -> ContentAccess:
-    """The access of a caller: it sees content if it may look, and may also act upon jobs or could have sent them."""
+    """Return the access of a caller: it sees content if it may look, and may also act upon jobs or could have sent them."""
     redactor = redactor_of(tuple(redact_paths))
     scopes = principal.scopes if principal else frozenset[Scope]()
     if principal is None or Scope.READ not in scopes:
@@ -167,12 +167,12 @@ def content_access(
 
 
 def full_access(redact_paths: Sequence[str]) -> ContentAccess:
-    """The most that anybody may see."""
+    """Return access to everything that anybody may see."""
     return ContentAccess(True, redactor_of(tuple(redact_paths)))
 
 
 def no_access(redact_paths: Sequence[str]) -> ContentAccess:
-    """The least: for what callers of every kind are told alike."""
+    """Return access to no content, for answers that are the same for every caller."""
     return ContentAccess(False, redactor_of(tuple(redact_paths)))
 
 

@@ -11,7 +11,7 @@ _TYPE: Final = re.compile(r"[^\W\d]\w*(\.([^\W\d]\w*|<locals>))*")
 
 
 def error_type_of(error: bytes | None, message: str | None) -> str | None:
-    """The name of the type in an encoded error `{type, message, traceback}`, which is what SDKs make of an exception. None
+    """Return the name of the type in an encoded error `{type, message, traceback}`, which is what SDKs make of an exception. None
     for anything else: its `type` may be text of the handler's own."""
     if error is None or message is None:
         return None

@@ -43,7 +43,7 @@ class Histogram:
         self.sum_ms += other.sum_ms
 
     def add_span(self, span: Sequence[int], max_ms: int) -> None:
-        """Adds what `span` gave, with the longest of its durations."""
+        """Add what `span` gave, with the longest of its durations."""
         if span:
             counts = self.counts
             for n, count in enumerate(span[1:], span[0]):
@@ -51,7 +51,7 @@ class Histogram:
             self.max_ms = max(self.max_ms, max_ms)
 
     def span(self) -> list[int]:
-        """The number of the first bucket that is not empty, then the counts from there to the last one that is not;
+        """Return the number of the first bucket that is not empty, then the counts from there to the last one that is not;
         [] where all are empty."""
         used = [n for n, count in enumerate(self.counts) if count]
         return [used[0], *self.counts[used[0] : used[-1] + 1]] if used else []
@@ -61,7 +61,7 @@ class Histogram:
         return sum(self.counts)
 
     def quantiles_ms(self, *shares: float) -> list[int]:
-        """Estimates of the durations that these shares (0 to 1, ascending) do not exceed, none above the longest; 0 where
+        """Return estimates of the durations that these shares (0 to 1, ascending) do not exceed, none above the longest; 0 where
         nothing was counted."""
         total = self.count
         found: list[int] = []

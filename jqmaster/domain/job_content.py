@@ -42,7 +42,7 @@ class JobContent:
         return self._redactor.headers(self._job.headers) if self.is_shown else {}
 
     def result(self, value: bytes) -> bytes | None:
-        """The Result of the job: a success has a member `result`, a failure `error` and `message`."""
+        """Return the Result of the job: a success has a member `result`, a failure `error` and `message`."""
         if not self.is_shown:
             return None
         shown = self._redactor.within("error", self._redactor.within("result", value))
@@ -61,7 +61,7 @@ class JobContent:
         return _encoded(fields)
 
     def error(self, attempt: Attempt) -> bytes | None:
-        """The error value of an attempt."""
+        """Return the error value of an attempt."""
         if attempt.error is None or not self.is_shown:
             return None
         shown = self._redactor.encoded("error", attempt.error)
@@ -69,7 +69,7 @@ class JobContent:
         return _encoded(_without(_decoded(shown), quoted)) if quoted else shown
 
     def message(self, attempt: Attempt) -> str | None:
-        """The text of an attempt's error. The master's own texts are no content."""
+        """Return the text of an attempt's error. The master's own texts are not content."""
         if attempt.message is None or attempt.outcome not in _OF_WORKERS:
             return attempt.message
         if not self.is_shown:
@@ -80,13 +80,13 @@ class JobContent:
         return str(_without(attempt.message, self._quoted(found)))
 
     def group_text(self, text: str, end: Attempt | None) -> str:
-        """The text of a group of failures of which the job, whose last attempt had this end, is an example."""
+        """Return the text of a group of failures of which the job, whose last attempt had this end, is an example."""
         error = end.error if end else None
         found = () if error is None else self._found("error", error)
         return self._access.error_text_cover or str(_without(text, self._quoted(found)))
 
     def _quoted(self, *more: Iterable[object]) -> tuple[str, ...]:
-        """The redacted values of the job, and these, in the forms in which they may stand within a text."""
+        """Return the redacted values of the job, and these, in the forms in which they may stand within a text."""
         if self._own_quoted is None:
             headers = self._job.headers.items()
             self._own_quoted = [value for key, value in headers if self._redactor.meets("headers", (key,))]
@@ -105,7 +105,7 @@ class JobContent:
 
 
 def shown_error_type(access: ContentAccess, attempt: Attempt) -> str | None:
-    """The type of an attempt's exception, which is no content; None where it is not certain, or redacted itself."""
+    """Return the type of an attempt's exception, which is not content; None if it is not certain, or is redacted."""
     return error_type_of(attempt.error, attempt.message) if access.shows_error_type else None
 
 

@@ -52,7 +52,7 @@ class JobFilter:
         return max(least, default=None), self.finished_before_ms
 
     def selects(self, job: Job) -> bool:
-        """As far as the record of the job tells."""
+        """Return whether the record of the job passes the filter; see `selects_error` for the rest."""
         return (
             (self.state is None or job.state is self.state)
             and (self.name is None or job.name == self.name)
@@ -73,7 +73,7 @@ class JobFilter:
         )
 
     def selects_error(self, job: Job, last: Attempt | None, group_of: GroupOf) -> bool:
-        """The rest, of a job that `selects` let pass, with the end of its last attempt that did not succeed."""
+        """Return whether a job that passed `selects` is selected, given the end of its last attempt that did not succeed."""
         message = (last.message if last else None) or ""
         if self.text is not None and self.text not in message:
             return False

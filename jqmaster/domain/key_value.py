@@ -31,7 +31,7 @@ def key_value(value: object) -> KeyValue:
 
 
 def canonical(value: object) -> bytes:
-    """Bytes that begin with the type and tell each value from every other. An extension value counts by its repr."""
+    """Return bytes that begin with the type and tell each value from every other. An extension value counts by its repr."""
     kind = type(value)
     if kind is str:
         # No decoder makes half a surrogate pair; should one, it is a value like others.

@@ -28,7 +28,7 @@ class Lane(NamedTuple):
 
 
 def unkeyed_lane(name: str, edition: int, shared: tuple[Gate, ...]) -> Lane:
-    """The lane of a group whose jobs pass no keyed gates; `shared` is sorted by ID."""
+    """Return the lane of a group whose jobs pass no keyed gates; `shared` is sorted by ID."""
     # No part has a NUL, so that no two lists of parts are joined alike.
     parts = (str(edition), name, *[gate.id for gate in shared])
     group = blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()

@@ -64,12 +64,12 @@ class Pace:
 
     @property
     def hold_ms(self) -> int:
-        """For so long a master that was demoted leaves the lead to others."""
+        """Return how long a demoted master leaves the lead to others."""
         return round(self.ttl_s * 1000)
 
     @property
     def head_start_s(self) -> float:
-        """The sub-leader's, when a leader resigns."""
+        """Return the head start of the sub-leader when a leader resigns."""
         return self.ttl_s / 50
 
 

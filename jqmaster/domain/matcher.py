@@ -87,7 +87,7 @@ class JobFields:
 
     @property
     def argument(self) -> object:
-        """The decoded argument; MISSING where it cannot be decoded."""
+        """Return the decoded argument; MISSING where it cannot be decoded."""
         value = self._argument
         if value is _UNREAD:
             try:
@@ -116,7 +116,7 @@ class Path:
     parts: tuple[str | int, ...] = ()
 
     def __str__(self) -> str:
-        """The one spelling of this path: quotes only where they are needed."""
+        """Return the one spelling of this path: quotes only where they are needed."""
         return self.root + "".join(map(_spelled, self.parts))
 
     def reader(self) -> Reader:
@@ -129,7 +129,7 @@ class Path:
 
 
 def parse_path(text: object, loc: Loc = ()) -> Path:
-    """`name`, `headers.KEY`, `argument.a[0]["a.b"]`. Quoted keys are JSON strings. Raises MatcherError."""
+    """`name`, `headers.KEY`, `argument.a[0]["a.b"]`. Quoted keys are JSON strings. Raise MatcherError."""
     if not isinstance(text, str):
         raise MatcherError(loc, "must be text, such as name or argument.host")
     if len(text) > MAX_TEXT:
@@ -225,7 +225,7 @@ class Matcher:
     for_name: Callable[[str], bool | Matches]
 
     def given_name(self, name: str) -> bool | None:
-        """The verdict for all jobs of that name; None where it depends on more."""
+        """Return the verdict for all jobs of that name; None where it depends on more."""
         verdict = self.for_name(name)
         return verdict if isinstance(verdict, bool) else None
 
@@ -238,7 +238,7 @@ class Matcher:
 
 
 def parse_matcher(document: object) -> Matcher:
-    """`{all: […]} | {any: […]} | {not: …} | {field, op, value}`, decoded. Raises MatcherError."""
+    """`{all: […]} | {any: […]} | {not: …} | {field, op, value}`, decoded. Raise MatcherError."""
     node = _Parser().node(document, (), 1)
     return Matcher(node.document, node.reads, node.matches, node.for_name)
 
@@ -298,7 +298,7 @@ def _not(matches: Matches) -> Matches:
 
 
 def _joined(kind: str, nodes: list[_Node]) -> _Node:
-    """All or any of `nodes`: the first that decides ends the search."""
+    """Join the verdicts of `nodes`: the first that decides ends the search."""
     decisive = kind == "any"
     join = _any if decisive else _all
 
@@ -416,7 +416,7 @@ def _flag(value: object, loc: Loc) -> bool:
 
 
 def check_scalar(value: object, loc: Loc) -> None:
-    """Raises MatcherError unless a value of a job can be compared with this one."""
+    """Raise MatcherError unless a value of a job can be compared with this one."""
     match value:
         case None | bool():
             return

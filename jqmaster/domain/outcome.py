@@ -59,7 +59,7 @@ class Decision:
 
 
 def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
-    """The meaning of a worker's report on the running attempt of `job`. `jitter` is uniform in [0, 1)."""
+    """Return the meaning of a worker's report on the running attempt of `job`. `jitter` is uniform in [0, 1)."""
     match outcome.type:
         case "success":
             return Decision(JobState.SUCCEEDED, "success")
@@ -107,7 +107,7 @@ def decide_expired(
     rules: ExpiryRules,
     jitter: float,
 ) -> Decision:
-    """The meaning of a lease that ended, or of a run that outlived `deadline_ms`.
+    """Return the meaning of a lease that ended, or of a run that outlived `deadline_ms`.
 
     `worker_seen_ms` is when its worker's last heartbeat arrived, `worker_as_of_ms` how late, at least, that heartbeat
     was composed (0: unknown). An offer that no heartbeat named, although one was composed after it was over, was never

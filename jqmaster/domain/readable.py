@@ -38,7 +38,7 @@ def readable_members(value: bytes) -> bytes:
 
 
 def with_members(value: bytes, change: Callable[[str, bytes], bytes]) -> bytes:
-    """Return the encoded map with each member as `change(name, member)` gives it. Raises ValueError where it is no map."""
+    """Return the encoded map with each member as `change(name, member)` gives it. Raise ValueError where it is no map."""
     try:
         members: Mapping[str, msgspec.Raw] = _MEMBERS.decode(value)
     except Exception as exc:  # as above

@@ -20,7 +20,7 @@ class Redactor:
     `**` for any number of them."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        """Raises ValueError that names the faulty path."""
+        """Parse the paths. Raise ValueError that names the faulty one."""
         self._paths: dict[str, list[tuple[str, ...]]] = {root: [] for root in ROOTS}
         for text in paths:
             root, *rest = text.split(".")
@@ -71,14 +71,14 @@ class Redactor:
         return any(_ANY_DEPTH in pattern for pattern in self._paths.get(root, ()))
 
     def found(self, root: str, value: object) -> list[object]:
-        """The parts of a decoded value that are redacted."""
+        """Return the parts of a decoded value that are redacted."""
         found: list[object] = []
         for path in self._paths[root]:
             _collect(value, path, found)
         return found
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """The headers of a job, without regard to case; their names may hold points."""
+        """Return the headers of a job, without regard to case; their names may hold points."""
         hidden = {".".join(path).lower() for path in self._paths["headers"]}
         is_all = _ANY in hidden
         return {k: REDACTED if is_all or k.lower() in hidden else v for k, v in headers.items()}
@@ -109,7 +109,7 @@ def _without(root: str, value: bytes) -> bytes:
 
 
 def _redacted(value: Any, path: tuple[str, ...]) -> Any:
-    """The same object where nothing is found; otherwise a copy of what leads there."""
+    """Return the same object if nothing is redacted; otherwise a copy of the path to it."""
     if not path:
         return REDACTED
     step, rest = path[0], path[1:]
@@ -130,7 +130,7 @@ def _meets(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
 
 
 def _collect(value: Any, path: tuple[str, ...], found: list[object]) -> None:
-    """Adds what stands at `path`."""
+    """Collect the values at `path`."""
     if not path:
         found.append(value)
         return

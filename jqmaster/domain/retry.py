@@ -4,7 +4,7 @@ from jqmaster.domain.job import RetryPolicy
 
 
 def backoff_ms(policy: RetryPolicy, retry: int, *, jitter: float, retry_after_s: float | None = None) -> int:
-    """Milliseconds before the `retry`-th retry (from 1).
+    """Return the milliseconds before the `retry`-th retry (from 1).
 
     `jitter` is uniform in [0, 1): full jitter spreads a storm of failures over the whole interval
     (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015). A `retry_after_s` that the

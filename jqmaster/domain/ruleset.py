@@ -82,7 +82,7 @@ class Ruleset:
         return self.plan(name).is_decided
 
     def scan(self, fields: JobFields) -> tuple[int, list[Gate]]:
-        """The set of shared gates that the job passes, and its keyed gates sorted by ID."""
+        """Return the set of shared gates that the job passes, and its keyed gates sorted by ID."""
         shared, keyed = 0, list[Gate]()
         for constraint, matches, gate, bit in self.plan(fields.name).steps:
             if matches is not None and not matches(fields):
@@ -100,12 +100,12 @@ class Ruleset:
         return tuple(step.gate for step in self._enabled if step.gate is not None and step.bit & shared)
 
     def gates(self, fields: JobFields) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:
-        """The gates that the job passes, those of shadow constraints too: without a key, with one; sorted by ID."""
+        """Return the gates that the job passes, those of shadow constraints too: without a key, with one; sorted by ID."""
         shared, keyed = self.scan(fields)
         return self.shared_gates(shared), tuple(keyed)
 
     def matching(self, fields: JobFields) -> list[Constraint]:
-        """The enabled constraints that apply to the job, in the order given."""
+        """Return the enabled constraints that apply to the job, in the order given."""
         applying = {
             step.constraint.cid
             for step in self.plan(fields.name).steps
@@ -115,14 +115,14 @@ class Ruleset:
         return [constraint for constraint in self.constraints if constraint.cid in applying]
 
     def lane_of_name(self, name: str) -> Lane | None:
-        """The lane of all jobs of that name; None where other fields of a job decide."""
+        """Return the lane of all jobs of that name; None where other fields of a job decide."""
         plan = self.plan(name)
         if plan.sole_lane is None and plan.is_decided:
             plan.sole_lane = self._unkeyed_lane(name, sum(step.bit for step in plan.steps))
         return plan.sole_lane
 
     def lane_of(self, fields: JobFields) -> Lane:
-        """The lane that the job waits in. The caller who has no fields yet asks `lane_of_name` first."""
+        """Return the lane that the job waits in. The caller who has no fields yet asks `lane_of_name` first."""
         name = fields.name
         lane = self.lane_of_name(name)
         if lane is not None:

@@ -430,7 +430,7 @@ Verdict = (
 
 
 def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: FleetFacts) -> list[Verdict]:
-    """In the order in which something has to change; never empty. `constraints` by cid."""
+    """Return the verdicts in the order in which something has to change; never empty. `constraints` by cid."""
     job, now_ms = snapshot.job, snapshot.now_ms
     if job.state in FINISHED:
         return [Finished(job.state, job.cause, job.finished_at_ms)]
@@ -488,7 +488,7 @@ def _ahead(name: str, standing: Standing, *, is_held_back: bool) -> Ahead | None
 
 
 def _workers(name: str, now_ms: int, fleet: FleetFacts) -> NoWorker | WorkersUnavailable | None:
-    """None where one of them takes a job now."""
+    """Return the verdict on the workers; None if one of them takes a job now."""
     known = [worker for worker in fleet.workers if name in worker.spec.names]
     detached = [worker for worker in known if worker.is_detached]
     live = [worker for worker in known if not worker.is_detached and worker.is_fresh(now_ms, fleet.stale_ms)]
@@ -545,7 +545,7 @@ def _running(snapshot: Snapshot, fleet: FleetFacts) -> Running:
 
 
 def rival_names(name: str, now_ms: int, fleet: FleetFacts) -> list[str]:
-    """The other names whose jobs compete with those of `name` for the same live workers."""
+    """Return the other names whose jobs compete with those of `name` for the same live workers."""
     live = [
         worker.spec.names
         for worker in fleet.workers
@@ -557,7 +557,7 @@ def rival_names(name: str, now_ms: int, fleet: FleetFacts) -> list[str]:
 
 
 def constraint_of(gate: GateCheck, constraints: Mapping[str, Constraint]) -> Constraint | None:
-    """None where it was removed meanwhile: then its gate is open."""
+    """Return the constraint; None if it was removed meanwhile, so that its gate is open."""
     return constraints.get(gate.gate_id[:CID_LENGTH])
 
 
@@ -569,7 +569,7 @@ def named(constraint: Constraint, gate: GateCheck) -> str:
 
 
 def span(ms: int) -> str:
-    """A length of time for people: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 1 h`."""
+    """Format a length of time for people: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 1 h`."""
     if ms < 10_000:
         return f"{max(ms, 0) / 1000:.1f} s".replace(".0 s", " s")
     seconds = ms // 1000

@@ -251,7 +251,7 @@ class ClaimedRecord:
 
 
 def decode_claimed(record: bytes) -> ClaimedRecord:
-    """Of a record as it was before its claim. Raises DamagedError."""
+    """Of a record as it was before its claim. Raise DamagedError."""
     try:
         attempt, ready_since_ms, timeout_ms, created_at_ms, name_length = _CLAIMED.unpack_from(record)
         name_end = HEAD_SIZE + 1 + name_length
@@ -289,7 +289,7 @@ class OfferedRecord(NamedTuple):
 
 
 def decode_offered(record: bytes) -> OfferedRecord:
-    """Of the record of a running job. Raises DamagedError."""
+    """Of the record of a running job. Raise DamagedError."""
     claimed = decode_claimed(record)
     claimed.attempt -= 1  # counted already
     not_after_ms, fence = _I64.unpack_from(record, 40)[0], _I64.unpack_from(record, 48)[0]
@@ -311,7 +311,7 @@ class MatchedRecord(NamedTuple):
 
 
 def decode_matched(record: bytes) -> MatchedRecord:
-    """Of a whole record; of a beginning the argument may be cut off. Raises DamagedError."""
+    """Of a whole record; of a beginning the argument may be cut off. Raise DamagedError."""
     try:
         name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
         gates_end = _gates_end(record, name_end)
@@ -340,7 +340,7 @@ def may_have_failed(record: bytes) -> bool:
 
 
 def head_length(job_id: str, record: bytes) -> int:
-    """Length of a record without its argument, from a beginning that reaches past the name. Raises DamagedError."""
+    """Length of a record without its argument, from a beginning that reaches past the name. Raise DamagedError."""
     try:
         name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
         gates_end = _gates_end(record, name_end)

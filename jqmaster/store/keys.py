@@ -326,7 +326,7 @@ class Keys:
         return self.tag + state
 
     def index(self, state: JobState) -> str:
-        """The index of a state other than ready, whose jobs lie in lanes."""
+        """Return the index of a state other than ready, whose jobs lie in lanes."""
         match state:
             case JobState.SCHEDULED:
                 return self.scheduled

@@ -103,7 +103,7 @@ class Dispatcher:
         self.last_round_s = self.claimed_at_s = clock.monotonic_s()
 
     def tune(self, *, max_push_jobs: int) -> None:
-        """From the next claim on."""
+        """Change settings, from the next claim on."""
         self._max_push_jobs = max_push_jobs
 
     async def start(self) -> None:

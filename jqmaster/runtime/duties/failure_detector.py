@@ -57,7 +57,7 @@ class FailureDetector:
         self._loops = BackgroundLoops("failure_detector")
 
     def tune(self, *, stale_ms: int, forget_ms: int, ping_timeout_s: float, max_missed: int) -> None:
-        """From the next round on."""
+        """Change settings, from the next round on."""
         self._stale_ms = stale_ms
         self._forget_ms = forget_ms
         self._ping_timeout_s = ping_timeout_s

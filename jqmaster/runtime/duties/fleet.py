@@ -73,7 +73,7 @@ class Fleet:
         self.reserved: str | None = None
 
     def tune(self, *, stale_ms: int) -> None:
-        """From the next question on."""
+        """Change settings, from the next question on."""
         self._stale_ms = stale_ms
 
     def refresh(self, workers: Iterable[Worker], store_time_ms: int) -> None:

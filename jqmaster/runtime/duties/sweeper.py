@@ -42,7 +42,7 @@ class Sweeper:
         self._found_some = False
 
     def tune(self, *, retention: Mapping[JobState, tuple[int, int]]) -> None:
-        """From the next round on."""
+        """Change settings, from the next round on."""
         self._retention = retention
 
     async def start(self) -> None:

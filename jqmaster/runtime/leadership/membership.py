@@ -39,7 +39,7 @@ class Membership:
         self._loops = BackgroundLoops("membership")
 
     def tune(self, *, pace: Pace) -> None:
-        """From the next round on."""
+        """Change settings, from the next round on."""
         self._pace = pace
 
     async def start(self) -> None:

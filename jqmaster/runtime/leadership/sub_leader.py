@@ -45,7 +45,7 @@ class SubLeader:
         self.is_standby = False
 
     def tune(self, *, pace: Pace) -> None:
-        """From the next round on."""
+        """Change settings, from the next round on."""
         self._pace = pace
 
     async def start(self) -> None:

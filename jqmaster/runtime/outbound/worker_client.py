@@ -106,7 +106,7 @@ class WorkerClient:
         self.tune(timeout_s=timeout_s)
 
     def tune(self, *, timeout_s: float) -> None:
-        """From the next call on."""
+        """Change settings, from the next call on."""
         self._timeout_s = timeout_s
 
     async def start(self) -> None:

@@ -27,7 +27,7 @@ class RuleCache:
         self.current = Rules(0, 0, (), NO_RULES)
 
     async def reload(self) -> Rules:
-        """Reads them if they changed. Raises what `RuleStore` raises."""
+        """Read the constraints again if they changed. Raises what `RuleStore` raises."""
         async with self._reading:
             version, edition, settled = await self._store.versions()
             known = self.current

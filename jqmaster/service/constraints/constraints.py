@@ -60,7 +60,7 @@ class Precondition:
     none_match: frozenset[str] | None = None
 
     def check(self, name: str, present: StoredConstraint | None) -> None:
-        """Raises PreconditionFailedError."""
+        """Raise PreconditionFailedError unless the precondition holds."""
         etag = present.etag if present else None
         if self.match is not None and (etag is None or not self.match & {etag, "*"}):
             what = "was deleted, or never was" if etag is None else "was changed by somebody else"
@@ -143,7 +143,7 @@ class ConstraintService:
     # --- reading
 
     async def all(self) -> list[tuple[StoredConstraint, Usage]]:
-        """Every constraint by name, with its use as far as at most MAX_LISTED_GATES values of keys tell it."""
+        """Return every constraint by name, with its usage, summed over at most MAX_LISTED_GATES key values."""
         rules = await self._rules.reload()
         unsettled = await self._unsettled(rules)
         cids = [stored.constraint.cid for stored in rules.stored]
@@ -168,7 +168,7 @@ class ConstraintService:
         return found
 
     async def get(self, name: str, value: "AskedValue | None", access: ContentAccess) -> Detail:
-        """Raises NotFoundError; InvalidError for a value of a constraint that has no key, ForbiddenError for one that the
+        """Return a constraint. Raise NotFoundError; InvalidError for a value if it has no key; ForbiddenError for one that the
         caller may not see."""
         rules = await self._rules.reload()
         stored = rules.named(name)
@@ -213,7 +213,7 @@ class ConstraintService:
         return [KeyUsage(gate, gate.text, special.get(gate.gate_id, own)) for gate in gates[:MAX_TOP_KEYS]]
 
     async def _unsettled(self, rules: Rules) -> frozenset[str] | None:
-        """Constraints whose change is not yet followed up; None: none is, for jobs are still being matched."""
+        """Return the constraints whose change is not followed up yet; None: none is, because jobs are still being matched."""
         edition = rules.ruleset.edition
         if rules.settled_edition != edition or await self._usage.has_older_lanes(edition):
             return None
@@ -248,7 +248,7 @@ class ConstraintService:
         who: str,
         most_per_minute: int,
     ) -> Preview:
-        """Which of the waiting jobs a constraint would apply to. Raises InvalidError, OverloadedError, ForbiddenError for
+        """Which of the waiting jobs a constraint would apply to. Raise InvalidError, OverloadedError, ForbiddenError for
         what the caller may not tell jobs apart by."""
         parsed, path = parse_matcher_document(matcher), parse_key(key)
         access.check_matcher(parsed.document, ("matcher",))
@@ -265,7 +265,7 @@ class ConstraintService:
         access: ContentAccess,
         demands: Precondition = ANYHOW,
     ) -> tuple[StoredConstraint, bool]:
-        """Makes it so; the constraint, and whether it is new. What changes nothing leaves no trace. `fields` are those of
+        """Create or replace the constraint; return it, and whether it is new. A request that changes nothing writes nothing. `fields` are those of
         the document; a part that was shown covered, and is sent back so, stays as it is.
 
         Raises InvalidError, ForbiddenError for what the caller may not tell jobs apart by, PreconditionFailedError,
@@ -293,7 +293,7 @@ class ConstraintService:
         *,
         demands: Precondition = ANYHOW,
     ) -> StoredConstraint:
-        """Sets what holds for one value of its key; no limit of its own and not paused: as for all values. `addressed`: the
+        """Set the override for one value of its key, or remove it if it neither limits nor pauses. `addressed`: the
         value, or the ID of a job that has it, for a caller who may not see it.
 
         Raises NotFoundError, InvalidError, ForbiddenError for a value that the caller may not see, and as `put`.
@@ -331,7 +331,7 @@ class ConstraintService:
         return stored
 
     async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
-        """Its jobs are free at once. Raises NotFoundError, PreconditionFailedError."""
+        """Its jobs are free at once. Raise NotFoundError, PreconditionFailedError."""
         for _ in range(MAX_REPEATS):
             rules = await self._rules.reload()
             present = rules.named(name)
@@ -377,7 +377,7 @@ class ConstraintService:
         action: str,
         describe_part: Callable[[Constraint | None], dict[str, Any] | None],
     ) -> tuple[StoredConstraint, StoredConstraint | None]:
-        """The constraint as it now is, and as it was."""
+        """Return the constraint as it now is, and as it was."""
         for _ in range(MAX_REPEATS):
             rules = await self._rules.reload()
             present = rules.named(name)
@@ -424,7 +424,7 @@ def _same(old: Constraint, new: Constraint) -> bool:
 
 
 def _uncovered(fields: Mapping[str, Any], old: Constraint, access: ContentAccess) -> dict[str, Any]:
-    """The fields, with what the caller was shown covered and sends back as it was at present."""
+    """Return the fields, with the original values in place of covered ones that the caller sends back."""
     present = describe(old)
     shown = access.constraint(present)
     uncovered = dict(fields)
@@ -435,7 +435,7 @@ def _uncovered(fields: Mapping[str, Any], old: Constraint, access: ContentAccess
 
 
 def _check_content(draft: Constraint, old: Constraint | None, access: ContentAccess) -> None:
-    """Raises ForbiddenError for what is new in `draft` and tells jobs apart by what the caller may not see."""
+    """Raise ForbiddenError if a new part of `draft` distinguishes jobs by content that the caller may not see."""
     if old is None or draft.matcher != old.matcher:
         access.check_matcher(draft.matcher.document, ("matcher",))
     if old is None or draft.key != old.key:
@@ -475,7 +475,7 @@ def _usage(
     *,
     is_exact: bool = True,
 ) -> Usage:
-    """The sums over these gates of it."""
+    """Return the sums over these gates of a constraint."""
     openings = [gate.opens_at_ms for gate in gates if gate.opens_at_ms and gate.waiting]
     return Usage(
         waiting=sum(gate.waiting for gate in gates),
@@ -494,7 +494,7 @@ def _sum(counts: Sequence[int | None]) -> int:
 
 
 def _smallest(sizes: Mapping[str, int], room: int) -> frozenset[str]:
-    """As many of these as have room together, the smallest first."""
+    """Return as many of these as fit together, smallest first."""
     found = set()
     for cid, size in sorted(sizes.items(), key=lambda pair: pair[1]):
         room -= size

@@ -23,7 +23,7 @@ _ABSURD_S: Final = 1e12
 
 
 def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
-    """A constraint of a checked request: `fields` are those of the document. Raises InvalidError naming the rule."""
+    """A constraint of a checked request: `fields` are those of the document. Raise InvalidError naming the rule."""
     if name in RESERVED_NAMES:
         raise refusal(("name",), "is a path of its own, and so no name")
     with refusing():
@@ -50,7 +50,7 @@ def parse_matcher_document(document: object) -> Matcher:
 
 
 def parse_key(text: object) -> Path | None:
-    """The path of a `key`, None where there is none. Raises InvalidError."""
+    """Return the path of a `key`, None where there is none. Raise InvalidError."""
     if text is None:
         return None
     with refusing("key"):
@@ -73,7 +73,7 @@ def _rate_of(fields: Mapping[str, Any] | None) -> Rate | None:
 
 
 def describe(constraint: Constraint) -> dict[str, Any]:
-    """The document of a constraint, as clients write and read it."""
+    """Return the document of a constraint, as clients write and read it."""
     return {
         "name": constraint.name,
         "enabled": constraint.enabled,
@@ -90,7 +90,7 @@ def describe(constraint: Constraint) -> dict[str, Any]:
 
 
 def describe_override(override: Override) -> dict[str, Any]:
-    """One of `overrides`."""
+    """Return one of `overrides`."""
     return {"value": override.value, **describe_limits(override.limits)}
 
 

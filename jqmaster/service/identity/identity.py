@@ -107,7 +107,7 @@ class IdentityService:
         self._loops = BackgroundLoops("identity")
 
     def tune(self, *, session_life_s: float, session_idle_s: float, login_attempts: int) -> None:
-        """From the next login or use of one on."""
+        """Change settings, from the next login on."""
         self._life_ms = round(session_life_s * 1000)
         self._idle_ms = round(session_idle_s * 1000)
         self._login_attempts = login_attempts
@@ -131,7 +131,7 @@ class IdentityService:
         self._woken.set()
 
     async def reload(self) -> None:
-        """Reads what changed."""
+        """Read changes of tokens and users."""
         asked_at_s = self._clock.monotonic_s()
         version, now_ms = await self._store.version()
         if self._read_at_s == float("-inf") or version != self._directory.version:
@@ -177,7 +177,7 @@ class IdentityService:
         return self._directory.user_count > 0
 
     def find(self, token: bytes) -> Principal | None:
-        """The caller with this token; None for one that does not hold. No round trip.
+        """Return the caller with this token; None if the token is not valid. No round trip.
 
         Raises StoreUnavailableError where it cannot be told whether it was revoked.
         """
@@ -261,7 +261,7 @@ class IdentityService:
         )
 
     async def session(self, secret: str) -> Session | None:
-        """The session of a browser that keeps `secret`; None where it is over, or whose it was may call no more."""
+        """Return the session of a browser that keeps `secret`; None if it is over, or its owner may no longer call."""
         if len(secret) != _SECRET_LENGTH or not secret.isascii():
             return None
         found = await self._store.use_session(_session_digest(secret), idle_ms=self._idle_ms)
@@ -296,7 +296,7 @@ class IdentityService:
         return await self._store.sessions(session.subject)
 
     async def end_own(self, session: Session, session_id: str | None) -> None:
-        """End one login of the one who is logged in, or all others. Raises NotFoundError."""
+        """End one login of the one who is logged in, or all others. Raise NotFoundError."""
         found = await self._store.sessions(session.subject)
         digests = [
             one.digest
@@ -311,7 +311,7 @@ class IdentityService:
             await self._store.end_sessions(session.subject, digests, access_entry=entry, is_own=True)
 
     async def end_sessions_of(self, name: str, who: str) -> int:
-        """End all logins of a user; return how many there were. Raises NotFoundError."""
+        """End all logins of a user; return how many there were. Raise NotFoundError."""
         await self._get_user(name)
         entry = _entry(who, "session.end", f"user:{name}", None, {"ended": "all"})
         return await self._store.end_sessions(f"user:{name}", (), access_entry=entry, is_own=False)
@@ -388,7 +388,7 @@ class IdentityService:
     # --- tokens
 
     async def tokens(self) -> list[ListedToken]:
-        """All, the newest first."""
+        """Return all tokens, newest first."""
         await self.reload()
         uses = {**await self._store.token_uses(), **self._used_ms}
         tokens = sorted(self._directory.tokens.values(), key=lambda t: (-t.created_at_ms, t.id))
@@ -404,7 +404,7 @@ class IdentityService:
         expires_at_ms: int | None,
         who: str,
     ) -> tuple[str, StoredToken]:
-        """The token, shown this once, and its entry. Raises InvalidError, ConflictError (`too_many_tokens`,
+        """Create a token; return it, which is the only time, and its entry. Raise InvalidError, ConflictError (`too_many_tokens`,
         `first_must_be_admin`)."""
         await self.reload()
         if names and not set(scopes) <= {Scope.PUSH, Scope.WORK}:
@@ -435,7 +435,7 @@ class IdentityService:
 
     async def rotate_token(self, token_id: str, *, overlap_ms: int, who: str) -> tuple[str, StoredToken]:
         """Another token for the same; the old one goes on for `overlap_ms`. The new one lives as long as the old one was
-        meant to. Raises NotFoundError, ConflictError."""
+        meant to. Raise NotFoundError, ConflictError."""
         await self.reload()
         old = self._get_token(token_id)
         now_ms = self._directory.now_ms
@@ -494,11 +494,11 @@ class IdentityService:
     # --- users
 
     async def users(self) -> list[tuple[StoredUser, int | None]]:
-        """All, by name, with the last login of each."""
+        """Return all users by name, with the last login of each."""
         return await self._store.users()
 
     async def create_user(self, name: str, password: str, role: Role, *, who: str) -> StoredUser:
-        """Raises ConflictError (`user_exists`, `too_many_users`, `first_must_be_admin`)."""
+        """Add a user. Raise ConflictError (`user_exists`, `too_many_users`, `first_must_be_admin`)."""
         await self.reload()
         self._check_first(is_admin=role is Role.ADMIN)
         _check_password(password, name)
@@ -522,7 +522,7 @@ class IdentityService:
         is_disabled: bool | None = None,
         who: str,
     ) -> tuple[StoredUser, int | None]:
-        """The user, and the last login. None: as it is. Ends the user's sessions. Raises NotFoundError, ConflictError
+        """Change a user, and return it with the last login. None: unchanged. Ends the user's sessions. Raise NotFoundError, ConflictError
         (`last_admin`)."""
         before = await self._get_user(name)
         last_login_ms = await self._store.last_login_ms(name)
@@ -541,7 +541,7 @@ class IdentityService:
         return after, last_login_ms
 
     async def remove_user(self, name: str, who: str) -> None:
-        """Ends the user's sessions. Raises NotFoundError, ConflictError (`last_admin`)."""
+        """Remove a user and end its sessions. Raise NotFoundError, ConflictError (`last_admin`)."""
         before = await self._get_user(name)
         await self._check_last(without_user=name)
         entry = _entry(who, "user.remove", name, _audited_user(before), None)

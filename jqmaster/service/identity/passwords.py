@@ -40,12 +40,12 @@ class Passwords:
         self._waiting: Counter[str] = Counter()
 
     def stop(self) -> None:
-        """Ends the threads when they have done what they are at."""
+        """End the threads after their current work."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     @contextlib.contextmanager
     def place(self, caller: str, *, is_trusted: bool = False) -> Iterator[None]:
-        """A place among those who wait for a check. Raises RateLimitedError while too many do, or too many of this caller;
+        """A place among those who wait for a check. Raise RateLimitedError while too many do, or too many of this caller;
         that costs nothing."""
         most = MAX_WAITING + (TRUSTED_RESERVE if is_trusted else 0)
         is_greedy = not is_trusted and self._waiting[caller] >= MAX_WAITING_OF_CALLER
@@ -61,7 +61,7 @@ class Passwords:
             self._waiting += Counter()  # drops those at 0
 
     async def hash(self, password: str) -> str:
-        """With a salt of its own. Raises RateLimitedError while too many wait."""
+        """Return a hash with a new salt. Raise RateLimitedError while too many wait."""
         with self.place("", is_trusted=True):
             return await self._run(self._hash, password)
 

@@ -40,13 +40,13 @@ class NaturalBatcher(Generic[T, R]):
         """Nothing runs before the first item."""
 
     async def stop(self) -> None:
-        """Returns when everything that was submitted is answered."""
+        """Wait until everything that was submitted is answered."""
         self._stopping.set()
         if self._worker:
             await self._worker
 
     async def submit(self, item: T) -> R:
-        """The item's result, or the error of its batch. Raises OverloadedError when too many wait already."""
+        """Return the item's result, or the error of its batch. Raise OverloadedError if too many wait already."""
         if len(self._waiting) >= self._max_waiting:
             raise OverloadedError("too many requests wait for the store", retry_after_s=1)
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()

@@ -54,7 +54,7 @@ class BulkActionService:
         return await self._count(await self._action(wish, ""))
 
     async def begin(self, wish: Wish, who: str) -> StoredAction:
-        """Writes it down; the leader begins at once. Raises InvalidError, RateLimitedError while too many are under way."""
+        """Store the action; the leader begins at once. Raise InvalidError, RateLimitedError while too many are under way."""
         action = await self._action(wish, who)
         counted = await self._count(action)
         progress = Progress(matched=counted.count if counted.is_exact else None)
@@ -79,14 +79,14 @@ class BulkActionService:
         return await self._actions.newest(MAX_KEPT)
 
     async def get(self, action_id: str) -> StoredAction:
-        """Raises NotFoundError."""
+        """Return an action. Raise NotFoundError."""
         stored = await self._actions.get(action_id) if is_id(action_id) else None
         if stored is None:
             raise NotFoundError(f"no action {action_id[:64]}", code="unknown_action")
         return stored
 
     async def cancel(self, action_id: str, who: str) -> StoredAction:
-        """It ends before its next step; what it did stays done. Raises NotFoundError, ConflictError (it is over)."""
+        """Cancel an action before its next step. Its changes so far remain. Raise NotFoundError, ConflictError (it is over)."""
         stored = await self.get(action_id)
         if not await self._actions.cancel(action_id, who):
             raise ConflictError("the action is over", code="action_over")

@@ -41,7 +41,7 @@ class FailureReader:
         self._types: dict[tuple[str, int], str | None] = {}
 
     async def groups(self, access: ContentAccess) -> list[FailureGroup]:
-        """All groups, the latest first. Without their texts where the caller does not see these; who lacks the right to
+        """Return all groups, the latest first. Without their texts where the caller does not see these; who lacks the right to
         content gets one group for each name, cause and type, whose ID is no digest of a text."""
         groups = await self._history.failure_groups()
         if access.error_text_cover is None:
@@ -93,7 +93,7 @@ def _key(group: FailureGroup) -> tuple[str, int]:
 def _merged(
     groups: Sequence[FailureGroup], types: Mapping[tuple[str, int], str | None]
 ) -> list[FailureGroup]:
-    """One for each name, cause and type, in the order of the groups."""
+    """Merge the groups by name, cause and type, in their order."""
     merged: dict[str, FailureGroup] = {}
     for group in groups:
         merged_id = failure_group_id(group.name, group.cause, types.get(_key(group)) or "")

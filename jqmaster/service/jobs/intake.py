@@ -43,7 +43,7 @@ class Intake:
         return self._single + self._bulks
 
     def enter(self, *, is_bulk: bool) -> "Visit":
-        """To be used as a context until the answer is known. Raises OverloadedError; nothing was read then."""
+        """To be used as a context until the answer is known. Raise OverloadedError; nothing was read then."""
         if self.held_bytes >= self._max_bytes or (
             self._bulks >= MOST_BULKS if is_bulk else self._single >= MOST_SINGLE
         ):
@@ -60,7 +60,7 @@ class Intake:
         self.held_bytes -= held_bytes
 
     def hold(self, size: int) -> None:
-        """Raises OverloadedError."""
+        """Hold room for a body. Raise OverloadedError if there is none."""
         if self.held_bytes + size > self._max_bytes:
             raise self._overloaded()
         self.held_bytes += size
@@ -106,7 +106,7 @@ class Visit:
             self._intake.give_turn(asyncio.get_running_loop().time() - self._turn_since_s)
 
     def hold(self, size: int) -> None:
-        """So many more bytes of its body are here. Raises OverloadedError when there is no room for them."""
+        """So many more bytes of its body are here. Raise OverloadedError when there is no room for them."""
         self._intake.hold(size)
         self._held_bytes += size
 

@@ -152,7 +152,7 @@ class JobService:
         caller: str = "",
         durability: Durability | None = None,
     ) -> tuple[str, bool]:
-        """The job's ID, and whether it is new. Each `caller` has idempotency keys of its own. Raises ConflictError when the ID or key stands for another request,
+        """Return the job's ID, and whether it is new. Each `caller` has idempotency keys of its own. Raise ConflictError when the ID or key stands for another request,
         RateLimitedError while as many wait as a constraint allows, StoreUnavailableError while the store is too full or
         cannot give `durability`, OutcomeUnknownError where it did not give it in time."""
         replicas = self._admit(durability)
@@ -206,7 +206,7 @@ class JobService:
     async def enqueue_bulk(
         self, specs: Sequence[JobSpec], *, durability: Durability | None = None
     ) -> list[str]:
-        """The IDs, in order. Raises ConflictError that names each index whose ID is taken, RateLimitedError where a
+        """Return the IDs, in order. Raise ConflictError that names each index whose ID is taken, RateLimitedError where a
         constraint has no room for all of them to wait, StoreUnavailableError as `enqueue`; then none is
         accepted. Only if an ID was taken by another call between the look and the
         write are the others in; the error says so. Of more than `MAX_PER_CALL` jobs a part may be in when the store
@@ -227,12 +227,12 @@ class JobService:
         return [spec.id for spec in specs]
 
     async def name_of(self, job_id: str) -> str | None:
-        """None where there is no such job (any more)."""
+        """Return the name of a job; None if it does not exist, or no longer."""
         found = await self._records.get_without_argument([job_id]) if is_id(job_id) else {}
         return found[job_id].name if job_id in found else None
 
     async def view(self, job_id: str) -> JobDetail:
-        """Raises NotFoundError."""
+        """Return a job as its views need it. Raise NotFoundError."""
         async with self._views:
             return await self._view(job_id)
 
@@ -255,14 +255,14 @@ class JobService:
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None, is_backward: bool = False
     ) -> tuple[list[Job], str | None, dict[JobState, int]]:
-        """Jobs, where to go on, and the counts by state. Raises InvalidError for a foreign cursor."""
+        """Jobs, where to go on, and the counts by state. Raise InvalidError for a foreign cursor."""
         jobs, next_cursor = await self._inspector.page(
             wanted, limit=limit, cursor=cursor, is_backward=is_backward
         )
         return jobs, next_cursor, await self._inspector.counts()
 
     async def result(self, job_id: str, *, wait_s: float) -> bytes | JobState | None:
-        """The encoded Result; or after `wait_s` the state of a job that is not over; or None: nothing is kept."""
+        """Return the encoded Result; or after `wait_s` the state of a job that is not over; or None: nothing is kept."""
         if not is_id(job_id):
             return None
         ends_at_s = self._clock.monotonic_s() + wait_s
@@ -278,7 +278,7 @@ class JobService:
                         await ended.wait()
 
     async def cancel(self, job_id: str) -> None:
-        """Raises NotFoundError, ConflictError (it is over)."""
+        """Cancel a job. Raise NotFoundError, ConflictError (it is over)."""
         if not is_id(job_id):
             raise _unknown(job_id)
         # Concurrent calls share a round trip, and a wait for the disk.
@@ -304,7 +304,7 @@ class JobService:
         order.add_done_callback(self._orders.discard)
 
     async def cancel_all(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
-        """Cancels each by itself; whether it was done. Known IDs only."""
+        """Cancel each job separately, and return whether it was done. Known IDs only."""
         ends = await self._steering.cancel_all(job_ids, counted_by)
         for job_id, end in zip(job_ids, ends, strict=True):
             if isinstance(end, tuple):
@@ -312,15 +312,15 @@ class JobService:
         return [not isinstance(end, Refusal) for end in ends]
 
     async def delete_all(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
-        """Deletes each by itself; whether it was done. Known IDs only."""
+        """Delete each job separately, and return whether it was done. Known IDs only."""
         return [end is None for end in await self._steering.delete_all(job_ids, counted_by)]
 
     async def run_all_now(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
-        """Runs each now, by itself; whether it was done. Known IDs only."""
+        """Run each job now, separately, and return whether it was done. Known IDs only."""
         return [end is None for end in await self._steering.run_all_now(job_ids, counted_by)]
 
     async def retry_all(self, jobs: Sequence[Job], counted_by: CountedBy = NOBODY) -> list[bool]:
-        """Retries each by itself, if it is as it was when read; whether it was done. The jobs are whole."""
+        """Retry each job separately if it is unchanged since it was read, and return whether it was done. The jobs are whole."""
 
         def retry(some: Sequence[Job], rules: Ruleset) -> Awaitable[list[Refusal | None]]:
             return self._steering.retry_all(some, rules, counted_by)
@@ -330,7 +330,7 @@ class JobService:
     async def patch_all(
         self, jobs: Sequence[Job], changes: Changes, counted_by: CountedBy = NOBODY
     ) -> list[bool]:
-        """Changes each by itself; whether it was done. The jobs are whole."""
+        """Change each job separately, and return whether it was done. The jobs are whole."""
 
         def change(some: Sequence[Job], rules: Ruleset) -> Awaitable[list[Refusal | None]]:
             return self._steering.patch_all(some, changes, rules, counted_by)
@@ -357,7 +357,7 @@ class JobService:
         return [ends[job.id] for job in jobs]
 
     async def retry(self, job_id: str) -> None:
-        """Raises NotFoundError, ConflictError (it is not over)."""
+        """Run a finished job again. Raise NotFoundError, ConflictError (it is not over)."""
 
         async def again(job_id: str) -> None:
             for _ in range(_READ_AGAIN):
@@ -373,15 +373,15 @@ class JobService:
         await self._steer(again, job_id, "be retried")
 
     async def run_now(self, job_id: str) -> None:
-        """Raises NotFoundError, ConflictError (it does not wait)."""
+        """Run a waiting job now. Raise NotFoundError, ConflictError (it does not wait)."""
         await self._steer(self._steering.run_now, job_id, "be run now")
 
     async def delete(self, job_id: str) -> None:
-        """Raises NotFoundError, ConflictError (it runs)."""
+        """Delete a job. Raise NotFoundError, ConflictError (it runs)."""
         await self._steer(self._steering.delete, job_id, "be deleted")
 
     async def patch(self, job_id: str, changes: Changes) -> None:
-        """Raises NotFoundError, ConflictError (it does not wait)."""
+        """Change a waiting job. Raise NotFoundError, ConflictError (it does not wait)."""
 
         async def change(known_id: str) -> None:
             job = await self._get(known_id)
@@ -424,7 +424,7 @@ def _unknown(job_id: str) -> NotFoundError:
 
 
 def _doubled(specs: Sequence[JobSpec]) -> list[int]:
-    """Positions of those whose ID stands for another job before."""
+    """Return the positions of jobs whose ID stands for another job before them."""
     first: dict[str, JobSpec] = {}
     return [
         n

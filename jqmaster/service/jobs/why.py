@@ -53,12 +53,12 @@ class WhyService:
         self.tune(stale_ms=stale_ms, deadline_extra_ms=deadline_extra_ms)
 
     def tune(self, *, stale_ms: int, deadline_extra_ms: int) -> None:
-        """From the next question on."""
+        """Change settings, from the next question on."""
         self._stale_ms = stale_ms
         self._deadline_extra_ms = deadline_extra_ms
 
     async def why(self, job_id: str, access: ContentAccess) -> Answer:
-        """Raises NotFoundError."""
+        """Explain why a job is not running. Raise NotFoundError."""
         rules = await self._rules.reload()
         is_keyed = any(one.key for one in rules.ruleset.constraints)
         snapshot = await self._store.snapshot(job_id, is_keyed=is_keyed) if is_id(job_id) else None
@@ -87,7 +87,7 @@ class WhyService:
 
 
 def _covered(snapshot: Snapshot, constraints: Mapping[str, Constraint], access: ContentAccess) -> Snapshot:
-    """The snapshot with the values of keys as the caller may see them: verdicts quote them."""
+    """Return the snapshot with the values of keys as the caller may see them: verdicts quote them."""
     gates = []
     for gate in snapshot.gates:
         constraint = constraint_of(gate, constraints)

@@ -85,7 +85,7 @@ class LiveSettings:
         self._wake.set()
 
     async def change(self, changes: Mapping[str, Any], who: str) -> None:
-        """In force here when it returns, at the other masters within a second. None takes a change back.
+        """Change settings: in force here on return, at the other masters within a second. None reverts a change.
 
         Raises InvalidError that names each field, ConflictError, and what `SettingsStore` raises.
         """
@@ -111,7 +111,7 @@ class LiveSettings:
         raise ConflictError("other callers keep changing the settings", code="settings_changing")
 
     def view(self) -> tuple[list[SettingView], int]:
-        """Every setting, and the version."""
+        """Return every setting, and the version."""
         changed = {key for key in self._stored.values if key in CATALOG}
         views = []
         for key, info in CATALOG.items():
@@ -177,12 +177,12 @@ class LiveSettings:
             return None
 
     def _merged(self, values: Mapping[str, Any]) -> Settings:
-        """Raises ValidationError."""
+        """Return the merged settings. Raise ValidationError."""
         configured = {key: getattr(self._configured, key) for key in Settings.model_fields}
         return _Given(**{**configured, **values})
 
     def _checked(self, values: Mapping[str, Any], changes: Mapping[str, Any]) -> Settings:
-        """Raises InvalidError."""
+        """Return the checked settings. Raise InvalidError."""
         known = {key: value for key, value in values.items() if key in CATALOG}
         try:
             return self._merged(known)
@@ -222,7 +222,7 @@ def _check_each(changes: Mapping[str, Any]) -> None:
 
 
 def _fault(info: SettingInfo, value: Any) -> str | None:
-    """The rule that a value by itself breaks."""
+    """Return what is wrong with a single value."""
     match info.type:
         case "integer" if isinstance(value, bool) or not isinstance(value, int):
             return "must be an integer"

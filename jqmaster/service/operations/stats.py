@@ -106,13 +106,13 @@ class StatsService:
         }
 
     def tune(self, *, stale_ms: int) -> None:
-        """From now on."""
+        """Change settings from now on."""
         self._stale_ms = stale_ms
 
     # --- now
 
     async def now(self) -> dict[str, Any]:
-        """The present state; computed at most about once a second, however many ask."""
+        """Return the current state, computed about once a second for all callers."""
         return await self._now.get()
 
     async def backlog(self) -> Backlog | None:
@@ -181,7 +181,7 @@ class StatsService:
     # --- over time
 
     async def history(self, span: Span, name: str | None = None) -> dict[str, Any]:
-        """Points of all steps of the span, the present one last; of one name, or of all together."""
+        """Return the points of all steps of the span, the current one last, for one name or for all."""
         step, count = SPANS[span]
         last = await self._history.now_ms() // STEP_MS[step]
         numbers = range(last - count + 1, last + 1)
@@ -233,7 +233,7 @@ class StatsService:
         return await self._history.sums(step, range(last - count + 1, last + 1))
 
     async def name(self, name: str, span: Span) -> dict[str, Any]:
-        """One name with its histograms. Raises NotFoundError for one that was not counted for 30 days."""
+        """Return one name with its histograms. Raise NotFoundError for one that was not counted for 30 days."""
         seen = await self._history.names()
         if name not in seen:
             raise NotFoundError(f"nothing was counted for the name {name[:200]}", code="unknown_name")
@@ -263,7 +263,7 @@ class StatsService:
         cursor: str | None = None,
     ) -> dict[str, Any]:
         """A page of the groups of final failures, the latest first. `q` is looked for, whatever its case, in the name and in
-        what the caller sees of the text. Raises InvalidError for a cursor that no page gave."""
+        what the caller sees of the text. Raise InvalidError for a cursor that no page gave."""
         wanted = q.casefold()
         groups = [
             group

@@ -38,7 +38,7 @@ class StoreFactsReader:
         self._stale_ms = stale_ms
 
     async def read(self) -> StoreFacts:
-        """Raises what `StoreClient.run` raises."""
+        """Read the facts. Raises what `StoreClient.run` raises."""
         workers, now_ms = await self._workers.all_with_time()
         standings = [_standing(worker, now_ms, self._stale_ms()) for worker in workers]
         kinds = Counter(standings)

@@ -27,11 +27,11 @@ class MasterService:
         self.tune(pace=pace)
 
     def tune(self, *, pace: Pace) -> None:
-        """From the next call on."""
+        """Change settings, from the next call on."""
         self._pace = pace
 
     async def all(self) -> tuple[list[ListedMaster], int]:
-        """Every registered master, the longest running first, and the growing part of the newest epoch."""
+        """Return every registered master, the longest running first, and the growing part of the newest epoch."""
         masters = await self._store.look()
         fresh_since_ms = masters.now_ms - self._pace.fresh_ms
         leader_id = masters.leadership.master_id if masters.leadership else None
@@ -45,7 +45,7 @@ class MasterService:
         return listed, masters.epoch
 
     async def demote(self, master_id: str, who: str) -> int:
-        """Tells the leader to leave the lead to another master; the epoch that ends by it. The others elect within
+        """Tell the leader to hand over, and return the epoch that ends. The others elect within
         moments. `who` stands in the audit log.
 
         Raises NotFoundError, and ConflictError with code `not_leader` or `no_other_master`.

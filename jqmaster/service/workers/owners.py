@@ -31,7 +31,7 @@ class WorkerOwners:
         self._known: OrderedDict[str, str] = OrderedDict()
 
     def check_names(self, names: tuple[str, ...] | list[str], caller: Principal) -> None:
-        """Raises ForbiddenError that names each name which the caller's token is not bound to."""
+        """Raise ForbiddenError that names each name which the caller's token is not bound to."""
         allows = caller.allows_name
         if allows is None:
             return
@@ -46,7 +46,7 @@ class WorkerOwners:
             )
 
     async def check(self, worker_id: str, caller: Principal) -> None:
-        """Raises ForbiddenError (`foreign_worker`) where the worker belongs to another caller.
+        """Raise ForbiddenError (`foreign_worker`) where the worker belongs to another caller.
 
         Passes a worker that is not known, which the operation itself refuses, and one without an owner.
         """

@@ -83,7 +83,7 @@ class PollDesk:
     async def poll(self, worker_id: str, ask: Ask, gone: Callable[[], Awaitable[None]]) -> PollReply:
         """Jobs as soon as there are some; none when the wait is over, the worker is told to drain or this master stops.
 
-        `gone` returns when nobody waits for the answer any more. Raises NotFoundError, ConflictError (it has an address,
+        `gone` returns when nobody waits for the answer any more. Raise NotFoundError, ConflictError (it has an address,
         or is detached), RateLimitedError (another poll of this worker took the place of this one), OverloadedError.
         """
         if not is_id(worker_id):
@@ -140,7 +140,7 @@ class PollDesk:
         return reply
 
     async def _withdraw(self, worker_id: str, poll_id: str) -> PollReply:
-        """The worker takes its poll back; what it was given meanwhile goes to others."""
+        """Withdraw the worker's poll. Jobs that it was given meanwhile go back."""
         if poll := self._hanging.get(worker_id):
             poll.is_replaced = True
             poll.news.set()

@@ -30,7 +30,7 @@ _BINARY: Final = "the proof is right, but sent as binary: it must be text (a Mes
 
 class AddressProver(Protocol):
     async def prove(self, url: str, nonce: str) -> Any:
-        """Whatever the worker at `url` gave as its proof for `nonce`. Raises AddressRefusedError, whose text is for the log."""
+        """Whatever the worker at `url` gave as its proof for `nonce`. Raise AddressRefusedError, whose text is for the log."""
         ...
 
 
@@ -46,7 +46,7 @@ class Registrations:
         self.tune(failures_per_minute=failures_per_minute)
 
     def tune(self, *, failures_per_minute: int) -> None:
-        """From the next registration on."""
+        """Change settings, from the next registration on."""
         self._most = failures_per_minute
 
     async def check(self, url: str, secret: str, caller: str) -> None:

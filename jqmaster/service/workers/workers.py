@@ -95,7 +95,7 @@ class WorkerService:
         *,
         asks_to_continue: bool = False,
     ) -> Heartbeat:
-        """`as_of_ms`: store time, or less, when the claims were listed. Raises NotFoundError when the worker is not (any more) registered."""
+        """`as_of_ms`: store time, or less, when the claims were listed. Raise NotFoundError when the worker is not (any more) registered."""
         answer = await self._workers.renew(worker_id, claims, free, as_of_ms) if is_id(worker_id) else None
         if answer is None:
             raise unknown_worker(worker_id)
@@ -125,15 +125,15 @@ class WorkerService:
     # --- orders of people
 
     async def drain(self, worker_id: str, who: str) -> Worker:
-        """It takes no more jobs and finishes those that it runs. Raises NotFoundError, ConflictError (detached)."""
+        """It takes no more jobs and finishes those that it runs. Raise NotFoundError, ConflictError (detached)."""
         return await self._command("drain", self._workers.drain, worker_id, who)
 
     async def resume(self, worker_id: str, who: str) -> Worker:
-        """It takes jobs again. Raises NotFoundError, ConflictError (detached)."""
+        """Give the worker jobs again. Raise NotFoundError, ConflictError (detached)."""
         return await self._command("resume", self._workers.resume, worker_id, who)
 
     async def detach(self, worker_id: str, who: str) -> Worker:
-        """It is cut off: its jobs run elsewhere when it has stopped them, or when their leases end. Raises NotFoundError."""
+        """Detach the worker: its jobs run elsewhere when it has stopped them, or when their leases end. Raise NotFoundError."""
         return await self._command("detach", self._workers.detach, worker_id, who)
 
     async def _command(
@@ -168,14 +168,14 @@ class WorkerService:
     async def confirm_start(
         self, worker_id: str, claims: Sequence[tuple[str, str]]
     ) -> tuple[list[str], list[str]]:
-        """Job IDs that may start, and those whose token is stale. Raises NotFoundError where the worker is not registered."""
+        """Job IDs that may start, and those whose token is stale. Raise NotFoundError where the worker is not registered."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
         verdicts = await self._settlements.confirm_start(worker_id, claims)
         return _split([job_id for job_id, _ in claims], verdicts)
 
     async def results(self, worker_id: str, outcomes: Sequence[Outcome]) -> tuple[list[str], list[str]]:
-        """Job IDs whose outcome counts (or did before), and those whose token is stale. Raises NotFoundError where the worker is not registered."""
+        """Job IDs whose outcome counts (or did before), and those whose token is stale. Raise NotFoundError where the worker is not registered."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
         succeeded = [o for o in outcomes if o.type == "success"]
@@ -224,20 +224,20 @@ class WorkerService:
         return settlements
 
     async def leave(self, worker_id: str) -> None:
-        """An orderly leave; what it still holds ends with its leases. Raises NotFoundError."""
+        """Unregister a worker; jobs that it still holds end with their leases. Raise NotFoundError."""
         if not (is_id(worker_id) and await self._workers.forget(worker_id)):
             raise unknown_worker(worker_id)
         logger.info("worker %s left", worker_id)
 
     async def get(self, worker_id: str) -> Worker:
-        """Raises NotFoundError."""
+        """Return a worker. Raise NotFoundError."""
         worker = await self._workers.get(worker_id) if is_id(worker_id) else None
         if worker is None:
             raise unknown_worker(worker_id)
         return worker
 
     async def held(self, worker_id: str) -> list[Job]:
-        """The jobs that it holds and that can be read, the oldest first."""
+        """Return the jobs that it holds and that can be read, the oldest first."""
         job_ids = await self._workers.claims(worker_id)
         jobs = await self._records.get_without_argument(job_ids)
         return [jobs[job_id] for job_id in job_ids if job_id in jobs]
@@ -259,7 +259,7 @@ def _standing(worker: Worker) -> dict[str, Any]:
 
 
 def _hold(rules: Rules, order: HoldOrder, for_ms: int) -> Hold | None:
-    """None where there is no such gate: the deferral counts all the same, a worker need not know today's constraints."""
+    """Return the gate to hold; None if it does not exist: the deferral still counts, as a worker need not know the current constraints."""
     stored = rules.named(order.constraint)
     fault = ""
     if stored is None or not stored.constraint.enabled:

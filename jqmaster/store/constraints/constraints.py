@@ -65,7 +65,7 @@ class Rules:
         return next((s for s in self.stored if s.constraint.name == name), None)
 
     def of_gate(self, gate: str) -> Constraint | None:
-        """The constraint that a gate belongs to."""
+        """Return the constraint that a gate belongs to."""
         return next((s.constraint for s in self.stored if gate.startswith(s.constraint.cid)), None)
 
 
@@ -122,7 +122,7 @@ class RuleStore:
         return int(version or 0), int(edition or 0), int(settled or 0)
 
     async def load(self) -> Rules:
-        """The constraints as they are. One whose document cannot be read is left out, and told of by fsck: what was
+        """Return the constraints as they are. A constraint whose document cannot be read is omitted, and reported by fsck: what was
         matched before stays behind its gates."""
         _, (version, edition, settled, flat) = await self._client.run(
             "load_rules", (self._keys.rules, self._keys.constraints), ()
@@ -139,7 +139,7 @@ class RuleStore:
     # --- changing
 
     async def change(self, change: Change) -> bool:
-        """False when somebody else changed it since it was read. Raises ConflictError when there are as many as may be."""
+        """False when somebody else changed it since it was read. Raise ConflictError when there are as many as may be."""
         k, new = self._keys, change.new
         cid = new.constraint.cid if new else ""
         old_cid = (
@@ -169,7 +169,7 @@ class RuleStore:
     # --- following a change up (leader only); each returns None under a stale epoch
 
     async def settle(self, epoch: str, rules: Rules) -> bool | None:
-        """Gives every running job the slots that the rules demand, then puts them in force. False: they changed
+        """Give every running job the slots that the constraints demand, then put the edition in force. False: they changed
         meanwhile."""
         # Nothing is claimed until then, so that no other job can begin to run.
         running = [raw.decode() for raw in await self._client.command("ZRANGE", self._keys.running, 0, -1)]
@@ -183,7 +183,7 @@ class RuleStore:
     async def move(
         self, epoch: str, rules: Rules, job_ids: Sequence[str], lanes: Mapping[str, "OldLane"] = NO_LANES
     ) -> "Moved | None":
-        """Puts unfinished jobs into the lanes that the rules give them; `lanes` tells where those were found that are
+        """Put unfinished jobs into the lanes that the rules give them; `lanes` tells where those were found that are
         ready. While the store moves some, the next are matched."""
         parts = list(pages(job_ids, MAX_PER_CALL))
         count, ready = 0, await self._placed(rules.ruleset, parts[0], lanes) if parts else None
@@ -267,21 +267,21 @@ class RuleStore:
         return sorted(lanes, key=order.__getitem__)
 
     async def ready_in(self, lanes: Sequence["OldLane"], count: int) -> list[list[str]]:
-        """The first `count` jobs of each."""
+        """Return the first `count` jobs of each."""
         replies = await self._client.pipeline(
             [("ZRANGE", self._keys.ready(lane.id), 0, count - 1) for lane in lanes]
         )
         return [[raw.decode() for raw in reply] for reply in replies]
 
     async def waiting_for_time(self) -> AsyncIterator[list[str]]:
-        """Pages of the jobs that wait for a time; those that were there all along are all among them."""
+        """Yield pages of the jobs that wait for a time; those that were there all along are all among them."""
         for index in (self._keys.scheduled, self._keys.retrying):
             async for flat in scanned(self._client, "ZSCAN", index, count=RECORDS_PER_READ):
                 for page in pages([raw.decode() for raw in flat[::2]], MAX_PER_CALL):
                     yield page
 
     async def prune(self, epoch: str, lanes: Sequence[str]) -> bool:
-        """Removes those of the lanes that have no unfinished job. False under a stale epoch."""
+        """Remove those of the lanes that have no unfinished job. False under a stale epoch."""
         for page in pages(lanes, LANES_PER_READ):
             word, _ = await self._client.run(
                 "prune_lanes", (self._keys.epoch,), (self._keys.tag, epoch, *page)
@@ -291,11 +291,11 @@ class RuleStore:
         return True
 
     async def counted(self) -> list[str]:
-        """Constraints of which something may be kept, those that are gone among them."""
+        """Return the constraints about which data may be kept, including deleted ones."""
         return sorted(raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.counted))
 
     async def prune_gates(self, epoch: str, cid: str, cursor: str) -> tuple[int, str] | None:
-        """Removes what was kept of gates that nothing needs any more, of a page of them: how many, and where the next
+        """Remove the data of gates that nothing needs any more, from one page of them; return how many, and where the next
         page begins ("0": that was the last). None under a stale epoch."""
         k = self._keys
         word, data = await self._client.run(
@@ -306,19 +306,19 @@ class RuleStore:
         return (int(data[0]), data[1].decode()) if word == "ok" else None
 
     async def lane_pages(self) -> AsyncIterator[list[str]]:
-        """All lanes of all names, in pages."""
+        """Yield all lanes of all names, in pages."""
         for name in await self._client.command("SMEMBERS", self._keys.names):
             key = self._keys.lanes(name.decode())
             async for flat in scanned(self._client, "ZSCAN", key, count=LANES_PER_READ):
                 yield [raw.decode() for raw in flat[::2]]
 
     async def reopened(self) -> list[tuple[str, int]]:
-        """Constraints whose gates have to be looked at again, and since which version."""
+        """Return the constraints whose gates have to be checked again, and since which version."""
         flat = await self._client.command("ZRANGE", self._keys.reopened, 0, -1, "WITHSCORES")
         return [(flat[n].decode(), int(flat[n + 1])) for n in range(0, len(flat), 2)]
 
     async def reopen(self, epoch: str, cid: str, version: int) -> bool | None:
-        """Lets what lies aside at the gates of this constraint through to be looked at again; True where there was
+        """Let parked lanes at the gates of this constraint be checked again; True if there was
         any."""
         has_opened = False
         closed = scanned(self._client, "SSCAN", self._keys.closed, count=MAX_PER_CALL, match=f"{cid}*")
@@ -403,7 +403,7 @@ def _encode(stored: StoredConstraint) -> bytes:
 
 
 def decode_constraint(name: str, raw: bytes) -> StoredConstraint:
-    """Raises DamagedError."""
+    """Decode a stored constraint. Raise DamagedError."""
     try:
         document: dict[str, Any] = msgpack.unpackb(raw[ETAG_LENGTH:])
         key = document["key"]

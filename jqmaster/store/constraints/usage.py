@@ -62,7 +62,7 @@ class UsageStore:
         self._records = records
 
     async def gates(self, gate_ids: Sequence[str]) -> list[GateUsage]:
-        """The usage of each of these gates."""
+        """Return the usage of each of these gates."""
         found = []
         for page in pages(gate_ids, MAX_PER_CALL):
             _, (_, usages) = await self._client.run(
@@ -86,7 +86,7 @@ class UsageStore:
         return found
 
     async def known_gates(self, cid: str) -> tuple[list[str], int]:
-        """Gates of a constraint that unfinished jobs pass, those with the most waiting jobs first, and how many there
+        """Return the gates of a constraint that unfinished jobs pass, those with the most waiting jobs first, and how many there
         are in all."""
         total, crowded = await self._client.pipeline(
             [
@@ -126,7 +126,7 @@ class UsageStore:
         return [(int(count), int(delayed or 0)) for count, delayed in zip(replies, replies[-1], strict=False)]
 
     async def holders(self, gates: Sequence[GateUsage], limit: int) -> list[SlotUsage]:
-        """Up to `limit` running jobs that have slots at these gates, the first gates' first."""
+        """Return up to `limit` running jobs that have slots at these gates, the first gates' first."""
         text_of: dict[str, str] = {}
         lists = [raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.slot_lists)]
         # Slots at gates without a key are kept under all such gates that a job passes.
@@ -167,7 +167,7 @@ class UsageStore:
         return False
 
     async def lanes(self) -> AsyncIterator[list[WaitingLane]]:
-        """Pages of the lanes that have ready jobs."""
+        """Yield pages of the lanes that have ready jobs."""
         for name in await self._names():
             async for flat in scanned(self._client, "ZSCAN", self._keys.lanes(name), count=LANES_PER_READ):
                 for page in pages([raw.decode() for raw in flat[::2]], LANES_PER_READ):
@@ -179,7 +179,7 @@ class UsageStore:
                     ]
 
     async def ready_in(self, lanes: Sequence[WaitingLane], count: int) -> AsyncIterator[list[str]]:
-        """Pages of the first `count` ready jobs of each lane."""
+        """Yield pages of the first `count` ready jobs of each lane."""
         for page in pages(lanes, LANES_PER_READ):
             replies = await self._client.pipeline(
                 [("ZRANGE", self._keys.ready(lane.id), 0, min(count, RECORDS_PER_READ) - 1) for lane in page]

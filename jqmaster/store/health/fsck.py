@@ -32,7 +32,7 @@ class Finding:
 
 
 async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
-    """Every disagreement of one shard, each job told once. Nothing is changed."""
+    """Yield every disagreement of one shard, each job told once. Nothing is changed."""
     client.bind(keys.tag)
     checker = Checker(client, keys)
     told: set[str] = set()
@@ -66,7 +66,7 @@ class Checker:
         self._plain = [keys.index(state) for state in JobState if state is not JobState.READY]
 
     async def everything_named(self) -> AsyncIterator[tuple[list[str], str]]:
-        """Pages of IDs from every record, index, lane, claim, slot, result and history, with the key that names them."""
+        """Yield pages of IDs from every record, index, lane, claim, slot, result and history, with the key that names them."""
         k = self._keys
         for prefix in (k.job_prefix, k.result_prefix, k.history_prefix):
             async for page in self._scan_keys(prefix):
@@ -87,7 +87,7 @@ class Checker:
             yield page, ""
 
     def set_aside(self) -> AsyncIterator[list[str]]:
-        """Pages of IDs whose record could not be read when an index named them."""
+        """Yield pages of IDs whose record could not be read when an index named them."""
         return self._scan_members("SSCAN", self._keys.damaged, step=1)
 
     async def check_jobs(self, job_ids: Sequence[str], found_in: str) -> list[Finding]:

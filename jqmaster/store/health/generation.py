@@ -4,13 +4,13 @@ from jqmaster.store.link.shard import Shard
 
 
 async def mark(shard: Shard, fresh: str) -> str:
-    """The mark of the data; `fresh` becomes it on a store that has none. Raises what `StoreClient.run` raises."""
+    """Return the mark of the data; `fresh` becomes it on a store that has none. Raises what `StoreClient.run` raises."""
     k = shard.keys
     _, (kept,) = await shard.client.run("mark_generation", (k.generation, k.rules), (fresh,))
     return str(kept.decode())
 
 
 async def read(shard: Shard) -> str | None:
-    """The mark, None where it is gone. Raises what `StoreClient.run` raises."""
+    """Return the mark, None where it is gone. Raises what `StoreClient.run` raises."""
     kept = await shard.client.command("GET", shard.keys.generation)
     return None if kept is None else kept.decode()

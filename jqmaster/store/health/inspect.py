@@ -107,7 +107,7 @@ class Inspector:
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None, is_backward: bool = False
     ) -> tuple[list[Job], str | None]:
-        """Up to `limit` jobs, ordered by state and within a state as it works through them (`is_backward`: against that),
+        """Return up to `limit` jobs, ordered by state and within a state as it works through them (`is_backward`: against that),
         and where to go on.
 
         A page may be short, even empty, while a cursor says that there is more: a rare match behind many others.
@@ -125,7 +125,7 @@ class Inspector:
         states: Sequence[JobState] = _ORDER,
         is_backward: bool = False,
     ) -> Found:
-        """As `page`, through these states in this order. Raises InvalidError for a cursor that no such look gave."""
+        """As `page`, through these states in this order. Raise InvalidError for a cursor that no such look gave."""
         indexes = await self._indexes(wanted, states)
         place = _decode_cursor(cursor, self._keys.tag) if cursor else None
         if place:
@@ -245,7 +245,7 @@ class Inspector:
         return indexes
 
     def _rank(self, index: str, states: Sequence[JobState]) -> tuple[int, str]:
-        """Raises InvalidError for an index of another state: the cursor is of another list."""
+        """Raise InvalidError for an index of another state: the cursor is of another list."""
         if index.startswith(self._keys.ready_prefix):
             state, lane = JobState.READY, index
         else:

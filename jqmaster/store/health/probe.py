@@ -132,7 +132,7 @@ async def look_again(client: StoreClient, settings: Settings, before: StoreRepor
 
 
 def require(report: StoreReport, settings: Settings) -> None:
-    """Raises StoreUnavailableError while the store reads its data, StoreUnfitError when it cannot keep the promises."""
+    """Raise StoreUnavailableError while the store reads its data, StoreUnfitError when it cannot keep the promises."""
     if report.is_loading:
         raise StoreUnavailableError("the store is reading its data", retry_after_s=1.0)
     errors = [fault for fault in report.faults if fault.level == "error"]

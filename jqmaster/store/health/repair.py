@@ -43,12 +43,12 @@ class Repair:
         self.tune(lease_ms=lease_ms, result_ttl_ms=result_ttl_ms)
 
     def tune(self, *, lease_ms: int, result_ttl_ms: int) -> None:
-        """From the next step on."""
+        """Change settings, from the next step on."""
         self._lease_ms = lease_ms
         self._result_ttl_ms = result_ttl_ms
 
     async def steps(self) -> AsyncIterator[Step]:
-        """Goes through the whole shard once, in the order of what depends on what."""
+        """Go through the whole shard once, in the order of dependencies."""
         async for job_ids, found_in in self._checker.everything_named():
             found = await self._checker.check_jobs(list(dict.fromkeys(job_ids)), found_in)
             yield Step(await self.repair_jobs(found, found_in))
@@ -59,7 +59,7 @@ class Repair:
         self._shard.leader.wake(JobDelayed())
 
     async def order_steps(self) -> AsyncIterator[Step]:
-        """Goes through the lanes and names, by which claims find ready jobs, and through no job."""
+        """Go through the lanes and names, by which claims find ready jobs, and through no job."""
         async for found in self._checker.lane_pages():
             yield Step(await self.repair_lanes(found))
         async for found in self._checker.name_pages():
@@ -83,7 +83,7 @@ class Repair:
         return repaired
 
     async def repair_lanes(self, found: Sequence[Finding]) -> list[Finding]:
-        """As `repair_jobs`."""
+        """Repair as `repair_jobs` does."""
         if not found:
             return []
         k = self._keys
@@ -93,7 +93,7 @@ class Repair:
         return [finding for finding, lane in zip(found, lanes, strict=True) if lane in ids]
 
     async def repair_names(self, found: Sequence[Finding]) -> list[Finding]:
-        """As `repair_jobs`."""
+        """Repair as `repair_jobs` does."""
         if not found:
             return []
         k = self._keys
@@ -103,7 +103,7 @@ class Repair:
         return [finding for finding, name in zip(found, names, strict=True) if name in ids]
 
     async def repair_slots(self, found: Sequence[Finding]) -> list[Finding]:
-        """All sums and lists, if any of them is wrong."""
+        """Count all sums and lists again, if any of them is wrong."""
         if not found:
             return []
         k, count = self._keys, 0

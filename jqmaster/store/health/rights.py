@@ -33,18 +33,18 @@ PASSWORD: Final = "change-me"  # noqa: S105 - of nobody: the file is a template
 
 
 def rule(shard: str) -> str:
-    """The rights as `ACL SETUSER` takes them, besides the password."""
+    """Return the rights as `ACL SETUSER` takes them, besides the password."""
     commands = " ".join(f"+{command}" for command in sorted((*ON_KEYS, *ON_CHANNELS, *ON_NOTHING)))
     return f"resetkeys ~{{{shard}}}:* resetchannels &{{{shard}}}:* -@all {commands}"
 
 
 def acl_file(shard: str = "jq") -> str:
-    """The text of an ACL file with this user alone."""
+    """Return the text of an ACL file with this user alone."""
     return f"user {USER} reset on >{PASSWORD} {rule(shard)}\n"
 
 
 def samples(shard: str) -> list[tuple[str, list[str]]]:
-    """Each right, and a command that needs it, word by word."""
+    """Return each right, and a command that needs it, word by word."""
     key, channel = f"{{{shard}}}:probe", f"{{{shard}}}:wake"
     return [
         *((command, [*command.split("|"), key, *rest.split()]) for command, rest in ON_KEYS.items()),

@@ -89,7 +89,7 @@ class AuditStore:
     ) -> AuditPage:
         """Return up to `limit` entries, the newest first.
 
-        A page may be short, even empty, while a cursor says that there is more. Raises InvalidError for a cursor that
+        A page may be short, even empty, while a cursor says that there is more. Raise InvalidError for a cursor that
         no page gave.
         """
         positions = _positions(cursor, is_upper_bound=True) if cursor is not None else {}

@@ -142,12 +142,12 @@ class IdentityStore:
         self._keys = shard.keys
 
     async def version(self) -> tuple[int, int]:
-        """The version, and the store's time in ms."""
+        """Return the version, and the store's time in ms."""
         version, time = await self._client.pipeline([("HGET", self._keys.identity, "version"), ("TIME",)])
         return int(version or 0), self._ms(time)
 
     async def load(self) -> Directory:
-        """All tokens, and how many users there are."""
+        """Return all tokens, and the number of users."""
         k = self._keys
         version, flat, user_count, time = await self._client.pipeline(
             [("HGET", k.identity, "version"), ("HGETALL", k.tokens), ("HLEN", k.users), ("TIME",)]
@@ -167,7 +167,7 @@ class IdentityStore:
     async def put_tokens(
         self, changes: Sequence[tuple[str, StoredToken | None, StoredToken | None]], *, access_entry: bytes
     ) -> str:
-        """Each (ID, as it was read, as it shall be), all or none. `ok`, `changed` (nothing was done), `full`."""
+        """Write each (ID, value as it was read, new value), all or none. `ok`, `changed` (nothing was done), `full`."""
         k = self._keys
         groups: list[Arg] = []
         for token_id, before, after in changes:
@@ -204,7 +204,7 @@ class IdentityStore:
         return int(found) if found else None
 
     async def users(self) -> list[tuple[StoredUser, int | None]]:
-        """All, by name, with the last login of each."""
+        """Return all, by name, with the last login of each."""
         flat = await self._client.command("HGETALL", self._keys.users)
         logins = await self._times(self._keys.logins)
         found = (StoredUser.decode(flat[n].decode(), flat[n + 1]) for n in range(0, len(flat), 2))
@@ -219,7 +219,7 @@ class IdentityStore:
         access_entry: bytes,
         kept_session: str = "",
     ) -> str:
-        """Makes (`before` None), changes or removes (`after` None) a user. `ok`, `changed` (nothing was done), `full`.
+        """Create (`before` None), change or remove (`after` None) a user. `ok`, `changed` (nothing was done), `full`.
 
         `kept_session`: digest of the session in which users change themselves; the others end.
         """
@@ -243,7 +243,7 @@ class IdentityStore:
         return word
 
     async def count_login(self, address: str, user: str, *, most_of_address: int, most_of_user: int) -> int:
-        """Counts an attempt; 0, or where there were too many of late the ms to wait. `address` and `user` are digests."""
+        """Count an attempt; return 0, or the ms to wait if there were too many recently. `address` and `user` are digests."""
         word, data = await self._client.run(
             "count_login",
             (self._keys.login_attempts,),
@@ -308,7 +308,7 @@ class IdentityStore:
         return int(data[0]) if word == "ok" else None
 
     async def use_session(self, digest: str, *, idle_ms: int) -> FoundSession | None:
-        """The session, whose idle time begins anew; None: there is none, or it is over."""
+        """Return the session, and restart its idle time; None: it does not exist, or is over."""
         k = self._keys
         word, data = await self._client.run(
             "use_session", (k.session(digest), k.users, k.tokens), (self._shard.now_arg, idle_ms)
@@ -362,14 +362,14 @@ class IdentityStore:
         return int(data[0])
 
     async def log_refused_login(self, kind: str, access_entry: bytes) -> None:
-        """Writes a login that failed into the access log. `kind`: whose; repeats of one kind are counted for an hour."""
+        """Write a login that failed into the access log. `kind`: whose; repeats of one kind are counted for an hour."""
         k = self._keys
         await self._client.run(
             "log_refused_login", (k.access, k.access_folds), (self._shard.now_arg, kind, access_entry)
         )
 
     async def close_access_folds(self) -> None:
-        """Writes the repeats of access events whose hour is over."""
+        """Write the repeats of access events whose hour is over."""
         k = self._keys
         await self._client.run("close_access_folds", (k.access, k.access_folds), (self._shard.now_arg,))
 

@@ -99,7 +99,7 @@ class ClaimStore:
         self.tune(lease_ms=lease_ms, offer_ms=offer_ms, grace_ms=grace_ms)
 
     def tune(self, *, lease_ms: int, offer_ms: int, grace_ms: int) -> None:
-        """From the next call on."""
+        """Change settings, from the next call on."""
         self._lease_ms = lease_ms
         self._offer_ms = offer_ms
         self._grace_ms = grace_ms
@@ -114,7 +114,7 @@ class ClaimStore:
         *,
         polls_here: bool = False,
     ) -> Claim | NotClaimed:
-        """Up to `limit` jobs for a worker that no constraint of this edition holds back, the smallest priority and
+        """Claim up to `limit` jobs for a worker that no constraint of this edition holds back, the smallest priority and
         then the oldest first. `polls_here`: the worker's poll hangs at this master, which will answer it."""
         order = ClaimOrder(worker_id, names, limit, polls_here)
         (claim,) = await self.claim_each(epoch, [order], edition)
@@ -131,7 +131,7 @@ class ClaimStore:
         return self.read_claims(prepared, await self._client.run_each(prepared.calls))
 
     def prepare_claims(self, epoch: str, orders: Sequence[ClaimOrder], edition: int = 0) -> PreparedClaims:
-        """The calls by which `claim_each` does it, for whoever sends them."""
+        """Return the script calls of `claim_each`, for the caller to send."""
         # The worker is told what the store was told, also where the settings change meanwhile.
         terms = [
             _Terms(
@@ -217,7 +217,7 @@ class ClaimStore:
         return [job_id.decode() for job_id in found]
 
     async def drop_suspects(self, epoch: str, job_ids: Sequence[str]) -> bool:
-        """Takes those off the list that wait no more. False under a stale epoch."""
+        """Remove from the list the jobs that no longer wait. False under a stale epoch."""
         k = self._keys
         word, _ = await self._client.run(
             "drop_suspects", (k.epoch, k.suspects), (epoch, k.job_prefix, *job_ids)
@@ -227,7 +227,7 @@ class ClaimStore:
     async def claim_alone(
         self, epoch: str, worker_id: str, job_id: str, edition: int = 0, *, polls_here: bool = False
     ) -> Claim | NotClaimed:
-        """One job that workers were lost under, for a worker that holds nothing and gets nothing else meanwhile.
+        """Claim one job under which workers were lost, for a worker that holds nothing and gets nothing else meanwhile.
         `polls_here` as in `claim`."""
         k = self._keys
         token = new_tokens(1)

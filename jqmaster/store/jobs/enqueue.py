@@ -60,10 +60,10 @@ class AcceptanceStore:
         is_whole: bool = False,
         replicas: int | None = None,
     ) -> list[Accepted | BacklogFull]:
-        """Accepts each job by itself, in one round trip; `is_whole`: a full backlog refuses all of them. `replicas`: how
+        """Accept each job separately, in one round trip; `is_whole`: a full backlog refuses all of them. `replicas`: how
         many must have them before they count as accepted (None: as many as every write needs).
 
-        Raises StaleRules; what was accepted nevertheless is KNOWN to the repeat. Raises StoreUnavailableError when the data
+        Raises StaleRules; what was accepted nevertheless is KNOWN to the repeat. Raise StoreUnavailableError when the data
         are gone or others, as after a FLUSHALL.
         """
         calls = self._enqueue_calls(specs, rules, is_whole=is_whole)
@@ -134,7 +134,7 @@ class AcceptanceStore:
         return calls
 
     async def find_taken(self, specs: Sequence[JobSpec]) -> list[int]:
-        """Positions of those whose ID stands for another request already."""
+        """Return the positions of jobs whose ID stands for another request already."""
         prefix = self._keys.job_prefix
         known = await self._client.pipeline(
             [("EXISTS", *[prefix + spec.id for spec in chunk]) for chunk in pages(specs, MAX_PER_CALL)]
@@ -153,7 +153,7 @@ class AcceptanceStore:
     async def reserve_id(
         self, key_digest: str, spec: JobSpec, *, life_ms: int, replicas: int | None = None
     ) -> tuple[str, bool] | None:
-        """The job ID that an Idempotency-Key stands for, and whether it was accepted; None: it stands for another request."""
+        """Reserve and return the job ID that an Idempotency-Key stands for, and whether it was accepted; None: it stands for another request."""
         word, data = await self._client.run(
             "reserve_id",
             (self._keys.idempotency(key_digest),),

@@ -46,16 +46,16 @@ class LeaseStore:
         self.tune(lease_ms=lease_ms, result_ttl_ms=result_ttl_ms)
 
     def tune(self, *, lease_ms: int, result_ttl_ms: int) -> None:
-        """From the next call on."""
+        """Change settings, from the next call on."""
         self._lease_ms = lease_ms
         self._result_ttl_ms = result_ttl_ms
 
     async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
-        """Undoes claims that were never started. False under a stale epoch; claims that are over are passed by."""
+        """Undo claims that were never started. False under a stale epoch; claims that are over are passed by."""
         return await self._return(epoch, worker_id, claims)
 
     async def refuse_offers(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
-        """The same by the word of the worker: the tokens are its right to do so."""
+        """Undo claims that the worker refuses; the tokens give it the right."""
         await self._return("", worker_id, claims)
         self._shard.leader.wake(SlotsFreed(worker_id, len(claims)))
         self._shard.leader.wake(JobsReady())
@@ -101,7 +101,7 @@ class LeaseStore:
         return now_ms, found, next_ms
 
     async def shorten_leases(self, epoch: str) -> bool:
-        """Lets no lease last longer than a new one. False under a stale epoch."""
+        """Let no lease last longer than a new one. False under a stale epoch."""
         k = self._keys
         while True:
             args = (self._shard.now_arg, epoch, self._lease_ms, MAX_PER_CALL)
@@ -112,7 +112,7 @@ class LeaseStore:
                 return True
 
     async def reclaim(self, epoch: str, settlements: Sequence[Settlement]) -> list[bool] | None:
-        """Ends attempts whose lease is over, unless renewed or settled meanwhile. None under a stale epoch."""
+        """End attempts whose lease is over, unless renewed or settled meanwhile. None under a stale epoch."""
         k = self._keys
         ended: list[bool] = []
         for chunk in pages(settlements, MAX_PER_CALL):
@@ -140,7 +140,7 @@ class LeaseStore:
         return ended
 
     async def set_aside(self, epoch: str, job_ids: Sequence[str]) -> int | None:
-        """Takes claims whose records cannot be read out of the way; how many. None under a stale epoch."""
+        """Set aside claims whose records cannot be read; return how many. None under a stale epoch."""
         k = self._keys
         count, has_opened = 0, False
         untold: list[bytes] = []
@@ -165,7 +165,7 @@ class LeaseStore:
         return count
 
     async def _free_slots(self, epoch: str, job_ids: Sequence[bytes]) -> bool | None:
-        """Looks at every gate, as nothing tells which one these jobs passed; whether one opened."""
+        """Free their slots at every gate, because it is unknown which ones these jobs passed; return whether one opened."""
         k, has_opened = self._keys, False
         if not await self._client.command("EXISTS", k.constraints):
             return False

@@ -26,7 +26,7 @@ class Changes:
     timeout_ms: int | None = None
 
     def applied_to(self, job: Job) -> Job:
-        """The job as matchers will see it."""
+        """Return the job as matchers will see it."""
         return replace(
             job,
             priority=job.priority if self.priority is None else self.priority,
@@ -81,7 +81,7 @@ class SteeringStore:
         self._keys = shard.keys
 
     async def cancel(self, job_id: str) -> tuple[str, str] | None:
-        """Ends a waiting or running job as canceled; (worker ID, token) if it ran. Raises StateConflict, KeyError."""
+        """End a waiting or running job as canceled; return (worker ID, token) if it ran. Raises StateConflict, KeyError."""
         (end,) = await self.cancel_all([job_id])
         if isinstance(end, Refusal):
             end.throw()
@@ -136,7 +136,7 @@ class SteeringStore:
         )
 
     async def retry(self, job: Job, rules: Ruleset = NO_RULES) -> None:
-        """Makes a finished job ready again, `job` as it was when read. Raises StateConflict, KeyError, StaleRules."""
+        """Make a finished job ready again, `job` as it was when read. Raises StateConflict, KeyError, StaleRules."""
         _throw_any(await self.retry_all([job], rules))
 
     async def retry_all(
@@ -174,7 +174,7 @@ class SteeringStore:
         )
 
     async def run_now(self, job_id: str) -> None:
-        """Makes a job ready that waits for a time. Raises StateConflict, KeyError."""
+        """Make a job ready that waits for a time. Raises StateConflict, KeyError."""
         _throw_any(await self.run_all_now([job_id]))
 
     async def run_all_now(
@@ -194,7 +194,7 @@ class SteeringStore:
         )
 
     async def patch(self, job: Job, changes: Changes, rules: Ruleset = NO_RULES) -> None:
-        """Changes a waiting job, `job` as it was when read. Raises StateConflict, KeyError, StaleRules."""
+        """Change a waiting job, `job` as it was when read. Raises StateConflict, KeyError, StaleRules."""
         _throw_any(await self.patch_all([job], changes, rules))
 
     async def patch_all(
@@ -219,7 +219,7 @@ class SteeringStore:
         )  # fmt: skip
 
     async def delete(self, job_id: str) -> None:
-        """Removes a job that does not run, or that was set aside. Raises StateConflict, KeyError."""
+        """Remove a job that does not run, or that was set aside. Raises StateConflict, KeyError."""
         _throw_any(await self.delete_all([job_id]))
 
     async def delete_all(

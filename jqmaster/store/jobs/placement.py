@@ -43,7 +43,7 @@ def fields_of(job: JobSpec | Job | codec.MatchedRecord) -> JobFields:
 
 
 def lane_of_job(rules: Ruleset, job: Job | codec.MatchedRecord) -> Lane:
-    """The lane of a job that exists; it must have been read with its argument."""
+    """Return the lane of a job that exists; it must have been read with its argument."""
     return rules.lane_of_name(job.name) or rules.lane_of(fields_of(job))
 
 
@@ -63,7 +63,7 @@ class StoredLane(NamedTuple):
 
     @classmethod
     def read(cls, raw: bytes) -> "StoredLane":
-        """Raises DamagedError."""
+        """Read the stored form. Raise DamagedError."""
         try:
             name, edition, group, shared, keyed, at, score, member, jobs = raw.decode().split("\n")
             return cls(name, int(edition), group, shared, keyed, at, int(score), member, int(jobs))
@@ -72,7 +72,7 @@ class StoredLane(NamedTuple):
 
 
 def packed_gates(lane: Lane) -> bytes:
-    """The keyed gates of a job, as its record has them."""
+    """Return the keyed gates of a job, as its record has them."""
     if not lane.keyed:
         return codec.NO_GATES
     if len(lane.keyed) > codec.MAX_GATES:
@@ -106,7 +106,7 @@ class LaneTable:
         return number
 
     def place(self, rules: Ruleset, spec: JobSpec) -> tuple[int, bytes]:
-        """The number of a new job's lane, and its keyed gates as its record has them; `rules` are the same in each call."""
+        """Return the number of a new job's lane, and its keyed gates as its record has them; `rules` are the same in each call."""
         placed = self._placed.get(spec.name)
         if placed is None:
             sole_lane = rules.lane_of_name(spec.name)

@@ -29,7 +29,7 @@ class RecordStore:
         return codec.decode_job(job_id, record) if record else None
 
     async def get_without_argument(self, job_ids: Sequence[str]) -> dict[str, Job]:
-        """The jobs that exist and can be read, their arguments left out or cut short."""
+        """Return the jobs that exist and can be read, their arguments left out or cut short."""
         commands: list[tuple[Arg, ...]] = [("GETRANGE", self._keys.job(i), 0, HEAD_READ - 1) for i in job_ids]
         records = await self._client.pipeline(commands, skip_damaged=True)
         found = {}
@@ -46,7 +46,7 @@ class RecordStore:
             return None
 
     async def decode_head(self, job_id: str, record: bytes) -> Job:
-        """The job of a record's first HEAD_READ bytes, with another read where its extras reach further."""
+        """Return the job of a record's first HEAD_READ bytes, with another read where its extras reach further."""
         if codec.head_length(job_id, record) > len(record):
             record = await self._client.command(
                 "GETRANGE", self._keys.job(job_id), 0, codec.head_length(job_id, record) - 1
@@ -58,7 +58,7 @@ class RecordStore:
         return [codec.decode_attempt(entry) for entry in entries]
 
     async def get_all(self, job_ids: Sequence[str]) -> dict[str, Job]:
-        """The jobs that exist and can be read, whole."""
+        """Return the jobs that exist and can be read, whole."""
         found = {}
         for chunk in pages(job_ids, RECORDS_PER_READ):
             records = await self._client.pipeline(
@@ -70,7 +70,7 @@ class RecordStore:
         return found
 
     async def last_ends(self, job_ids: Sequence[str]) -> list[Attempt | None]:
-        """The last end in the history of each job, None where there is none or it cannot be read."""
+        """Return the last end in the history of each job, None where there is none or it cannot be read."""
         histories = await self._client.pipeline(
             [("LRANGE", self._keys.history(job_id), -_LAST_ENTRIES, -1) for job_id in job_ids],
             skip_damaged=True,

@@ -16,11 +16,11 @@ class ResultStore:
         self.tune(result_grace_ms=result_grace_ms)
 
     def tune(self, *, result_grace_ms: int) -> None:
-        """From the next call on."""
+        """Change settings, from the next call on."""
         self._result_grace_ms = result_grace_ms
 
     async def fetch_result(self, job_id: str, *, watch: bool) -> bytes | JobState | None:
-        """The encoded result, or the state of an unfinished job (marked as watched if asked), or None: nothing (any more)."""
+        """Return the encoded result, or the state of an unfinished job (marked as watched if asked), or None if nothing is kept."""
         k = self._keys
         word, data = await self._client.run(
             "fetch_result",
@@ -36,6 +36,6 @@ class ResultStore:
                 return None
 
     async def look_at_result(self, job_id: str) -> bytes | None:
-        """The encoded result that is kept; its life goes on."""
+        """Return the kept result in encoded form, without fetching it."""
         result: bytes | None = await self._client.command("GET", self._keys.result(job_id))
         return result

@@ -31,12 +31,12 @@ class RetentionStore:
         return {state: int(data[0]) for state, (_, data) in zip(retention, replies, strict=True)}
 
     async def sweep(self, epoch: str, state: JobState, *, retention_ms: int, max_jobs: int) -> int | None:
-        """Removes finished jobs over their retention; how many, None under a stale epoch."""
+        """Remove finished jobs whose retention is over; return how many, or None under a stale epoch."""
         removed = await self.sweep_all(epoch, {state: (retention_ms, max_jobs)})
         return None if removed is None else removed[state]
 
     async def sweep_results(self, epoch: str) -> int | None:
-        """Discards results whose time is over; how many, None under a stale epoch."""
+        """Discard results whose time is over; return how many, or None under a stale epoch."""
         discarded = await self.sweep_all(epoch, {None: (0, 0)})
         return None if discarded is None else discarded[None]
 

@@ -55,7 +55,7 @@ class SettlementStore:
         self.tune(result_ttl_ms=result_ttl_ms)
 
     def tune(self, *, result_ttl_ms: int) -> None:
-        """From the next call on."""
+        """Change settings, from the next call on."""
         self._result_ttl_ms = result_ttl_ms
 
     async def confirm_start(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> list[bool]:
@@ -72,7 +72,7 @@ class SettlementStore:
         return confirmed
 
     async def settle_success(self, worker_id: str, ended: Sequence[tuple[str, str, bytes]]) -> list[bool]:
-        """Ends attempts of (job ID, token, encoded result) as succeeded; False: the token is stale."""
+        """End attempts of (job ID, token, encoded result) as succeeded; False: the token is stale."""
         k = self._keys
         calls = []
         for chunk in pages(ended, MAX_PER_CALL):
@@ -108,7 +108,7 @@ class SettlementStore:
         return verdicts
 
     async def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> list[bool]:
-        """Ends attempts that did not succeed as decided; False: the token is stale."""
+        """End attempts that did not succeed as decided; False: the token is stale."""
         k = self._keys
         calls = []
         for chunk in pages(settlements, MAX_PER_CALL):

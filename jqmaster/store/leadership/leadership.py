@@ -44,7 +44,7 @@ class LeadershipStore:
         self._shard = shard
 
     async def elect(self, master_id: str, nonce: str, *, ttl_ms: int) -> Leadership | None:
-        """The new leadership, or None while another holds the lock or this master is to leave the lead to others."""
+        """Try to lead: return the new leadership, or None while another holds the lock or this master must leave the lead to others."""
         k = self._shard.keys
         word, data = await self._shard.client.run(
             "elect", (k.leader, k.epoch, k.demoted), (self._shard.now_arg, master_id, nonce, ttl_ms)
@@ -67,7 +67,7 @@ class LeadershipStore:
     async def demote(
         self, leadership: Leadership, *, fresh_ms: int, hold_ms: int, audit_entry: bytes
     ) -> Demotion:
-        """Tells a leader to leave the lead to others for `hold_ms`; it obeys at once, or when it renews its lock.
+        """Tell a leader to leave the lead to others for `hold_ms`; it obeys at once, or when it renews its lock.
         Not where no other master was seen within `fresh_ms`."""
         k = self._shard.keys
         word, _ = await self._shard.client.run(
@@ -80,7 +80,7 @@ class LeadershipStore:
     async def depose(
         self, silent: Leadership, seen_ms: int, master_id: str, nonce: str, *, ttl_ms: int, hold_ms: int, audit_entry: bytes
     ) -> Leadership | None:  # fmt: skip
-        """The new leadership of `master_id` in place of one whose holder was last seen at `seen_ms`. None where that
+        """Return the new leadership of `master_id` in place of one whose holder was last seen at `seen_ms`. None where that
         has changed: another leads, or it has given a sign of life since."""
         k = self._shard.keys
         word, data = await self._shard.client.run(
@@ -92,7 +92,7 @@ class LeadershipStore:
         return Leadership(data[0].decode(), master_id) if word == "ok" else None
 
     async def newest_number(self) -> int:
-        """The growing part of the newest epoch; 0 where nobody led yet."""
+        """Return the growing part of the newest epoch; 0 where nobody led yet."""
         return codec.epoch_number(await self._shard.client.command("GET", self._shard.keys.epoch) or "")
 
     async def current(self) -> Leadership | None:

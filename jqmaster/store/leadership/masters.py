@@ -41,7 +41,7 @@ class MasterStore:
         self._shard = shard
 
     async def beat(self, record: MasterRecord) -> None:
-        """A sign of life; the first one registers. Removes those that have been silent for `FORGET_MS`."""
+        """Report a sign of life; the first one registers. Remove those that have been silent for `FORGET_MS`."""
         k = self._shard.keys
         info = codec.pack(
             {
@@ -61,7 +61,7 @@ class MasterStore:
             logger.info("%d masters forgotten: they have been silent for too long", removed)
 
     async def forget(self, master_id: str) -> None:
-        """One leaves in good order."""
+        """Unregister a master that leaves in good order."""
         k = self._shard.keys
         await self._shard.client.run("forget_master", (k.masters, k.master_info), (master_id,))
 

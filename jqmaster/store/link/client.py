@@ -99,7 +99,7 @@ class StoreClient:
         quorum_replicas: int = 0,
         access: StoreAccess | None = None,
     ) -> None:
-        """`url`: see `store_url`. Raises ValueError where it is none."""
+        """`url`: see `store_url`. Raise ValueError where it is none."""
         self._timeout_s = timeout_s
         self.quorum_replicas = quorum_replicas
         # By script: round trips, calls (several go in one round trip), and those that failed.
@@ -140,7 +140,7 @@ class StoreClient:
             self._locator.bind(tag)
 
     def on_located(self, tell: Callable[[str, int], None]) -> None:
-        """Calls `tell` with host and port of each server that turns out to be the primary."""
+        """Call `tell` with host and port of each server that turns out to be the primary."""
         if self._locator:
             self._locator.on_located(tell)
 
@@ -151,7 +151,7 @@ class StoreClient:
         await self.reset()
 
     async def reset(self) -> None:
-        """Drops every connection, also those in use; their callers learn that the outcome is unknown."""
+        """Drop every connection, also those in use; their callers learn that the outcome is unknown."""
         for transport in self._busy:
             transport.abort()
         # Best effort: a peer that is slow to hang up is no error of the caller.
@@ -166,7 +166,7 @@ class StoreClient:
     async def run(
         self, script: str, keys: Sequence[str], args: Sequence[Arg], *, replicas: int | None = None
     ) -> tuple[str, list[Any]]:
-        """Runs one script. Returns its status word and data. `replicas`: as in `run_all`.
+        """Run one script. Returns its status word and data. `replicas`: as in `run_all`.
 
         Raises StoreUnavailableError when it certainly did not run, OutcomeUnknownError when it may have,
         DamagedError when a key is not of the type that it must be.
@@ -180,7 +180,7 @@ class StoreClient:
         claim: TravellingClaim | None = None,
         replicas: int | None = None,
     ) -> list[tuple[str, list[Any]]]:
-        """Runs scripts in order, in one round trip. `replicas`: how many must confirm these writes; None: as many as
+        """Run scripts in order, in one round trip. `replicas`: how many must confirm these writes; None: as many as
         every write of this client needs. `claim` travels behind them, and hears of its calls before this returns or raises.
 
         Raises like `run`, on the first one that failed; where others were done, or too few replicas confirmed in time,
@@ -199,7 +199,7 @@ class StoreClient:
         return [self._read(call, reply) for call, reply in zip(calls, replies, strict=True)]
 
     async def run_each(self, calls: Sequence[ScriptCall]) -> list[tuple[str, list[Any]] | Exception]:
-        """Runs scripts in order, in one round trip; of each its answer, or what `run` would have raised for it alone.
+        """Run scripts in order, in one round trip; return for each its answer, or the error that `run` would have raised.
 
         Raises StoreUnavailableError when certainly none ran, OutcomeUnknownError when any may have."""
         return self._read_each(calls, await self._replies(calls, None))
@@ -273,7 +273,7 @@ class StoreClient:
         return replies
 
     async def command(self, *parts: Arg) -> Any:
-        """One plain read command."""
+        """Run one plain read command."""
         (reply,) = await self._read_only([parts])
         if isinstance(reply, ResponseError):
             raise _told_apart(reply)
@@ -308,7 +308,7 @@ class StoreClient:
     async def _where_it_belongs(
         self, count: int, ask: Callable[[AbstractConnection, Sequence[int]], Awaitable[list[Any]]]
     ) -> list[Any]:
-        """The replies to `count` commands. Those that came to the wrong node, which did nothing, go to the right one,
+        """Return the replies to `count` commands. Those that came to the wrong node, which did nothing, go to the right one,
         in their order. `ask` gets a connection and their numbers."""
         replies: list[Any] = [None] * count
         todo: Sequence[int] = range(count)
@@ -357,7 +357,7 @@ class StoreClient:
                 await self._pool.release(connection)
 
     async def _take_at_hand(self) -> AbstractConnection | None:
-        """One that is open and silent, as the pool would give it, for a tenth of what the pool costs."""
+        """Return a connection that is open and idle, as the pool would, at a tenth of the pool's cost."""
         while self._at_hand:
             connection: Any = self._at_hand.pop()
             if connection.is_connected and not (
@@ -405,7 +405,7 @@ class StoreClient:
                 self._busy.discard(transport)
 
     async def _converse(self, connection: Any, packed: bytes, count: int) -> list[Any]:
-        """The timeout applies to each reply, not to the batch."""
+        """Read the replies. The timeout applies to each reply, not to the batch."""
         if not connection.is_connected:
             raise RedisConnectionError("the connection was closed")
         loop, parser, replies = asyncio.get_running_loop(), connection._parser, list[Any]()
@@ -440,7 +440,7 @@ class StoreClient:
     async def _abandon(
         self, connection: AbstractConnection, transport: asyncio.WriteTransport | None
     ) -> None:
-        """Hangs up at once. What was not yet sent is dropped: flushing it could take as long as the store is away, and
+        """Hang up at once. What was not yet sent is dropped: flushing it could take as long as the store is away, and
         a transport that closes that slowly outlives its event loop."""
         if self._locator:
             self._locator.doubt()
@@ -522,7 +522,7 @@ def _cancels() -> int:
 
 
 def _pass_on_since(cancels: int) -> None:
-    """Raises the cancellation that came since and was swallowed: redis-py sends under asyncio.wait_for, which before
+    """Raise the cancellation that came since and was swallowed: redis-py sends under asyncio.wait_for, which before
     Python 3.12 forgets one that arrives together with the end of what it waits for (cpython issue 86296)."""
     if _cancels() > cancels:
         raise asyncio.CancelledError

@@ -40,7 +40,7 @@ class Locator(ABC):
 
     @abstractmethod
     async def _find(self) -> Endpoint:
-        """Asks those who know. Raises redis.exceptions.ConnectionError when none does."""
+        """Find the primary. Raise redis.exceptions.ConnectionError if nobody knows it."""
 
     @abstractmethod
     async def _disconnect(self) -> None: ...
@@ -58,7 +58,7 @@ class Locator(ABC):
         self._address = None
 
     def on_located(self, tell: Callable[[str, int], None]) -> None:
-        """Calls `tell` with each primary from now on, also with the present one."""
+        """Call `tell` with each primary from now on, also with the present one."""
         self._tell = tell
         if self._last:
             tell(*self._last)
@@ -136,7 +136,7 @@ class LocatedConnection(TcpConnection):
             raise RedisConnectionError(f"{self.host}:{self.port} is a replica")
 
     def leave_unless(self, primary: Endpoint) -> None:
-        """Hangs up at once where it leads elsewhere; whoever uses it learns that it was lost."""
+        """Close the connection at once if it leads elsewhere; its user learns that it was lost."""
         if (self.host, self.port) != primary and (writer := self._writer):
             writer.transport.abort()
 

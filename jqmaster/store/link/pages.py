@@ -27,8 +27,10 @@ def pages(items: Sequence[_T], size: int) -> Iterator[list[_T]]:
 async def scanned(
     client: StoreClient, *command: str, count: int, match: str = "*"
 ) -> AsyncIterator[list[Any]]:
-    """The replies of SCAN, SSCAN KEY or ZSCAN KEY with about `count` members each, none of them empty. What is there
-    all along comes at least once; what a small key holds comes as one."""
+    """Yield the replies of SCAN, SSCAN KEY or ZSCAN KEY with about `count` members each, none of them empty.
+
+    A member that exists all along comes at least once. A small key comes in one reply.
+    """
     cursor = b"0"
     while True:
         cursor, found = await client.command(*command, cursor, "MATCH", match, "COUNT", count)

@@ -59,7 +59,7 @@ class Script:
         return _guarded(self.source)[1] if is_guarded else self.sha
 
     def check_call(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
-        """Raises ScriptContractError when the counts do not fit the header."""
+        """Raise ScriptContractError when the counts do not fit the header."""
         keys_fit = len(keys) == len(self.keys) or (self.has_more_keys and len(keys) > len(self.keys))
         more = len(args) - len(self.args)
         args_fit = more == 0 or (self.group > 0 and more > 0 and more % self.group == 0)
@@ -67,7 +67,7 @@ class Script:
             raise ScriptContractError(f"{self.name} called with {len(keys)} keys and {len(args)} arguments")
 
     def read_reply(self, reply: Any) -> tuple[str, list[Any]]:
-        """The status word and the data behind it."""
+        """Return the status word and the data behind it."""
         word = reply[0].decode()
         if word not in self.replies:
             raise ScriptContractError(f"{self.name} answered {word!r}, which its header does not name")
@@ -84,7 +84,7 @@ class ScriptCall:
 
 
 def parse(name: str, text: str) -> Script:
-    """A script from its text, includes still by name. Raises ScriptContractError when the header is not complete."""
+    """A script from its text, includes still by name. Raise ScriptContractError when the header is not complete."""
     fields = {match[1]: match[2] or "" for match in _FIELD.finditer(text)}
     lines = text.splitlines()
     if len(fields) != 4 or not lines[0].startswith("#!lua") or not lines[1].startswith("-- "):
@@ -121,7 +121,7 @@ def _guarded(source: bytes) -> tuple[bytes, str]:
 
 @cache
 def _files() -> dict[str, Traversable]:
-    """The file of each script, whichever room it is in: names are unique over all rooms."""
+    """Return the file of each script, whichever room it is in: names are unique over all rooms."""
     return {
         file.name.removesuffix(".lua"): file
         for room in _LUA.iterdir()

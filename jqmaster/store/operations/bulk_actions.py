@@ -113,13 +113,13 @@ class ActionStore:
         )
 
     async def newest(self, limit: int) -> list[StoredAction]:
-        """The newest first."""
+        """Return the actions, newest first."""
         ids = await self._client.command("ZRANGE", self._keys.actions, -limit, -1)
         found = await self.get_all([raw.decode() for raw in reversed(ids)])
         return [stored for stored in found if stored is not None]
 
     async def get(self, action_id: str, *, with_ids: bool = False) -> StoredAction | None:
-        """None: unknown, or not kept any more."""
+        """Return an action; None: unknown, or no longer kept."""
         (stored,) = await self.get_all([action_id], with_ids=with_ids)
         return stored
 

@@ -88,7 +88,7 @@ class HistoryStore:
     # --- adding
 
     async def add_counts(self, number: int, names: Sequence[tuple[str, NameCounts]]) -> bool:
-        """Adds to the present minute and hour. `number` grows with each call of this master, also with those of
+        """Add counts to the current minute and hour. `number` grows with each call of this master, also with those of
         `add_failures`: a call that is repeated with its number counts once. False: it was."""
         k = self._keys
         args: list[Arg] = [
@@ -102,7 +102,7 @@ class HistoryStore:
         return word == "ok"
 
     async def add_failures(self, number: int, groups: Sequence[GroupCount]) -> bool:
-        """Adds to the groups. `number` and answer as with `add_counts`."""
+        """Add failures to their groups. `number` and the answer are those of `add_counts`."""
         k = self._keys
         args: list[Arg] = [self._shard.now_arg, number, MAX_GROUPS, KEEP_GROUPS_MS]
         for g in groups:
@@ -118,7 +118,7 @@ class HistoryStore:
     # --- the backlog (leader only)
 
     async def sample_backlog(self) -> Backlog:
-        """A look at the ready jobs."""
+        """Sample the ready jobs."""
         counts, (seconds, microseconds) = await self._client.pipeline(
             [("HGETALL", self._keys.ready_counts), ("TIME",)]
         )
@@ -138,7 +138,7 @@ class HistoryStore:
         return Backlog(now_ms, Waiting(sum(ready.values()), min(since, default=0)), names)
 
     async def put_backlog(self, epoch: str, backlog: Backlog) -> bool:
-        """Leaves a sample for all masters. False under a stale epoch."""
+        """Store a sample for all masters. False under a stale epoch."""
         sample = [
             backlog.at_ms,
             [backlog.whole.ready, backlog.whole.since_ms],
@@ -162,7 +162,7 @@ class HistoryStore:
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def backlog(self) -> Backlog | None:
-        """The leader's last sample; None: there is none, or it is too old."""
+        """Return the leader's last sample; None: there is none, or it is too old."""
         packed = await self._client.command("GET", self._keys.backlog)
         if packed is None:
             return None
@@ -209,7 +209,7 @@ class HistoryStore:
         return found
 
     async def failure_groups(self) -> list[FailureGroup]:
-        """All that are kept, the latest first."""
+        """Return all kept groups, latest first."""
         flat = await self._client.command("HGETALL", self._keys.failure_groups)
         groups = []
         for group_id, value in _pairs(flat):
@@ -225,7 +225,7 @@ class HistoryStore:
         return sorted(groups, key=lambda g: (-g.last_seen_ms, g.id))
 
     async def forget_failures(self, job_ids: Collection[str]) -> None:
-        """Removes the groups of which one of these jobs is the example."""
+        """Remove the groups of which one of these jobs is the example."""
         groups = [g.id for g in await self.failure_groups() if g.example_job_id in job_ids]
         if groups:
             await self._client.run(
@@ -252,7 +252,7 @@ def _pack(c: NameCounts) -> bytes:
 
 
 def _add(counts: NameCounts, packed: Any) -> bool:
-    """Adds what a master packed; False, and nothing is added, where it cannot be read."""
+    """Add the counts that a master packed; False, without adding any, if they cannot be read."""
     try:
         pushed, succeeded, failed, canceled, skipped, retried, wait_ms, run_ms, backlog, oldest_ms, waits, runs, *_ = (
             msgpack.unpackb(packed)

@@ -31,7 +31,7 @@ class SettingsStore:
         return int(await self._shard.client.command("HGET", self._key, "version") or 0)
 
     async def load(self) -> StoredSettings:
-        """Raises DamagedError where the document cannot be read."""
+        """Read the settings. Raise DamagedError if the document cannot be read."""
         version, document = await self._shard.client.command("HMGET", self._key, "version", "document")
         if document is None:
             return StoredSettings(int(version or 0), {})

@@ -56,7 +56,7 @@ class PollStore:
         self.tune(lease_ms=lease_ms)
 
     def tune(self, *, lease_ms: int) -> None:
-        """From the next call on."""
+        """Change settings, from the next call on."""
         self._lease_ms = lease_ms
 
     async def open(self, worker_id: str, poll_id: str, max_jobs: int, wait_ms: int) -> PollReply | NoPoll:

@@ -72,14 +72,14 @@ class WorkerStore:
         self._known_ids: list[str] = []
 
     def tune(self, *, lease_ms: int, offer_ms: int, grace_ms: int) -> None:
-        """From the next call on."""
+        """Change settings, from the next call on."""
         self._lease_ms = lease_ms
         self._offer_ms = offer_ms
         self._grace_ms = grace_ms
 
     async def register(self, worker_id: str, spec: WorkerSpec, owner: str = "") -> tuple[int, int]:
-        """Makes the worker known; another one at its URL is detached, and its claims are over if it is known to have ended.
-        Store time and epoch (0: nobody led yet). Raises StoreUnavailableError, too, where it came to the store so late that
+        """Make the worker known; another one at its URL is detached, and its claims are over if it is known to have ended.
+        Store time and epoch (0: nobody led yet). Raise StoreUnavailableError, too, where it came to the store so late that
         nobody waits for it."""
         k = self._keys
         # By the store's own clock, and asked first: a connection may hold a command back and deliver it long after the
@@ -142,7 +142,7 @@ class WorkerStore:
     async def renew(
         self, worker_id: str, claims: Sequence[tuple[str, str]], free: int, as_of_ms: int = 0
     ) -> Heartbeat | None:
-        """A heartbeat that names (job ID, token) claims, listed at `as_of_ms` or later. None: the worker is not known."""
+        """Renew the leases of (job ID, token) claims that a heartbeat names, listed at `as_of_ms` or later. None: the worker is not known."""
         k = self._keys
         answer: Heartbeat | None = None
         for start in range(0, max(len(claims), 1), MAX_PER_CALL):
@@ -193,15 +193,15 @@ class WorkerStore:
     # --- orders of people, written down with the change
 
     async def drain(self, worker_id: str, audit_entry: bytes) -> Commanded:
-        """It gets no more jobs and finishes those that it runs."""
+        """Give the worker no more jobs; it finishes those that it runs."""
         return await self._command("drain_worker", worker_id, audit_entry)
 
     async def resume(self, worker_id: str, audit_entry: bytes) -> Commanded:
-        """It gets jobs again."""
+        """Give the worker jobs again."""
         return await self._command("resume_worker", worker_id, audit_entry)
 
     async def detach(self, worker_id: str, audit_entry: bytes) -> Commanded:
-        """It is cut off for good: no more jobs, no more leases."""
+        """Detach the worker for good: no more jobs, no more leases."""
         return await self._command("detach_worker", worker_id, audit_entry)
 
     async def _command(self, script: str, worker_id: str, audit_entry: bytes) -> Commanded:
@@ -218,7 +218,7 @@ class WorkerStore:
     # --- leaving
 
     async def forget(self, worker_id: str) -> bool:
-        """Removes a worker; False when it was not known. Claims that it holds end with their leases."""
+        """Remove a worker; False when it was not known. Claims that it holds end with their leases."""
         k = self._keys
         word, _ = await self._client.run(
             "forget_worker",
@@ -229,7 +229,7 @@ class WorkerStore:
         return word == "ok"
 
     async def forget_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool | None:
-        """Removes a worker that was silent for so long and holds nothing; None under a stale epoch."""
+        """Remove a worker that was silent for so long and holds nothing; None under a stale epoch."""
         k = self._keys
         word, _ = await self._client.run(
             "forget_silent_worker",
@@ -239,7 +239,7 @@ class WorkerStore:
         return None if word == "stale_epoch" else word == "ok"
 
     async def detach_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool | None:
-        """Cuts off a worker that was silent for so long, until it asks to go on; None under a stale epoch."""
+        """Detach a worker that was silent for so long, until it asks to go on; None under a stale epoch."""
         k = self._keys
         word, _ = await self._client.run(
             "detach_silent_worker",
@@ -261,11 +261,11 @@ class WorkerStore:
         return found[0] if found else None
 
     async def all(self) -> list[Worker]:
-        """Every registered worker, by age."""
+        """Return every registered worker, by age."""
         return (await self.all_with_time())[0]
 
     async def all_with_time(self) -> tuple[list[Worker], int]:
-        """Every registered worker, by age, and the store time at which they were read."""
+        """Return every registered worker, by age, and the store time at which they were read."""
         # The known workers are usually all workers, so one round trip tells everything.
         known = self._known_ids
         flat, (seconds, microseconds), *replies = await self._client.pipeline(
