@@ -1,4 +1,4 @@
-"""What handlers may use; put together by the composition root."""
+"""The services that handlers use, assembled by the composition root."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from jqmaster.store.identity.audit import AuditStore
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Whether this master can do its work. `faults`: what is in the way, each with details that may name paths and
+    """State of this master's work. `faults`: its obstacles, each with details that may name paths and
     addresses, under the name of the check that found it (`process`, `space`, `fitness`, `durability`, `leader`, `store`,
     `dispatcher`). `durability_available`: the most that the store gives; `durability`: what is kept of the configured."""
 

@@ -51,7 +51,7 @@ class Registration:
 
 @dataclass(slots=True)
 class Script:
-    """What the master does until it is told otherwise; `FalseMaster.behave` begins with a new one."""
+    """The master's behaviour until it is changed; `FalseMaster.behave` begins with a new one."""
 
     # Heartbeats: answered, cut off without an answer, or answered 404.
     beats: Literal["answer", "cut", "unknown"] = "answer"
@@ -86,7 +86,7 @@ class FalseMaster:
         self.registrations: list[Registration] = []
         self.refusals: deque[tuple[int, str]] = deque()
         self.left: list[str] = []
-        # What was wrong with calls, whatever they were made for: each is told once.
+        # Faults of calls, whatever they were made for: each is reported once.
         self.faults: list[str] = []
         # Set: a registration is not answered before this is.
         self.hold_registration: asyncio.Event | None = None
@@ -195,7 +195,7 @@ class FalseMaster:
         self.registrations.append(Registration(worker_id, body, request.fields, proof_error))
         if proof_error:
             return self._answer(request, 422, _problem(422, "address_unverified"))
-        # Who comes anew is neither cut off nor unknown.
+        # A worker that registers again is neither detached nor unknown.
         self.script.detached = False
         self.script.beats = "answer"
         if self.hold_registration is not None:

@@ -1,4 +1,4 @@
-"""What a master promises to workers; the kit's own worker pulls (docs/worker_protocol.md, sections 4 to 8)."""
+"""Questions about a master's promises to workers; the kit's own worker pulls (docs/worker_protocol.md, sections 4 to 8)."""
 
 import asyncio
 import re

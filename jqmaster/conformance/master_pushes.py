@@ -1,4 +1,4 @@
-"""What a master promises to pushers."""
+"""Questions about a master's promises to pushers."""
 
 import asyncio
 import time

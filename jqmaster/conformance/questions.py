@@ -22,7 +22,7 @@ class SkippedError(Exception):
 
 
 class Mode(StrEnum):
-    """How a worker gets its jobs."""
+    """The way in which a worker gets its jobs."""
 
     PUSH = "push"
     PULL = "pull"
@@ -138,7 +138,7 @@ async def ask_all(
 def chosen(
     questions: Iterable[Question[SubjectT]], mode: Mode | None, only: Sequence[str]
 ) -> list[Question[SubjectT]]:
-    """Those of this mode whose ID begins with one of `only`, or all where that is empty."""
+    """Return the questions of this mode whose ID begins with one of `only`, or all if that is empty."""
     return [
         question
         for question in questions

@@ -21,13 +21,13 @@ class Message:
 
     @property
     def status(self) -> int:
-        """Of an answer."""
+        """Return the status of an answer."""
         return int(self.first[1])
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a server answers."""
+    """The answer of a server."""
 
     status: int
     body: bytes = b""

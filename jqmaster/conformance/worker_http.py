@@ -1,4 +1,4 @@
-"""What a hand-written server must do with HTTP, besides the calls themselves (docs/worker_protocol.md, sections 2 and 3)."""
+"""Questions about a hand-written server's HTTP, besides the calls themselves (docs/worker_protocol.md, sections 2 and 3)."""
 
 import asyncio
 from typing import Any, Final
@@ -120,14 +120,14 @@ async def _(worker: WorkerUnderTest) -> None:
         await connection.close()
 
 
-@TOPIC.question("broken_body", "after a right signature, a body that is no MessagePack is answered 400")
+@TOPIC.question("broken_body", "after a right signature, a body that is not MessagePack is answered 400")
 async def _(worker: WorkerUnderTest) -> None:
     for body in (b"\xc1", b"\x81\xa1", b""):
         answer = await worker.send("POST", "/jobs", body)
         expect(answer.status == 400, f"{body!r} was answered {answer.status}")
 
 
-@TOPIC.question("no_map", "after a right signature, a body that is no map is answered 422")
+@TOPIC.question("no_map", "after a right signature, a body that is not a map is answered 422")
 async def _(worker: WorkerUnderTest) -> None:
     values: tuple[Any, ...] = (None, [], 1, "jobs")
     for value in values:

@@ -21,7 +21,7 @@ from jqmaster.conformance.false_master import FalseMaster
 from jqmaster.conformance.questions import Outcome, Question, Result, ask_all, chosen
 from jqmaster.conformance.worker_under_test import WorkerUnderTest
 
-# Those that change who the worker is, or end it, come last.
+# Questions that change the worker's identity, or end it, come last.
 QUESTIONS: Final[tuple[Question[WorkerUnderTest], ...]] = tuple(
     question
     for topic in (

@@ -83,7 +83,7 @@ async def _(worker: WorkerUnderTest) -> None:
         expect(answer.status == 422, f"{body} was answered {answer.status}")
 
 
-@TOPIC.question("challenge_garbage", "a challenge that is no MessagePack is answered 400 or 422", Mode.PUSH)
+@TOPIC.question("challenge_garbage", "a challenge that is not MessagePack is answered 400 or 422", Mode.PUSH)
 async def _(worker: WorkerUnderTest) -> None:
     answer = await call("POST", f"{worker.url}/challenge", fields={"Content-Type": MSGPACK}, body=b"\xc1\xff")
     expect(answer.status in (400, 422), f"answered {answer.status}")

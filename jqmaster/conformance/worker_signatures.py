@@ -11,7 +11,7 @@ from jqmaster.conformance.worker_under_test import WorkerUnderTest
 TOPIC: Final[Questions[WorkerUnderTest]] = Questions("signature", Mode.PUSH)
 
 
-@TOPIC.question("right", "a call that is signed rightly is answered")
+@TOPIC.question("right", "a call that is signed correctly is answered")
 async def _(worker: WorkerUnderTest) -> None:
     answer = await worker.send("GET", "/status")
     expect(answer.status == 200, f"GET /status was answered {answer.status}")
@@ -66,7 +66,7 @@ _wrongly_signed(
 )
 
 
-@TOPIC.question("wrong_worker", "a call to another worker's ID is refused, signed rightly or not")
+@TOPIC.question("wrong_worker", "a call to another worker's ID is refused, signed correctly or not")
 async def _(worker: WorkerUnderTest) -> None:
     body = worker.body_of(worker.job())
     fields = worker.headers("POST", "/jobs", body, worker_id="0198c3f4-5e6a-7b8c-9d0e-000000000001")
@@ -115,7 +115,7 @@ _dated("old", "a signature that is 310 s old is refused", -310_000)
 _dated("ahead", "a signature that is 310 s ahead is refused", 310_000)
 
 
-@TOPIC.question("timestamp_form", "a timestamp that is no number is refused")
+@TOPIC.question("timestamp_form", "a timestamp that is not a number is refused")
 async def _(worker: WorkerUnderTest) -> None:
     for timestamp in ("yesterday", "-1", "1e12", str(time.time())):
         answer = await worker.send(

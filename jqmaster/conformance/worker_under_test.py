@@ -212,7 +212,7 @@ class WorkerUnderTest:
 
 
 def verdicts(answer: Any, job_ids: list[str]) -> dict[str, str]:
-    """Of the answer to a push, one for each job. Raises FailedError where the answer is not of the form."""
+    """Return the verdicts in the answer to a push, one per job. Raise FailedError if the answer does not have the expected form."""
     expect(isinstance(answer, dict), "the answer to a push is no map")
     accepted, rejected = answer.get("accepted"), answer.get("rejected")
     expect(

@@ -51,12 +51,12 @@ class Ending:
 
 
 def diagnose(log: Path, since_byte: int, *, was_serving: bool, status: int | None = None) -> Ending:
-    """What ended the server whose log lines begin at `since_byte`. `status`: as of `Popen.returncode`, if it is known."""
+    """Return what ended the server whose log lines begin at `since_byte`. `status`: as of `Popen.returncode`, if it is known."""
     return _judge(_tail(log, since_byte), log.parent, was_serving=was_serving, status=status)
 
 
 def last_ending(log: Path) -> Ending | None:
-    """What ended the server that wrote the end of the log; None if it ended well, or there was none."""
+    """Return what ended the server that wrote the end of the log; None if it ended well, or there was none."""
     lines = _tail(log, 0)
     begins = [n for n, line in enumerate(lines) if _BEGINS in line]
     lines = lines[begins[-1] :] if begins else lines
@@ -75,7 +75,7 @@ def _judge(lines: list[str], directory: Path, *, was_serving: bool, status: int 
             continue
         for line in reversed(lines):
             if any(sign in line for sign in signs):
-                # What could not be written at all is no hole: the server cuts it off.
+                # Data that could not be written at all leaves no hole: the server cuts it off.
                 is_hole = _FSYNC_SIGN in line or (cause == "disk_error" and status in (None, _ENDED_ITSELF))
                 return Ending(cause, _message(line), leaves_doubt=was_serving and is_hole)
     if free_bytes(directory) < _FULL_BELOW_BYTES:
@@ -91,7 +91,7 @@ def free_bytes(directory: Path) -> int:
 
 
 def advice(ending: Ending, directory: Path, binary: Path) -> str:
-    """What happened, and what an operator can do. `binary`: of the server."""
+    """Return what happened, and what an operator can do. `binary` is the server's."""
     log = directory / "valkey.log"
     match ending.cause:
         case "disk_full":
@@ -110,7 +110,7 @@ def advice(ending: Ending, directory: Path, binary: Path) -> str:
 
 
 def error_of(ending: Ending, told: str) -> JqmasterError:
-    """What a start raises; `told` is its text."""
+    """Return the error that a start raises; `told` is its text."""
     if ending.cause == "damaged":
         return DamagedError(told)
     return (StoreUnfitError if ending.cause == "crashed" else StoreUnavailableError)(told)

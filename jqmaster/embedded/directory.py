@@ -53,7 +53,7 @@ class DataDirectory:
         self.path = path.absolute()
         self.log = self.path / "valkey.log"
         self.config = self.path / "valkey.conf"
-        # Of a server that serves nobody: see `EmbeddedValkey`.
+        # Files of a server that serves nobody: see `EmbeddedValkey`.
         self.private_config = self.path / "valkey.private.conf"
         self.pidfile = self.path / "valkey.pid"
         self._master_lock: int | None = None
@@ -193,7 +193,7 @@ class DataDirectory:
             return ""
 
     def pid_in_file(self) -> int:
-        """What the server wrote, or 0; to be checked with `holds_server_lock`."""
+        """Return the process ID that the server wrote, or 0; check it with `holds_server_lock`."""
         try:
             return int(self.pidfile.read_text("ascii"))
         except (OSError, ValueError):

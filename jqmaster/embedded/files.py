@@ -10,9 +10,9 @@ MANIFEST: Final = "appendonly.aof.manifest"
 BEGIN_ANEW: Final = "To begin with an empty queue, move the whole data directory away"
 _NAMED: Final = re.compile(r"^file (\S+) seq (\d+) type ([bih])", re.MULTILINE)
 _PIECE_BYTES: Final = 1024 * 1024
-# What a store that syncs each command leaves behind a power cut is less by far; more is damage, and left to people.
+# A power cut leaves far less behind a store that syncs each command; more is damage, and left to people.
 _MOST_ZEROS: Final = 16 * 1024 * 1024
-# Of the first file that a server ever writes, without a key in it.
+# Size of the first file that a server ever writes, without a key in it.
 _EMPTY_BASE_BYTES: Final = 512
 
 
@@ -34,7 +34,7 @@ class AppendOnlyFiles:
         self._data_dir = path
 
     def damage(self, *, expects_data: bool) -> str:
-        """What keeps these files from being read whole, as far as can be told without reading them; "" if nothing does.
+        """Return what prevents a complete read of these files, as far as it shows without reading them; "" if nothing does.
 
         A server that finds no manifest begins with an empty store and writes over what lies there.
         """

@@ -308,7 +308,7 @@ class EmbeddedValkey:
             try:
                 if leaves_doubt:
                     self._directory.doubt()
-                # Of one that does not come up, the next round tells and tries again.
+                # If the server does not start, the next round reports it and tries again.
                 ending = await self._bring_up()
             except OSError as error:
                 cause: Cause = "disk_full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "crashed"

@@ -265,7 +265,7 @@ def _is_own(address: Address) -> bool:
 
 
 def _effective(address: Address) -> Address:
-    """What a mapped address is for the kernel: the IPv4 one."""
+    """Return the address that the kernel uses for a mapped one: the IPv4 address."""
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address

@@ -62,7 +62,7 @@ _JSON_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
 class Encoding(StrEnum):
-    """How a body is written; the value is its content type."""
+    """The encoding of a body; the value is its content type."""
 
     MSGPACK = "application/msgpack"
     JSON = "application/json"

@@ -18,7 +18,7 @@ class ScanLimits:
     max_nodes: int
 
 
-# What lies beyond this depth is beyond MessagePack decoders themselves: not "refused" but "cannot be parsed".
+# MessagePack decoders themselves fail beyond this depth: such a body is not refused but unparsable.
 _DECODER_NESTING: Final = 1000
 
 # Size of a value by its first byte, where that byte alone tells it; 0 elsewhere.

@@ -1,4 +1,4 @@
-"""Who may call: tokens with scopes, sessions of browsers, or, where there is neither, whoever is on this machine."""
+"""Authentication: tokens with scopes, sessions of browsers or, without either, callers on this machine."""
 
 import functools
 import hmac

@@ -26,12 +26,12 @@ class SessionCookie:
         self._attributes = f"Path={path}; HttpOnly; SameSite=Strict" + ("; Secure" if is_secure else "")
 
     def candidates(self, fields: Fields) -> list[str]:
-        """What cookies of its name hold and could be a secret. Several, where a neighbour on the same site has set one as well;
+        """Return the values of cookies of its name that could be a secret. There are several if a neighbour on the same site has set one, too;
         so many are looked at as cost little."""
         return [value for value in _values(fields, self.name) if _SECRET.fullmatch(value)][:MAX_CANDIDATES]
 
     def device(self, fields: Fields) -> str | None:
-        """What the browser keeps for good; see `service.devices`."""
+        """Return the proof that the browser keeps for good; see `service.devices`."""
         values = _values(fields, self.device_name)
         return values[0] if values else None
 
@@ -52,7 +52,7 @@ class SessionCookie:
 
 
 def _values(fields: Fields, name: str) -> list[str]:
-    """Of all cookies of this name, each once."""
+    """Return the values of all cookies of this name, each once."""
     # HTTP/2 proxies split the field, and `join_fields` joins with commas.
     pairs = fields.get(b"cookie", b"").decode("latin-1").replace(",", ";").split(";")
     parts = (pair.strip().partition("=") for pair in pairs)

@@ -63,7 +63,7 @@ STORE: Final = b"jq-store"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one request; from the settings at that moment."""
+    """Limits of one request, from the settings at that moment."""
 
     max_body_bytes: int
     scan: ScanLimits
@@ -119,7 +119,7 @@ class Call:
 
     @property
     def content(self) -> ContentAccess:
-        """What the caller may see of what jobs carry."""
+        """Return the caller's access to job content."""
         settings = self.services.settings
         return content_access(
             self.principal,
@@ -177,12 +177,12 @@ Handler = Callable[[Call], Awaitable["Reply | Streamed"]]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a handler answers; `value` is written as the client wants it."""
+    """The answer of a handler; `value` is encoded as the client wants it."""
 
     status: int
     value: Any = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    # Of a `value` that is bytes and sent as it is.
+    # For a `value` of bytes that is sent as it is.
     media_type: bytes | None = None
 
 
@@ -216,7 +216,7 @@ class Operation:
     text: str = ""
     is_stream: bool = False
     push: Literal["single", "bulk"] | None = None
-    # What it answers is plain text, whatever is asked for.
+    # Its answer is plain text, whatever the client accepts.
     is_text: bool = False
     has_effect: bool = False
 
@@ -233,7 +233,7 @@ class Endpoint:
     ) -> None:
         route, traffic = operations[0].path, services.traffic
         self._traffic = {op.method: traffic.of(op.method, route) for op in operations}
-        # Of a method that has no operation here the name is the client's own.
+        # The name of a method without an operation is the client's own text.
         self._other_traffic = traffic.of("other", route)
         self._operations = {op.method: op for op in operations}
         self._allow = ", ".join(sorted(self._operations))
@@ -348,7 +348,7 @@ class Endpoint:
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    """What no route serves."""
+    """Answer a request that no route serves."""
     if scope["type"] != "http":
         return
     encoding = negotiate(join_fields(scope["headers"]), strict=False)

@@ -95,7 +95,7 @@ def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> In
     for error in exc.errors(include_url=False):
         rule = error["msg"].removeprefix("Value error, ")
         if error["type"] in _TEXT_ERRORS and isinstance(error.get("input"), bytes):
-            # What writes every string as `bin`, as some libraries do, would look in vain for what is wrong with the text.
+            # A library that writes every string as `bin` needs to be told so; the text itself has no fault.
             rule = BINARY_RULE
         if error["type"] == "union_tag_invalid":  # the one message that quotes the input in full
             rule = f"must be one of {error['ctx']['expected_tags']}"

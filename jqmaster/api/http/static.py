@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from jqmaster.api.encoding.bodies import Fields, join_fields, negotiate
 from jqmaster.api.http.problems import problem_response
 
-# What is not of these kinds (types for the checker, say) is not served.
+# Files of other kinds (types for the checker, for example) are not served.
 CONTENT_TYPES: Final = {
     ".html": b"text/html; charset=utf-8",
     ".js": b"text/javascript; charset=utf-8",

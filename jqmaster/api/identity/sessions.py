@@ -11,7 +11,7 @@ from jqmaster.errors import ConflictError, UnauthorizedError
 from jqmaster.service.identity.identity import Session, csrf_token_of, session_id_of
 from jqmaster.store.identity.identity import ListedSession
 
-# Whoever logs in is not known yet.
+# The caller of a login is not known yet.
 MAX_LOGIN_BYTES: Final = 4096
 
 

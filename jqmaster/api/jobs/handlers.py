@@ -171,7 +171,7 @@ async def delete(call: Call) -> Reply:
 
 
 async def _write_down(call: Call, action: str, after: Mapping[str, Any] | None = None) -> None:
-    """What operators do to one job stands in the audit log; what pushers do with their own does not."""
+    """Record an operator's action on one job in the audit log; pushers' actions on their own jobs are not recorded."""
     if call.may(Scope.OPERATE):
         job_id = call.path["job_id"]
         entry = encode_entry(who=call.who, action=action, target=job_id, before=None, after=after)

@@ -1,4 +1,4 @@
-"""What dashboards show, as a stream of events: computed once a second, whatever their number, and not while nobody looks."""
+"""The event stream of dashboards: computed once per second for all of them, and only while one is open."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ EVERY_S: Final = 1.0
 ADMIT_EVERY_S: Final = 3.0
 RETRY_MS: Final = 2_000
 RETRY_AFTER_S: Final = 5.0
-# Of actions on many jobs, those under way and as many that ended.
+# The running actions on many jobs, and as many that ended.
 _MAX_ACTIONS: Final = 64
 # Events that only say: fetch it again. Other masters' changes are told by the store, at the next look.
 _SIGNS: Final = ("workers", "masters", "constraints", "settings")
@@ -106,7 +106,7 @@ class LiveFeed:
                 for sign in _SIGNS:
                     listener.tell(sign, self._event(sign, _NOTHING))
             if not self._listeners:
-                # What was seen before nobody looked is old: everything is looked at anew, at once.
+                # Data from before a time without listeners is outdated: read everything again at once.
                 self._present.clear()
                 self._told.clear()
                 self._last = None
@@ -199,7 +199,7 @@ class LiveFeed:
 
 
 def _without_jitter(stats: Mapping[str, Any]) -> dict[str, Any]:
-    """What differs at every look, though nothing happened, is told together with the rest and not by itself."""
+    """Return the data without parts that differ at every read: a change of those alone is not an event."""
     store = {**stats["store"], "latency_ms": None, "used_memory_bytes": None} if "store" in stats else None
     return {**stats, "at": None, "store": store}
 
@@ -209,7 +209,7 @@ _SIGN_OF_CHANGE: Final = {"worker": "workers", "master": "masters", "constraint"
 
 
 class _Listener:
-    """What one client has not taken yet: of each slot the newest."""
+    """The events that one client has not received yet: the newest of each kind."""
 
     def __init__(self) -> None:
         self._events: dict[str, bytes] = {}

@@ -115,7 +115,7 @@ def bulk(
                 output.say_json(counted)
                 return
             least = "" if counted["is_exact"] else "at least "
-            # What programs read on standard output is one thing only.
+            # Programs read only one document on standard output.
             typer.echo(f"{least}{counted['count']} jobs to {what.value.replace('-', ' ')}", err=as_json)
             if dry_run:
                 return

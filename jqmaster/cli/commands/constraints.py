@@ -21,7 +21,7 @@ from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, Master
 
 # Somebody else changed the constraint between reading and writing: more often than people do.
 _MAX_REPEATS = 5
-# What a matcher has, and a constraint has not.
+# Fields that a matcher has, and a constraint has not.
 _MATCHER_KINDS = frozenset(("all", "any", "not", "field"))
 
 app = typer.Typer(invoke_without_command=True)

@@ -239,7 +239,7 @@ def _told(on_impatience: Callable[[], None] = lambda: None) -> asyncio.Event:
 
 def _interrupt(stop: asyncio.Event, on_impatience: Callable[[], None]) -> None:
     if stop.is_set():
-        # Whoever presses Ctrl-C twice wants out. Nothing accepted is lost: the next master finds the store as it is.
+        # A second Ctrl-C ends at once. No accepted job is lost: the next master finds the store as it is.
         on_impatience()
         os._exit(128 + signal.SIGINT)
     stop.set()
@@ -262,7 +262,7 @@ def _tell(text: str) -> None:
 
 
 def _drop_what_cannot_be_written() -> None:
-    """What is left in a buffer when the process ends, and has no room on the disk, would make its end a failure."""
+    """Drop buffered output for which the disk has no room; otherwise it would make the end of the process a failure."""
     for name in ("stdout", "stderr"):
         try:
             getattr(sys, name).flush()

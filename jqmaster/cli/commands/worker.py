@@ -123,7 +123,7 @@ async def _run_several(target: str, given: Mapping[str, Any], processes: int) ->
 def _configured(target: str, given: Mapping[str, Any]) -> Any:
     found = load_worker(target)
     for name, value in given.items():
-        # What is given here goes before what the object was built with.
+        # Options given here take precedence over the object's own.
         if value is not None:
             setattr(found, name, value)
     return found

@@ -72,7 +72,7 @@ def formatter(log_format: Literal["console", "json"], secrets: Iterable[str] = (
 
 
 def secrets_of(settings: "Settings") -> list[str]:
-    """What the configuration holds that must not be told."""
+    """Return the secrets of the configuration, which must not be logged."""
     found = [token.get_secret_value().rpartition(":")[2] for token in settings.tokens]
     if settings.sentinel_password:
         found.append(settings.sentinel_password.get_secret_value())
@@ -141,7 +141,7 @@ def _made_harmless(secrets: tuple[str, ...], _: Any, __: str, event: Event, *, k
 def _line(_: Any, __: str, event: Event) -> str:
     at, level, logger, text = (event.pop(key) for key in ("at", "level", "logger", "event"))
     trace = event.pop("exception", None)
-    # What the message itself says is not said again.
+    # Values that the message itself contains are not repeated.
     more = "".join(f" {key}={value}" for key, value in event.items() if str(value) not in text)
     line = f"{at} {level.upper()} {logger}: {text}{more}"
     return f"{line}\n{trace}" if trace else line

@@ -1,4 +1,4 @@
-"""What commands print: JSON lines for programs, tables for people. Text of others is made inert first."""
+"""Output of commands: JSON lines for programs, tables for people. Untrusted text is made inert first."""
 
 import json
 import re

@@ -16,7 +16,7 @@ MAX_ORDER_BYTES: Final = 1024 * 1024
 
 def main() -> None:
     tell_ready = int(sys.argv[1])
-    # What the handlers of a worker start inherits neither.
+    # Processes that handlers of a worker start inherit neither.
     os.set_inheritable(tell_ready, False)
     parent = _take_standard_input()
     order = json.loads(_read_line(parent))

@@ -53,7 +53,7 @@ class Supervisor:
 
     @property
     def pids(self) -> list[int]:
-        """Of the children that run now, by their number."""
+        """Return the process IDs of the running children, by their number."""
         return [self._children[number].pid for number in sorted(self._children)]
 
     async def start(self) -> None:
