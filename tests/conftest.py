@@ -55,7 +55,8 @@ def lone_server(store_server: StoreServer) -> Iterator[StoreServer]:
 
 @pytest.fixture
 async def world(store_server: StoreServer) -> AsyncIterator[StoreWorld]:
-    """A shard of its own on the real server, with a clock that the test moves; ends with fsck and a look for leaked keys."""
+    """A shard of its own on the real server, with a clock that the test moves; ends with fsck and a look for leaked
+    keys."""
     client = StoreClient(store_server.url, connections=8)
     shard = Shard(client, Keys(f"t{uuid.uuid4().hex[:10]}"))
     try:

@@ -1,4 +1,5 @@
-"""A job that is canceled and retried at once starts again as soon as its earlier handler has ended, on the same worker."""
+"""A job that is canceled and retried at once starts again as soon as its earlier handler has ended, on the same
+worker."""
 
 import asyncio
 import time

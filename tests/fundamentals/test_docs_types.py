@@ -18,7 +18,8 @@ def test_the_examples_pass_mypy_strict(tmp_path: Path) -> None:
     done = subprocess.run(
         [
             sys.executable, "-m", "mypy", "--strict", "--config-file", "", "--follow-imports", "silent",
-            "--cache-dir", str(ROOT / ".mypy_cache" / "docs"), "--check-untyped-defs", *map(str, sorted(tmp_path.glob("*.py"))),
+            "--cache-dir", str(ROOT / ".mypy_cache" / "docs"), "--check-untyped-defs",
+            *map(str, sorted(tmp_path.glob("*.py"))),
         ],
         cwd=ROOT,
         capture_output=True,

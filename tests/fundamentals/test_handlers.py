@@ -234,7 +234,8 @@ async def test_a_handler_that_met_a_429_holds_all_of_its_host_and_burns_no_retry
 ) -> None:
     await hold_by(
         url,
-        ("hosts", {"matcher": {"field": "name", "op": "eq", "value": "fetch"}, "key": "argument.host", "concurrency": 1}),
+        ("hosts", {"matcher": {"field": "name", "op": "eq", "value": "fetch"}, "key": "argument.host",
+        "concurrency": 1}),
     )  # fmt: skip
     worker = Worker(url, max_jobs=10)
     calls: list[tuple[str, float]] = []

@@ -1,4 +1,5 @@
-"""One trace from the pusher through the master to the handler, and on to what the handler pushes; nothing without it."""
+"""One trace from the pusher through the master to the handler, and on to what the handler pushes; nothing without
+it."""
 
 import asyncio
 import threading

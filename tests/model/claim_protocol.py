@@ -24,7 +24,8 @@ class Protocol:
     token_is_checked: bool = True  # results name their claim
     write_is_durable: bool = True  # nothing that was answered is lost in a failover
     offer_ends: bool = True  # the worker refuses an offer after not_after, and nobody reclaims before
-    former_time_is_fenced: bool = True  # an offer from before the store's clock was set back is refused by its fence, however young it looks
+    # an offer from before the store's clock was set back is refused by its fence, however young it looks
+    former_time_is_fenced: bool = True
     worker_stops_itself: bool = True  # a worker whose lease is over has stopped its job
     push_repeats_to_same_worker: bool = True  # an unanswered push goes nowhere else before the offer is over
     tokens_are_remembered: bool = True  # a worker knows an offer that it has taken when it comes again
@@ -35,7 +36,8 @@ class Protocol:
         True  # a leader believes in its lock for less than the lock's life, from sending the renewal
     )
     resign_is_compared: bool = True  # giving the lock back names the leadership that gives it back
-    successor_proves_end: bool = True  # leases end early for a new worker at an address only if the former process is known to have ended
+    # leases end early for a new worker at an address only if the former process is known to have ended
+    successor_proves_end: bool = True
     stop_is_told: bool = (
         True  # a run that its worker stopped by itself is named once more, so that it counts as begun
     )

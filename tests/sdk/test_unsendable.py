@@ -84,5 +84,6 @@ async def test_a_result_is_named_by_its_path(
     job = await master.run("odd")
     result = await wait_until(lambda: master.result(job["job_id"]))
     assert result["message"] == (
-        "the result cannot be sent: TypeError: result['photo'][0] is a UUID, which has no MessagePack form: give str(value)"
+        "the result cannot be sent: TypeError: result['photo'][0] is a UUID, "
+        "which has no MessagePack form: give str(value)"
     )

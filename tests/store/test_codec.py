@@ -116,7 +116,8 @@ def test_hostile_bytes_are_damaged_and_nothing_worse(garbage: bytes, head: bytes
     [
         [["t"], {"h": 1}, [1, 2, 3, True]], [[1], {}, [1, 2, 3, True]], ["t", [], [1, 2, 3, True]], [[], {}, [1, 2, 3]],
         [[], {}, ["x", 2, 3, True]], [[], {}], 7, [None, {}, [1, 2, 3, True]],
-        {"tags": [1]}, {"tags": None}, {"headers": ["h"]}, {"headers": {"h": 1}}, {"retry": 1}, {"retry": {"base_s": "x"}}, {1: 2},
+        {"tags": [1]}, {"tags": None}, {"headers": ["h"]}, {"headers": {"h": 1}}, {"retry": 1},
+        {"retry": {"base_s": "x"}}, {1: 2},
     ],
 )  # fmt: skip
 def test_extras_of_the_wrong_shape_are_damaged(extras: object) -> None:
@@ -151,7 +152,8 @@ PLAIN = record_of(JobSpec("j", "n", b"\xc0"), (0,) * 9 + (b"", b""), JobState.RE
         ({"headers": {"h": "v"}, "later": {"x": [1]}}, (), {"h": "v"}, RetryPolicy()),
         ({"retry": {"factor": 3, "later": 1}, "later": None}, (), {}, RetryPolicy(factor=3.0)),
         (
-            {"retry": {"base_s": 4.0, "factor": 3.0, "max_s": 2.0, "jitter": False}, "tags": ["a", "b"], "headers": {"h": "v"}},
+            {"retry": {"base_s": 4.0, "factor": 3.0, "max_s": 2.0, "jitter": False}, "tags": ["a", "b"],
+            "headers": {"h": "v"}},
             ("a", "b"), {"h": "v"}, RetryPolicy(4.0, 3.0, 2.0, False),
         ),
     ],

@@ -1,4 +1,5 @@
-"""Pushes from processes of `multiprocessing`, started in each of its ways: `python -m tests.system.start_methods METHOD`."""
+"""Pushes from processes of `multiprocessing`, started in each of its ways: `python -m tests.system.start_methods
+METHOD`."""
 
 import multiprocessing
 import sys

@@ -388,7 +388,8 @@ def test_help_loads_nothing_heavy_and_lists_all_commands() -> None:
         "openapi",
     ):
         assert f" {command} " in done.out
-    probe = "import sys, jqmaster.cli.commands.root; print([m for m in ('httpx', 'pydantic', 'redis', 'uvloop') if m in sys.modules])"
+    probe = "import sys, jqmaster.cli.commands.root; "
+    probe += "print([m for m in ('httpx', 'pydantic', 'redis', 'uvloop') if m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "[]"
 

@@ -48,7 +48,8 @@ def serve(directory: Path, **environment: str) -> tuple[Running, str]:
     """It serves with its worker; its address."""
     (directory / "tasks.py").write_text(TASKS)
     running = Running(
-        directory, "serve", "--port", 0, "--data-dir", directory / "data", "--with-worker", "tasks:worker", **environment
+        directory, "serve", "--port", 0, "--data-dir", directory / "data", "--with-worker", "tasks:worker",
+        **environment
     )  # fmt: skip
     try:
         line = running.said("serves on")
@@ -103,7 +104,13 @@ def test_with_tokens_its_worker_has_one_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.req("M6")
 def test_a_handler_that_blocks_its_loop_holds_up_neither_lease_nor_lead(tmp_path: Path) -> None:
-    running, url = serve(tmp_path, JQMASTER_LEASE_MS="1500", JQMASTER_OFFER_MS="500", JQMASTER_LEADER_TTL_S="1", JQMASTER_HEARTBEAT_INTERVAL_S="0.2")  # fmt: skip
+    running, url = serve(
+        tmp_path,
+        JQMASTER_LEASE_MS="1500",
+        JQMASTER_OFFER_MS="500",
+        JQMASTER_LEADER_TTL_S="1",
+        JQMASTER_HEARTBEAT_INTERVAL_S="0.2",
+    )
     try:
         with httpx.Client(base_url=url, trust_env=False, headers=JSON) as http:
             job_id = http.post("/api/jobs", json={"name": "block", "argument": 4.0, "timeout": 60}).json()[
@@ -141,7 +148,17 @@ def test_a_worker_that_cannot_serve_ends_it_with_the_reason(
 def test_when_it_is_killed_the_next_one_runs_its_jobs_at_once(tmp_path: Path) -> None:
     """Its worker has a fixed port: the new one is known to be its successor, long before the lease of 15 s ends."""
     (tmp_path / "tasks.py").write_text(TASKS.replace("max_jobs=4", f"max_jobs=4, port={free_port()}"))
-    arguments = ["-m", "jqmaster", "serve", "--port", str(free_port()), "--data-dir", str(tmp_path / "data"), "--with-worker", "tasks:worker"]  # fmt: skip
+    arguments = [
+        "-m",
+        "jqmaster",
+        "serve",
+        "--port",
+        str(free_port()),
+        "--data-dir",
+        str(tmp_path / "data"),
+        "--with-worker",
+        "tasks:worker",
+    ]
     one = Process(arguments, tmp_path / "serve.log", PYTHONPATH=os.pathsep.join([str(tmp_path), os.getcwd()]))
     url = f"http://127.0.0.1:{arguments[4]}"
 

@@ -1,4 +1,5 @@
-"""A master, a worker and a pusher at work while Sentinels make another server the primary: planned, and after SIGKILL."""
+"""A master, a worker and a pusher at work while Sentinels make another server the primary: planned, and after
+SIGKILL."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,5 @@
-"""A master whose disk fills up: no accepted job is lost, none is half there, and it goes on by itself when there is room."""
+"""A master whose disk fills up: no accepted job is lost, none is half there, and it goes on by itself when there is
+room."""
 
 import asyncio
 import shutil

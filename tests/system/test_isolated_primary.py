@@ -1,4 +1,5 @@
-"""The primary of a store with Sentinels is cut off from all but the master beside it, to which work goes on being pushed."""
+"""The primary of a store with Sentinels is cut off from all but the master beside it, to which work goes on being
+pushed."""
 
 from pathlib import Path
 

@@ -99,7 +99,8 @@ def after(preparation: str) -> list[str]:
 
 @pytest.mark.req("M1")
 async def test_a_disk_that_fails_takes_nothing_that_was_accepted(tmp_path: Path) -> None:
-    """fsync tells of an error, once: the store ends rather than go on with what may be lost, and is started again on data
+    """fsync tells of an error, once: the store ends rather than go on with what may be lost, and is started again on
+    data
     that were written anew."""
     master = MasterProcess(tmp_path)
     with running(master):

@@ -30,7 +30,8 @@ SERVERS = {
         "--bind", "{address}", "tests.system.web_apps:asgi",
     ],
     "uvicorn": [
-        "-m", "uvicorn", "--workers", str(PROCESSES), "--host", "127.0.0.1", "--port", "{port}", "tests.system.web_apps:asgi",
+        "-m", "uvicorn", "--workers", str(PROCESSES), "--host", "127.0.0.1", "--port", "{port}",
+        "tests.system.web_apps:asgi",
     ],
 }  # fmt: skip
 

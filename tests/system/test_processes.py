@@ -1,4 +1,5 @@
-"""`serve --processes` and `worker --processes`: several cores for one command, which stays one thing to start and to end."""
+"""`serve --processes` and `worker --processes`: several cores for one command, which stays one thing to start and to
+end."""
 
 import contextlib
 import signal

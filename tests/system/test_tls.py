@@ -86,7 +86,8 @@ async def test_certificates_of_both_sides_are_asked_for_and_renewed(
         calls_keyfile=of_master.keyfile,
     )
     for name, value in (
-        ("CLIENT_CAFILE", authority.cafile), ("CLIENT_CERTFILE", of_worker.certfile), ("CLIENT_KEYFILE", of_worker.keyfile),
+        ("CLIENT_CAFILE", authority.cafile), ("CLIENT_CERTFILE", of_worker.certfile), ("CLIENT_KEYFILE",
+        of_worker.keyfile),
         ("WORKER_CERTFILE", of_worker.certfile), ("WORKER_KEYFILE", of_worker.keyfile),
         ("WORKER_CLIENT_CAFILE", authority.cafile),
     ):  # fmt: skip

@@ -1,4 +1,5 @@
-"""Power cut in the middle of a write: what is left of the file holds all that was acknowledged, and nothing by halves."""
+"""Power cut in the middle of a write: what is left of the file holds all that was acknowledged, and nothing by
+halves."""
 
 import contextlib
 import random

@@ -1,6 +1,7 @@
 """Write tests/upgrade/data anew: what a master of the former release stores, of each kind and in each state.
 
-`python -m tests.upgrade.make_fixture` runs the release whose wheel lies there. To follow a new release, put its wheel there
+`python -m tests.upgrade.make_fixture` runs the release whose wheel lies there. To follow a new release,
+put its wheel there
 and name it in former.py.
 """
 

@@ -13,6 +13,7 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.operations.history import HistoryStore
 from jqmaster.store.operations.settings import SettingsStore
+from tests.support import real_time
 from tests.support.admin import admin_of, forget_keys
 from tests.support.master import QUICK, Api, master_on
 from tests.support.server import StoreServer
@@ -21,7 +22,7 @@ from tests.upgrade.make_fixture import ADMIN_TOKEN, CONSTRAINTS, FULL, LONG_LEAS
 from tests.upgrade.stored import read, restore
 from worker_sdk import Worker
 
-pytestmark = [pytest.mark.req("M12"), pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.req("M12"), pytest.mark.system, pytest.mark.timeout(120), real_time.PROCESSES]
 
 FINISHED = {"succeeded", "failed", "canceled", "skipped"}
 # What no state of a job changes.

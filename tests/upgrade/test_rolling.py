@@ -13,6 +13,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from tests.support import real_time
 from tests.support.master import assert_sound
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.server import StoreServer
@@ -20,7 +21,7 @@ from tests.support.waiting import wait_until
 from tests.upgrade.former import FormerMaster, FormerWorker, run_former
 from worker_sdk.pusher import Pusher
 
-pytestmark = [pytest.mark.req("M12"), pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.req("M12"), pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES]
 
 # What pushers of the two releases do alike; the former one in a process of its own.
 PUSHES = """
@@ -30,8 +31,10 @@ assert sys.argv[2] in Pusher.__init__.__code__.co_filename, Pusher.__init__.__co
 
 async def main():
     async with Pusher(sys.argv[1]) as pusher:
-        ids = [await pusher.enqueue("echo", {"n": n}, keep_result=True, tags=["t"], headers={"h": "v"}) for n in range(5)]
-        ids += await pusher.enqueue_many([{"name": "echo", "argument": {"n": n}, "keep_result": True} for n in range(5, 10)])
+        ids = [await pusher.enqueue("echo", {"n": n}, keep_result=True, tags=["t"],
+        headers={"h": "v"}) for n in range(5)]
+        ids += await pusher.enqueue_many([{"name": "echo", "argument": {"n": n},
+        "keep_result": True} for n in range(5, 10)])
         print(json.dumps([(await pusher.result(one, wait=20)).result for one in ids]))
 
 asyncio.run(main())

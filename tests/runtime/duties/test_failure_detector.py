@@ -99,7 +99,8 @@ async def test_a_silent_worker_that_misses_three_pings_is_detached(attending: At
 
 @pytest.mark.req("D12")
 async def test_a_silent_worker_that_answers_pings_is_not_detached(attending: Attending) -> None:
-    """Its way to the masters is broken, not the worker: it gets no new jobs, and keeps its leases as long as they last."""
+    """Its way to the masters is broken, not the worker: it gets no new jobs, and keeps its leases as long as they
+    last."""
     worker = await attending.world.worker()
     await attending.pass_s(GRACE_S + 1, worker)
     await attending.pass_s(30)

@@ -229,7 +229,8 @@ async def test_only_what_the_contract_names_leaves_the_master(
     headers = endpoint.pushes[1].headers
     assert headers["accept-encoding"] == "identity"
     assert set(headers) == {
-        "host", "user-agent", "accept", "accept-encoding", "content-type", "content-length", "x-jq-worker", "x-jq-timestamp",
+        "host", "user-agent", "accept", "accept-encoding", "content-type", "content-length", "x-jq-worker",
+        "x-jq-timestamp",
         "x-jq-nonce", "x-jq-signature",
     }  # fmt: skip
 

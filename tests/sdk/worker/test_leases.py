@@ -19,7 +19,8 @@ pytestmark = real_time.WORKER
 
 # Nine tenths of it are what a renewal may be late on a machine that is busy with other things.
 LEASE_S = 2.0
-# For tests that look when a job is stopped: the margin before the end of the lease, a tenth of it, must cover the delays
+# For tests that look when a job is stopped: the margin before the end of the lease, a tenth of it, must cover the
+# delays
 # of such a machine.
 LONG_LEASE_S = 5.0
 
@@ -309,7 +310,8 @@ def test_fences_that_went_back_with_the_store_do_not_keep_new_offers_out() -> No
 async def test_an_offer_from_before_the_clock_was_set_back_is_too_late_however_young_it_looks(
     master: FakeMaster, worker: Worker, up: Callable[[], Any]
 ) -> None:
-    """It was held by the network, its job went to another worker, and then the clock went back by more than it was held."""
+    """It was held by the network, its job went to another worker, and then the clock went back by more than it was
+    held."""
     ran: list[str] = []
     worker.handler("note")(ran.append)
     await up()

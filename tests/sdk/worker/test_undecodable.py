@@ -140,7 +140,8 @@ def test_the_job_whose_value_is_broken_is_told_apart(broken: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\xc1", b"\x81\xa4jobs\x05\xc1", b"\x81\xa4jobs\xdd\xff\xff\xff\xff", b"\x81\xa4jobs\x91\xc1", b"\x81\xa5epoch\xd4\x80\x00", b"\x80\xc0", b"\x91\xd4\x80\x00"]
+    "data", [b"", b"\xc1", b"\x81\xa4jobs\x05\xc1", b"\x81\xa4jobs\xdd\xff\xff\xff\xff", b"\x81\xa4jobs\x91\xc1",
+    b"\x81\xa5epoch\xd4\x80\x00", b"\x80\xc0", b"\x91\xd4\x80\x00"]
 )  # fmt: skip
 def test_what_is_broken_besides_is_no_message(data: bytes) -> None:
     with pytest.raises(DecodeError):

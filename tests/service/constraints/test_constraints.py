@@ -33,7 +33,8 @@ pytestmark = pytest.mark.req("J13")
 
 WORK = {"field": "name", "op": "eq", "value": "work"}
 NOTHING: dict[str, Any] = {
-    "enabled": True, "mode": "enforce", "key": None, "concurrency": None, "rate": None, "paused": None, "max_backlog": None,
+    "enabled": True, "mode": "enforce", "key": None, "concurrency": None, "rate": None, "paused": None,
+    "max_backlog": None,
     "fair": False, "overrides": [],
 }  # fmt: skip
 
@@ -170,7 +171,8 @@ async def test_it_is_in_force_when_every_job_has_been_matched(
 
 async def test_unknown_names_and_values(service: ConstraintService) -> None:
     for call in (
-        service.get("none", None, ALL), service.delete("none", "me"), service.put_value("none", AskedValue(1), Limits(paused=True), "me", ALL),
+        service.get("none", None, ALL), service.delete("none", "me"),
+        service.put_value("none", AskedValue(1), Limits(paused=True), "me", ALL),
     ):  # fmt: skip
         with pytest.raises(NotFoundError):
             await call

@@ -1,4 +1,5 @@
-"""relane.lua, settle_rules.lua, end_reopening.lua, open_gates.lua, prune_lanes.lua, prune_gates.lua: whom they refuse."""
+"""relane.lua, settle_rules.lua, end_reopening.lua, open_gates.lua, prune_lanes.lua, prune_gates.lua: whom they
+refuse."""
 
 from jqmaster.store.constraints.constraints import Moved, RuleStore
 from tests.support.constraints import ConstrainedWorld, constraint

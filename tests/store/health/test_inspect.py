@@ -185,7 +185,8 @@ async def test_jobs_are_found_by_what_their_last_error_said(world: StoreWorld) -
     await world.fail(other_worker, other)
     group = failure_group_id("mail", "error", "connection to 192.168.3.4 refused")
     for wanted, expected in (
-        (JobFilter(text="refused"), {job.id}), (JobFilter(text="message"), {other.job_id}), (JobFilter(text="x"), set()),
+        (JobFilter(text="refused"), {job.id}), (JobFilter(text="message"), {other.job_id}),
+        (JobFilter(text="x"), set()),
         (JobFilter(failure_group=group), {job.id}), (JobFilter(failure_group="0" * 16), set()),
         (JobFilter(failure_group=group, state=JobState.RUNNING), set()), (JobFilter(cause=Cause.LOST), set()),
         (JobFilter(cause=Cause.ERROR), {job.id, other.job_id}), (JobFilter(text="refused", name="never"), set()),

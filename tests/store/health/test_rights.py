@@ -74,7 +74,8 @@ async def test_a_master_works_under_the_shipped_file(server: StoreServer, admin:
 
 @pytest.mark.parametrize(
     "command",
-    ["FLUSHALL", "FLUSHDB", "KEYS *", "CONFIG SET appendonly no", "SHUTDOWN", "ACL LIST", "DEBUG SLEEP 0", "MONITOR", "REPLICAOF NO ONE",
+    ["FLUSHALL", "FLUSHDB", "KEYS *", "CONFIG SET appendonly no", "SHUTDOWN", "ACL LIST", "DEBUG SLEEP 0", "MONITOR",
+    "REPLICAOF NO ONE",
      "SCRIPT FLUSH", "GET other", "SET {jq2}:job:1 x", "PUBLISH other x", "EVAL return(redis.call('GET','other')) 0"],
 )  # fmt: skip
 async def test_it_may_do_nothing_else(server: StoreServer, command: str) -> None:

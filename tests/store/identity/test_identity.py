@@ -1,4 +1,5 @@
-"""put_tokens.lua, put_user.lua, count_login.lua, the folds of the access log, and the life of a session, by the store's clock."""
+"""put_tokens.lua, put_user.lua, count_login.lua, the folds of the access log, and the life of a session, by the
+store's clock."""
 
 import time
 from dataclasses import replace

@@ -584,7 +584,8 @@ class GatesMachine(RuleBasedStateMachine):
                 lines.append(f"{one.job.name} {one.argument} {one.job.priority} {one.job.lane_id.hex()}")
                 for c, gate in self.gates_of(one, shot):
                     lines.append(
-                        f"  {c.name} {gate}: running {sorted(shot.running_at(gate, c))} starts {self.starts_at(gate, PERIOD_MS)} "
+                        f"  {c.name} {gate}: running {sorted(shot.running_at(gate, c))} "
+                        f"starts {self.starts_at(gate, PERIOD_MS)} "
                         f"hold {self.model.holds.get(gate)} served {self.model.served.get(gate)} {limits_at(c, gate)}"
                     )
         return "\n".join(lines)

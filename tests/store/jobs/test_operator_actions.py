@@ -268,7 +268,8 @@ async def test_nothing_can_be_done_to_what_is_no_job(world: StoreWorld, record: 
     if record:
         await world.redis.set(world.shard.keys.job(job.id), record)
     calls: list[Callable[[], Awaitable[object]]] = [
-        lambda: world.steering.cancel(job.id), lambda: world.steering.retry(job), lambda: world.steering.run_now(job.id),
+        lambda: world.steering.cancel(job.id), lambda: world.steering.retry(job),
+        lambda: world.steering.run_now(job.id),
         lambda: world.steering.patch(job, Changes(priority=1)), lambda: world.steering.delete(job.id),
     ]  # fmt: skip
     async with world.unchanged():

@@ -40,7 +40,12 @@ async def test_an_action_is_kept_as_it_was_asked_for_and_as_far_as_it_came(world
     assert await store.running() == [by_filter.id, by_ids.id]
     stored = await store.get(by_ids.id, with_ids=True)
     assert stored
-    assert (stored.action, stored.ids_count, stored.progress, stored.canceled_by) == (by_ids, 2, Progress(matched=3), None)  # fmt: skip
+    assert (stored.action, stored.ids_count, stored.progress, stored.canceled_by) == (
+        by_ids,
+        2,
+        Progress(matched=3),
+        None,
+    )
     progress = Progress(matched=3, done=2, cursor="c", watched=[new_id()], pass_number=2)
     assert await store.advance(world.epoch, by_filter, progress) == ("ok", None)
     stored = await store.get(by_filter.id)

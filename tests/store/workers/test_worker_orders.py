@@ -1,4 +1,5 @@
-"""drain_worker.lua, resume_worker.lua, detach_worker.lua, detach_silent_worker.lua, continue_worker.lua, and what follows
+"""drain_worker.lua, resume_worker.lua, detach_worker.lua, detach_silent_worker.lua, continue_worker.lua, and what
+follows
 from them for heartbeats and leases."""
 
 from collections.abc import Awaitable, Callable
