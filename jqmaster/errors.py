@@ -38,6 +38,13 @@ class JqmasterError(Exception):
             self.code = code
 
 
+class StaleEpochError(Exception):
+    """A write under the epoch of a leadership, while the store knows a newer one: nothing was written.
+
+    Not a JqmasterError: no caller of this service meets it, and a leader that meets it leads no more.
+    """
+
+
 class UnparsableError(JqmasterError):
     """The request cannot be parsed."""
 

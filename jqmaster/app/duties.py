@@ -156,6 +156,7 @@ class LeaderDuties:
             self._stores.leases,
             self._stores.workers,
             self.grace,
+            self._shared.clock,
             **tuning.reaper(self._shared.live.current),
             on_ready=self._on_ready,
             on_stale=self._leader.step_down,

@@ -67,7 +67,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     "runtime": {
         "": {"leadership", "duties"},
         "leadership": set(),
-        "duties": {"outbound"},
+        "duties": {"outbound", ".leader_loop"},
         "outbound": set(),
         "watch": {"duties"},
     },

@@ -77,7 +77,8 @@ def fsck(
 
 
 async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool) -> int:
-    from jqmaster.store.health.repair import Repair, StaleEpoch
+    from jqmaster.errors import StaleEpochError
+    from jqmaster.store.health.repair import Repair
     from jqmaster.store.keys import Keys
     from jqmaster.store.leadership.leadership import LeadershipStore
     from jqmaster.store.link.shard import Shard
@@ -98,7 +99,7 @@ async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool)
                     output.say_json({**asdict(finding), "repaired": True})
                 else:
                     output.say(f"repaired: {finding.rule}  {finding.key}  {finding.detail}")
-    except StaleEpoch:
+    except StaleEpochError:
         exits.fail(exits.FAILED, "another master leads now. The repairs so far remain; run the command again")
     return count
 

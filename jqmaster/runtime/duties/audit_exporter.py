@@ -11,7 +11,7 @@ import msgpack
 from jqmaster.clock import Clock
 from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import JqmasterError
-from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.runtime.leader_loop import LeaderLoop
 from jqmaster.runtime.outbound.line_sink import LineSink
 from jqmaster.store.identity.audit_export import AuditExportStore, Numbered
 from jqmaster.store.leadership.leadership import Leadership
@@ -23,7 +23,7 @@ AGAIN_AFTER_S: Final = 5.0
 ENTRIES_PER_STEP: Final = 500
 
 
-class AuditExporter:
+class AuditExporter(LeaderLoop):
     """Component of one leadership. Each entry is written at least once, in order: how far it came is noted afterwards."""
 
     def __init__(
@@ -35,43 +35,47 @@ class AuditExporter:
         *,
         on_stale: Callable[[], None],
     ) -> None:
+        super().__init__(
+            "audit_exporter",
+            clock,
+            complaint="the audit log cannot be exported, trying on",
+            on_stale=on_stale,
+            retry_s=AGAIN_AFTER_S,
+        )
+        self._expected = (JqmasterError, OSError)
         self._epoch = leadership.epoch
         self._store = store
         self._sink = sink
-        self._clock = clock
-        self._on_stale = on_stale
-        self._loops = BackgroundLoops("audit_exporter")
-        self._complaint = ""
-
-    async def start(self) -> None:
-        self._loops.spawn("rounds", self._run)
+        self._said = ""
 
     async def stop(self) -> None:
         self._sink.end()
-        await self._loops.stop()
+        await super().stop()
         await asyncio.to_thread(self._sink.close)
 
-    async def _run(self) -> None:
-        while True:
-            pause_s = EVERY_S
-            try:
-                if not await self._round():
-                    self._on_stale()
-                    return
-                self._complaint = ""
-            except (JqmasterError, OSError) as exc:
-                self._complain(exc.detail if isinstance(exc, JqmasterError) else str(exc))
-                pause_s = AGAIN_AFTER_S
-            await self._clock.sleep(pause_s)
+    def _failed(self, error: Exception, complaint: str) -> None:
+        """Once for each thing, not for each try."""
+        text = error.detail if isinstance(error, JqmasterError) else str(error)
+        if text != self._said:
+            self._said = text
+            logger.error("%s: %s", complaint, text)
 
-    async def _round(self) -> bool:
-        """Export what there is; False under a stale epoch."""
+    async def _pause(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+    async def _round(self) -> float:
+        await self._export()
+        self._said = ""
+        return EVERY_S
+
+    async def _export(self) -> None:
+        """Export what there is."""
         # As the store has it: after a failure nothing else is known for sure.
         done = await self._store.load()
         while True:
             found = await self._store.read(done, limit=ENTRIES_PER_STEP)
             if not found:
-                return True
+                return
             for one in found:
                 log = one.entry.log
                 before = done[log][1]
@@ -83,14 +87,7 @@ class AuditExporter:
                     )
                 done[log] = (one.position, one.number)
             await asyncio.to_thread(self._sink.write, b"".join(map(line_of, found)))
-            if not await self._store.save(self._epoch, found):
-                return False
-
-    def _complain(self, text: str) -> None:
-        """Once for each thing, not for each try."""
-        if text != self._complaint:
-            self._complaint = text
-            logger.error("the audit log cannot be exported, trying on: %s", text)
+            await self._store.save(self._epoch, found)
 
 
 def line_of(one: Numbered) -> bytes:

@@ -11,8 +11,8 @@ from jqmaster.clock import TICK_S, Clock, sleep_to_tick
 from jqmaster.domain.bulk_action import MAX_WATCHED, ActionKind, ActionState, BulkAction, Progress
 from jqmaster.domain.job import Job, JobState
 from jqmaster.domain.job_filter import JobFilter
-from jqmaster.errors import DamagedError, JqmasterError
-from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.errors import DamagedError
+from jqmaster.runtime.leader_loop import LeaderLoop
 from jqmaster.service.jobs.bulk_actions import described
 from jqmaster.service.jobs.jobs import JobService
 from jqmaster.store.health.inspect import Inspector
@@ -36,10 +36,6 @@ WATCH_EVERY_S: Final = 0.2
 SAVED_FOR_S: Final = 0.2
 
 
-class StaleLeadership(Exception):  # noqa: N818 - a way out of the loop, not an error
-    """Another master leads."""
-
-
 @dataclass(slots=True)
 class _Work:
     action: BulkAction
@@ -50,7 +46,7 @@ class _Work:
     ended: list[str] = field(default_factory=list)
 
 
-class BulkActions:
+class BulkActions(LeaderLoop):
     """Component of one leadership; `on_stale` is called under a newer epoch, and nothing is done while `is_trusted` says
     that the lock may be over. A leader that stood still in between does one page too many at most.
 
@@ -73,44 +69,26 @@ class BulkActions:
         is_trusted: Callable[[], bool],
         on_stale: Callable[[], None],
     ) -> None:
+        super().__init__(
+            "bulk_actions",
+            clock,
+            complaint="cannot go on with actions on many jobs",
+            on_stale=on_stale,
+            retry_s=POLL_S,
+        )
         self._leadership = leadership
         self._actions = actions
         self._records = records
         self._inspector = inspector
         self._service = service
-        self._clock = clock
         self._history = history
         self._store_time_ms = store_time_ms
         self._is_trusted = is_trusted
-        self._on_stale = on_stale
         self._under_way: dict[str, _Work] = {}
-        self._wake = asyncio.Event()
-        self._loops = BackgroundLoops("bulk_actions")
 
-    async def start(self) -> None:
-        self._loops.spawn("rounds", self._run)
-
-    async def stop(self) -> None:
-        await self._loops.stop()
-
-    def wake(self) -> None:
-        """Look again: an action was requested or canceled."""
-        self._wake.set()
-
-    async def _run(self) -> None:
-        while True:
-            is_woken = self._wake.is_set()
-            self._wake.clear()
-            try:
-                wait_s = await self._round(is_woken)
-            except StaleLeadership:
-                self._on_stale()
-                return
-            except JqmasterError as exc:
-                logger.warning("cannot go on with actions on many jobs: %s", exc.detail)
-                self._under_way.clear()
-                wait_s = POLL_S
-            await self._pause(wait_s)
+    def _failed(self, error: Exception, complaint: str) -> None:
+        super()._failed(error, complaint)
+        self._under_way.clear()
 
     async def _pause(self, seconds: float) -> None:
         tasks = [
@@ -125,9 +103,11 @@ class BulkActions:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _round(self, is_woken: bool) -> float:
-        """One step of each action that is due; seconds until there is something to do. `is_woken`: somebody may wish the
-        end of one that is not due."""
+    async def _round(self) -> float:
+        """One step of each action that is due; seconds until there is something to do."""
+        # Somebody may wish the end of one that is not due.
+        is_woken = self._wake.is_set()
+        self._wake.clear()
         running = await self._actions.running()
         self._under_way = {key: work for key, work in self._under_way.items() if key in running}
         for action_id in running:
@@ -262,7 +242,7 @@ class BulkActions:
         return [job_id for job_id, is_done in zip(ids, ends, strict=True) if is_done]
 
     async def _save(self, work: _Work) -> None:
-        """Writes the progress down, and hears whether somebody wishes the end. Raises StaleLeadership."""
+        """Writes the progress down, and hears whether somebody wishes the end. Raises StaleEpochError."""
         action, progress = work.action, work.progress
         entry = self._end_entry(work, None) if progress.is_over else b""
         word, canceled_by = await self._actions.advance(
@@ -273,8 +253,6 @@ class BulkActions:
             progress.end(ActionState.CANCELED, await self._store_time_ms(), f"canceled by {canceled_by}")
             entry = self._end_entry(work, canceled_by)
             word, _ = await self._actions.advance(self._leadership.epoch, action, progress, entry)
-        if word == "stale_epoch":
-            raise StaleLeadership
         work.saved_s = self._clock.monotonic_s()
         if word == "over" or progress.is_over:
             self._under_way.pop(action.id, None)

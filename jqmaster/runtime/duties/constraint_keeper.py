@@ -1,15 +1,13 @@
 """Follows changes of the constraints up: running jobs get their slots, waiting ones their lanes, gates open when it is time."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final
 
 from jqmaster.clock import TICK_S, Clock, until_tick_s
-from jqmaster.errors import JqmasterError
-from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.duties.gate_pruning import GatePruning
-from jqmaster.runtime.duties.relocation import Relocation, StaleLeadership, unless_stale
+from jqmaster.runtime.duties.relocation import Relocation
+from jqmaster.runtime.leader_loop import LeaderLoop
 from jqmaster.service.constraints.cache import RuleCache
 from jqmaster.store.constraints.constraints import RuleStore
 from jqmaster.store.leadership.leadership import Leadership
@@ -17,6 +15,7 @@ from jqmaster.store.leadership.leadership import Leadership
 logger = logging.getLogger(__name__)
 
 POLL_MS: Final = 1_000
+RETRY_S: Final = 0.2
 # Lanes that nobody uses cost little: this often they are looked for.
 PRUNE_EVERY_S: Final = 60.0
 # Gates may come by the thousand a second: so often some pages of them are looked at.
@@ -24,7 +23,7 @@ PRUNE_GATES_EVERY_S: Final = 1.0
 PAGES_AT_ONCE: Final = 4
 
 
-class ConstraintKeeper:
+class ConstraintKeeper(LeaderLoop):
     """Component of one leadership. `on_ready` is called when jobs may start that could not before, `on_stale` under
     a newer epoch.
 
@@ -42,51 +41,34 @@ class ConstraintKeeper:
         on_ready: Callable[[], None],
         on_stale: Callable[[], None],
     ) -> None:
+        super().__init__(
+            "constraint_keeper",
+            clock,
+            complaint="cannot follow the constraints",
+            on_stale=on_stale,
+            retry_s=RETRY_S,
+        )
         self._epoch = leadership.epoch
         self._store = store
         self._rules = rules
-        self._clock = clock
         self._on_ready = on_ready
-        self._on_stale = on_stale
-        self._wake = asyncio.Event()
-        self._loops = BackgroundLoops("constraint_keeper")
         self._relocation: Relocation | None = None
         self._pruned_at_s = self._gates_pruned_at_s = clock.monotonic_s()
         self._gate_pruning = GatePruning(store, self._epoch)
         self._known_edition = -1
 
-    async def start(self) -> None:
-        self._loops.spawn("rounds", self._run)
+    async def _round(self) -> float:
+        self._wake.clear()
+        return await self._follow() / 1000
 
-    async def stop(self) -> None:
-        await self._loops.stop()
+    async def _pause(self, seconds: float) -> None:
+        await self._until_woken(seconds)
 
-    def wake(self) -> None:
-        """Look again: the constraints changed, or a gate closed that opens by time."""
-        self._wake.set()
-
-    async def _run(self) -> None:
-        while True:
-            self._wake.clear()
-            try:
-                wait_ms = await self._round()
-            except StaleLeadership:
-                self._on_stale()
-                return
-            except JqmasterError as exc:
-                logger.warning("cannot follow the constraints: %s", exc.detail)
-                wait_ms = 200
-            try:
-                async with asyncio.timeout(wait_ms / 1000):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
-
-    async def _round(self) -> int:
+    async def _follow(self) -> int:
         """Milliseconds until there is something to do."""
         rules = await self._rules.reload()
         if rules.settled_edition != rules.ruleset.edition:
-            if not unless_stale(await self._store.settle(self._epoch, rules)):
+            if not await self._store.settle(self._epoch, rules):
                 return 0
             rules = await self._rules.reload()
             logger.info("constraints of edition %d are in force", rules.ruleset.edition)
@@ -96,9 +78,9 @@ class ConstraintKeeper:
             self._known_edition = rules.ruleset.edition
             self._on_ready()
         for cid, version in await self._store.reopened():
-            if unless_stale(await self._store.reopen(self._epoch, cid, version)):
+            if await self._store.reopen(self._epoch, cid, version):
                 self._on_ready()
-        next_ms, has_opened = unless_stale(await self._store.open_gates(self._epoch))
+        next_ms, has_opened = await self._store.open_gates(self._epoch)
         if has_opened:
             self._on_ready()
         if self._relocation is None or self._relocation.edition != rules.ruleset.edition:
@@ -127,7 +109,6 @@ class ConstraintKeeper:
             # Looks again for what a relocation could not move, or what came back to an older lane since.
             self._relocation = None
             async for lanes in self._store.lane_pages():
-                if not await self._store.prune(self._epoch, lanes):
-                    raise StaleLeadership
+                await self._store.prune(self._epoch, lanes)
             self._wake.set()
         return False

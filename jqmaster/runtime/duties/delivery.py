@@ -11,7 +11,7 @@ from typing import Final, Literal
 from jqmaster.clock import Clock
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.outcome import Outcome
-from jqmaster.errors import JqmasterError
+from jqmaster.errors import JqmasterError, StaleEpochError
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.outbound.offers import OfferResult, Offers, PutOff, Withheld
 from jqmaster.runtime.outbound.worker_client import (
@@ -213,7 +213,9 @@ class Delivery:
             case MaybeDelivered():
                 return
         if returned:
-            if not await self._leases.return_offers(self._leadership.epoch, member.worker.id, returned):
+            try:
+                await self._leases.return_offers(self._leadership.epoch, member.worker.id, returned)
+            except StaleEpochError:
                 self._on_stale()
             self._fleet.freed(member.worker.id, len(returned))
             push.on_returned()

@@ -9,11 +9,10 @@ from typing import Any, Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.assignment import MOST_DOUBLINGS, next_assignments
-from jqmaster.errors import DamagedError, JqmasterError
+from jqmaster.errors import DamagedError, JqmasterError, StaleEpochError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.fleet import Fleet, Member
-from jqmaster.runtime.duties.relocation import StaleLeadership
 from jqmaster.service.constraints.cache import RuleCache
 from jqmaster.service.workers.polls import PollDesk
 from jqmaster.store.jobs.claims import Claim, ClaimOrder, ClaimStore, NotClaimed
@@ -186,7 +185,7 @@ class Dispatcher:
                 return
             try:
                 self._take_claims(pending, claims)
-            except StaleLeadership:
+            except StaleEpochError:
                 self._on_stale()
             except _StaleRules:
                 self._notify(ConstraintsChanged())
@@ -214,7 +213,7 @@ class Dispatcher:
             try:
                 await self._round()
                 self.last_round_s = self._clock.monotonic_s()
-            except StaleLeadership:
+            except StaleEpochError:
                 self._on_stale()
                 return
             except JqmasterError as exc:
@@ -340,8 +339,6 @@ class Dispatcher:
     def _take_refusal(self, member: Member, why: NotClaimed) -> Exception | None:
         """Return what to raise, where it is not about this worker alone."""
         match why:
-            case NotClaimed.STALE_EPOCH:
-                return StaleLeadership()
             case NotClaimed.STALE_RULES:
                 return _StaleRules()
             case NotClaimed.GONE:

@@ -5,11 +5,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.clock import Clock
 from jqmaster.domain.worker import Worker
-from jqmaster.errors import JqmasterError
-from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.duties.grace import Grace
+from jqmaster.runtime.leader_loop import LeaderLoop
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.workers.workers import WorkerStore
@@ -21,7 +20,7 @@ POLL_S: Final = 1.0
 MAX_PINGS_AT_ONCE: Final = 64
 
 
-class FailureDetector:
+class FailureDetector(LeaderLoop):
     """Component of one leadership. A worker is detached when it is silent for `stale_ms` and has missed `max_missed`
     pings in a row, one a second, each `ping_timeout_s` long; it comes back by asking to continue. One that pulls has no
     address to ping: so many seconds of silence more count the same."""
@@ -41,20 +40,24 @@ class FailureDetector:
         on_detached: Callable[[], None],
         on_stale: Callable[[], None],
     ) -> None:
+        super().__init__(
+            "failure_detector",
+            clock,
+            complaint="cannot look after the workers",
+            on_stale=on_stale,
+            retry_s=POLL_S,
+        )
         self._epoch = leadership.epoch
         self._workers = workers
         self._client = client
-        self._clock = clock
         self._grace = grace
         self.tune(
             stale_ms=stale_ms, forget_ms=forget_ms, ping_timeout_s=ping_timeout_s, max_missed=max_missed
         )
         self._on_detached = on_detached
-        self._on_stale = on_stale
         self._missed: dict[str, int] = {}
         self._watching_since_ms: int | None = None
         self._pings = asyncio.Semaphore(MAX_PINGS_AT_ONCE)
-        self._loops = BackgroundLoops("failure_detector")
 
     def tune(self, *, stale_ms: int, forget_ms: int, ping_timeout_s: float, max_missed: int) -> None:
         """Change settings, from the next round on."""
@@ -63,28 +66,13 @@ class FailureDetector:
         self._ping_timeout_s = ping_timeout_s
         self._max_missed = max_missed
 
-    async def start(self) -> None:
-        self._loops.spawn("rounds", self._run)
-
-    async def stop(self) -> None:
-        await self._loops.stop()
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                if not await self._round():
-                    self._on_stale()
-                    return
-            except JqmasterError as exc:
-                logger.warning("cannot look after the workers: %s", exc.detail)
-            await sleep_to_tick(self._clock, POLL_S)
-
-    async def _round(self) -> bool:
-        """False under a stale epoch."""
+    async def _round(self) -> float:
         workers, now_ms = await self._workers.all_with_time()
         self._grace.look(workers, now_ms)
         silent = [w for w in workers if not w.is_detached and not w.is_fresh(now_ms, self._stale_ms)]
-        return await self._detach(await self._deaf(silent)) and await self._forget(workers, now_ms)
+        await self._detach(await self._deaf(silent))
+        await self._forget(workers, now_ms)
+        return POLL_S
 
     async def _deaf(self, silent: Sequence[Worker]) -> list[Worker]:
         """Those that have not answered often enough, to be cut off."""
@@ -102,30 +90,23 @@ class FailureDetector:
         async with self._pings:
             return await self._client.ping(worker, self._ping_timeout_s)
 
-    async def _detach(self, deaf: Sequence[Worker]) -> bool:
+    async def _detach(self, deaf: Sequence[Worker]) -> None:
         for worker in deaf if self._grace.is_over else ():
             # While it was pinged it may have been heard: the store knows.
-            detached = await self._workers.detach_silent(self._epoch, worker.id, silent_ms=self._stale_ms)
-            if detached is None:
-                return False
-            if detached:
+            if await self._workers.detach_silent(self._epoch, worker.id, silent_ms=self._stale_ms):
                 pings = "" if worker.is_pulling else f", and {self._missed[worker.id]} pings not answered"
                 logger.warning("worker %s detached: silent%s", worker.id, pings)
                 self._on_detached()
-        return True
 
-    async def _forget(self, workers: Sequence[Worker], now_ms: int) -> bool:
+    async def _forget(self, workers: Sequence[Worker], now_ms: int) -> None:
         if self._watching_since_ms is None:
             self._watching_since_ms = now_ms
         for worker in workers:
             # Silence before this leadership proves nothing: the store or the masters may have been away.
             silent_ms = now_ms - max(worker.last_seen_ms, self._watching_since_ms)
-            if worker.busy == 0 and silent_ms > self._forget_ms:
-                forgotten = await self._workers.forget_silent(
-                    self._epoch, worker.id, silent_ms=self._forget_ms
-                )
-                if forgotten is None:
-                    return False
-                if forgotten:
-                    logger.info("worker %s forgotten: silent for %d s", worker.id, silent_ms // 1000)
-        return True
+            if (
+                worker.busy == 0
+                and silent_ms > self._forget_ms
+                and await self._workers.forget_silent(self._epoch, worker.id, silent_ms=self._forget_ms)
+            ):
+                logger.info("worker %s forgotten: silent for %d s", worker.id, silent_ms // 1000)

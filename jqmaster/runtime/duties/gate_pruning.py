@@ -3,7 +3,6 @@
 from collections import deque
 from typing import Final
 
-from jqmaster.runtime.duties.relocation import unless_stale
 from jqmaster.store.constraints.constraints import GATES_PER_PRUNING, RuleStore
 
 # Of a page's gates; where so many had gone idle, more are likely to follow.
@@ -23,7 +22,7 @@ class GatePruning:
         self.is_idle = False
 
     async def step(self) -> bool:
-        """Whether there was much to remove. Raises StaleLeadership."""
+        """Whether there was much to remove. Raises StaleEpochError."""
         if not self._line:
             self._line.extend(await self._store.counted())
             self._cursors = {cid: self._cursors.get(cid, "0") for cid in self._line}
@@ -31,7 +30,7 @@ class GatePruning:
             if self.is_idle:
                 return False
         cid = self._line[0]
-        removed, cursor = unless_stale(await self._store.prune_gates(self._epoch, cid, self._cursors[cid]))
+        removed, cursor = await self._store.prune_gates(self._epoch, cid, self._cursors[cid])
         self._cursors[cid] = cursor
         if removed >= MANY:
             return True

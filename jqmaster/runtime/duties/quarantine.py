@@ -4,12 +4,10 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.clock import Clock
 from jqmaster.domain.job import Job, JobState
-from jqmaster.errors import JqmasterError
-from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.duties.fleet import Fleet, Member
-from jqmaster.runtime.duties.relocation import StaleLeadership
+from jqmaster.runtime.leader_loop import LeaderLoop
 from jqmaster.service.constraints.cache import RuleCache
 from jqmaster.store.jobs.claims import Claim, ClaimStore, NotClaimed
 from jqmaster.store.jobs.records import RecordStore
@@ -23,7 +21,7 @@ MAX_LOOKED_AT: Final = 100
 WORKERS_PER_ALONE_RUN: Final = 4
 
 
-class Quarantine:
+class Quarantine(LeaderLoop):
     """Component of one leadership. Keeps one worker at a time free of new jobs, until it is empty and takes the next
     suspect. A suspect waits for it in `retrying`, for a bounded time; then it becomes ready and runs beside others.
     `polls_here`: whether the poll of this worker, which pulls, hangs at this master."""
@@ -41,39 +39,37 @@ class Quarantine:
         polls_here: Callable[[str], bool] = lambda _: False,
         on_stale: Callable[[], None],
     ) -> None:
+        super().__init__(
+            "quarantine",
+            clock,
+            complaint="cannot give a job a worker to itself",
+            on_stale=on_stale,
+            retry_s=POLL_S,
+        )
         self._epoch = leadership.epoch
         self._claims = claims
         self._records = records
         self._rules = rules
         self._fleet = fleet
-        self._clock = clock
         self._give = give
         self._polls_here = polls_here
-        self._on_stale = on_stale
-        self._loops = BackgroundLoops("quarantine")
 
     async def start(self) -> None:
         self._fleet.reserved = None
-        self._loops.spawn("rounds", self._run)
+        await super().start()
 
-    async def stop(self) -> None:
-        await self._loops.stop()
+    def _failed(self, error: Exception, complaint: str) -> None:
+        self._fleet.reserved = None
+        super()._failed(error, complaint)
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                if await self._round():
-                    continue
-            except StaleLeadership:
-                self._on_stale()
-                return
-            except JqmasterError as exc:
-                self._fleet.reserved = None
-                logger.warning("cannot give a job a worker to itself: %s", exc.detail)
-            await sleep_to_tick(self._clock, POLL_S)
+    async def _round(self) -> float:
+        # After a job was given away there may be more to do at once.
+        while await self._give_one():
+            pass
+        return POLL_S
 
-    async def _round(self) -> bool:
-        """Whether a job was given away: then there may be more to do at once."""
+    async def _give_one(self) -> bool:
+        """Whether a job was given away."""
         job_ids = await self._claims.suspects(MAX_LOOKED_AT)
         if not job_ids:
             self._fleet.reserved = None
@@ -81,8 +77,8 @@ class Quarantine:
         found = await self._records.get_without_argument(job_ids)
         waiting = {job_id: job for job_id, job in found.items() if job.state is JobState.RETRYING}
         over = [job_id for job_id in job_ids if job_id not in waiting]
-        if over and not await self._claims.drop_suspects(self._epoch, over):
-            raise StaleLeadership
+        if over:
+            await self._claims.drop_suspects(self._epoch, over)
         if await self._has_room():
             for job in sorted(waiting.values(), key=lambda job: (job.priority, job.id)):
                 # None: this one cannot start now; the next may.
@@ -119,8 +115,6 @@ class Quarantine:
             polls_here=self._polls_here(worker_id),
         )
         match claim:
-            case NotClaimed.STALE_EPOCH:
-                raise StaleLeadership
             case NotClaimed.BUSY:
                 member.busy = max(member.busy, 1)
                 return False

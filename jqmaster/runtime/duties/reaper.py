@@ -5,12 +5,12 @@ import random
 from collections.abc import Callable
 from typing import Final, Literal
 
+from jqmaster.clock import Clock
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, decide_expired, was_never_taken_up
-from jqmaster.errors import JqmasterError
-from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.runtime.duties.grace import Grace
+from jqmaster.runtime.leader_loop import LeaderLoop
 from jqmaster.store import codec
 from jqmaster.store.jobs.leases import ExpiredLease, LeaseStore
 from jqmaster.store.jobs.settlements import Settlement
@@ -34,7 +34,7 @@ DETACHED_MESSAGES: Final = {
 }
 
 
-class Reaper:
+class Reaper(LeaderLoop):
     """Component of one leadership; the one that keeps `grace` informed of the store."""
 
     def __init__(
@@ -43,6 +43,7 @@ class Reaper:
         leases: LeaseStore,
         workers: WorkerStore,
         grace: Grace,
+        clock: Clock,
         *,
         rules: ExpiryRules,
         timeout_grace_ms: int,
@@ -51,15 +52,14 @@ class Reaper:
         on_stale: Callable[[], None],
         rng: random.Random | None = None,
     ) -> None:
+        super().__init__("reaper", clock, complaint="cannot reap", on_stale=on_stale, retry_s=POLL_S)
         self._epoch = leadership.epoch
         self._leases = leases
         self._workers = workers
         self._grace = grace
         self.tune(rules=rules, timeout_grace_ms=timeout_grace_ms, offer_ms=offer_ms)
         self._on_ready = on_ready
-        self._on_stale = on_stale
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
-        self._loops = BackgroundLoops("reaper")
 
     def tune(self, *, rules: ExpiryRules, timeout_grace_ms: int, offer_ms: int) -> None:
         """From the next lease that ends on."""
@@ -67,30 +67,18 @@ class Reaper:
         self._timeout_grace_ms = timeout_grace_ms
         self._deadline_extra_ms = timeout_grace_ms + offer_ms
 
-    async def start(self) -> None:
-        self._loops.spawn("rounds", self._run)
+    async def _round(self) -> float:
+        now_ms, expired, next_ms = await self._grace.ask(self._leases.expired_leases, lambda a: a[0])
+        if self._grace.was_set_back:
+            # Leases of the time that is to come again would last until then; the living renew theirs anyway.
+            await self._leases.shorten_leases(self._epoch)
+            self._grace.was_set_back = False
+        if reapable := await self._reapable(expired, now_ms):
+            await self._reap(now_ms, reapable)
+        return min(POLL_S, next_ms / 1000) if next_ms >= 0 else POLL_S
 
-    async def stop(self) -> None:
-        await self._loops.stop()
-
-    async def _run(self) -> None:
-        while True:
-            next_ms = -1
-            try:
-                now_ms, expired, next_ms = await self._grace.ask(self._leases.expired_leases, lambda a: a[0])
-                if self._grace.was_set_back:
-                    # Leases of the time that is to come again would last until then; the living renew theirs anyway.
-                    if not await self._leases.shorten_leases(self._epoch):
-                        self._on_stale()
-                        return
-                    self._grace.was_set_back = False
-                reapable = await self._reapable(expired, now_ms)
-                if reapable and not await self._reap(now_ms, reapable):
-                    self._on_stale()
-                    return
-            except JqmasterError as exc:
-                logger.warning("cannot reap: %s", exc.detail)
-            await self._grace.pause(min(POLL_S, next_ms / 1000) if next_ms >= 0 else POLL_S)
+    async def _pause(self, seconds: float) -> None:
+        await self._grace.pause(seconds)
 
     async def _reapable(self, expired: list[ExpiredLease], now_ms: int) -> list[ExpiredLease]:
         """In a grace time only what its worker cannot hold any more, as it is known to have ended, or has said that it
@@ -112,8 +100,7 @@ class Reaper:
         is_heard = now_ms - lease.worker_seen_ms <= min(self._rules.stale_ms, HEARD_MS)
         return job.state is JobState.RUNNING and now_ms >= deadline_ms and is_heard
 
-    async def _reap(self, now_ms: int, expired: list[ExpiredLease]) -> bool:
-        """False under a stale epoch."""
+    async def _reap(self, now_ms: int, expired: list[ExpiredLease]) -> None:
         settlements = []
         damaged = []
         never_started: dict[str, list[tuple[str, str]]] = {}
@@ -155,14 +142,14 @@ class Reaper:
             )
         # As if it had never been claimed: what was not started is no attempt.
         for worker_id, claims in never_started.items():
-            if not await self._leases.return_offers(self._epoch, worker_id, claims):
-                return False
+            await self._leases.return_offers(self._epoch, worker_id, claims)
         if never_started:
             self._on_ready()
         # Out of the way, or they would be found first for ever and keep others from being found at all.
-        if damaged and await self._leases.set_aside(self._epoch, damaged) is None:
-            return False
-        return not settlements or await self._leases.reclaim(self._epoch, settlements) is not None
+        if damaged:
+            await self._leases.set_aside(self._epoch, damaged)
+        if settlements:
+            await self._leases.reclaim(self._epoch, settlements)
 
 
 def _is_free_for_sure(lease: ExpiredLease) -> bool:

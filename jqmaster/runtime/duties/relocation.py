@@ -3,23 +3,17 @@
 import logging
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import Final, TypeVar
+from typing import Final
 
 from jqmaster.store.constraints.constraints import OldLane, Rules, RuleStore
 from jqmaster.store.link.pages import MAX_PER_CALL
 
 logger = logging.getLogger(__name__)
 
-_T = TypeVar("_T")
-
 # Enough to match some while the store moves others.
 JOBS_PER_STEP: Final = 8 * MAX_PER_CALL
 # A job that becomes ready between the two halves of a pass is seen by neither; the next pass sees it.
 MAX_IDLE_PASSES: Final = 3
-
-
-class StaleLeadership(Exception):  # noqa: N818 - an everyday outcome
-    """The store knows a newer epoch."""
 
 
 class Relocation:
@@ -39,7 +33,7 @@ class Relocation:
         self._idle_passes = 0
 
     async def step(self) -> int:
-        """How many jobs were moved. Raises StaleLeadership."""
+        """How many jobs were moved. Raises StaleEpochError."""
         if self._walk is not None:
             return await self._walk_on(self._walk)
         if self._left:
@@ -79,19 +73,11 @@ class Relocation:
         moved = -1 if ids is None else await self._move(ids, {})
         if moved < 0:
             self._walk = None
-            if not await self._store.prune(self._epoch, [lane.id for lane in self._all]):
-                raise StaleLeadership
+            await self._store.prune(self._epoch, [lane.id for lane in self._all])
         return max(moved, 0)
 
     async def _move(self, job_ids: list[str], lanes: dict[str, OldLane]) -> int:
         """How many; -1: the rules changed meanwhile."""
-        moved = unless_stale(await self._store.move(self._epoch, self._rules, job_ids, lanes))
+        moved = await self._store.move(self._epoch, self._rules, job_ids, lanes)
         self._moved = (self._moved or 0) + max(moved.jobs, 0)
         return moved.jobs
-
-
-def unless_stale(answer: _T | None) -> _T:
-    """`answer`; raises StaleLeadership where the store gave none because of a newer epoch."""
-    if answer is None:
-        raise StaleLeadership
-    return answer

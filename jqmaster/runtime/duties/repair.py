@@ -10,9 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.errors import JqmasterError
-from jqmaster.lifecycle import BackgroundLoops
-from jqmaster.store.health.repair import Repair, StaleEpoch, Step
+from jqmaster.runtime.leader_loop import LeaderLoop
+from jqmaster.store.health.repair import Repair, Step
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +36,7 @@ MOST_NAMED: Final = 20
 LeftLying = Callable[[], Awaitable[Collection[str]]]
 
 
-class RepairLoop:
+class RepairLoop(LeaderLoop):
     """Component of one leadership. `left_lying` gives the names of which jobs are ready though workers for them are free;
     without it nobody looks for such. `repaired` counts what was put right; `is_done`: the first round is over."""
 
@@ -49,56 +48,47 @@ class RepairLoop:
         on_stale: Callable[[], None],
         left_lying: LeftLying | None = None,
     ) -> None:
+        super().__init__(
+            "repair",
+            clock,
+            complaint="cannot look through the store",
+            on_stale=on_stale,
+            retry_s=AGAIN_AFTER_S,
+        )
         self._repair = repair
-        self._clock = clock
-        self._on_stale = on_stale
         self._left_lying = left_lying
-        self._loops = BackgroundLoops("repair")
+        # Since when jobs of these names lie there, and before when not to look at their order again.
+        self._left_since_s: dict[str, float] = {}
+        self._quiet_until_s = 0.0
         self.repaired = 0
         self.is_done = False
 
     async def start(self) -> None:
-        self._loops.spawn("rounds", self._run)
+        self._spawn("rounds", self._round, self._complaint, after_s=BEGINS_AFTER_S)
         if self._left_lying is not None:
-            self._loops.spawn("look", functools.partial(self._look, self._left_lying))
+            look = functools.partial(self._look, self._left_lying)
+            self._spawn(
+                "look", look, "cannot look for jobs that nobody claims", after_s=LOOK_S, retry_s=LOOK_S
+            )
 
-    async def stop(self) -> None:
-        await self._loops.stop()
+    async def _pause(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
 
-    async def _run(self) -> None:
-        await self._clock.sleep(BEGINS_AFTER_S)
-        while True:
-            began_s = self._clock.monotonic_s()
-            try:
-                await self._put_right(self._repair.steps(), LATER_REST if self.is_done else REST)
-                self.is_done = True
-            except StaleEpoch:
-                self._on_stale()
-                return
-            except JqmasterError as exc:
-                # From the beginning: what was right stays so, and is only looked at again.
-                logger.warning("cannot look through the store: %s", exc.detail)
-                await self._clock.sleep(AGAIN_AFTER_S)
-                continue
-            await self._clock.sleep(max(LEAST_REST_S, began_s + ROUND_S - self._clock.monotonic_s()))
+    async def _round(self) -> float:
+        began_s = self._clock.monotonic_s()
+        # After a failure from the beginning: what was right stays so, and is only looked at again.
+        await self._put_right(self._repair.steps(), LATER_REST if self.is_done else REST)
+        self.is_done = True
+        return max(LEAST_REST_S, began_s + ROUND_S - self._clock.monotonic_s())
 
-    async def _look(self, left_lying: LeftLying) -> None:
-        since_s: dict[str, float] = {}
-        not_before_s = 0.0
-        while True:
-            await self._clock.sleep(LOOK_S)
-            now_s = self._clock.monotonic_s()
-            try:
-                since_s = {name: since_s.get(name, now_s) for name in await left_lying()}
-                left = [name for name, began_s in since_s.items() if now_s - began_s >= LEFT_FOR_S]
-                if left and now_s >= not_before_s:
-                    found = await self._put_right(self._repair.order_steps(), REST)
-                    not_before_s = self._clock.monotonic_s() + (0.0 if found else QUIET_S)
-            except StaleEpoch:
-                self._on_stale()
-                return
-            except JqmasterError as exc:
-                logger.warning("cannot look for jobs that nobody claims: %s", exc.detail)
+    async def _look(self, left_lying: LeftLying) -> float:
+        now_s = self._clock.monotonic_s()
+        self._left_since_s = {name: self._left_since_s.get(name, now_s) for name in await left_lying()}
+        left = [name for name, since_s in self._left_since_s.items() if now_s - since_s >= LEFT_FOR_S]
+        if left and now_s >= self._quiet_until_s:
+            found = await self._put_right(self._repair.order_steps(), REST)
+            self._quiet_until_s = self._clock.monotonic_s() + (0.0 if found else QUIET_S)
+        return LOOK_S
 
     async def _put_right(self, steps: AsyncIterator[Step], rest: int) -> int:
         """How many disagreements there were."""

@@ -166,23 +166,23 @@ class RuleStore:
         self._shard.leader.wake(ConstraintsChanged())
         return word == "ok"
 
-    # --- following a change up (leader only); each returns None under a stale epoch
+    # --- following a change up (leader only)
 
-    async def settle(self, epoch: str, rules: Rules) -> bool | None:
+    async def settle(self, epoch: str, rules: Rules) -> bool:
         """Give every running job the slots that the constraints demand, then put the edition in force. False: they changed
         meanwhile."""
         # Nothing is claimed until then, so that no other job can begin to run.
         running = [raw.decode() for raw in await self._client.command("ZRANGE", self._keys.running, 0, -1)]
-        if not (done := await self.move(epoch, rules, running)):
-            return None if done is None else False
+        if not await self.move(epoch, rules, running):
+            return False
         word, _ = await self._client.run(
             "settle_rules", (self._keys.epoch, self._keys.rules), (epoch, rules.ruleset.edition)
         )
-        return None if word == "stale_epoch" else word == "ok"
+        return word == "ok"
 
     async def move(
         self, epoch: str, rules: Rules, job_ids: Sequence[str], lanes: Mapping[str, "OldLane"] = NO_LANES
-    ) -> "Moved | None":
+    ) -> "Moved":
         """Put unfinished jobs into the lanes that the rules give them; `lanes` tells where those were found that are
         ready. While the store moves some, the next are matched."""
         parts = list(pages(job_ids, MAX_PER_CALL))
@@ -199,9 +199,7 @@ class RuleStore:
             count += moved.jobs
         return Moved(count)
 
-    async def _relane(
-        self, epoch: str, rules: Rules, table: LaneTable, args: Sequence[Arg]
-    ) -> "Moved | None":
+    async def _relane(self, epoch: str, rules: Rules, table: LaneTable, args: Sequence[Arg]) -> "Moved":
         if not args:
             return Moved(0)
         k = self._keys
@@ -210,7 +208,7 @@ class RuleStore:
             (k.epoch, k.rules, k.damaged),
             (self._shard.now_arg, k.tag, epoch, rules.ruleset.edition, table.packed(), *args),
         )
-        return None if word == "stale_epoch" else Moved(data[0] if word == "ok" else -1)
+        return Moved(data[0] if word == "ok" else -1)
 
     async def _placed(
         self, ruleset: Ruleset, job_ids: Sequence[str], lanes: Mapping[str, "OldLane"]
@@ -280,30 +278,25 @@ class RuleStore:
                 for page in pages([raw.decode() for raw in flat[::2]], MAX_PER_CALL):
                     yield page
 
-    async def prune(self, epoch: str, lanes: Sequence[str]) -> bool:
-        """Remove those of the lanes that have no unfinished job. False under a stale epoch."""
+    async def prune(self, epoch: str, lanes: Sequence[str]) -> None:
+        """Remove those of the lanes that have no unfinished job."""
         for page in pages(lanes, LANES_PER_READ):
-            word, _ = await self._client.run(
-                "prune_lanes", (self._keys.epoch,), (self._keys.tag, epoch, *page)
-            )
-            if word != "ok":
-                return False
-        return True
+            await self._client.run("prune_lanes", (self._keys.epoch,), (self._keys.tag, epoch, *page))
 
     async def counted(self) -> list[str]:
         """Return the constraints about which data may be kept, including deleted ones."""
         return sorted(raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.counted))
 
-    async def prune_gates(self, epoch: str, cid: str, cursor: str) -> tuple[int, str] | None:
+    async def prune_gates(self, epoch: str, cid: str, cursor: str) -> tuple[int, str]:
         """Remove the data of gates that nothing needs any more, from one page of them; return how many, and where the next
-        page begins ("0": that was the last). None under a stale epoch."""
+        page begins ("0": that was the last)."""
         k = self._keys
-        word, data = await self._client.run(
+        _, data = await self._client.run(
             "prune_gates",
             (k.epoch, k.counted, k.shadowed, k.gates(cid), k.served(cid), k.crowded(cid), k.limits(cid)),
             (k.tag, epoch, cid, cursor, GATES_PER_PRUNING),
         )  # fmt: skip
-        return (int(data[0]), data[1].decode()) if word == "ok" else None
+        return int(data[0]), data[1].decode()
 
     async def lane_pages(self) -> AsyncIterator[list[str]]:
         """Yield all lanes of all names, in pages."""
@@ -317,34 +310,29 @@ class RuleStore:
         flat = await self._client.command("ZRANGE", self._keys.reopened, 0, -1, "WITHSCORES")
         return [(flat[n].decode(), int(flat[n + 1])) for n in range(0, len(flat), 2)]
 
-    async def reopen(self, epoch: str, cid: str, version: int) -> bool | None:
+    async def reopen(self, epoch: str, cid: str, version: int) -> bool:
         """Let parked lanes at the gates of this constraint be checked again; True if there was
         any."""
         has_opened = False
         closed = scanned(self._client, "SSCAN", self._keys.closed, count=MAX_PER_CALL, match=f"{cid}*")
         async for found in closed:
             for page in pages([raw.decode() for raw in found], GATES_PER_CALL):
-                opened = await self.open_gates(epoch, page)
-                if opened is None:
-                    return None
-                has_opened = has_opened or opened[1]
+                has_opened = (await self.open_gates(epoch, page))[1] or has_opened
         await self._client.run(
             "end_reopening", (self._keys.epoch, self._keys.reopened), (epoch, cid, version)
         )
         return has_opened
 
-    async def open_gates(self, epoch: str, gates: Sequence[str] = ()) -> tuple[int, bool] | None:
+    async def open_gates(self, epoch: str, gates: Sequence[str] = ()) -> tuple[int, bool]:
         """Opens these and those whose time has come. Milliseconds until the next one opens by time (-1: none), and
         whether jobs may start that could not before."""
         k = self._keys
         while True:
-            word, data = await self._client.run(
+            _, data = await self._client.run(
                 "open_gates",
                 (k.epoch, k.gates_due, k.holds),
                 (self._shard.now_arg, k.tag, epoch, GATES_PER_CALL, *gates),
             )
-            if word != "ok":
-                return None
             by_time, next_ms, has_opened = data
             if by_time < GATES_PER_CALL:
                 return next_ms, bool(has_opened)

@@ -19,10 +19,6 @@ from jqmaster.store.link.wake import JobDelayed, JobsReady
 _BEYOND_REPAIR: Final = frozenset({"record", "damaged", "constraint"})
 
 
-class StaleEpoch(Exception):  # noqa: N818 - a value for the caller, not an error of the store
-    """Another leadership has begun."""
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
     """One page: what was put right of it."""
@@ -31,7 +27,7 @@ class Step:
 
 
 class Repair:
-    """One shard, under one epoch. `who` is for the audit log. Raises what `StoreClient.run` raises, and StaleEpoch."""
+    """One shard, under one epoch. `who` is for the audit log. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, epoch: str, *, who: str, lease_ms: int, result_ttl_ms: int) -> None:
         self._shard = shard
@@ -127,11 +123,9 @@ class Repair:
     ) -> Any:
         what = {finding.key: f"{finding.rule}: {finding.detail}" for finding in found[:PAGE]}
         entry = encode_entry(who=self._who, action="repair", target="store", before=what, after=None)
-        word, data = await self._client.run(
+        _, data = await self._client.run(
             script,
             (self._keys.epoch, *keys),
             (self._shard.now_arg, self._keys.tag, self._epoch, *args, entry, MAX_ENTRIES, *rest),
         )
-        if word != "ok":
-            raise StaleEpoch
         return data[0]

@@ -57,11 +57,10 @@ class AuditExportStore:
         found = [one for one in found if all(position_parts(one.position) <= bound for bound in bounds)]
         return sorted(found, key=lambda one: position_parts(one.position))
 
-    async def save(self, epoch: str, exported: Sequence[Numbered]) -> bool:
-        """Note that these were exported, in their order; False under a stale epoch."""
+    async def save(self, epoch: str, exported: Sequence[Numbered]) -> None:
+        """Note that these were exported, in their order."""
         newest = {one.entry.log: f"{one.position} {one.number}" for one in exported}
         args: list[Arg] = [part for pair in newest.items() for part in pair]
-        word, _ = await self._client.run(
+        await self._client.run(
             "note_audit_export", (self._keys.epoch, self._keys.audit_export), (epoch, *args)
         )
-        return word == "ok"

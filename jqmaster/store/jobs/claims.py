@@ -59,7 +59,6 @@ class NotClaimed(Enum):
     """Why a claim gave nothing and never will as things stand. `NO_POLL`: the worker pulls, and does not ask. For a claim
     of one job to itself: the worker is busy, the job does not wait for that any more, a gate is closed."""
 
-    STALE_EPOCH = "stale_epoch"
     STALE_RULES = "stale_rules"
     GONE = "gone"
     NO_POLL = "no_poll"
@@ -216,13 +215,10 @@ class ClaimStore:
         found = await self._client.command("SRANDMEMBER", self._keys.suspects, limit)
         return [job_id.decode() for job_id in found]
 
-    async def drop_suspects(self, epoch: str, job_ids: Sequence[str]) -> bool:
-        """Remove from the list the jobs that no longer wait. False under a stale epoch."""
+    async def drop_suspects(self, epoch: str, job_ids: Sequence[str]) -> None:
+        """Remove from the list the jobs that no longer wait."""
         k = self._keys
-        word, _ = await self._client.run(
-            "drop_suspects", (k.epoch, k.suspects), (epoch, k.job_prefix, *job_ids)
-        )
-        return word == "ok"
+        await self._client.run("drop_suspects", (k.epoch, k.suspects), (epoch, k.job_prefix, *job_ids))
 
     async def claim_alone(
         self, epoch: str, worker_id: str, job_id: str, edition: int = 0, *, polls_here: bool = False

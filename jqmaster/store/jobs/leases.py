@@ -50,9 +50,9 @@ class LeaseStore:
         self._lease_ms = lease_ms
         self._result_ttl_ms = result_ttl_ms
 
-    async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
-        """Undo claims that were never started. False under a stale epoch; claims that are over are passed by."""
-        return await self._return(epoch, worker_id, claims)
+    async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
+        """Undo claims that were never started; claims that are over are passed by."""
+        await self._return(epoch, worker_id, claims)
 
     async def refuse_offers(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
         """Undo claims that the worker refuses; the tokens give it the right."""
@@ -60,7 +60,7 @@ class LeaseStore:
         self._shard.leader.wake(SlotsFreed(worker_id, len(claims)))
         self._shard.leader.wake(JobsReady())
 
-    async def _return(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> bool:
+    async def _return(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
         k = self._keys
         for chunk in pages(claims, MAX_PER_CALL):
             args: list[Arg] = [
@@ -68,13 +68,8 @@ class LeaseStore:
             ]  # fmt: skip
             for job_id, token in chunk:
                 args += (job_id, bytes.fromhex(token))
-            word, data = await self._client.run(
-                "return_offers", (k.epoch, k.running, k.claims(worker_id)), args
-            )
-            if word != "ok":
-                return False
+            _, data = await self._client.run("return_offers", (k.epoch, k.running, k.claims(worker_id)), args)
             self._tally.returned_offers += sum(data[0])
-        return True
 
     async def expired_leases(self) -> tuple[int, list[ExpiredLease], int]:
         """Store time, claims whose lease or time is over, and ms until the next (-1: none)."""
@@ -100,19 +95,17 @@ class LeaseStore:
             )
         return now_ms, found, next_ms
 
-    async def shorten_leases(self, epoch: str) -> bool:
-        """Let no lease last longer than a new one. False under a stale epoch."""
+    async def shorten_leases(self, epoch: str) -> None:
+        """Let no lease last longer than a new one."""
         k = self._keys
         while True:
             args = (self._shard.now_arg, epoch, self._lease_ms, MAX_PER_CALL)
-            word, data = await self._client.run("shorten_leases", (k.epoch, k.running), args)
-            if word != "ok":
-                return False
+            _, data = await self._client.run("shorten_leases", (k.epoch, k.running), args)
             if data[0] < MAX_PER_CALL:
-                return True
+                return
 
-    async def reclaim(self, epoch: str, settlements: Sequence[Settlement]) -> list[bool] | None:
-        """End attempts whose lease is over, unless renewed or settled meanwhile. None under a stale epoch."""
+    async def reclaim(self, epoch: str, settlements: Sequence[Settlement]) -> list[bool]:
+        """End attempts whose lease is over, unless renewed or settled meanwhile."""
         k = self._keys
         ended: list[bool] = []
         for chunk in pages(settlements, MAX_PER_CALL):
@@ -128,9 +121,7 @@ class LeaseStore:
                     s.entry,
                     s.result,
                 )
-            word, data = await self._client.run("reclaim", (k.epoch, k.running, k.results, k.suspects), args)
-            if word != "ok":
-                return None
+            _, data = await self._client.run("reclaim", (k.epoch, k.running, k.results, k.suspects), args)
             for s, is_ended in zip(chunk, data[0], strict=True):
                 if is_ended and s.name:
                     self._tally.ended(s.name, s.decision, job_id=s.job_id, message=s.message)
@@ -139,32 +130,27 @@ class LeaseStore:
         self._shard.leader.wake(JobDelayed())
         return ended
 
-    async def set_aside(self, epoch: str, job_ids: Sequence[str]) -> int | None:
-        """Set aside claims whose records cannot be read; return how many. None under a stale epoch."""
+    async def set_aside(self, epoch: str, job_ids: Sequence[str]) -> int:
+        """Set aside claims whose records cannot be read; return how many."""
         k = self._keys
         count, has_opened = 0, False
         untold: list[bytes] = []
         for page in pages(job_ids, SET_ASIDE_PER_CALL):
-            word, data = await self._client.run(
+            _, data = await self._client.run(
                 "set_aside",
                 (k.epoch, k.running, k.damaged, k.workers),
                 (k.tag, epoch, *page),
             )
-            if word != "ok":
-                return None
             count += data[0]
             untold += data[1]
             has_opened = has_opened or bool(data[2])
         for part in pages(untold, MAX_PER_CALL):
-            opened = await self._free_slots(epoch, part)
-            if opened is None:
-                return None
-            has_opened = has_opened or opened
+            has_opened = await self._free_slots(epoch, part) or has_opened
         if has_opened:
             self._shard.leader.wake(JobsReady())
         return count
 
-    async def _free_slots(self, epoch: str, job_ids: Sequence[bytes]) -> bool | None:
+    async def _free_slots(self, epoch: str, job_ids: Sequence[bytes]) -> bool:
         """Free their slots at every gate, because it is unknown which ones these jobs passed; return whether one opened."""
         k, has_opened = self._keys, False
         if not await self._client.command("EXISTS", k.constraints):
@@ -177,13 +163,11 @@ class LeaseStore:
             )
             gates = [key.decode().removeprefix(k.slots_prefix) for key in found]
             for page in pages(gates, GATES_PER_CALL):
-                word, data = await self._client.run(
+                _, data = await self._client.run(
                     "free_slots",
                     (k.epoch, k.running),
                     (k.tag, epoch, packed, *page),
                 )
-                if word != "ok":
-                    return None
                 has_opened = has_opened or bool(data[0])
             if cursor == b"0":
                 return has_opened

@@ -18,7 +18,7 @@ class RetentionStore:
 
     async def sweep_all(
         self, epoch: str, retention: Mapping[JobState | None, tuple[int, int]]
-    ) -> dict[JobState | None, int] | None:
+    ) -> dict[JobState | None, int]:
         """`sweep` of each of these states, with its milliseconds and most jobs, and for None `sweep_results`; in one
         round trip."""
         calls = [
@@ -26,19 +26,15 @@ class RetentionStore:
             for state, (retention_ms, max_jobs) in retention.items()
         ]
         replies = await self._client.run_all(calls)
-        if any(word != "ok" for word, _ in replies):
-            return None
         return {state: int(data[0]) for state, (_, data) in zip(retention, replies, strict=True)}
 
-    async def sweep(self, epoch: str, state: JobState, *, retention_ms: int, max_jobs: int) -> int | None:
-        """Remove finished jobs whose retention is over; return how many, or None under a stale epoch."""
-        removed = await self.sweep_all(epoch, {state: (retention_ms, max_jobs)})
-        return None if removed is None else removed[state]
+    async def sweep(self, epoch: str, state: JobState, *, retention_ms: int, max_jobs: int) -> int:
+        """Remove finished jobs whose retention is over; return how many."""
+        return (await self.sweep_all(epoch, {state: (retention_ms, max_jobs)}))[state]
 
-    async def sweep_results(self, epoch: str) -> int | None:
-        """Discard results whose time is over; return how many, or None under a stale epoch."""
-        discarded = await self.sweep_all(epoch, {None: (0, 0)})
-        return None if discarded is None else discarded[None]
+    async def sweep_results(self, epoch: str) -> int:
+        """Discard results whose time is over; return how many."""
+        return (await self.sweep_all(epoch, {None: (0, 0)}))[None]
 
     def _sweep(self, epoch: str, state: JobState, retention_ms: int, max_jobs: int) -> ScriptCall:
         k = self._keys

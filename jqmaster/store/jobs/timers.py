@@ -32,26 +32,24 @@ class DueStore:
         self._client = shard.client
         self._keys = shard.keys
 
-    async def come_due(self, epoch: str, *, expects_some: bool = False) -> Due | None:
+    async def come_due(self, epoch: str, *, expects_some: bool = False) -> Due:
         """`expire`, then `promote` of both states, in one round trip: no job that is due waits for the others' answers.
-        `expects_some`: jobs are due for sure, so a claim may travel with it. None under a stale epoch."""
+        `expects_some`: jobs are due for sure, so a claim may travel with it."""
         calls = [self._expiry(epoch)]
         calls += [self._promotion(epoch, state) for state in (JobState.SCHEDULED, JobState.RETRYING)]
         claim = self._shard.leader.claim_with(JobsReady()) if expects_some else None
         counts, nexts = [], []
-        for word, data in await self._client.run_all(calls, claim=claim):
-            if word != "ok":
-                return None
+        for _, data in await self._client.run_all(calls, claim=claim):
             counts.append(data[0])
             nexts.append(data[1])
             self._tally.skipped(name.decode() for name in (data[2] if len(data) > 2 else ()))
         next_ms = min((ms for ms in nexts if ms >= 0), default=-1)
         return Due(sum(counts), max(counts) == MAX_PER_CALL, next_ms, claim is not None)
 
-    async def promote(self, epoch: str, state: JobState) -> tuple[int, int] | None:
-        """Jobs made ready, and ms until the next is due (-1: none). None under a stale epoch."""
-        word, data = (await self._client.run_all([self._promotion(epoch, state)]))[0]
-        return (data[0], data[1]) if word == "ok" else None
+    async def promote(self, epoch: str, state: JobState) -> tuple[int, int]:
+        """Jobs made ready, and ms until the next is due (-1: none)."""
+        _, data = (await self._client.run_all([self._promotion(epoch, state)]))[0]
+        return data[0], data[1]
 
     def _promotion(self, epoch: str, state: JobState) -> ScriptCall:
         k = self._keys
@@ -61,11 +59,9 @@ class DueStore:
             (self._shard.now_arg, k.tag, epoch, MAX_PER_CALL, codec.STATE_CODES[state]),
         )
 
-    async def expire(self, epoch: str) -> tuple[int, int] | None:
-        """Jobs skipped because their time passed, and ms until the next (-1: none). None under a stale epoch."""
-        word, data = (await self._client.run_all([self._expiry(epoch)]))[0]
-        if word != "ok":
-            return None
+    async def expire(self, epoch: str) -> tuple[int, int]:
+        """Jobs skipped because their time passed, and ms until the next (-1: none)."""
+        _, data = (await self._client.run_all([self._expiry(epoch)]))[0]
         self._tally.skipped(name.decode() for name in data[2])
         return data[0], data[1]
 

@@ -36,7 +36,13 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from jqmaster.config import Settings
 from jqmaster.domain.latency import Latencies
-from jqmaster.errors import DamagedError, JqmasterError, OutcomeUnknownError, StoreUnavailableError
+from jqmaster.errors import (
+    DamagedError,
+    JqmasterError,
+    OutcomeUnknownError,
+    StaleEpochError,
+    StoreUnavailableError,
+)
 from jqmaster.net.store_url import Endpoint, StoreUrl
 from jqmaster.store.link.cluster import ClusterLocator
 from jqmaster.store.link.connection import TcpConnection, TlsConnection, is_lost, options_of
@@ -48,6 +54,8 @@ from jqmaster.store.link.sentinel import SentinelLocator
 logger = logging.getLogger(__name__)
 
 RETRY_AFTER_S = 1.0
+# The word of every script that refuses a write for the epoch of its leader.
+STALE_EPOCH: Final = "stale_epoch"
 
 # Answers by which the store says that it did nothing and may do it later.
 _REFUSALS = (
@@ -169,7 +177,7 @@ class StoreClient:
         """Run one script. Returns its status word and data. `replicas`: as in `run_all`.
 
         Raises StoreUnavailableError when it certainly did not run, OutcomeUnknownError when it may have,
-        DamagedError when a key is not of the type that it must be.
+        DamagedError when a key is not of the type that it must be, StaleEpochError when it was refused for its epoch.
         """
         return (await self.run_all([ScriptCall(load(script), keys, args)], replicas=replicas))[0]
 
@@ -463,7 +471,10 @@ class StoreClient:
     def _read(self, call: ScriptCall, reply: Any) -> tuple[str, list[Any]]:
         if isinstance(reply, ResponseError):
             raise _told_apart(reply)
-        return call.script.read_reply(reply)
+        word, data = call.script.read_reply(reply)
+        if word == STALE_EPOCH:
+            raise StaleEpochError
+        return word, data
 
 
 def _locator(url: StoreUrl, access: StoreAccess) -> Locator | None:

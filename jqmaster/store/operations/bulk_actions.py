@@ -75,7 +75,7 @@ class ActionStore:
         audit_entry: bytes = b"",
         ended: Sequence[str] = (),
     ) -> tuple[str, str | None]:
-        """`ok`, `stale_epoch` or `over` (somebody else ended it), and who wishes the action to end. `audit_entry`: it is
+        """`ok` or `over` (somebody else ended it), and who wishes the action to end. `audit_entry`: it is
         over. `ended`: watched jobs whose end this progress counts."""
         k = self._keys
         word, data = await self._client.run(

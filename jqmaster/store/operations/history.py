@@ -137,20 +137,19 @@ class HistoryStore:
         since = [waiting.since_ms for waiting in names.values() if waiting.since_ms]
         return Backlog(now_ms, Waiting(sum(ready.values()), min(since, default=0)), names)
 
-    async def put_backlog(self, epoch: str, backlog: Backlog) -> bool:
-        """Store a sample for all masters. False under a stale epoch."""
+    async def put_backlog(self, epoch: str, backlog: Backlog) -> None:
+        """Store a sample for all masters."""
         sample = [
             backlog.at_ms,
             [backlog.whole.ready, backlog.whole.since_ms],
             {name: [waiting.ready, waiting.since_ms] for name, waiting in backlog.names.items()},
         ]
-        word, _ = await self._client.run(
+        await self._client.run(
             "put_backlog",
             (self._keys.epoch, self._keys.backlog),
             (epoch, codec.pack(sample), BACKLOG_LIVES_MS),
             replicas=0,
         )
-        return word == "ok"
 
     # --- reading
 

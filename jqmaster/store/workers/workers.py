@@ -228,25 +228,25 @@ class WorkerStore:
         self._shard.leader.wake(WorkersChanged())
         return word == "ok"
 
-    async def forget_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool | None:
-        """Remove a worker that was silent for so long and holds nothing; None under a stale epoch."""
+    async def forget_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool:
+        """Remove a worker that was silent for so long and holds nothing. False: the worker was heard meanwhile, or is gone."""
         k = self._keys
         word, _ = await self._client.run(
             "forget_silent_worker",
             (k.epoch, k.worker(worker_id), k.workers, k.worker_urls, k.claims(worker_id)),
             (self._shard.now_arg, epoch, worker_id, silent_ms),
         )
-        return None if word == "stale_epoch" else word == "ok"
+        return word == "ok"
 
-    async def detach_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool | None:
-        """Detach a worker that was silent for so long, until it asks to go on; None under a stale epoch."""
+    async def detach_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool:
+        """Detach a worker that was silent for so long, until it asks to go on. False: the worker was heard meanwhile, or is gone."""
         k = self._keys
         word, _ = await self._client.run(
             "detach_silent_worker",
             (k.epoch, k.worker(worker_id), k.workers),
             (self._shard.now_arg, epoch, worker_id, silent_ms),
         )
-        return None if word == "stale_epoch" else word == "ok"
+        return word == "ok"
 
     # --- reading
 

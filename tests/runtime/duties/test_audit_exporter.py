@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from jqmaster.errors import StaleEpochError
 from jqmaster.runtime.duties import audit_exporter as module
 from jqmaster.runtime.duties.audit_exporter import AuditExporter
 from jqmaster.runtime.outbound.line_sink import LineSink, SinkClosedError
@@ -116,7 +117,8 @@ async def test_the_next_leader_goes_on_where_the_last_one_stopped(world: StoreWo
     await change(world, "c2")
     # The one before writes on, and what it notes is refused.
     stale = Exporting(world, path, epoch="1:former")
-    assert not await stale.exporter._round()
+    with pytest.raises(StaleEpochError):
+        await stale.exporter._round()
     await stale.stop()
     second = Exporting(world, path)
     await second.round()

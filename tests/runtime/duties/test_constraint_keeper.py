@@ -49,13 +49,13 @@ class Keeping:
             Leadership(self.world.epoch, "master-1"), self.world.rule_store, self.world.rules, self.clock,
             on_ready=on_ready, on_stale=on_stale,
         )  # fmt: skip
-        make_round = keeper._round
+        follow = keeper._follow
 
         async def recorded() -> int:
-            self.sleeps_ms.append(await make_round())
+            self.sleeps_ms.append(await follow())
             return self.sleeps_ms[-1]
 
-        keeper._round = recorded  # type: ignore[method-assign]
+        keeper._follow = recorded  # type: ignore[method-assign]
         return keeper
 
     async def start(self) -> None:

@@ -21,7 +21,7 @@ class Promoting:
         self.world = world
         self.ready = self.stale = 0
         # Of each round that is over: for how long it then sleeps, unless it is woken.
-        self.sleeps_ms: list[int | None] = []
+        self.sleeps_ms: list[int] = []
 
         def on_ready() -> None:
             self.ready += 1
@@ -32,13 +32,13 @@ class Promoting:
         self.promoter = Promoter(
             Leadership(world.epoch, "m"), world.due, SystemClock(), on_ready=on_ready, on_stale=on_stale
         )
-        make_round = self.promoter._round
+        promote = self.promoter._promote
 
-        async def recorded() -> int | None:
-            self.sleeps_ms.append(await make_round())
+        async def recorded() -> int:
+            self.sleeps_ms.append(await promote())
             return self.sleeps_ms[-1]
 
-        self.promoter._round = recorded  # type: ignore[method-assign]
+        self.promoter._promote = recorded  # type: ignore[method-assign]
 
     async def until(self, job_id: str, state: JobState) -> None:
         async def reached() -> bool:

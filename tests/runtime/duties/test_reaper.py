@@ -38,6 +38,7 @@ class Reaping:
             world.leases,
             world.workers,
             self.grace,
+            self.clock,
             rules=ExpiryRules(stale_ms=5000, max_losses=3, alone_wait_ms=60_000),
             timeout_grace_ms=GRACE_MS,
             offer_ms=OFFER_MS,

@@ -1,6 +1,9 @@
 """relane.lua, settle_rules.lua, end_reopening.lua, open_gates.lua, prune_lanes.lua, prune_gates.lua: whom they
 refuse."""
 
+import pytest
+
+from jqmaster.errors import StaleEpochError
 from jqmaster.store.constraints.constraints import Moved, RuleStore
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import StoreWorld
@@ -15,12 +18,18 @@ async def test_an_old_leader_follows_no_change_up(world: StoreWorld) -> None:
     ((cid, version),) = await store.reopened()
     old = await world.reelect()
     async with world.unchanged():
-        assert await store.move(old, rules, [job_id]) is None
-        assert await store.settle(old, rules) is None
-        assert await store.open_gates(old) is None
-        assert await store.prune(old, ["0" * 16]) is False
-        assert await store.prune_gates(old, cid, "0") is None
-        await store.reopen(old, cid, version)
+        with pytest.raises(StaleEpochError):
+            await store.move(old, rules, [job_id])
+        with pytest.raises(StaleEpochError):
+            await store.settle(old, rules)
+        with pytest.raises(StaleEpochError):
+            await store.open_gates(old)
+        with pytest.raises(StaleEpochError):
+            await store.prune(old, ["0" * 16])
+        with pytest.raises(StaleEpochError):
+            await store.prune_gates(old, cid, "0")
+        with pytest.raises(StaleEpochError):
+            await store.reopen(old, cid, version)
         assert await store.reopened() == [(cid, version)]
     await limited.follow_up()
 

@@ -3,6 +3,7 @@
 import pytest
 
 from jqmaster.domain.job import JobState
+from jqmaster.errors import StaleEpochError
 from jqmaster.store.link.pages import MAX_PER_CALL
 from tests.store.jobs.test_claim import DAMAGES, damage
 from tests.support.constraints import ConstrainedWorld
@@ -46,8 +47,10 @@ async def test_an_old_leader_frees_no_slots(limited: ConstrainedWorld) -> None:
     await damage(world, job_id, "gone")
     old = await world.reelect()
     async with world.unchanged():
-        assert await world.leases.set_aside(old, [job_id]) is None
-        assert await world.leases._free_slots(old, [job_id.encode()]) is None
+        with pytest.raises(StaleEpochError):
+            await world.leases.set_aside(old, [job_id])
+        with pytest.raises(StaleEpochError):
+            await world.leases._free_slots(old, [job_id.encode()])
     assert await limited.slots(one) == {f"{one.cid}{'0' * 16}": {job_id}}
     await world.leases.set_aside(world.epoch, [job_id])
     await world.steering.delete(job_id)

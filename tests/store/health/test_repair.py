@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from jqmaster.domain.job import Job, JobState
+from jqmaster.errors import StaleEpochError
 from jqmaster.store.health.fsck import Finding
-from jqmaster.store.health.repair import Repair, StaleEpoch
+from jqmaster.store.health.repair import Repair
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.keys import Keys
 from tests.store.health.test_fsck import HARMS, SLOT_HARMS
@@ -276,7 +277,7 @@ async def test_under_another_leadership_nothing_is_changed(world: StoreWorld) ->
     old = await world.reelect()
     repair = Repair(world.shard, old, who="test", lease_ms=LEASE_MS, result_ttl_ms=RESULT_TTL_MS)
     async with world.unchanged():
-        with pytest.raises(StaleEpoch):
+        with pytest.raises(StaleEpochError):
             _ = [step async for step in repair.steps()]
     await repaired(world)
 
@@ -298,7 +299,7 @@ async def test_no_step_is_taken_under_another_leadership(limited: ConstrainedWor
     old = await world.reelect()
     repair = Repair(world.shard, old, who="test", lease_ms=LEASE_MS, result_ttl_ms=RESULT_TTL_MS)
     async with world.unchanged():
-        with pytest.raises(StaleEpoch):
+        with pytest.raises(StaleEpochError):
             _ = [step async for step in repair.steps()]
     await repaired(world)
 

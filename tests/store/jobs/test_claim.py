@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
-from jqmaster.errors import DamagedError
+from jqmaster.errors import DamagedError, StaleEpochError
 from jqmaster.store.codec import GATE_BYTES, HEAD_SIZE
 from jqmaster.store.jobs.claims import MAX_CLAIM_BYTES, Claim, ClaimOrder, NotClaimed
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
@@ -96,7 +96,8 @@ async def test_refusals_change_nothing(world: StoreWorld) -> None:
     number, nonce = world.epoch.split(":")
     async with world.unchanged():
         for epoch in (old, f"{int(number) + 1}:{nonce}", f"{number}:other", number, ""):
-            assert await world.claims.claim(epoch, full, ["work"], 1) is NotClaimed.STALE_EPOCH
+            with pytest.raises(StaleEpochError):
+                await world.claims.claim(epoch, full, ["work"], 1)
         assert await world.claims.claim(world.epoch, full, ["work"], 1) is NotClaimed.FULL
         for worker in (draining, detached, unknown):
             assert await world.claims.claim(world.epoch, worker, ["work"], 1) is NotClaimed.GONE
@@ -198,7 +199,7 @@ async def test_a_claim_is_an_offer_whatever_the_last_one_became(world: StoreWorl
     await world.steering.retry(await world.get(first.job_id))
     (second,) = await world.claim(worker)
     assert not (await world.get(first.job_id)).is_confirmed
-    assert await world.leases.return_offers(world.epoch, worker, [(second.job_id, second.token)])
+    await world.leases.return_offers(world.epoch, worker, [(second.job_id, second.token)])
     assert await world.state(first.job_id) is JobState.READY
 
 

@@ -107,8 +107,8 @@ async def test_what_the_leader_ends_is_counted(world: StoreWorld) -> None:
     assert counted(world) == {"pushed": 1, "retried": 1, "lost": 1, "waits": 1}
     assert counted(world, "waits") == {"pushed": 2, "skipped": 2}
     (job,) = await world.claim(worker)
-    assert await world.leases.return_offers(world.epoch, worker, [(job.job_id, job.token)])
-    assert await world.leases.return_offers(world.epoch, worker, [(job.job_id, job.token)])
+    await world.leases.return_offers(world.epoch, worker, [(job.job_id, job.token)])
+    await world.leases.return_offers(world.epoch, worker, [(job.job_id, job.token)])
     assert world.tally.returned_offers == 1
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.errors import StaleEpochError
 from tests.store.jobs.test_claim import damage
 from tests.store.jobs.test_operator_actions import WAITING, job_in
 from tests.store.jobs.test_settle import RETRYING
@@ -54,7 +55,8 @@ async def test_an_old_leader_skips_nothing(world: StoreWorld) -> None:
     world.pass_ms(1)
     old = await world.reelect()
     async with world.unchanged():
-        assert await world.due.expire(old) is None
+        with pytest.raises(StaleEpochError):
+            await world.due.expire(old)
 
 
 async def test_many_expire_in_steps_and_damaged_ones_hurt_only_themselves(world: StoreWorld) -> None:

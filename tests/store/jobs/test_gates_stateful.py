@@ -26,7 +26,8 @@ from jqmaster.domain.constraint import Constraint, Limits, Mode, Rate, gate_id, 
 from jqmaster.domain.job import WAITING, Job, JobState
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision
-from jqmaster.runtime.duties.relocation import Relocation, StaleLeadership
+from jqmaster.errors import StaleEpochError
+from jqmaster.runtime.duties.relocation import Relocation
 from jqmaster.store.constraints.constraints import Moved, OldLane, Rules, RuleStore
 from jqmaster.store.jobs.claims import Claim, NotClaimed
 from jqmaster.store.jobs.enqueue import Accepted, BacklogFull
@@ -131,7 +132,7 @@ class MeddlingStore(RuleStore):
 
     async def move(
         self, epoch: str, rules: Rules, job_ids: Sequence[str], lanes: Mapping[str, OldLane] = {}
-    ) -> Moved | None:
+    ) -> Moved:
         meddle, self.meddle = self.meddle, None
         if meddle:
             await meddle()
@@ -299,7 +300,7 @@ class GatesMachine(RuleBasedStateMachine):
 
     async def end_stale(self, relocation: Relocation) -> None:
         before = (await self.snapshot()).seen
-        with contextlib.suppress(StaleLeadership):
+        with contextlib.suppress(StaleEpochError):
             while not relocation.is_over:
                 await relocation.step()
         assert (await self.snapshot()).seen == before
@@ -441,7 +442,7 @@ class GatesMachine(RuleBasedStateMachine):
 
     async def prune(self) -> None:
         async for lanes in self.store.lane_pages():
-            assert await self.store.prune(self.world.epoch, lanes)
+            await self.store.prune(self.world.epoch, lanes)
         await self.world.prune_gates()
 
     async def promote(self) -> None:
@@ -630,9 +631,7 @@ class GatesMachine(RuleBasedStateMachine):
         elif how == "cancel":
             assert await self.world.steering.cancel(job_id)
         elif how == "return":
-            assert await self.world.leases.return_offers(
-                self.world.epoch, job.worker_id, [(job_id, job.token)]
-            )
+            await self.world.leases.return_offers(self.world.epoch, job.worker_id, [(job_id, job.token)])
             for starts in self.model.starts.values():
                 starts.pop(job.token, None)
         else:

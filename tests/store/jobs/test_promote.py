@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from jqmaster.domain.job import JobState
+from jqmaster.errors import StaleEpochError
 from tests.store.jobs.test_claim import damage
 from tests.store.jobs.test_settle import RETRYING
 from tests.support.store import StoreWorld
@@ -42,7 +43,8 @@ async def test_an_old_leader_promotes_nothing(world: StoreWorld) -> None:
     world.pass_ms(1)
     old = await world.reelect()
     async with world.unchanged():
-        assert await world.due.promote(old, JobState.SCHEDULED) is None
+        with pytest.raises(StaleEpochError):
+            await world.due.promote(old, JobState.SCHEDULED)
 
 
 async def test_a_name_that_nobody_knew_yet_is_known_by_then(world: StoreWorld) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from jqmaster.domain.job import Cause, Job, JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.errors import StaleEpochError
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.records import HEAD_READ
 from jqmaster.store.jobs.settlements import Settlement
@@ -63,8 +64,10 @@ async def test_an_old_leader_reclaims_nothing(world: StoreWorld) -> None:
     _, _, job = await expired(world)
     old = await world.reelect()
     async with world.unchanged():
-        assert await world.leases.reclaim(old, [ending(world, job, LOST)]) is None
-        assert await world.leases.set_aside(old, [job.id]) is None
+        with pytest.raises(StaleEpochError):
+            await world.leases.reclaim(old, [ending(world, job, LOST)])
+        with pytest.raises(StaleEpochError):
+            await world.leases.set_aside(old, [job.id])
 
 
 @pytest.mark.req("M6")

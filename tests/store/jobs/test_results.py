@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.job import JobState
+from jqmaster.errors import StaleEpochError
 from tests.store.jobs.test_operator_actions import FINISHED, WAITING, job_in
 from tests.support.store import RESULT_GRACE_MS, RESULT_TTL_MS, StoreWorld
 
@@ -110,7 +111,8 @@ async def test_an_old_leader_discards_nothing(world: StoreWorld) -> None:
     world.pass_ms(RESULT_TTL_MS)
     old = await world.reelect()
     async with world.unchanged():
-        assert await world.retention.sweep_results(old) is None
+        with pytest.raises(StaleEpochError):
+            await world.retention.sweep_results(old)
 
 
 async def test_many_results_go_in_steps(world: StoreWorld) -> None:

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from jqmaster.domain.job import JobState
+from jqmaster.errors import StaleEpochError
 from tests.store.jobs.test_claim import damage
 from tests.support.store import StoreWorld
 
@@ -13,7 +14,7 @@ async def test_a_returned_offer_is_as_if_it_had_not_been_made(world: StoreWorld)
     before = await world.get(job_id)
     worker = await world.worker()
     (job,) = await world.claim(worker)
-    assert await world.leases.return_offers(world.epoch, worker, [(job_id, job.token)])
+    await world.leases.return_offers(world.epoch, worker, [(job_id, job.token)])
     assert await world.get(job_id) == replace(
         before, returned_offers=1, not_after_ms=world.now_ms + 5_000, fence=job.fence
     )
@@ -30,7 +31,7 @@ async def test_the_token_of_a_returned_offer_is_dead(world: StoreWorld) -> None:
         assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [False]
         assert await world.fail(worker, job) is False
         assert await world.settlements.confirm_start(worker, [(job.job_id, job.token)]) == [False]
-        assert await world.leases.return_offers(world.epoch, worker, [(job.job_id, job.token)])
+        await world.leases.return_offers(world.epoch, worker, [(job.job_id, job.token)])
 
 
 async def test_a_returned_job_keeps_its_place(world: StoreWorld) -> None:
@@ -45,7 +46,8 @@ async def test_an_old_leader_returns_nothing(world: StoreWorld) -> None:
     worker, job = await world.running()
     old = await world.reelect()
     async with world.unchanged():
-        assert await world.leases.return_offers(old, worker, [(job.job_id, job.token)]) is False
+        with pytest.raises(StaleEpochError):
+            await world.leases.return_offers(old, worker, [(job.job_id, job.token)])
 
 
 async def test_what_is_no_longer_an_offer_stays(world: StoreWorld) -> None:
@@ -64,7 +66,7 @@ async def test_what_is_no_longer_an_offer_stays(world: StoreWorld) -> None:
         (world.spec().id, other.token),
     ]
     async with world.unchanged():
-        assert await world.leases.return_offers(world.epoch, worker, claims)
+        await world.leases.return_offers(world.epoch, worker, claims)
     assert await world.state(other.job_id) is JobState.RUNNING
 
 
@@ -75,7 +77,7 @@ async def test_many_offers_some_of_them_damaged(world: StoreWorld) -> None:
     bad = [jobs[0].job_id, jobs[300].job_id, jobs[610].job_id]
     for job_id, how in zip(bad, ("gone", "wrong type", "half a name"), strict=True):
         await damage(world, job_id, how)
-    assert await world.leases.return_offers(world.epoch, worker, [(j.job_id, j.token) for j in jobs])
+    await world.leases.return_offers(world.epoch, worker, [(j.job_id, j.token) for j in jobs])
     k = world.shard.keys
     assert await world.redis.zcard(world.ready()) == 617
     assert await world.redis.zcard(k.running) == 3

@@ -1,6 +1,7 @@
 import pytest
 
 from jqmaster.domain.job import JobState
+from jqmaster.errors import StaleEpochError
 from tests.store.jobs.test_operator_actions import FINISHED, job_in
 from tests.support.store import StoreWorld
 
@@ -42,7 +43,8 @@ async def test_an_old_leader_removes_nothing(world: StoreWorld) -> None:
     await job_in(world, JobState.FAILED)
     old = await world.reelect()
     async with world.unchanged():
-        assert await world.retention.sweep(old, JobState.FAILED, retention_ms=0, max_jobs=0) is None
+        with pytest.raises(StaleEpochError):
+            await world.retention.sweep(old, JobState.FAILED, retention_ms=0, max_jobs=0)
 
 
 @pytest.mark.parametrize("by", ["time", "count"])

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.master import MasterRecord, SeenMaster
+from jqmaster.errors import StaleEpochError
 from jqmaster.store.identity.audit import AuditStore, encode_entry
-from jqmaster.store.jobs.claims import NotClaimed
 from jqmaster.store.leadership import masters as registry
 from jqmaster.store.leadership.leadership import Demotion, Leadership
 from jqmaster.store.leadership.masters import FORGET_MS, MasterStore
@@ -188,7 +188,8 @@ async def test_a_silent_leader_is_deposed_at_once_and_can_do_nothing_more(
     async with world.unchanged():
         assert await world.leadership.renew(silent, ttl_ms=60_000) is False
         assert await world.leadership.resign(silent) is False
-        assert await world.claims.claim(silent.epoch, worker_id, ("work",), 1) is NotClaimed.STALE_EPOCH
+        with pytest.raises(StaleEpochError):
+            await world.claims.claim(silent.epoch, worker_id, ("work",), 1)
     await world.leadership.resign(found)
     async with world.unchanged():
         assert await world.leadership.elect("master-1", "n", ttl_ms=60_000) is None

@@ -6,6 +6,7 @@ from jqmaster.domain.bulk_action import ActionKind, ActionState, BulkAction, Pro
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.job_filter import JobFilter
+from jqmaster.errors import StaleEpochError
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.operations import bulk_actions as actions
 from jqmaster.store.operations.bulk_actions import ActionStore
@@ -75,7 +76,8 @@ async def test_under_a_stale_epoch_and_after_its_end_nothing_changes(world: Stor
     await store.put(action, Progress(), ENTRY)
     stale = await world.reelect()
     async with world.unchanged():
-        assert await store.advance(stale, action, Progress(done=1)) == ("stale_epoch", None)
+        with pytest.raises(StaleEpochError):
+            await store.advance(stale, action, Progress(done=1))
         assert not await store.cancel(new_id(), "me")
     await store.advance(world.epoch, action, Progress(ActionState.DONE), ENTRY)
     async with world.unchanged():

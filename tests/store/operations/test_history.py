@@ -9,6 +9,7 @@ from jqmaster.domain.failure_group import failure_group_id
 from jqmaster.domain.job import JobState
 from jqmaster.domain.ruleset import NO_RULES
 from jqmaster.domain.tally import COUNTED, OTHER, TOTAL, NameCounts
+from jqmaster.errors import StaleEpochError
 from jqmaster.store.operations.history import (
     KEEP_GROUPS_MS,
     KEEP_MS,
@@ -193,12 +194,13 @@ async def test_the_backlog_is_seen_with_the_age_of_its_oldest_job(world: StoreWo
         "b": (1, began_ms + 2_000),
     }
     assert (backlog.whole.ready, backlog.whole.since_ms) == (4, began_ms + 1_000)
-    assert await history.put_backlog(world.epoch, backlog)
+    await history.put_backlog(world.epoch, backlog)
     assert await history.backlog() == backlog
     assert 0 < await world.redis.pttl(world.shard.keys.backlog) <= 30_000
     stale = await world.reelect()
     async with world.unchanged():
-        assert not await history.put_backlog(stale, nothing)
+        with pytest.raises(StaleEpochError):
+            await history.put_backlog(stale, nothing)
 
 
 async def test_of_a_job_that_was_retried_by_hand_the_age_is_not_known(world: StoreWorld) -> None:

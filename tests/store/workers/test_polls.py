@@ -4,6 +4,7 @@ import pytest
 
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.errors import StaleEpochError
 from jqmaster.store.jobs.claims import Claim, NotClaimed
 from jqmaster.store.workers.polls import NoPoll, PollReply
 from tests.support.store import LEASE_MS, OFFER_MS, StoreWorld
@@ -240,7 +241,8 @@ async def test_a_stale_leader_claims_nothing_for_a_poll(world: StoreWorld) -> No
     await opened(world, worker_id)
     old = await world.reelect()
     async with world.unchanged():
-        assert await world.claims.claim(old, worker_id, ["work"], 10) is NotClaimed.STALE_EPOCH
+        with pytest.raises(StaleEpochError):
+            await world.claims.claim(old, worker_id, ["work"], 10)
     assert len(await world.claim(worker_id)) == 1, "the next leader finds the poll"
     reply = await world.polls.take(worker_id, "p1", ends=False)
     assert isinstance(reply, PollReply)

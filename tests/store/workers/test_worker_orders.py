@@ -11,6 +11,7 @@ import pytest
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import CONTINUED, JobState
 from jqmaster.domain.worker import WorkerSpec
+from jqmaster.errors import StaleEpochError
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.jobs.claims import NotClaimed
@@ -112,7 +113,8 @@ async def test_only_who_is_silent_is_detached_for_it(world: StoreWorld) -> None:
     world.pass_ms(1)
     old = await world.reelect()
     async with world.unchanged():
-        assert await detach(old, worker, silent_ms=5_000) is None
+        with pytest.raises(StaleEpochError):
+            await detach(old, worker, silent_ms=5_000)
     assert await detach(world.epoch, worker, silent_ms=5_000) is True
     found = await world.workers.get(worker)
     assert found

@@ -4,7 +4,7 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.worker import Worker, WorkerSpec
-from jqmaster.errors import StoreUnavailableError
+from jqmaster.errors import StaleEpochError, StoreUnavailableError
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.workers.workers import WorkerStore
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
@@ -126,7 +126,8 @@ async def test_a_worker_that_fell_silent_is_forgotten_unless_it_holds_something(
     old = await world.reelect()
     async with world.unchanged():
         assert await forget(world.epoch, worker, silent_ms=10_000) is False
-        assert await forget(old, worker, silent_ms=10_000) is None
+        with pytest.raises(StaleEpochError):
+            await forget(old, worker, silent_ms=10_000)
     await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
     assert await forget(world.epoch, worker, silent_ms=10_000) is True
     assert await world.workers.get(worker) is None
