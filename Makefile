@@ -19,7 +19,7 @@ OTHER_VENV   ?= .venv-other
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster quick check format browser vendor check-web spec docs conformance lock sbom audit bench bench-peers pictures chaos prove clean
+.PHONY: help setup run test test-all test-cluster quick coverage check format browser vendor check-web spec docs conformance lock sbom audit bench bench-peers pictures chaos prove clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -58,6 +58,10 @@ quick: setup ## What needs no server, in a minute: decisions, contracts, models,
 	$(PYTEST) $(TEST_ARGS) tests/domain tests/model tests/net tests/contract tests/chaos \
 		--deselect tests/chaos/test_chaos.py --ignore-glob='tests/contract/test_schemathesis*' --ignore tests/contract/test_wheel.py \
 		--ignore tests/contract/test_generated_clients.py
+
+coverage: setup ## Branches of domain/ and store/ that no test of their own takes
+	$(PYTEST) $(TEST_ARGS) tests/domain tests/store --cov=jqmaster.domain --cov=jqmaster.store --cov-branch \
+		--cov-report=term-missing:skip-covered
 
 check: setup ## Format, lint and types, of the web UI too where node is installed
 	$(BIN)/ruff format --check .
