@@ -5,6 +5,16 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
 
+from jqmaster.domain.job_terms import (
+    MAX_RETRY,
+    PRIORITY,
+    RETRY_BASE_S,
+    RETRY_FACTOR,
+    RETRY_JITTER,
+    RETRY_MAX_S,
+    TIMEOUT_S,
+)
+
 
 class JobState(StrEnum):
     SCHEDULED = "scheduled"
@@ -79,10 +89,10 @@ class Cause(IntEnum):
 class RetryPolicy:
     """Backoff of the n-th retry: `min(max_s, base_s · factor^(n−1))`, with full jitter unless told otherwise."""
 
-    base_s: float = 1.0
-    factor: float = 2.0
-    max_s: float = 3600.0
-    jitter: bool = True
+    base_s: float = RETRY_BASE_S.default
+    factor: float = RETRY_FACTOR.default
+    max_s: float = RETRY_MAX_S.default
+    jitter: bool = RETRY_JITTER
 
 
 DEFAULT_RETRY: Final = RetryPolicy()
@@ -99,10 +109,10 @@ class JobSpec:
     id: str
     name: str
     argument: bytes
-    priority: int = 0
-    max_retry: int = 5
+    priority: int = PRIORITY.default
+    max_retry: int = MAX_RETRY.default
     keep_result: bool = False
-    timeout_ms: int = 30_000
+    timeout_ms: int = round(TIMEOUT_S.default * 1000)
     run_at_ms: int | None = None
     delay_ms: int | None = None
     expires_at_ms: int | None = None

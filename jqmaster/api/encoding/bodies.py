@@ -48,13 +48,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 MAX_JSON_NODES: Final = 250_000
 
 _NIL: Final = b"\xc0"
-_MAP_SPLITTER: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 _LIST_SPLITTER: Final = msgspec.msgpack.Decoder(dict[str, list[msgspec.Raw]])
-_VALUE_DECODER: Final = msgspec.msgpack.Decoder()
-# First bytes of numbers, booleans, nil and strings.
-_SCALARS: Final = frozenset(
-    {tag for tag in range(256) if FIXED_SIZE[tag] or SHORT_STR_SIZE[tag]} | {0xD9, 0xDA, 0xDB}
-)
 # Types of what holds nothing else.
 _LEAVES: Final = frozenset({str, int, float, bool, bytes, type(None), datetime})
 _PACKER: Final = msgpack.Packer(datetime=True, autoreset=True)
@@ -233,8 +227,6 @@ def read_map(data: bytes, raw_fields: frozenset[str] = frozenset(), *, limits: S
 
     Raises UnparsableError (also for bytes after the map), InvalidError (not a map; a bad raw field) and TooLargeError.
     """
-    if (usual := _read_usual_map(data, raw_fields, limits)) is not None:
-        return usual
     fields, end = _read_map_at(data, 0, _as_keys(raw_fields), limits, ())
     if end != len(data):
         raise _trailing()
@@ -287,9 +279,7 @@ def read_list(
                 yield known
                 continue
             item_data = bytes(part)
-            item = _read_usual_map(item_data, raw_fields, limits)
-            if item is None:
-                item, _ = _read_map_at(item_data, 0, raw_keys, limits, (list_field, index))
+            item, _ = _read_map_at(item_data, 0, raw_keys, limits, (list_field, index))
             yield item
         return
     for index in range(count):
@@ -328,32 +318,6 @@ def _split_list(data: bytes, list_field: str) -> list[msgspec.Raw] | None:
         return _LIST_SPLITTER.decode(data)[list_field]
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
-
-
-def _read_usual_map(data: bytes, raw_fields: frozenset[str], limits: ScanLimits) -> dict[str, Any] | None:
-    """A small map of scalars and raw fields, split in C: what nearly every job and result is.
-
-    None for anything else, be it wrong or only rare: `_read_map_at` judges it and has the words for it. Six times as
-    fast as that.
-    """
-    try:
-        parts = _MAP_SPLITTER.decode(data)
-        # A key that came twice is missing from the count; a larger map has another first byte.
-        if data[0] != 0x80 | len(parts):
-            return None
-        fields: dict[str, Any] = {}
-        for name, part in parts.items():
-            value = bytes(part)
-            if name in raw_fields:
-                scan(value, limits=limits)
-                fields[name] = value
-            elif value[0] in _SCALARS:
-                fields[name] = _VALUE_DECODER.decode(value)
-            else:
-                return None
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, JqmasterError):
-        return None
-    return fields
 
 
 def _read_map_at(

@@ -12,9 +12,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from jqmaster.api.encoding.validator import FIXED_SIZE, SHORT_STR_SIZE, ScanLimits, scan
-from jqmaster.api.schemas import DAY_S, NAME_PATTERN, is_instant
+from jqmaster.api.schemas import NAME_PATTERN, is_instant
 from jqmaster.domain.ids import ID_LENGTH, TOKEN_BYTES, are_ids, is_id, new_id
 from jqmaster.domain.job import JobSpec
+from jqmaster.domain.job_terms import MAX_RETRY, PRIORITY, TIMEOUT_S
 from jqmaster.domain.outcome import Outcome
 from jqmaster.errors import JqmasterError
 
@@ -23,8 +24,12 @@ _ID: Final = msgspec.Meta(min_length=ID_LENGTH, max_length=ID_LENGTH)
 _TOKEN: Final = msgspec.Meta(min_length=2 * TOKEN_BYTES, max_length=2 * TOKEN_BYTES)
 _NAME: Final = re.compile(NAME_PATTERN)
 _NIL: Final = b"\xc0"
-_LEAST_TIMEOUT_S: Final = 0.001
-_MOST_TIMEOUT_S: Final = 7.0 * DAY_S
+# Read for each job.
+_DEFAULT_PRIORITY: Final = PRIORITY.default
+_DEFAULT_MAX_RETRY: Final = MAX_RETRY.default
+_DEFAULT_TIMEOUT_MS: Final = round(TIMEOUT_S.default * 1000)
+_LEAST_TIMEOUT_S: Final = TIMEOUT_S.least
+_MOST_TIMEOUT_S: Final = TIMEOUT_S.most
 
 # What is broken in a way that the decoder sees, or not of the type.
 _NOT_USUAL: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, JqmasterError)
@@ -34,8 +39,8 @@ class _Job(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     name: str
     argument: msgspec.Raw | UnsetType = UNSET
     id: Annotated[str, _ID] | UnsetType = UNSET
-    priority: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | UnsetType = UNSET
-    max_retry: Annotated[int, msgspec.Meta(ge=0, le=1000)] | UnsetType = UNSET
+    priority: Annotated[int, msgspec.Meta(ge=PRIORITY.least, le=PRIORITY.most)] | UnsetType = UNSET
+    max_retry: Annotated[int, msgspec.Meta(ge=MAX_RETRY.least, le=MAX_RETRY.most)] | UnsetType = UNSET
     keep_result: bool | UnsetType = UNSET
     # As it came: a number has several encodings, and what is not written as it came is not usual.
     timeout: msgspec.Raw | UnsetType = UNSET
@@ -140,10 +145,10 @@ def _spec(job: _Job, limits: ScanLimits) -> JobSpec:
         new_id() if job.id is UNSET else job.id,
         job.name,
         argument,
-        0 if job.priority is UNSET else job.priority,
-        5 if job.max_retry is UNSET else job.max_retry,
+        _DEFAULT_PRIORITY if job.priority is UNSET else job.priority,
+        _DEFAULT_MAX_RETRY if job.max_retry is UNSET else job.max_retry,
         job.keep_result is True,
-        30_000 if job.timeout is UNSET else _timeout_ms(job.timeout),
+        _DEFAULT_TIMEOUT_MS if job.timeout is UNSET else _timeout_ms(job.timeout),
     )
 
 

@@ -9,6 +9,7 @@ from jqmaster.api.schemas import Answer, Instant, JobId, Request, Seconds, Short
 from jqmaster.domain.bulk_action import ActionKind, ActionState
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.job_terms import PRIORITY
 from jqmaster.service.jobs.bulk_actions import Wish
 
 MAX_IDS: Final = 1_000
@@ -61,8 +62,8 @@ class JobActionRequest(Request):
     ids: list[JobId] | None = Field(None, min_length=1, max_length=MAX_IDS)
     priority: int | None = Field(
         None,
-        ge=-(2**31),
-        le=2**31 - 1,
+        ge=PRIORITY.least,
+        le=PRIORITY.most,
         description="New priority, for set_priority only. The lowest number runs first.",
     )
     dry_run: bool = Field(

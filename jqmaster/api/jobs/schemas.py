@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, RootModel, model_validator
 
 from jqmaster.api.schemas import (
-    DAY_S,
     NAME_PATTERN,
     Answer,
     AnyValue,
@@ -18,15 +17,27 @@ from jqmaster.api.schemas import (
     Timestamp,
 )
 from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, JobState, RetryPolicy
+from jqmaster.domain.job_terms import (
+    MAX_RETRY,
+    MOST_DELAY_S,
+    MOST_HEADERS,
+    MOST_TAGS,
+    PRIORITY,
+    RETRY_BASE_S,
+    RETRY_FACTOR,
+    RETRY_JITTER,
+    RETRY_MAX_S,
+    TIMEOUT_S,
+)
 
 
 class RetryRequest(Request):
     """Backoff: the wait before the n-th retry is min(max_s, base_s · factor^(n−1)), with full jitter."""
 
-    base_s: Seconds = Field(DEFAULT_RETRY.base_s, ge=0, le=DAY_S)
-    factor: Seconds = Field(DEFAULT_RETRY.factor, ge=1, le=100)
-    max_s: Seconds = Field(DEFAULT_RETRY.max_s, ge=0, le=7 * DAY_S)
-    jitter: bool = DEFAULT_RETRY.jitter
+    base_s: Seconds = Field(RETRY_BASE_S.default, ge=RETRY_BASE_S.least, le=RETRY_BASE_S.most)
+    factor: Seconds = Field(RETRY_FACTOR.default, ge=RETRY_FACTOR.least, le=RETRY_FACTOR.most)
+    max_s: Seconds = Field(RETRY_MAX_S.default, ge=RETRY_MAX_S.least, le=RETRY_MAX_S.most)
+    jitter: bool = RETRY_JITTER
 
 
 class JobRequest(Request):
@@ -34,13 +45,21 @@ class JobRequest(Request):
 
     name: Annotated[str, Field(pattern=NAME_PATTERN, description="Kind of job. It selects the handler.")]
     argument: AnyValue = Field(default_factory=lambda: b"\xc0")
-    priority: int = Field(0, ge=-(2**31), le=2**31 - 1, description="The lowest number runs first.")
+    priority: int = Field(
+        PRIORITY.default, ge=PRIORITY.least, le=PRIORITY.most, description="The lowest number runs first."
+    )
     max_retry: int = Field(
-        5, ge=0, le=1000, description="Maximum number of retries after failed runs. 0: never retry."
+        MAX_RETRY.default,
+        ge=MAX_RETRY.least,
+        le=MAX_RETRY.most,
+        description="Maximum number of retries after failed runs. 0: never retry.",
     )
     keep_result: bool = Field(False, description="Keep the result so that it can be fetched.")
     timeout: Seconds = Field(
-        30.0, ge=0.001, le=7 * DAY_S, description="Maximum run time in seconds. A longer run fails."
+        TIMEOUT_S.default,
+        ge=TIMEOUT_S.least,
+        le=TIMEOUT_S.most,
+        description="Maximum run time in seconds. A longer run fails.",
     )
     id: JobId | None = Field(
         None,
@@ -50,7 +69,7 @@ class JobRequest(Request):
     delay: Seconds | None = Field(
         None,
         ge=0,
-        le=3650 * DAY_S,
+        le=MOST_DELAY_S,
         description="Seconds from now until the job may run. Cannot be combined with run_at.",
     )
     expires_at: Instant | None = Field(
@@ -60,8 +79,8 @@ class JobRequest(Request):
     rerun_lost: bool = Field(
         False, description="Run the job again when its worker was lost, even if max_retry is 0."
     )
-    tags: list[ShortText] = Field(default_factory=list, max_length=16)
-    headers: dict[ShortText, StoredText] = Field(default_factory=dict, max_length=32)
+    tags: list[ShortText] = Field(default_factory=list, max_length=MOST_TAGS)
+    headers: dict[ShortText, StoredText] = Field(default_factory=dict, max_length=MOST_HEADERS)
 
     @model_validator(mode="after")
     def _one_time(self) -> "JobRequest":
@@ -114,10 +133,10 @@ class PatchRequest(Request):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
-    priority: int | None = Field(None, ge=-(2**31), le=2**31 - 1)
+    priority: int | None = Field(None, ge=PRIORITY.least, le=PRIORITY.most)
     run_at: Instant | None = None
-    max_retry: int | None = Field(None, ge=0, le=1000)
-    timeout: Seconds | None = Field(None, ge=0.001, le=7 * DAY_S)
+    max_retry: int | None = Field(None, ge=MAX_RETRY.least, le=MAX_RETRY.most)
+    timeout: Seconds | None = Field(None, ge=TIMEOUT_S.least, le=TIMEOUT_S.most)
 
     @model_validator(mode="after")
     def _something(self) -> "PatchRequest":

@@ -13,13 +13,19 @@ from jqmaster.cli.commands.enqueue_lines import enqueue_lines
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import order_each
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, job_path
+from jqmaster.domain.job_terms import MAX_RETRY, TIMEOUT_S
 
 _LONGEST_WAIT_S = 60.0
 
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="Job ID.")]
 JobArguments = Annotated[list[str], typer.Argument(metavar="ID…", help="Job IDs.")]
-MaxRetryOption = Annotated[int | None, typer.Option(help="Maximum number of retries after failed runs.")]
-TimeoutOption = Annotated[float | None, typer.Option(help="Maximum run time in seconds.")]
+MaxRetryOption = Annotated[
+    int | None,
+    typer.Option(help=f"Maximum number of retries after failed runs. New jobs: {MAX_RETRY.default}."),
+]
+TimeoutOption = Annotated[
+    float | None, typer.Option(help=f"Maximum run time in seconds. New jobs: {TIMEOUT_S.default:g}.")
+]
 RunAtOption = Annotated[str | None, typer.Option(help="ISO 8601 with an offset, or only a date (UTC).")]
 
 
@@ -39,6 +45,10 @@ def enqueue(
     ] = None,
     keep_result: Annotated[
         bool, typer.Option("--keep-result", help="Keep the result. Implied by --wait.")
+    ] = False,
+    rerun_lost: Annotated[
+        bool,
+        typer.Option("--rerun-lost", help="Run again when the worker was lost, even with --max-retry 0."),
     ] = False,
     timeout: TimeoutOption = None,
     delay: Annotated[float | None, typer.Option(help="Seconds from now until the job may run.")] = None,
@@ -74,7 +84,7 @@ def enqueue(
     optional = {
         "priority": priority, "max_retry": max_retry, "timeout": timeout, "delay": delay, "tags": tag,
         "run_at": instant(run_at), "expires_at": instant(expires_at),
-        "headers": dict(map(_header, header)) if header else None,
+        "headers": dict(map(_header, header)) if header else None, "rerun_lost": rerun_lost or None,
         "retry": None if retry is None else read_json(retry, "--retry"),
     }  # fmt: skip
     if source is not None:

@@ -1,0 +1,29 @@
+"""The terms of a job: the default and the bounds of each, once for all that check, fill in or describe them."""
+
+from typing import Final, Generic, NamedTuple, TypeVar
+
+DAY_S: Final = 86_400
+
+NumberT = TypeVar("NumberT", int, float)
+
+
+class Term(NamedTuple, Generic[NumberT]):
+    """A number: what stands for it where a pusher leaves it out, and which values are allowed."""
+
+    default: NumberT
+    least: NumberT
+    most: NumberT
+
+
+PRIORITY: Final = Term(0, -(2**31), 2**31 - 1)
+MAX_RETRY: Final = Term(5, 0, 1000)
+TIMEOUT_S: Final = Term(30.0, 0.001, 7 * DAY_S)
+# Backoff: `min(max_s, base_s · factor^(n−1))` before the n-th retry, with full jitter by default.
+RETRY_BASE_S: Final = Term(1.0, 0, DAY_S)
+RETRY_FACTOR: Final = Term(2.0, 1, 100)
+RETRY_MAX_S: Final = Term(3600.0, 0, 7 * DAY_S)
+RETRY_JITTER: Final = True
+
+MOST_DELAY_S: Final = 3650 * DAY_S
+MOST_TAGS: Final = 16
+MOST_HEADERS: Final = 32

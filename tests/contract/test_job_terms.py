@@ -1,0 +1,67 @@
+"""A job's terms have one source; what cannot import it, or repeats it for people, says the same."""
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from jqmaster.api.encoding import fast_path
+from jqmaster.api.encoding.validator import ScanLimits
+from jqmaster.api.jobs.schemas import JobRequest, RetryRequest
+from jqmaster.cli.commands import jobs as commands
+from jqmaster.domain import job_terms as terms
+from jqmaster.domain.job import JobSpec, RetryPolicy
+from worker_sdk.pusher.client import JobOptions
+
+pytestmark = pytest.mark.req("J2")
+
+ROOT = Path(__file__).parents[2]
+FIELDS = set(JobRequest.model_fields)
+
+
+def test_the_sdk_has_an_option_for_each_field_of_a_job() -> None:
+    assert set(JobOptions.__annotations__) | {"name", "argument"} == FIELDS
+
+
+def test_the_command_line_has_an_option_for_each_field_of_a_job() -> None:
+    parameters = set(inspect.signature(commands.enqueue).parameters)
+    named = {"tags": "tag", "headers": "header", "id": "job_id"}
+    assert {named.get(field, field) for field in FIELDS} <= parameters
+
+
+def test_the_sdk_tells_the_defaults_and_bounds_of_the_master() -> None:
+    assert JobOptions.__doc__
+    told = dict(re.findall(r"\* `(\w+)`: (.*?)(?=\n    \*|\Z)", JobOptions.__doc__, re.DOTALL))
+    assert f"Default {terms.PRIORITY.default}." in told["priority"]
+    assert f"Default {terms.MAX_RETRY.default}." in told["max_retry"]
+    assert f"Default {terms.TIMEOUT_S.default:g} s." in told["timeout"]
+    assert f"up to {terms.TIMEOUT_S.most // terms.DAY_S} days" in told["timeout"]
+    assert f"up to {terms.MOST_TAGS} words" in told["tags"]
+    assert f"up to {terms.MOST_HEADERS} texts" in told["headers"]
+    for name in RetryRequest.model_fields:
+        assert f"`{name}`" in told["retry"]
+
+
+def test_the_form_of_the_web_ui_begins_with_the_defaults_of_the_master() -> None:
+    # However it is broken into lines.
+    form = re.sub(r"\s+", "", (ROOT / "jqmaster" / "web" / "pages" / "enqueue.js").read_text())
+    assert f'priority:"{terms.PRIORITY.default}"' in form
+    assert f'max_retry:"{terms.MAX_RETRY.default}"' in form
+    assert f'timeout:"{terms.TIMEOUT_S.default:g}"' in form
+    assert (
+        f'input("max_retry",{{type:"number",min:{terms.MAX_RETRY.least},max:{terms.MAX_RETRY.most},' in form
+    )
+
+
+def test_a_job_of_which_nothing_is_told_is_the_same_by_each_way() -> None:
+    spec = JobSpec("j", "n", b"\xc0")
+    assert JobRequest(name="n").to_spec("j") == spec
+    data = msgspec.msgpack.encode({"name": "n", "id": "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"})
+    usual: Any = fast_path.usual_job(data, ScanLimits(max_nesting=8, max_nodes=200))
+    usual.id = "j"
+    assert usual == spec
+    retry = RetryRequest()
+    assert RetryPolicy() == RetryPolicy(retry.base_s, retry.factor, retry.max_s, retry.jitter)
