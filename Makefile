@@ -107,9 +107,10 @@ check-web: $(WEB_TOOLS) ## Format and types of the web UI (needs node and npm)
 spec: setup ## Write openapi/ and worker_sdk/protocol.py anew from the code
 	$(BIN)/python -m jqmaster.spec.openapi --write
 
-docs: setup ## Write the generated parts of docs/ and deploy/valkey.acl anew
+docs: setup ## Write the generated parts of docs/, deploy/valkey.acl and the layout for Lua anew
 	$(BIN)/python -m jqmaster.cli.commands.docs --write
 	$(BIN)/python -m jqmaster.store.health.rights --write
+	$(BIN)/python -m jqmaster.store.layout --write
 	$(BIN)/python -m tools.sdk_reference --write
 
 conformance: setup ## Ask every worker in the repository, and a master, all that the protocol promises

@@ -1,4 +1,4 @@
-"""Time inside one process. Stored times are the store's business (`store/lua/lib/time.lua`)."""
+"""Time inside one process. Stored times are the store's business (`store/lua/lib/clock.lua`)."""
 
 import asyncio
 import math

@@ -1,7 +1,7 @@
 """The stored form of a job: one string, so that 100,000 waiting jobs stay small and a claim reads each with one command.
 
-Offsets (big endian). Scripts patch the head in place and never rewrite the argument; `lua/lib/record.lua` names the
-same offsets, and a test compares the two.
+Offsets (big endian). Scripts patch the head in place; `lua/lib/layout.lua` gives them the offsets, and is generated from
+this file (see `layout`).
 
     0   u8      version of this layout
     1   u8      state
@@ -42,13 +42,26 @@ from jqmaster.domain.outcome import Outcome
 from jqmaster.errors import DamagedError
 
 VERSION: Final = 3
-HEAD: Final = struct.Struct(">BBBBIIHHqqqqq16s16siIqqq8s8s")
-HEAD_SIZE: Final = 136
+# The fields of the head in their order, each with its form for `struct`.
+HEAD_FIELDS: Final[Mapping[str, str]] = {
+    "version": "B", "state": "B", "flags": "B", "cause": "B", "attempt": "I", "failures": "I", "losses": "H",
+    "returned_offers": "H", "due_at_ms": "q", "started_at_ms": "q", "finished_at_ms": "q", "not_after_ms": "q",
+    "fence": "q", "token": "16s", "worker_id": "16s", "priority": "i", "max_retry": "I", "timeout_ms": "q",
+    "created_at_ms": "q", "expires_at_ms": "q", "digest": "8s", "lane_id": "8s",
+}  # fmt: skip
+HEAD: Final = struct.Struct(">" + "".join(HEAD_FIELDS.values()))
+HEAD_SIZE: Final = HEAD.size
 
 FLAG_KEEP_RESULT: Final = 1
 FLAG_RERUN_LOST: Final = 2
 FLAG_CONFIRMED: Final = 4
 FLAG_WATCHED: Final = 8
+FLAGS: Final[Mapping[str, int]] = {
+    "keep_result": FLAG_KEEP_RESULT,
+    "rerun_lost": FLAG_RERUN_LOST,
+    "confirmed": FLAG_CONFIRMED,
+    "watched": FLAG_WATCHED,
+}
 
 STATE_CODES: Final[dict[JobState, int]] = {
     JobState.SCHEDULED: 1,
@@ -67,6 +80,7 @@ _CAUSES: Final = {int(cause): cause for cause in Cause}
 _NO_ID: Final = bytes(16)
 _NO_FAILURES: Final = bytes(6)
 
+MAX_NAME_BYTES: Final = 200
 # How many keyed gates a record has room for, and what it says when there are more.
 MAX_GATES: Final = 16
 GATE_BYTES: Final = 24

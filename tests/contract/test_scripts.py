@@ -8,7 +8,7 @@ import pytest
 
 import jqmaster.store
 from jqmaster.domain.job import Cause, JobState, RetryPolicy
-from jqmaster.store import codec
+from jqmaster.store import codec, layout
 from jqmaster.store.jobs.operator_actions import Changes
 from jqmaster.store.keys import KEYS
 from jqmaster.store.link import scripts
@@ -43,7 +43,7 @@ def test_every_script_has_a_complete_header(name: str) -> None:
     assert re.fullmatch(r"-- [A-Z].*[.:)]", second)
     assert script.replies
     assert script.writes is ("no-writes" not in first)
-    fields = dict(re.findall(r"^-- (KEYS|ARGV|REPLY|CHECKS FIRST)(?: (.*))?$", text_of(name), re.MULTILINE))
+    fields = scripts.read_header(text_of(name))
     known = {"string", "zset", "set", "list", "hash", "stream"}
     for key in re.sub(r"[\[\]+]", " ", fields["KEYS"]).split():
         assert key.split(":")[1] in known, key
@@ -102,9 +102,27 @@ def test_every_script_is_used_by_the_store(name: str) -> None:
 
 
 def test_every_helper_is_included_somewhere() -> None:
-    everything = "".join(map(text_of, NAMES))
+    everything = "".join(file.read_text() for file in (STORE / "lua").glob("*/*.lua"))
     for helper in (STORE / "lua" / "lib").glob("*.lua"):
-        assert f"-- include lib/{helper.name}" in everything
+        assert helper.stem == "layout" or f"-- include lib/{helper.name}\n" in everything
+
+
+LUA_FILES = sorted((STORE / "lua").glob("*/*.lua"))
+# Each is one table of its own name.
+MODULES = {
+    file.stem
+    for file in (STORE / "lua" / "lib").glob("*.lua")
+    if f"\nlocal {file.stem} = (function()\n" in file.read_text()
+}
+
+
+@pytest.mark.parametrize("file", LUA_FILES, ids=lambda f: f.stem)
+def test_every_file_includes_the_modules_that_it_names(file: Path) -> None:
+    """Not by way of another module, whose business its own includes are."""
+    code = re.sub(r"--.*|'[^'\n]*'", "", file.read_text())
+    named = {name for name in re.findall(r"(?<![\w.])(\w+)\.\w+", code) if name in MODULES} - {file.stem}
+    included = set(re.findall(r"^-- include lib/(\w+)\.lua$", file.read_text(), re.MULTILINE))
+    assert included & MODULES == named
 
 
 @pytest.mark.parametrize(
@@ -120,27 +138,58 @@ def test_a_header_that_lacks_something_is_refused(broken: object) -> None:
         scripts.parse("elect", broken(text_of("elect")))  # type: ignore[operator]
 
 
-def test_states_and_flags_are_the_same_in_lua_and_python() -> None:
-    record = (STORE / "lua" / "lib" / "record.lua").read_text()
-    table = re.search(r"local STATE = \{(.*)\}", record)
-    assert table
-    lua = {word: int(code) for word, code in re.findall(r"(\w+) = (\d+)", table[1])}
-    assert lua == {state.value: code for state, code in codec.STATE_CODES.items()}
-    flags = re.search(r"local FLAG_CONFIRMED, FLAG_WATCHED = (\d+), (\d+)", record)
-    assert flags
-    assert (int(flags[1]), int(flags[2])) == (codec.FLAG_CONFIRMED, codec.FLAG_WATCHED)
-    heads = re.search(r"local HEAD_LENGTH, NAME_LENGTH_AT, NAME_AT = (\d+), (\d+), (\d+)", record)
-    assert heads
-    assert [int(n) for n in heads.groups()] == [codec.HEAD_SIZE, codec.HEAD_SIZE + 1, codec.HEAD_SIZE + 2]
-    assert codec.HEAD.size == codec.HEAD_SIZE
-    assert f"local VERSION = {codec.VERSION}\n" in record
-    lanes = (STORE / "lua" / "lib" / "lanes.lua").read_text()
-    # The last of the head's fields; its offset is counted from 1.
-    assert f"local LANE_AT, CID_LENGTH, ID_LENGTH = {codec.HEAD_SIZE - 8 + 1}, 8, 16\n" in lanes
-    assert f"local GATE_LENGTH, MAX_GATES, IN_LANE = {codec.GATE_BYTES}, {codec.MAX_GATES}, 255\n" in record
-    for name in ("cancel", "expire", "claim"):
-        cause = {"cancel": Cause.CANCELED, "expire": Cause.EXPIRED, "claim": Cause.EXPIRED}[name]
-        assert re.search(rf"string\.char\((?:STATE\.\w+, .*, )?{int(cause)}\)", body_of(name))
+def test_the_layout_for_lua_is_generated() -> None:
+    assert layout.FILE.read_text() == layout.layout_file(), "run: make docs"
+    assert codec.HEAD.unpack(bytes(codec.HEAD_SIZE))
+    assert len(codec.HEAD_FIELDS) == len(codec.HEAD.unpack(bytes(codec.HEAD_SIZE)))
+
+
+def test_names_of_the_layout_become_its_values() -> None:
+    text = text_of("elect") + "\nreturn layout.token.at + layout.STATE.running, layout.is_final, layout.NO_ID"
+    source = scripts.parse("elect", text).source.decode()
+    assert source.endswith(
+        rf"return 57 + 4, {{[6] = true, [7] = true, [8] = true, [9] = true}}, '{chr(92) + '0'}"
+        + r"\0" * 15
+        + "'"
+    )
+    with pytest.raises(scripts.ScriptContractError, match=r"token\.end"):
+        scripts.parse("elect", text_of("elect") + "\nreturn layout.token.end")
+
+
+# Positions in a record, and numbers of states, causes and flags, that are written out and not named.
+_OF_A_RECORD = r"(?:head|its_head|whole|record|job|holder|progress|terms|s)"
+RAW_LAYOUT = re.compile(
+    rf"\b(?:sub|byte)\({_OF_A_RECORD}, [^()]*\b(?:[2-9]|\d\d+)\b"
+    rf"|\bint64\(\w+, [^()]*\b\d"
+    rf"|unpack\w*\('[^']*', {_OF_A_RECORD}, [^()]*\b\d"
+    r"|'(?:SET|GET)RANGE', [^,]+, (?:[^,]*[ (])?[1-9]"
+    r"|'SETRANGE', [^,]+, 0"
+    r"|\bbeginning\([^()]*, \d"
+    r"|\bstring\.char\((?:[^()]*, )?\d"
+    r"|\b(?:state|target|cause)\b (?:[=~]=|[<>]=?) \d"
+    r"|\bflags\b [%/] \d"
+    r"|\bhas_flag\([^,]*, \d"
+)
+
+
+@pytest.mark.parametrize("file", LUA_FILES, ids=lambda f: f.stem)
+def test_places_and_numbers_of_the_layout_are_named(file: Path) -> None:
+    if file.stem != "layout":
+        assert [found[0] for found in RAW_LAYOUT.finditer(file.read_text())] == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "string.sub(head, 73, 88)", "sub(record, layout.token.at, 72)", "string.byte(head, 2)", "int64(head, 25)",
+        "record.int64(holder, layout.token.at + 8)", "struct.unpack('>i4', head, 89)", "struct_unpack('>i8', record, 97)",
+        "redis.call('SETRANGE', key, 32, struct.pack('>i8', now_ms))", "redis.pcall('GETRANGE', keys[i], 120, 127)",
+        "redis.call('SETRANGE', key, 0, string.char(3))", "record.beginning(key, 88)", "string.char(layout.STATE.skipped, flags, 4)",
+        "string.char(5)", "if state == 4 then", "state <= 4", "if flags % 2 == 1 then", "record.has_flag(flags, 4)",
+    ],
+)  # fmt: skip
+def test_the_check_of_the_layout_finds(bad: str) -> None:
+    assert RAW_LAYOUT.search(bad)
 
 
 async def test_lua_reads_and_writes_each_field_where_python_does(world: StoreWorld) -> None:

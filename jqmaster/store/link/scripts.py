@@ -7,7 +7,13 @@ A script's head says what it takes and answers:
     -- REPLY word:data | word …
     -- CHECKS FIRST …
 
-`-- include lib/NAME.lua` puts a shared helper in its place.
+Each of them may go on in the following lines, which begin with two spaces or more behind the dashes.
+
+`-- include lib/NAME.lua` puts a module in its place: one table of that name, with the functions that others may call. A
+module includes what it needs itself; each is put in once.
+
+`layout.NAME` and `layout.NAME.PART` become the values that lib/layout.lua has for them: no script makes that table, which
+would cost more than many scripts do.
 """
 
 import hashlib
@@ -25,7 +31,11 @@ Arg = str | bytes | int | float
 
 _LUA = files("jqmaster.store") / "lua"
 _INCLUDE = re.compile(r"^-- include (lib/\w+\.lua)$", re.MULTILINE)
-_FIELD = re.compile(r"^-- (KEYS|ARGV|REPLY|CHECKS FIRST)(?: (.*))?$", re.MULTILINE)
+_FIELD = re.compile(r"^-- (KEYS|ARGV|REPLY|CHECKS FIRST)(?: (.*(?:\n--  +.*)*))?$", re.MULTILINE)
+_NEXT_LINE = re.compile(r"\n--  +")
+_LAYOUT_ENTRY = re.compile(r"^  (\w+) = (.*),$", re.MULTILINE)
+_LAYOUT_PART = re.compile(r"(\w+) = (\w+)")
+_OF_LAYOUT = re.compile(r"(?<![/\w])layout\.(\w+(?:\.\w+)?)")
 _FORGET_LAST_KEY = b"\nKEYS[#KEYS] = nil\n"
 _REMARK = re.compile(r"\([^)]*\)")
 
@@ -85,7 +95,7 @@ class ScriptCall:
 
 def parse(name: str, text: str) -> Script:
     """A script from its text, includes still by name. Raise ScriptContractError when the header is not complete."""
-    fields = {match[1]: match[2] or "" for match in _FIELD.finditer(text)}
+    fields = read_header(text)
     lines = text.splitlines()
     if len(fields) != 4 or not lines[0].startswith("#!lua") or not lines[1].startswith("-- "):
         raise ScriptContractError(
@@ -93,7 +103,7 @@ def parse(name: str, text: str) -> Script:
         )
     keys, has_more_keys = _names(fields["KEYS"])
     args, group = _names(fields["ARGV"])
-    source = _INCLUDE.sub(lambda match: (_LUA / match[1]).read_text().rstrip(), text).encode()
+    source = _with_layout(_with_includes(text, set())).encode()
     return Script(
         name=name,
         source=source,
@@ -105,6 +115,44 @@ def parse(name: str, text: str) -> Script:
         replies=frozenset(part.split(":")[0].strip() for part in fields["REPLY"].split("|")),
         writes="no-writes" not in lines[0],
     )
+
+
+def read_header(text: str) -> dict[str, str]:
+    """Return the fields of a script's header by name, each as one line."""
+    return {match[1]: _NEXT_LINE.sub(" ", match[2] or "") for match in _FIELD.finditer(text)}
+
+
+def _with_includes(text: str, included: set[str]) -> str:
+    def module(match: re.Match[str]) -> str:
+        if match[1] in included:
+            return ""
+        included.add(match[1])
+        return _with_includes((_LUA / match[1]).read_text().rstrip(), included)
+
+    return _INCLUDE.sub(module, text)
+
+
+def _with_layout(text: str) -> str:
+    values = layout()
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            raise ScriptContractError(f"lib/layout.lua has no {match[1]}")
+        return values[match[1]]
+
+    return _OF_LAYOUT.sub(value, text)
+
+
+@cache
+def layout() -> dict[str, str]:
+    """Return the values of lib/layout.lua as they stand there, by `NAME` or `NAME.PART`."""
+    values: dict[str, str] = {}
+    for name, value in _LAYOUT_ENTRY.findall((_LUA / "lib" / "layout.lua").read_text()):
+        parts = _LAYOUT_PART.findall(value) if value.startswith("{") else ()
+        values.update({f"{name}.{part}": number for part, number in parts})
+        if not parts or name.startswith("is_"):
+            values[name] = value
+    return values
 
 
 def _names(field: str) -> tuple[tuple[str, ...], int]:

@@ -4,10 +4,9 @@
 -- ARGV now_ms tag [+ gate]
 -- REPLY ok:now_ms,[waiting,running(-1: not counted),starts within the period(-1: not counted),when it opens by time alone(0: not closed, or not by time),held until(0: not held),is_open,text of its key value]
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/time.lua
--- include lib/record.lua
+-- include lib/clock.lua
 -- include lib/lanes.lua
-local now_ms = time_ms(ARGV[1])
+local now_ms = clock.now_ms(ARGV[1])
 tag = ARGV[2]
 local FIRST = 3
 

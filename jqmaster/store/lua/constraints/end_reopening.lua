@@ -4,10 +4,10 @@
 -- ARGV epoch cid version
 -- REPLY ok | stale_epoch
 -- CHECKS FIRST epoch, the version
--- include lib/epoch.lua
+-- include lib/leadership.lua
 local epoch_key, reopened_key = KEYS[1], KEYS[2]
 local epoch, cid, version = ARGV[1], ARGV[2], ARGV[3]
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if redis.call('ZSCORE', reopened_key, cid) == version then redis.call('ZREM', reopened_key, cid) end
 return {'ok'}

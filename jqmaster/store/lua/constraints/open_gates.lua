@@ -4,18 +4,18 @@
 -- ARGV now_ms tag epoch limit [+ gate]
 -- REPLY ok:gates opened by time,ms until the next opens by time(-1: none),1 if jobs may start that could not before | stale_epoch
 -- CHECKS FIRST epoch
--- include lib/time.lua
--- include lib/record.lua
--- include lib/epoch.lua
+-- include lib/clock.lua
+-- include lib/lists.lua
+-- include lib/leadership.lua
 -- include lib/lanes.lua
 local epoch_key, gates_due_key, holds_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, epoch, limit = time_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
+local now_ms, epoch, limit = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 tag = ARGV[2]
 local FIRST = 5
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local due = redis.call('ZRANGEBYSCORE', gates_due_key, '-inf', now_ms, 'LIMIT', 0, limit)
-each('ZREM', gates_due_key, due)
+lists.call('ZREM', gates_due_key, due)
 for _, gate_id in ipairs(due) do
   if tonumber(redis.call('HGET', holds_key, gate_id) or 0) <= now_ms then redis.call('HDEL', holds_key, gate_id) end
   open_gate(gate_id)

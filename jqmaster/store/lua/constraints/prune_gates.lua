@@ -4,13 +4,13 @@
 -- ARGV tag epoch cid cursor(0: from the start) limit(gates looked at, about)
 -- REPLY ok:removed,where to go on(0: that was all) | stale_epoch
 -- CHECKS FIRST epoch
--- include lib/epoch.lua
+-- include lib/leadership.lua
 local epoch_key, counted_key, shadowed_key = KEYS[1], KEYS[2], KEYS[3]
 local gates_key, served_key, crowded_key, limits_key = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local tag, epoch, cid, cursor, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local MAX_NAMED = 1000  -- in one command
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local scanned, idle = redis.call('HSCAN', gates_key, cursor, 'COUNT', limit), {}
 local found = scanned[2]
 for i = 1, #found, 2 do

@@ -4,14 +4,13 @@
 -- ARGV tag epoch [+ lane]
 -- REPLY ok:removed | stale_epoch
 -- CHECKS FIRST epoch, then that each lane is empty
--- include lib/record.lua
--- include lib/epoch.lua
+-- include lib/leadership.lua
 -- include lib/lanes.lua
 local epoch_key, epoch = KEYS[1], ARGV[2]
 tag = ARGV[1]
 local FIRST = 3
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local empty = {}
 for i = FIRST, #ARGV do
   local lane = lane_by_id(ARGV[i])

@@ -4,9 +4,9 @@
 -- ARGV now_ms name expected_etag(empty: there must be none) document(empty: remove it) cid(8 characters; of the one that is made or changed) old_cid(empty: none) is_rematched(1: what it selects or counts has changed) audit_entry audit_max max_constraints wake_channel limits(MessagePack: [field, value, …]) overrides(MessagePack: [gate, text, …])
 -- REPLY ok:edition | changed:document(empty: there is none) | full
 -- CHECKS FIRST that nobody changed it since it was read; that there is room for one more
--- include lib/time.lua
+-- include lib/clock.lua
 local rules_key, constraints_key, limits_key, old_limits_key, overrides_key, old_overrides_key, reopened_key, counted_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local now_ms, name, expected_etag, document, cid, old_cid, is_rematched = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7] == '1'
+local now_ms, name, expected_etag, document, cid, old_cid, is_rematched = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7] == '1'
 local audit_entry, audit_max, max_constraints, wake_channel = ARGV[8], ARGV[9], tonumber(ARGV[10]), ARGV[11]
 local limits, overrides = cmsgpack.unpack(ARGV[12]), cmsgpack.unpack(ARGV[13])
 local ETAG_LENGTH = 16

@@ -4,26 +4,27 @@
 -- ARGV now_ms tag epoch edition lanes(as lanes_defined takes them) [+ id old_lane_bytes lane(its number, from 1; 0: its record cannot be read)]
 -- REPLY ok:moved | stale_epoch | stale_rules
 -- CHECKS FIRST epoch, the edition of the rules, then state and lane of each
--- include lib/time.lua
+-- include lib/clock.lua
 -- include lib/record.lua
--- include lib/epoch.lua
+-- include lib/leadership.lua
 -- include lib/lanes.lua
 local epoch_key, rules_key, damaged_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, epoch, edition, definitions = time_ms(ARGV[1]), ARGV[3], ARGV[4], lanes_defined(ARGV[5])
+local now_ms, epoch, edition, definitions = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], lanes_defined(ARGV[5])
 tag = ARGV[2]
 local FIRST, WIDTH = 6, 3
+local is_unfinished = layout.is_unfinished
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
 local moved, running = 0, {}
 for i = FIRST, #ARGV, WIDTH do
   local id, old_bytes, number = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local key = tag .. 'job:' .. id
-  local head = head_of(key)
-  local state = string.byte(head, 2)
-  local is_there = head ~= '' and string.sub(head, LANE_AT, LANE_AT + 7) == old_bytes and state <= STATE.running
-  if (number == 0 or not is_there or state ~= STATE.ready) and redis.call('ZSCORE', tag .. 'ready:' .. hex(old_bytes), id) then
-    local old = lane_by_id(hex(old_bytes))
+  local head = record.read_head(key)
+  local state = record.state_of(head)
+  local is_there = head ~= '' and record.lane_id_of(head) == old_bytes and is_unfinished[state]
+  if (number == 0 or not is_there or state ~= layout.STATE.ready) and redis.call('ZSCORE', tag .. 'ready:' .. record.hex(old_bytes), id) then
+    local old = lane_by_id(record.hex(old_bytes))
     lane_remove(old, id)
     if not old.is_lost then lane_counts(old, is_there and #old.keyed == 0 and own_gates(head) or nil, -1, -1) end
     redis.call('SADD', damaged_key, id)
@@ -32,16 +33,16 @@ for i = FIRST, #ARGV, WIDTH do
     local old, old_own = home_of(head)
     local lane, own = home_defined(definitions, number, tonumber(edition))
     if old.id ~= lane.id then
-      write_home(key, head, lane, definitions[number].bytes, #head < MAX_BEGINNING and head or nil)
-      local waiting = state == STATE.running and 0 or 1
+      write_home(key, head, lane, definitions[number].bytes, #head < layout.longest_beginning and head or nil)
+      local waiting = state == layout.STATE.running and 0 or 1
       lane_counts(old, old_own, -1, -waiting)
       lane_counts(lane, own, 1, waiting)
-      if state == STATE.ready then
+      if state == layout.STATE.ready then
         lane_remove(old, id)
-        lane_add(lane, struct.unpack('>i4', head, 89), id)
-      elseif state == STATE.running then
+        lane_add(lane, record.priority_of(head), id)
+      elseif state == layout.STATE.running then
         lane_free(old, old_own, id)
-        running[#running + 1] = {{lane.shared, own or lane.keyed}, {id, string.sub(head, 57, 72)}, {int64(head, 25), string.sub(head, 57, 72)}}
+        running[#running + 1] = {{lane.shared, own or lane.keyed}, {id, record.token_of(head)}, {record.int64(head, layout.started_at_ms.at), record.token_of(head)}}
       end
       moved = moved + 1
     end

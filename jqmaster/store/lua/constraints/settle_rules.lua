@@ -4,11 +4,11 @@
 -- ARGV epoch edition
 -- REPLY ok | stale_epoch | stale_rules
 -- CHECKS FIRST epoch, the edition of the rules
--- include lib/epoch.lua
+-- include lib/leadership.lua
 local epoch_key, rules_key = KEYS[1], KEYS[2]
 local epoch, edition = ARGV[1], ARGV[2]
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
 redis.call('HSET', rules_key, 'settled', edition)
 return {'ok'}

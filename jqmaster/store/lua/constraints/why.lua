@@ -4,12 +4,12 @@
 -- ARGV now_ms tag job_id head_bytes max_holders(of each closed gate) max_lanes(looked at) is_keyed(1: jobs of one lane may bring gates of their own along) [+ name(that may come before it)]
 -- REPLY ok:now_ms,record_beginning,1 if a master leads,edition,edition in force,edition of its lane(-1: unknown),lease or deadline ms(-1: none),[[gate, key value, waiting, 1 if closed, concurrency, running, rate limit, period_ms, starts, held_until_ms, is_paused, is_shadow, is_fair, is_override, opens_at_ms(-1: unknown), [job, since_ms, worker_id_bytes]] numbers -1: none],1 if ready,[name, jobs before it],bound(0: exact, 1: at least, 2: about),fault(why no claim finds this ready job; empty: one does) | unknown
 -- CHECKS FIRST that the job exists; it writes nothing
--- include lib/time.lua
+-- include lib/clock.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
 -- include lib/lane_fault.lua
 local rules_key, leader_key, running_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, job_id, head_bytes, max_holders, max_lanes, is_keyed = time_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
+local now_ms, job_id, head_bytes, max_holders, max_lanes, is_keyed = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
 tag = ARGV[2]
 local FIRST = 8
 -- Holders looked at in one call and at one gate, groups of lanes looked at for one gate or name, and waiting jobs.
@@ -17,14 +17,15 @@ local MAX_HEADS, MAX_HELD, MAX_GROUPS, MAX_JOBS = 500, 100, 200, 500
 -- After every ID and every instant at which a lane was served.
 local LAST = '~'
 
-local head = beginning(tag .. 'job:' .. job_id, head_bytes - 1)
+local head = record.beginning(tag .. 'job:' .. job_id, head_bytes)
 if #head == 0 and redis.call('EXISTS', tag .. 'job:' .. job_id) == 0 then return {'unknown'} end
-local state = string.byte(head, 2)
-local is_waiting = state == STATE.ready or state == STATE.scheduled or state == STATE.retrying
-local whole = head_of(tag .. 'job:' .. job_id)
+local state = record.state_of(head)
+local WAITING = layout.is_waiting
+local is_waiting = WAITING[state]
+local whole = record.read_head(tag .. 'job:' .. job_id)
 local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
 local edition = tonumber(rules[1] or 0)
-local lane = whole ~= '' and lane_by_id(hex(string.sub(whole, LANE_AT, LANE_AT + 7)))
+local lane = whole ~= '' and lane_by_id(record.hex(record.lane_id_of(whole)))
 
 -- --- gates
 
@@ -46,9 +47,9 @@ local function holders_of(gate_id)
   end
   local found = {}
   for n = 1, math.min(#ids, MAX_HELD, MAX_HEADS - heads_read) do
-    local holder = beginning(tag .. 'job:' .. ids[n], 87)
+    local holder = record.beginning(tag .. 'job:' .. ids[n], layout.worker_id.last)
     heads_read = heads_read + 1
-    if #holder == 88 then found[#found + 1] = {ids[n], int64(holder, 25), string.sub(holder, 73, 88)} end
+    if #holder == layout.worker_id.last then found[#found + 1] = {ids[n], record.int64(holder, layout.started_at_ms.at), record.worker_of(holder)} end
   end
   table.sort(found, function(a, b) return a[2] < b[2] or (a[2] == b[2] and a[1] < b[1]) end)
   local flat = {}
@@ -59,7 +60,7 @@ local function holders_of(gate_id)
 end
 
 local passed, gates = {}, {}
-if lane and lane.edition == edition and (is_waiting or state == STATE.running) then
+if lane and lane.edition == edition and (is_waiting or state == layout.STATE.running) then
   for _, list in ipairs({lane.shared, #lane.keyed == 0 and own_gates(whole) or lane.keyed}) do
     for _, id in ipairs(list) do
       local gate = gate_of(id, now_ms)
@@ -141,7 +142,7 @@ local function admissible(other, jobs)
     end
     local page = redis.call('ZRANGE', tag .. 'ready:' .. other.id, start, math.min(start + 100, start + jobs_left, jobs) - 1)
     for _, id in ipairs(page) do
-      local its_head = head_of(tag .. 'job:' .. id)
+      local its_head = record.read_head(tag .. 'job:' .. id)
       local room, others = room_before(other.shared, its_head ~= '' and own_gates(its_head) or {})
       if room > 0 then
         count = count + 1
@@ -218,7 +219,7 @@ local function count_ahead()
   if not score then return end
   is_ready, own_score = 1, tonumber(score)
   local smaller, same = count_before(ready_key, own_score, job_id)
-  local own_name = name_of(whole)
+  local own_name = record.name_of(whole)
   own_before, own_turns, own_is_fair = smaller + same, same, is_fair(lane)
   own_first = (own_is_fair and order_of(lane, redis.call('ZRANGE', ready_key, 0, 0)[1]) or job_id) .. lane.id
   own_order = (own_is_fair and own_before > 0) and LAST or own_first
@@ -260,7 +261,7 @@ local function count_ahead()
 end
 
 local fault = ''
-if state == STATE.ready and lane then
+if state == layout.STATE.ready and lane then
   fault = redis.call('ZSCORE', tag .. 'ready:' .. lane.id, job_id) and fault_of(lane.id, edition) or 'is not in the list of its lane'
   if fault == '' and lane.edition == edition then count_ahead() end
 end

@@ -28,10 +28,10 @@ for i = FIRST, #ARGV do
   local lane = nil
   for key = 1, LAST_INDEX do indexes[KEYS[key]] = true end
   if found_lane then indexes[found_in] = true end
-  if #head >= HEAD_LENGTH then
-    lane = lane_by_id(hex(string.sub(head, LANE_AT, LANE_AT + 7)))
+  if #head >= layout.head.length then
+    lane = lane_by_id(record.hex(record.lane_id_of(head)))
     indexes[tag .. 'ready:' .. lane.id] = true
-    local whole = head_of(tag .. 'job:' .. id)
+    local whole = record.read_head(tag .. 'job:' .. id)
     if #lane.shared > 0 then slot_lists[table.concat(lane.shared)] = true end
     for _, list in ipairs({lane.keyed, #lane.keyed == 0 and whole ~= '' and own_gates(whole) or {}}) do
       for _, gate_id in ipairs(list) do slot_lists[gate_id] = true end
@@ -46,7 +46,7 @@ for i = FIRST, #ARGV do
   end
   local suspects = {}
   if found_worker then suspects[found_worker] = true end
-  if #head >= HEAD_LENGTH and string.sub(head, 73, 88) ~= NO_ID then suspects[uuid_text(string.sub(head, 73, 88))] = true end
+  if #head >= layout.head.length and record.worker_of(head) ~= layout.NO_ID then suspects[record.uuid_text(record.worker_of(head))] = true end
   for holder in pairs(suspects) do
     if redis.call('SISMEMBER', tag .. 'claims:' .. holder, id) == 1 then holders[#holders + 1] = holder end
   end

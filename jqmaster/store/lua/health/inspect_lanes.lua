@@ -4,7 +4,6 @@
 -- ARGV tag [+ lane]
 -- REPLY ok:[text]
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/record.lua
 -- include lib/lanes.lua
 -- include lib/lane_fault.lua
 local rules_key = KEYS[1]

@@ -4,7 +4,6 @@
 -- ARGV tag [+ gates(as slots:{gates} names them)]
 -- REPLY ok:[gates that are not listed],[gate,counted,held] of each whose count is wrong
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/record.lua
 -- include lib/lanes.lua
 local lists_key, counts_key = KEYS[1], KEYS[2]
 tag = ARGV[1]

@@ -4,21 +4,21 @@
 -- ARGV now_ms tag epoch found_in(as inspect_jobs takes it) lease_ms result_ttl_ms wake_channel(empty: nobody to wake) audit_entry audit_max [+ id]
 -- REPLY ok:[id of each of which something was put right] | stale_epoch
 -- CHECKS FIRST epoch; of each job that it is not set aside, and that its record can be read
--- include lib/time.lua
+-- include lib/clock.lua
 -- include lib/record.lua
--- include lib/epoch.lua
+-- include lib/leadership.lua
 -- include lib/lanes.lua
 local epoch_key, scheduled_key, retrying_key, running_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local succeeded_key, failed_key, canceled_key, skipped_key = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local results_key, rules_key, damaged_key, audit_key = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local now_ms, epoch, found_in, lease_ms, result_ttl_ms = time_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local now_ms, epoch, found_in, lease_ms, result_ttl_ms = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 tag = ARGV[2]
 local wake_channel, audit_entry, audit_max = ARGV[7], ARGV[8], tonumber(ARGV[9])
 local FIRST = 10
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
-local index_of = {[STATE.scheduled] = scheduled_key, [STATE.retrying] = retrying_key, [STATE.running] = running_key, [STATE.succeeded] = succeeded_key,
-  [STATE.failed] = failed_key, [STATE.canceled] = canceled_key, [STATE.skipped] = skipped_key}
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local index_of = {[layout.STATE.scheduled] = scheduled_key, [layout.STATE.retrying] = retrying_key, [layout.STATE.running] = running_key, [layout.STATE.succeeded] = succeeded_key,
+  [layout.STATE.failed] = failed_key, [layout.STATE.canceled] = canceled_key, [layout.STATE.skipped] = skipped_key}
 local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
 local is_settled = (rules[1] or '0') == (rules[2] or '0')
 local function after(prefix)
@@ -26,6 +26,7 @@ local function after(prefix)
   return string.sub(found_in, 1, #full) == full and string.sub(found_in, #full + 1) or nil
 end
 local found_lane, found_worker, found_gates = after('ready:'), after('claims:'), after('slots:')
+local is_unfinished = layout.is_unfinished
 
 local done, freed = {}, {}
 local function free(gates, id)
@@ -60,17 +61,16 @@ local function put_in_its_index(id, head, state)
   for index_state, key in pairs(index_of) do
     if index_state ~= state then count = count + redis.call('ZREM', key, id) end
   end
-  local own_lane = hex(string.sub(head, LANE_AT, LANE_AT + 7))
-  if found_lane and (state ~= STATE.ready or found_lane ~= own_lane) then count = count + leave_found_lane(id, false) end
-  local is_unfinished = state <= STATE.running
-  local lane = is_unfinished and lane_by_id(own_lane, name_of(head)) or nil
+  local own_lane = record.hex(record.lane_id_of(head))
+  if found_lane and (state ~= layout.STATE.ready or found_lane ~= own_lane) then count = count + leave_found_lane(id, false) end
+  local lane = is_unfinished[state] and lane_by_id(own_lane, record.name_of(head)) or nil
   if lane and lane.is_lost then
     lane_counts(lane_of(head), nil, 1, 0)
     count = count + 1
   end
   local own_key = tag .. 'ready:' .. own_lane
-  if state == STATE.ready then
-    local priority = struct.unpack('>i4', head, 89)
+  if state == layout.STATE.ready then
+    local priority = record.priority_of(head)
     if tonumber(redis.call('ZSCORE', own_key, id)) ~= priority then
       lane_add(lane, priority, id)
       lane.has_moved = true
@@ -88,7 +88,7 @@ local function put_in_its_index(id, head, state)
     count = count + 1
   end
   if redis.call('ZSCORE', index_of[state], id) then return count end
-  local score = state == STATE.running and now_ms + lease_ms or int64(head, is_unfinished and 17 or 33)
+  local score = state == layout.STATE.running and now_ms + lease_ms or record.int64(head, is_unfinished[state] and layout.due_at_ms.at or layout.finished_at_ms.at)
   redis.call('ZADD', index_of[state], score, id)
   return count + 1
 end
@@ -96,17 +96,17 @@ end
 -- Among the claims of its worker while it runs, and of nobody else.
 local function put_under_its_worker(id, head, state)
   local count = 0
-  local worker = string.sub(head, 73, 88) ~= NO_ID and uuid_text(string.sub(head, 73, 88)) or nil
-  if found_worker and (state ~= STATE.running or found_worker ~= worker) then count = redis.call('SREM', tag .. 'claims:' .. found_worker, id) end
+  local worker = record.worker_of(head) ~= layout.NO_ID and record.uuid_text(record.worker_of(head)) or nil
+  if found_worker and (state ~= layout.STATE.running or found_worker ~= worker) then count = redis.call('SREM', tag .. 'claims:' .. found_worker, id) end
   if not worker then return count end
-  return count + redis.call(state == STATE.running and 'SADD' or 'SREM', tag .. 'claims:' .. worker, id)
+  return count + redis.call(state == layout.STATE.running and 'SADD' or 'SREM', tag .. 'claims:' .. worker, id)
 end
 
 local function put_slots_right(id, head, state)
-  local lane, own, count, lists = lane_by_id(hex(string.sub(head, LANE_AT, LANE_AT + 7))), own_gates(head), 0, {}
+  local lane, own, count, lists = lane_by_id(record.hex(record.lane_id_of(head))), own_gates(head), 0, {}
   if #lane.shared > 0 then lists[table.concat(lane.shared)] = true end
   for _, gate_id in ipairs(#lane.keyed > 0 and lane.keyed or own or {}) do lists[gate_id] = true end
-  local token = string.sub(head, 57, 72)
+  local token = record.token_of(head)
   for gates in pairs(lists) do
     local is_needed = false
     for _, gate_id in ipairs(gates_in(gates)) do
@@ -114,14 +114,14 @@ local function put_slots_right(id, head, state)
       is_needed = is_needed or (limits and limits.tracks_slots)
     end
     local held = redis.call('HGET', tag .. 'slots:' .. gates, id)
-    if state ~= STATE.running then
+    if state ~= layout.STATE.running then
       count = count + free(gates, id)
     elseif held and held ~= token or not held and is_needed and is_settled then
       take_slots(gates, {id, token})
       count = count + 1
     end
   end
-  if found_gates and not lists[found_gates] and (state ~= STATE.running or redis.call('HGET', tag .. 'slots:' .. found_gates, id) ~= token) then
+  if found_gates and not lists[found_gates] and (state ~= layout.STATE.running or redis.call('HGET', tag .. 'slots:' .. found_gates, id) ~= token) then
     count = count + free(found_gates, id)
   end
   return count
@@ -143,9 +143,9 @@ for i = FIRST, #ARGV do
   elseif redis.call('EXISTS', key) == 0 then
     count = forget(id) + keep_or_forget_result(id)
   else
-    local head = head_of(key)
-    local state = string.byte(head, 2)
-    if string.byte(head, 1) == VERSION and (state == STATE.ready or index_of[state]) then
+    local head = record.read_head(key)
+    local state = record.state_of(head)
+    if string.byte(head, layout.version.at) == layout.VERSION and (state == layout.STATE.ready or index_of[state]) then
       count = put_in_its_index(id, head, state) + put_under_its_worker(id, head, state) + put_slots_right(id, head, state) + keep_or_forget_result(id)
     end
   end

@@ -4,27 +4,27 @@
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+ lane]
 -- REPLY ok:[lane of each that was put right] | stale_epoch
 -- CHECKS FIRST epoch, then what is wrong with each
--- include lib/time.lua
+-- include lib/clock.lua
 -- include lib/record.lua
--- include lib/epoch.lua
+-- include lib/leadership.lua
 -- include lib/lanes.lua
 -- include lib/lane_fault.lua
 local epoch_key, rules_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, epoch, wake_channel, audit_entry, audit_max = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local now_ms, epoch, wake_channel, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 tag = ARGV[2]
 local FIRST = 7
 -- Entries under which a lane may stand besides: looked for among so many.
 local LOOKED_AT = 500
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local edition = tonumber(redis.call('HGET', rules_key, 'edition') or '0')
 
 -- A lane that nothing tells of is made anew without gates, of no edition, so that the leader matches its jobs again.
 local function found_again(lane)
   local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0)
-  local head = first[1] and head_of(tag .. 'job:' .. first[1]) or ''
-  if head == '' or hex(string.sub(head, LANE_AT, LANE_AT + 7)) ~= lane.id then return false end
-  lane.name, lane.is_lost = name_of(head), false
+  local head = first[1] and record.read_head(tag .. 'job:' .. first[1]) or ''
+  if head == '' or record.hex(record.lane_id_of(head)) ~= lane.id then return false end
+  lane.name, lane.is_lost = record.name_of(head), false
   return true
 end
 

@@ -4,16 +4,16 @@
 -- ARGV now_ms tag epoch audit_entry audit_max [+ name]
 -- REPLY ok:[name of each that was put right] | stale_epoch
 -- CHECKS FIRST epoch
--- include lib/time.lua
--- include lib/epoch.lua
+-- include lib/clock.lua
+-- include lib/leadership.lua
 -- include lib/lanes.lua
 -- include lib/ready_count.lua
 local epoch_key, names_key, counts_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now_ms, epoch, audit_entry, audit_max = time_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
+local now_ms, epoch, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
 tag = ARGV[2]
 local FIRST = 6
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local done = {}
 for i = FIRST, #ARGV do
   local name = ARGV[i]

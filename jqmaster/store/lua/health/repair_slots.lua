@@ -4,16 +4,15 @@
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+ gates(as slots:{gates} names them)]
 -- REPLY ok:how many lists and sums were put right | stale_epoch
 -- CHECKS FIRST epoch
--- include lib/time.lua
--- include lib/record.lua
--- include lib/epoch.lua
+-- include lib/clock.lua
+-- include lib/leadership.lua
 -- include lib/lanes.lua
 local epoch_key, lists_key, counts_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now_ms, epoch, wake_channel, audit_entry, audit_max = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local now_ms, epoch, wake_channel, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 tag = ARGV[2]
 local FIRST = 7
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local count, held, freed = 0, {}, {}
 for i = FIRST, #ARGV do
   local gates = ARGV[i]

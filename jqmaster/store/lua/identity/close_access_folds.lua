@@ -4,9 +4,9 @@
 -- ARGV now_ms
 -- REPLY ok
 -- CHECKS FIRST nothing that could refuse
--- include lib/time.lua
+-- include lib/clock.lua
 local access_key, folds_key = KEYS[1], KEYS[2]
-local now_ms = time_ms(ARGV[1])
+local now_ms = clock.now_ms(ARGV[1])
 -- include lib/access_log.lua
 
 local folds = redis.call('HGETALL', folds_key)

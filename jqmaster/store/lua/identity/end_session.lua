@@ -4,9 +4,9 @@
 -- ARGV now_ms digest sessions_prefix access_entry
 -- REPLY ok | none
 -- CHECKS FIRST that there is one
--- include lib/time.lua
+-- include lib/clock.lua
 local session_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, digest, sessions_prefix, access_entry = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local now_ms, digest, sessions_prefix, access_entry = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 -- include lib/access_log.lua
 
 local subject = redis.call('HGET', session_key, 'subject')

@@ -4,9 +4,9 @@
 -- ARGV now_ms session_prefix fold_group(empty: repeats are not folded) access_entry [+ digest]
 -- REPLY ok:count
 -- CHECKS FIRST which of them there are; nothing is written down where there is none
--- include lib/time.lua
+-- include lib/clock.lua
 local sessions_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, session_prefix, fold_group, access_entry = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local now_ms, session_prefix, fold_group, access_entry = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local FIRST = 5
 -- include lib/access_log.lua
 

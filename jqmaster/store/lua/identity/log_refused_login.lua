@@ -4,9 +4,9 @@
 -- ARGV now_ms kind(whose login was refused) access_entry
 -- REPLY ok
 -- CHECKS FIRST nothing that could refuse
--- include lib/time.lua
+-- include lib/clock.lua
 local access_key, folds_key = KEYS[1], KEYS[2]
-local now_ms, kind, access_entry = time_ms(ARGV[1]), ARGV[2], ARGV[3]
+local now_ms, kind, access_entry = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
 -- include lib/access_log.lua
 
 log_folded(access_key, folds_key, now_ms, 'refused', kind, access_entry)

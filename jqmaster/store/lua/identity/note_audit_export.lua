@@ -4,11 +4,11 @@
 -- ARGV epoch [+ log position_and_number]
 -- REPLY ok | stale_epoch
 -- CHECKS FIRST epoch
--- include lib/epoch.lua
+-- include lib/leadership.lua
 local epoch_key, export_key = KEYS[1], KEYS[2]
 local epoch = ARGV[1]
 local FIRST, WIDTH = 2, 2
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 for at = FIRST, #ARGV, WIDTH do redis.call('HSET', export_key, ARGV[at], ARGV[at + 1]) end
 return {'ok'}

@@ -4,9 +4,9 @@
 -- ARGV now_ms digest subject(`user:NAME`, `token:ID`, `config:DIGEST`) field(in `users` or `tokens`, which are the credentials) expected(as it was proved; empty: it is not kept here) idle_ms life_ms max_sessions old_digest(empty: none) address counted_user(empty: of nobody in particular) place(address of the caller, for people) access_entry session_prefix
 -- REPLY ok:until_ms | changed
 -- CHECKS FIRST that what was proved has not changed since
--- include lib/time.lua
+-- include lib/clock.lua
 local session_key, sessions_key, credentials_key, logins_key, attempts_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local now_ms, digest, subject, field, expected = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local now_ms, digest, subject, field, expected = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local idle_ms, life_ms, max_sessions, old_digest = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
 local address, counted_user, place, access_entry, session_prefix = ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
 -- include lib/access_log.lua

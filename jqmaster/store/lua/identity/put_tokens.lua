@@ -4,9 +4,9 @@
 -- ARGV now_ms access_entry max_tokens wake_channel session_prefix sessions_prefix [+ id expected(as it was read; empty: there must be none) document(empty: remove it)]
 -- REPLY ok:version | changed | full
 -- CHECKS FIRST that each is as it was read; that there is room for the new ones
--- include lib/time.lua
+-- include lib/clock.lua
 local tokens_key, uses_key, identity_key, access_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now_ms, access_entry, max_tokens, wake_channel = time_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local now_ms, access_entry, max_tokens, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local session_prefix, sessions_prefix = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 3
 -- include lib/access_log.lua

@@ -4,9 +4,9 @@
 -- ARGV now_ms idle_ms
 -- REPLY ok:subject:until_ms:credential(empty: gone, or not kept here) | none
 -- CHECKS FIRST that it has neither idled nor lived too long
--- include lib/time.lua
+-- include lib/clock.lua
 local session_key, users_key, tokens_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, idle_ms = time_ms(ARGV[1]), tonumber(ARGV[2])
+local now_ms, idle_ms = clock.now_ms(ARGV[1]), tonumber(ARGV[2])
 local WRITES_PER_IDLE_TIME = 60
 
 local session = redis.call('HMGET', session_key, 'subject', 'until_ms', 'used_ms')

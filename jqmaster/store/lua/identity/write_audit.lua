@@ -4,9 +4,9 @@
 -- ARGV now_ms audit_entry audit_max
 -- REPLY ok
 -- CHECKS FIRST nothing that could refuse
--- include lib/time.lua
+-- include lib/clock.lua
 local audit_key = KEYS[1]
-local now_ms, audit_entry, audit_max = time_ms(ARGV[1]), ARGV[2], ARGV[3]
+local now_ms, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
 
 redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
 return {'ok'}

@@ -4,47 +4,46 @@
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) finished_channel action_id(that counts it; empty: none)
 -- REPLY ok:worker_id_bytes(empty: it did not run),token_bytes,1 if jobs may start that could not before,name(empty: it was canceled before) | unknown | state:state
 -- CHECKS FIRST the state
--- include lib/time.lua
+-- include lib/clock.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
 -- include lib/touched.lua
 local job_key, scheduled_key, retrying_key, running_key, canceled_key, history_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local now_ms, id, wake_channel, finished_channel, action_id = time_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local now_ms, id, wake_channel, finished_channel, action_id = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 tag = ARGV[2]
 
-local head = head_of(job_key)
+local head = record.read_head(job_key)
 if head == '' then return {'unknown'} end
-local state, flags = string.byte(head, 2), string.byte(head, 3)
-if state == STATE.canceled then
-  redis.call('SETRANGE', job_key, 0, string.sub(head, 1, 1))
+local state, flags = record.state_of(head), record.flags_of(head)
+if state == layout.STATE.canceled then
+  record.write_again(job_key, head)
   return {'ok', '', '', 0, ''}
 end
-local was_running = state == STATE.running
+local was_running = state == layout.STATE.running
 local lane, own = home_of(head)
-if state == STATE.scheduled then redis.call('ZREM', scheduled_key, id)
-elseif state == STATE.retrying then redis.call('ZREM', retrying_key, id)
-elseif state == STATE.ready then lane_remove(lane, id)
+if state == layout.STATE.scheduled then redis.call('ZREM', scheduled_key, id)
+elseif state == layout.STATE.retrying then redis.call('ZREM', retrying_key, id)
+elseif state == layout.STATE.ready then lane_remove(lane, id)
 elseif was_running then
   redis.call('ZREM', running_key, id)
-  redis.call('SREM', tag .. 'claims:' .. uuid_text(string.sub(head, 73, 88)), id)
+  redis.call('SREM', tag .. 'claims:' .. record.uuid_text(record.worker_of(head)), id)
   lane_free(lane, own, id)
   -- [attempt, worker_id, started_at_ms, ending, message, error], as jqmaster/store/codec.py writes it.
-  local worker_id = uuid_text(string.sub(head, 73, 88))
-  local entry = '\150' .. struct.pack('>BI4', 206, (struct.unpack('>I4', head, 5))) .. '\217' .. string.char(#worker_id) .. worker_id
-    .. '\207' .. string.sub(head, 25, 32) .. '\168canceled' .. '\160' .. '\192'
+  local worker_id = record.uuid_text(record.worker_of(head))
+  local entry = '\150' .. struct.pack('>BI4', 206, (record.attempts_of(head))) .. '\217' .. string.char(#worker_id) .. worker_id
+    .. '\207' .. string.sub(head, layout.started_at_ms.at, layout.started_at_ms.last) .. '\168canceled' .. '\160' .. '\192'
   redis.pcall('RPUSH', history_key, struct.pack('>i8', now_ms) .. entry)
   redis.pcall('LTRIM', history_key, -100, -1)
 else return {'state', state} end
 lane_counts(lane, own, -1, was_running and 0 or -1)
-redis.call('SETRANGE', job_key, 1, string.char(STATE.canceled, flags, 5))
-redis.call('SETRANGE', job_key, 32, struct.pack('>i8', now_ms))
+record.set_ended(job_key, layout.STATE.canceled, flags, layout.CAUSE.canceled, now_ms)
 redis.call('ZADD', canceled_key, now_ms, id)
 write_lanes(nil)
 count_touched(action_id, id, false)
-if has_flag(flags, FLAG_WATCHED) then redis.call('PUBLISH', finished_channel, id) end
+if record.has_flag(flags, layout.FLAG.watched) then redis.call('PUBLISH', finished_channel, id) end
 if wake_channel ~= '' then
-  if was_running then redis.call('PUBLISH', wake_channel, 'freed:' .. uuid_text(string.sub(head, 73, 88)) .. ':1') end
+  if was_running then redis.call('PUBLISH', wake_channel, 'freed:' .. record.uuid_text(record.worker_of(head)) .. ':1') end
   if has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
 end
-if not was_running then return {'ok', '', '', has_opened and 1 or 0, name_of(head)} end
-return {'ok', string.sub(head, 73, 88), string.sub(head, 57, 72), has_opened and 1 or 0, name_of(head)}
+if not was_running then return {'ok', '', '', has_opened and 1 or 0, record.name_of(head)} end
+return {'ok', record.worker_of(head), record.token_of(head), has_opened and 1 or 0, record.name_of(head)}

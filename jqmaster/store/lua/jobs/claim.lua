@@ -4,24 +4,26 @@
 -- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel worker_id mail_channel(empty: its poll hangs at the caller) max_bytes(of records given out, but for the last one) [+ name]
 -- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these names have no more that may start),ms until a gate opens(-1: none closed by time),[id record],[name](of each that had expired) | stale_epoch | stale_rules | gone | no_poll | full:busy
 -- CHECKS FIRST epoch, edition of the rules, worker, that one that pulls asks for jobs, free slots, each gate, each record
--- include lib/time.lua
--- include lib/epoch.lua
+-- include lib/clock.lua
+-- include lib/leadership.lua
 -- include lib/record.lua
+-- include lib/lists.lua
 -- include lib/lanes.lua
 -- include lib/mail.lua
 local epoch_key, worker_key, claims_key, running_key, fence_key, skipped_key, damaged_key, rules_key, mail_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 -- Bounds of one call: jobs and lanes looked at, jobs and lanes put aside.
 local MAX_READ, MAX_LANES, MAX_MOVES = 5000, 1000, 1000
-local now_ms, epoch, edition, worker_id_bytes, limit = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local now_ms, epoch, edition, worker_id_bytes, limit = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local lease_ms, offer_ms, grace_ms = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 tag = ARGV[9]
 local tokens, finished_channel, worker_id, mail_channel = ARGV[10], ARGV[11], ARGV[12], ARGV[13]
 local max_bytes = tonumber(ARGV[14])
 local FIRST = 15
 local byte, sub, struct_unpack = string.byte, string.sub, struct.unpack
+local has_flag, name_of, gates_span, add_pair = record.has_flag, record.name_of, record.gates_span, lists.add_pair
 local job_prefix = tag .. 'job:'
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
 if (rules[1] or '0') ~= edition or (rules[2] or '0') ~= edition then return {'stale_rules'} end
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'alone_with', 'url', 'poll_until_ms', 'poll_max')
@@ -191,7 +193,7 @@ local function mark_served(lane)
     if gate.is_fair and not gate.is_shadow then
       stamp = stamp or next_stamp()
       gate.served = stamp
-      local list = gathered(served, gate.cid)
+      local list = lists.under(served, gate.cid)
       list[#list + 1] = gate_id
       list[#list + 1] = stamp
     end
@@ -213,8 +215,8 @@ end
 local function passes_own(gate_ids, id, token_bytes)
   for _, gate_id in ipairs(gate_ids) do
     local gate = gate_of(gate_id, now_ms)
-    if gate.tracks_slots then add_pair(gathered(held_own, gate_id), id, token_bytes) end
-    if gate.tracks_starts then add_pair(gathered(begun_own, gate_id), now_ms, token_bytes) end
+    if gate.tracks_slots then add_pair(lists.under(held_own, gate_id), id, token_bytes) end
+    if gate.tracks_starts then add_pair(lists.under(begun_own, gate_id), now_ms, token_bytes) end
   end
 end
 
@@ -233,7 +235,7 @@ local function put_aside(base, own, closed_by, score, id)
       lane.stays = true
     end
   end
-  redis.call('SETRANGE', job_prefix .. id, LANE_AT - 1, lane_bytes(lane))
+  redis.call('SETRANGE', job_prefix .. id, layout.lane_id.offset, lane_bytes(lane))
   lane_counts(base, own, -1, -1)
   lane_counts(lane, nil, 1, 1)
   lane_add(lane, score, id)
@@ -244,7 +246,7 @@ local take
 do
   -- Cut short anywhere before its argument, which is one byte at least.
   local function is_whole(record)
-    if #record < NAME_AT + byte(record, NAME_LENGTH_AT) then return false end
+    if #record < layout.name.at + byte(record, layout.name.length_at) then return false end
     local _, extras_at = gates_span(record)
     return #record > extras_at + 3 and #record > extras_at + 3 + struct_unpack('>I4', record, extras_at)
   end
@@ -255,8 +257,8 @@ do
   local function argument_at(bytes)
     local at, gates_at = false, byte(bytes, 1) + 2
     local gates = byte(bytes, gates_at)
-    if #bytes == gates_at + 4 and (gates == 0 or gates == IN_LANE) then
-      at = NAME_LENGTH_AT + gates_at + 4 + struct_unpack('>I4', bytes, gates_at + 1)
+    if #bytes == gates_at + 4 and (gates == 0 or gates == layout.gates.in_lane) then
+      at = layout.name.length_at + gates_at + 4 + struct_unpack('>I4', bytes, gates_at + 1)
     end
     arguments_at[bytes] = at
     return at
@@ -266,11 +268,12 @@ do
   -- false where it is not ready.
   local as_claimed, times = {}, struct.pack('>i8i8i8i8', 0, now_ms, 0, now_ms + offer_ms)
   local function claimed_beginning(progress)
-    local version, state, flags = byte(progress, 1, 3)
+    local version, state, flags = byte(progress, layout.version.at, layout.flags.at)
     local beginning = false
-    if version == VERSION and state == STATE.ready then
-      if has_flag(flags, FLAG_CONFIRMED) then flags = flags - FLAG_CONFIRMED end
-      beginning = string.char(STATE.running, flags, 0) .. struct.pack('>I4', struct_unpack('>I4', progress, 5) + 1) .. sub(progress, 9) .. times
+    if version == layout.VERSION and state == layout.STATE.ready then
+      if has_flag(flags, layout.FLAG.confirmed) then flags = flags - layout.FLAG.confirmed end
+      local attempt = struct_unpack('>I4', progress, layout.attempt.at) + 1
+      beginning = string.char(layout.STATE.running, flags, layout.CAUSE.none) .. struct.pack('>I4', attempt) .. sub(progress, layout.failures.at) .. times
     end
     as_claimed[progress] = beginning
     return beginning
@@ -291,11 +294,11 @@ do
     lane.taken = lane.taken + 1
     -- False: none is there, or no string.
     local beginning, starts_at = false, nil
-    if record and #record >= NAME_AT then
-      local progress = sub(record, 1, 16)
+    if record and #record >= layout.name.at then
+      local progress = sub(record, 1, layout.returned_offers.last)
       beginning = as_claimed[progress]
       if beginning == nil then beginning = claimed_beginning(progress) end
-      local kind = sub(record, NAME_LENGTH_AT, NAME_AT + byte(record, NAME_LENGTH_AT) + 4)
+      local kind = sub(record, layout.name.length_at, layout.name.at + byte(record, layout.name.length_at) + 4)
       starts_at = arguments_at[kind]
       if starts_at == nil then starts_at = argument_at(kind) end
     end
@@ -307,12 +310,12 @@ do
     end
     local keyed = lane.keyed
     local own = not starts_at and #keyed == 0 and own_gates(record) or nil
-    local timeout_ms, _, expires_at_ms = struct_unpack('>i8i8i8', record, 97)
+    local timeout_ms, _, expires_at_ms = struct_unpack('>i8i8i8', record, layout.timeout_ms.at)
     if expires_at_ms > 0 and expires_at_ms <= now_ms then
       expired[#expired + 1] = id
       expired_names[#expired] = name_of(record)
       lane_counts(lane, own, -1, -1)
-      if has_flag(byte(record, 3), FLAG_WATCHED) then watched[#watched + 1] = id end
+      if has_flag(byte(record, layout.flags.at), layout.FLAG.watched) then watched[#watched + 1] = id end
       return false
     end
     if own then
@@ -413,12 +416,12 @@ local is_exhausted = 0
 if #queue == 0 and not is_cut_short and lanes_read < MAX_LANES then is_exhausted = 1 end
 
 for _, id in ipairs(expired) do
-  redis.call('SETRANGE', job_prefix .. id, 1, string.char(STATE.skipped))
-  redis.call('SETRANGE', job_prefix .. id, 3, string.char(4))
-  redis.call('SETRANGE', job_prefix .. id, 32, struct.pack('>i8', now_ms))
+  record.set_state(job_prefix .. id, layout.STATE.skipped)
+  redis.call('SETRANGE', job_prefix .. id, layout.cause.offset, string.char(layout.CAUSE.expired))
+  record.set_int64(job_prefix .. id, layout.finished_at_ms.offset, now_ms)
   redis.call('ZADD', skipped_key, now_ms, id)
 end
-each('SADD', damaged_key, damaged)
+lists.call('SADD', damaged_key, damaged)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 local passed_over = #expired + #damaged
 local first_fence = 0
@@ -428,12 +431,12 @@ if count > 0 then
   local ids, mail = {}, {}
   for n = 1, count do
     local token_bytes = sub(tokens, n * 16 - 15, n * 16)
-    redis.call('SETRANGE', claimed_keys[n], 1, beginnings[n] .. struct.pack('>i8', first_fence + n - 1) .. token_bytes .. worker_id_bytes)
+    redis.call('SETRANGE', claimed_keys[n], layout.state.offset, beginnings[n] .. struct.pack('>i8', first_fence + n - 1) .. token_bytes .. worker_id_bytes)
     ids[n] = claimed[2 * n - 1]
     if is_pulling then add_pair(mail, ids[n], token_bytes) end
   end
-  add_all(running_key, running)
-  each('SADD', claims_key, ids)
+  lists.zadd(running_key, running)
+  lists.call('SADD', claims_key, ids)
   if is_pulling then give_mail(worker_key, mail_key, mail, offer_ms, mail_channel, 'mail:' .. worker_id) end
 end
 for _, list in pairs(passing) do pass_gates(list.gate_ids, list.holders, list.begun, now_ms) end

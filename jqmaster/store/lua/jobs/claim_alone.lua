@@ -4,18 +4,18 @@
 -- ARGV now_ms epoch edition worker_id_bytes job_id token_bytes lease_ms offer_ms grace_ms tag worker_id mail_channel(empty: its poll hangs at the caller)
 -- REPLY ok:now_ms,fence,record | stale_epoch | stale_rules | gone | no_poll | busy | over | closed
 -- CHECKS FIRST epoch, edition of the rules, that the worker is there and holds nothing, that one that pulls asks for jobs, that the job waits for this, each gate
--- include lib/time.lua
--- include lib/epoch.lua
+-- include lib/clock.lua
+-- include lib/leadership.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
 -- include lib/mail.lua
 local epoch_key, worker_key, claims_key, running_key, retrying_key, suspects_key, fence_key, rules_key, mail_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local now_ms, epoch, edition, worker_id_bytes, id, token_bytes = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local now_ms, epoch, edition, worker_id_bytes, id, token_bytes = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local lease_ms, offer_ms, grace_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 tag = ARGV[10]
 local worker_id, mail_channel = ARGV[11], ARGV[12]
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
 if (rules[1] or '0') ~= edition or (rules[2] or '0') ~= edition then return {'stale_rules'} end
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'url', 'poll_until_ms')
@@ -23,9 +23,9 @@ if not worker[1] or worker[2] == '1' or worker[3] == '1' then return {'gone'} en
 if redis.call('EXISTS', claims_key) == 1 then return {'busy'} end
 if worker[4] == '' and tonumber(worker[5] or 0) <= now_ms then return {'no_poll'} end
 local key = tag .. 'job:' .. id
-local head = head_of(key)
-if string.byte(head, 2) ~= STATE.retrying or redis.call('SISMEMBER', suspects_key, id) == 0 or not redis.call('ZSCORE', retrying_key, id) then return {'over'} end
-local expires_at_ms = int64(head, 113)
+local head = record.read_head(key)
+if record.state_of(head) ~= layout.STATE.retrying or redis.call('SISMEMBER', suspects_key, id) == 0 or not redis.call('ZSCORE', retrying_key, id) then return {'over'} end
+local expires_at_ms = record.int64(head, layout.expires_at_ms.at)
 if expires_at_ms > 0 and expires_at_ms <= now_ms then return {'over'} end
 local lane, own = home_of(head)
 -- A lane of older rules: the leader is matching its jobs again.
@@ -33,14 +33,17 @@ if lane.edition ~= tonumber(edition) then return {'closed'} end
 local keyed = own or lane.keyed
 if closed_gate(lane.shared, now_ms) or closed_gate(keyed, now_ms) then return {'closed'} end
 
-local record = redis.call('GET', key)
-local flags = string.byte(head, 3)
-if has_flag(flags, FLAG_CONFIRMED) then flags = flags - FLAG_CONFIRMED end
+local whole = redis.call('GET', key)
+local flags = record.flags_of(head)
+if record.has_flag(flags, layout.FLAG.confirmed) then flags = flags - layout.FLAG.confirmed end
 local fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
 redis.call('SET', fence_key, string.format('%.0f', fence))
-redis.call('SETRANGE', key, 1, string.char(STATE.running, flags, 0) .. struct.pack('>I4', struct.unpack('>I4', head, 5) + 1)
-  .. string.sub(head, 9, 16) .. struct.pack('>i8i8i8i8i8', 0, now_ms, 0, now_ms + offer_ms, fence) .. token_bytes .. worker_id_bytes)
-redis.call('ZADD', running_key, now_ms + math.min(lease_ms, offer_ms + int64(head, 97) + grace_ms), id)
+local attempt, failures, losses, returned = record.attempts_of(head)
+-- From the state to the worker.
+redis.call('SETRANGE', key, layout.state.offset, string.char(layout.STATE.running, flags, layout.CAUSE.none)
+  .. struct.pack('>I4I4I2I2i8i8i8i8i8', attempt + 1, failures, losses, returned, 0, now_ms, 0, now_ms + offer_ms, fence)
+  .. token_bytes .. worker_id_bytes)
+redis.call('ZADD', running_key, now_ms + math.min(lease_ms, offer_ms + record.int64(head, layout.timeout_ms.at) + grace_ms), id)
 redis.call('SADD', claims_key, id)
 redis.call('ZREM', retrying_key, id)
 redis.call('SREM', suspects_key, id)
@@ -49,4 +52,4 @@ if worker[4] == '' then give_mail(worker_key, mail_key, {id, token_bytes}, offer
 lane_counts(lane, own, 0, -1)
 for _, gate_ids in ipairs({lane.shared, keyed}) do pass_gates(gate_ids, {id, token_bytes}, {now_ms, token_bytes}, now_ms) end
 write_lanes(nil)
-return {'ok', now_ms, fence, record}
+return {'ok', now_ms, fence, whole}

@@ -11,21 +11,22 @@ local job_key, history_key, result_key, damaged_key = KEYS[1], KEYS[2], KEYS[3],
 local FIRST_INDEX = 5
 local id, wake_channel, action_id = ARGV[2], ARGV[3], ARGV[4]
 tag = ARGV[1]
+local is_waiting = layout.is_waiting
 
-local head = head_of(job_key)
-local state = string.byte(head, 2)
+local head = record.read_head(job_key)
+local state = record.state_of(head)
 local was_set_aside = redis.call('SISMEMBER', damaged_key, id) == 1
 if not was_set_aside then
   if head == '' then return {'unknown'} end
-  if state == STATE.running then return {'state', state} end
+  if state == layout.STATE.running then return {'state', state} end
 end
 if was_set_aside then
   -- Its lane has counted it out already, and may be gone with it.
   local lane = home_of_damaged(job_key)
   if lane and redis.call('ZSCORE', tag .. 'ready:' .. lane.id, id) then lane_remove(lane, id) end
-elseif state == STATE.ready or state == STATE.scheduled or state == STATE.retrying then
+elseif is_waiting[state] then
   local lane, own = home_of(head)
-  if state == STATE.ready then lane_remove(lane, id) end
+  if state == layout.STATE.ready then lane_remove(lane, id) end
   lane_counts(lane, own, -1, -1)
 end
 for i = FIRST_INDEX, #KEYS do redis.call('ZREM', KEYS[i], id) end

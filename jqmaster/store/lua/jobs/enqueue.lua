@@ -4,11 +4,11 @@
 -- ARGV now_ms tag wake_channel(empty: nobody to wake) edition push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in) following(MessagePack: [[lane, jobs of the same push that follow in further calls]]) lanes(as lanes_defined takes them) mark(of the data; empty: whatever it is) [+ id terms(priority to expires_at_ms as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of its lane from 1) digest rest_of_record(behind the lane)]
 -- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full],gate whose backlog is full(empty: none) | stale_rules | other_data
 -- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; how much waits behind each gate
--- include lib/time.lua
--- include lib/record.lua
+-- include lib/clock.lua
+-- include lib/lists.lua
 -- include lib/lanes.lua
 local scheduled_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, wake_channel, edition = time_ms(ARGV[1]), ARGV[3], ARGV[4]
+local now_ms, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
 tag = ARGV[2]
 local push, following, definitions, mark = ARGV[5], cmsgpack.unpack(ARGV[6]), lanes_defined(ARGV[7]), ARGV[8]
 local job_prefix = tag .. 'job:'
@@ -54,17 +54,21 @@ end
 -- Jobs of one push have their terms in common, as a rule: what follows from these is made once. `head` is the record up to
 -- the digest.
 local kinds, kinds_seen = {}, {}
-local now_bytes, nothing_yet = struct.pack('>i8', now_ms), string.rep('\0', 64)
+-- Within the terms, which begin with the priority, the time of creation is still empty.
+local CREATED_AT, CREATED_LAST = layout.created_at_ms.at - layout.priority.offset, layout.created_at_ms.last - layout.priority.offset
+local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
+-- From the start to the worker.
+local now_bytes, nothing_yet = struct.pack('>i8', now_ms), string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
 local function kind_of(terms)
   local kind = kinds[terms]
   if kind then return kind end
   local priority, _, _, _, expires_at_ms, flags, run_at_ms, delay_ms, number = struct.unpack('>i4I4i8i8i8Bi8i8I2', terms)
   local due_at_ms = delay_ms > 0 and now_ms + delay_ms or run_at_ms ~= -1 and run_at_ms or 0
-  local state = due_at_ms > now_ms and STATE.scheduled or STATE.ready
-  kind = {number = number, gates = bounding_gates(number), due_at_ms = due_at_ms, is_due = state == STATE.ready, priority = priority,
+  local state = due_at_ms > now_ms and layout.STATE.scheduled or layout.STATE.ready
+  kind = {number = number, gates = bounding_gates(number), due_at_ms = due_at_ms, is_due = state == layout.STATE.ready, priority = priority,
     expires_at_ms = expires_at_ms, accepted = 0, lane = nil, own = nil, lane_bytes = nil,
-    head = struct.pack('>BBBBI4I4I2I2i8', VERSION, state, flags, 0, 0, 0, 0, 0, due_at_ms) .. nothing_yet
-      .. string.sub(terms, 1, 16) .. now_bytes .. string.sub(terms, 25, 32)}
+    head = struct.pack('>BBBBI4I4I2I2i8', layout.VERSION, state, flags, layout.CAUSE.none, 0, 0, 0, 0, due_at_ms) .. nothing_yet
+      .. string.sub(terms, 1, CREATED_AT - 1) .. now_bytes .. string.sub(terms, CREATED_LAST + 1, TERMS_LENGTH)}
   kinds[terms] = kind
   kinds_seen[#kinds_seen + 1] = kind
   return kind
@@ -79,7 +83,7 @@ for i = 1, count do
   status[i] = 1
   local digest = seen[keys[i]]
   if not digest and some_taken and redis.call('EXISTS', keys[i]) == 1 then
-    digest = redis.pcall('GETRANGE', keys[i], 120, 127)
+    digest = redis.pcall('GETRANGE', keys[i], layout.digest.offset, layout.digest.last - 1)
   end
   if digest then
     status[i] = digest == ARGV[at + 2] and 0 or -1
@@ -126,12 +130,12 @@ for i = 1, count do
       lane_add(kind.lane, kind.priority, id)
       wakes = true
     else
-      add_pair(scheduled, kind.due_at_ms, id)
+      lists.add_pair(scheduled, kind.due_at_ms, id)
     end
-    if kind.expires_at_ms > 0 then add_pair(expiring, kind.expires_at_ms, id) end
+    if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id) end
   elseif status[i] == 0 then
     -- A repeat writes what is there already: WAIT on its connection would else confirm a write that never replicated.
-    redis.call('SETRANGE', keys[i], 120, ARGV[at + 2])
+    redis.call('SETRANGE', keys[i], layout.digest.offset, ARGV[at + 2])
   end
 end
 for _, kind in ipairs(kinds_seen) do
@@ -139,8 +143,8 @@ for _, kind in ipairs(kinds_seen) do
 end
 if #records > 0 then redis.call('MSET', unpack(records)) end
 write_lanes(nil)
-add_all(scheduled_key, scheduled)
-add_all(expiring_key, expiring)
+lists.zadd(scheduled_key, scheduled)
+lists.zadd(expiring_key, expiring)
 if wake_channel ~= '' then
   if wakes then redis.call('PUBLISH', wake_channel, 'ready') end
   if #scheduled > 0 then redis.call('PUBLISH', wake_channel, 'due') end

@@ -4,15 +4,17 @@
 -- ARGV now_ms limit job_prefix worker_prefix
 -- REPLY ok:now_ms,[id head worker_seen_ms(0: gone) worker_as_of_ms(0: unknown) detached_by(empty: it was not) is_gone(1: the worker is known to have ended)],ms until the next lease ends (-1: none)
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/time.lua
+-- include lib/clock.lua
 -- include lib/record.lua
 local running_key, workers_key = KEYS[1], KEYS[2]
-local now_ms, limit, job_prefix, worker_prefix = time_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local now_ms, limit, job_prefix, worker_prefix = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+-- Enough for all of a record but its argument, unless its headers are long.
+local HEAD_BYTES = 1024
 
 local found = {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', running_key, '-inf', now_ms, 'LIMIT', 0, limit)) do
-  local head = beginning(job_prefix .. id, 1023)
-  local worker_id = #head >= 88 and uuid_text(string.sub(head, 73, 88)) or ''
+  local head = record.beginning(job_prefix .. id, HEAD_BYTES)
+  local worker_id = #head >= layout.worker_id.last and record.uuid_text(record.worker_of(head)) or ''
   local seen = redis.call('ZSCORE', workers_key, worker_id)
   local worker = redis.call('HMGET', worker_prefix .. worker_id, 'as_of_ms', 'detached_by', 'is_gone')
   found[#found + 1] = id

@@ -4,10 +4,11 @@
 -- ARGV now_ms job_id grace_ms watch(1: mark an unfinished job)
 -- REPLY ok:result | nothing | unfinished:state
 -- CHECKS FIRST the state
--- include lib/time.lua
+-- include lib/clock.lua
 -- include lib/record.lua
 local job_key, result_key, results_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, id, grace_ms, watch = time_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local now_ms, id, grace_ms, watch = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local is_unfinished = layout.is_unfinished
 
 local dies_at_ms = redis.call('ZSCORE', results_key, id)
 if dies_at_ms and tonumber(dies_at_ms) > now_ms then
@@ -17,9 +18,9 @@ if dies_at_ms and tonumber(dies_at_ms) > now_ms then
     return {'ok', result}
   end
 end
-local head = redis.call('GETRANGE', job_key, 0, 3)
-if #head < 4 then return {'nothing'} end
-local state, flags = string.byte(head, 2), string.byte(head, 3)
-if state >= STATE.succeeded then return {'nothing'} end
-if watch == '1' and not has_flag(flags, FLAG_WATCHED) then redis.call('SETRANGE', job_key, 2, string.char(flags + FLAG_WATCHED)) end
+local head = redis.call('GETRANGE', job_key, 0, layout.cause.offset)
+if #head < layout.cause.last then return {'nothing'} end
+local state, flags = record.state_of(head), record.flags_of(head)
+if not is_unfinished[state] then return {'nothing'} end
+if watch == '1' and not record.has_flag(flags, layout.FLAG.watched) then record.set_flags(job_key, flags + layout.FLAG.watched) end
 return {'unfinished', state}

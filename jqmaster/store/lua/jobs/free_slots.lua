@@ -4,15 +4,14 @@
 -- ARGV tag epoch ids(MessagePack: [id, …]) [+ gates(as slots:{gates} names them)]
 -- REPLY ok:1 if jobs may start that could not before | stale_epoch
 -- CHECKS FIRST epoch, then that none runs again
--- include lib/record.lua
--- include lib/epoch.lua
+-- include lib/leadership.lua
 -- include lib/lanes.lua
 local epoch_key, running_key = KEYS[1], KEYS[2]
 local epoch, ids = ARGV[2], cmsgpack.unpack(ARGV[3])
 tag = ARGV[1]
 local FIRST = 4
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local lost = {}
 for _, id in ipairs(ids) do
   if not redis.call('ZSCORE', running_key, id) then lost[#lost + 1] = id end

@@ -4,10 +4,11 @@
 -- ARGV now_ms worker_id worker_id_bytes free as_of_ms(how late, at least, the claims were listed; 0: unknown) lease_ms offer_ms grace_ms job_prefix [+ id token_bytes]
 -- REPLY ok:now_ms,epoch,is_draining,detached_by(empty: it belongs to the fleet; silence, operator or successor),[index from 0 of each claim to cancel],[of each that is lost],fence(the newest one given; 0: none was) | unknown
 -- CHECKS FIRST that the worker is registered; then state, token and worker of each claim
--- include lib/time.lua
+-- include lib/clock.lua
 -- include lib/record.lua
+-- include lib/lists.lua
 local worker_key, workers_key, running_key, epoch_key, fence_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local now_ms, worker_id, worker_id_bytes, free = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local now_ms, worker_id, worker_id_bytes, free = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 -- A worker that has not heard yet that the clock was set back must not vouch for a time that is still to come.
 local as_of_ms = math.min(tonumber(ARGV[5]), now_ms)
 local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
@@ -21,22 +22,22 @@ local detached_by = worker[3] == '1' and (worker[4] or 'operator') or ''
 local is_renewed, is_gone = detached_by == '' or detached_by == 'silence', worker[5] == '1'
 local renewed, to_cancel, lost = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do
-  local id = ARGV[i]
+  local id, token_bytes = ARGV[i], ARGV[i + 1]
   local key = job_prefix .. id
-  local head = beginning(key, 103)
-  local is_ours = #head == 104 and string.sub(head, 57, 72) == ARGV[i + 1] and string.sub(head, 73, 88) == worker_id_bytes
-  local state = string.byte(head, 2)
-  if is_ours and state == STATE.running and not is_gone then
-    local flags = string.byte(head, 3)
-    if not has_flag(flags, FLAG_CONFIRMED) then
-      redis.call('SETRANGE', key, 2, string.char(flags + FLAG_CONFIRMED))
+  local head = record.beginning(key, layout.timeout_ms.last)
+  local is_ours = #head == layout.timeout_ms.last and record.is_claim_of(head, token_bytes, worker_id_bytes)
+  local state = record.state_of(head)
+  if is_ours and state == layout.STATE.running and not is_gone then
+    local flags = record.flags_of(head)
+    if not record.has_flag(flags, layout.FLAG.confirmed) then
+      record.set_flags(key, flags + layout.FLAG.confirmed)
     end
     if is_renewed then
-      local deadline_ms = int64(head, 25) + offer_ms + int64(head, 97) + grace_ms
+      local deadline_ms = record.int64(head, layout.started_at_ms.at) + offer_ms + record.int64(head, layout.timeout_ms.at) + grace_ms
       renewed[#renewed + 1] = math.min(now_ms + lease_ms, deadline_ms)
       renewed[#renewed + 1] = id
     end
-  elseif is_ours and state == STATE.canceled then
+  elseif is_ours and state == layout.STATE.canceled then
     to_cancel[#to_cancel + 1] = (i - FIRST) / WIDTH
   else
     lost[#lost + 1] = (i - FIRST) / WIDTH
@@ -44,6 +45,6 @@ for i = FIRST, #ARGV, WIDTH do
 end
 redis.call('ZADD', workers_key, now_ms, worker_id)
 redis.call('HSET', worker_key, 'free', free, 'as_of_ms', string.format('%.0f', as_of_ms))
-add_all(running_key, renewed)
+lists.zadd(running_key, renewed)
 local epoch, fence = redis.call('GET', epoch_key) or '', tonumber(redis.call('GET', fence_key) or '0')
 return {'ok', now_ms, epoch, tonumber(worker[2]), detached_by, to_cancel, lost, fence}

@@ -11,32 +11,33 @@ local job_key, result_key, results_key, expiring_key, rules_key, history_key = K
 local id, wake_channel, edition, definitions, entry, finished_at_ms = ARGV[2], ARGV[3], ARGV[4], lanes_defined(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local action_id, is_watched = ARGV[8], ARGV[9] == '1'
 tag = ARGV[1]
-local index_of_state = {[STATE.succeeded] = KEYS[2], [STATE.failed] = KEYS[3], [STATE.canceled] = KEYS[4], [STATE.skipped] = KEYS[5]}
+local index_of_state = {[layout.STATE.succeeded] = KEYS[2], [layout.STATE.failed] = KEYS[3], [layout.STATE.canceled] = KEYS[4], [layout.STATE.skipped] = KEYS[5]}
 
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
-local head = head_of(job_key)
+local head = record.read_head(job_key)
 if head == '' then return {'unknown'} end
-local state = string.byte(head, 2)
+local state = record.state_of(head)
 local index_key = index_of_state[state]
-if not index_key or int64(head, 33) ~= finished_at_ms then return {'state', state} end
+if not index_key or record.int64(head, layout.finished_at_ms.at) ~= finished_at_ms then return {'state', state} end
 redis.call('ZREM', index_key, id)
-if state == STATE.succeeded and entry ~= '' then
+if state == layout.STATE.succeeded and entry ~= '' then
   -- The attempt that went well had no entry while it was the last.
-  redis.pcall('RPUSH', history_key, string.sub(head, 33, 40) .. entry)
+  redis.pcall('RPUSH', history_key, string.sub(head, layout.finished_at_ms.at, layout.finished_at_ms.last) .. entry)
   redis.pcall('LTRIM', history_key, -100, -1)
 end
-redis.call('SETRANGE', job_key, 1, string.char(STATE.ready, string.byte(head, 3), 0) .. string.sub(head, 5, 8)
-  .. struct.pack('>I4I2I2i8i8i8', 0, 0, 0, 0, 0, 0))
+-- From the state to the end: the attempts count on.
+redis.call('SETRANGE', job_key, layout.state.offset, string.char(layout.STATE.ready, record.flags_of(head), layout.CAUSE.none)
+  .. struct.pack('>I4I4I2I2i8i8i8', (record.attempts_of(head)), 0, 0, 0, 0, 0, 0))
 -- No token and no expiry outlive the end: an old holder is stale, and the operator wants it to run.
-redis.call('SETRANGE', job_key, 56, NO_ID)
-redis.call('SETRANGE', job_key, 112, struct.pack('>i8', 0))
+record.void_token(job_key)
+record.set_int64(job_key, layout.expires_at_ms.offset, 0)
 redis.call('UNLINK', result_key)
 redis.call('ZREM', results_key, id)
 redis.call('ZREM', expiring_key, id)
 local lane, own = home_defined(definitions, 1, tonumber(edition))
 write_home(job_key, head, lane, definitions[1].bytes)
 lane_counts(lane, own, 1, 1)
-lane_add(lane, struct.unpack('>i4', head, 89), id)
+lane_add(lane, record.priority_of(head), id)
 write_lanes(nil)
 count_touched(action_id, id, is_watched)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end

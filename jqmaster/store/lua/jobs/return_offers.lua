@@ -5,39 +5,40 @@
 -- REPLY ok:[1 returned, 0 no longer ours] | stale_epoch
 -- CHECKS FIRST epoch, then state, token and worker of each
 -- include lib/record.lua
--- include lib/epoch.lua
+-- include lib/lists.lua
+-- include lib/leadership.lua
 -- include lib/lanes.lua
 local epoch_key, running_key, claims_key = KEYS[1], KEYS[2], KEYS[3]
 local epoch, worker_id, worker_id_bytes, wake_channel = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 tag = ARGV[1]
 local FIRST, WIDTH = 6, 2
 
-if epoch ~= '' and not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local returned, ids, tokens = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do
-  local id = ARGV[i]
+  local id, token_bytes = ARGV[i], ARGV[i + 1]
   local key = tag .. 'job:' .. id
-  local head = head_of(key)
-  if #head >= HEAD_LENGTH and string.byte(head, 2) == STATE.running and string.sub(head, 57, 72) == ARGV[i + 1] and string.sub(head, 73, 88) == worker_id_bytes
-    and not has_flag(string.byte(head, 3), FLAG_CONFIRMED) then
-    local attempt, failures, losses, offers = struct.unpack('>I4I4I2I2', head, 5)
-    redis.call('SETRANGE', key, 1, string.char(STATE.ready) .. string.sub(head, 3, 4)
+  local head = record.read_head(key)
+  if record.is_held_by(head, token_bytes, worker_id_bytes) and not record.has_flag(record.flags_of(head), layout.FLAG.confirmed) then
+    local attempt, failures, losses, offers = record.attempts_of(head)
+    -- From the state to the start.
+    redis.call('SETRANGE', key, layout.state.offset, string.char(layout.STATE.ready) .. string.sub(head, layout.flags.at, layout.cause.last)
       .. struct.pack('>I4I4I2I2i8i8', attempt - 1, failures, losses, math.min(offers + 1, 65535), 0, 0))
-    -- The token dies with the offer.
-    redis.call('SETRANGE', key, 56, NO_ID .. NO_ID)
+    -- Token and worker go with the offer.
+    redis.call('SETRANGE', key, layout.token.offset, layout.NO_ID .. layout.NO_ID)
     local lane, own = home_of(head)
     lane_free(lane, own, id)
-    lane_add(lane, struct.unpack('>i4', head, 89), id)
+    lane_add(lane, record.priority_of(head), id)
     lane_counts(lane, own, 0, 1)
     ids[#ids + 1] = id
-    tokens[#tokens + 1] = ARGV[i + 1]
+    tokens[#tokens + 1] = token_bytes
     returned[#returned + 1] = 1
   else
     returned[#returned + 1] = 0
   end
 end
-each('ZREM', running_key, ids)
-each('SREM', claims_key, ids)
+lists.call('ZREM', running_key, ids)
+lists.call('SREM', claims_key, ids)
 -- What never started does not count against a rate.
 write_lanes(tokens)
 if wake_channel ~= '' and #ids > 0 then

@@ -11,18 +11,18 @@ local job_key, scheduled_key, retrying_key = KEYS[1], KEYS[2], KEYS[3]
 local id, wake_channel, action_id = ARGV[2], ARGV[3], ARGV[4]
 tag = ARGV[1]
 
-local head = head_of(job_key)
+local head = record.read_head(job_key)
 if head == '' then return {'unknown'} end
-local state = string.byte(head, 2)
-if state == STATE.ready then
-  redis.call('SETRANGE', job_key, 0, string.sub(head, 1, 1))
+local state = record.state_of(head)
+if state == layout.STATE.ready then
+  record.write_again(job_key, head)
   return {'ok'}
 end
-if state ~= STATE.scheduled and state ~= STATE.retrying then return {'state', state} end
-redis.call('ZREM', state == STATE.scheduled and scheduled_key or retrying_key, id)
-redis.call('SETRANGE', job_key, 1, string.char(STATE.ready))
-redis.call('SETRANGE', job_key, 16, struct.pack('>i8', 0))
-lane_add(lane_of(head), struct.unpack('>i4', head, 89), id)
+if state ~= layout.STATE.scheduled and state ~= layout.STATE.retrying then return {'state', state} end
+redis.call('ZREM', state == layout.STATE.scheduled and scheduled_key or retrying_key, id)
+record.set_state(job_key, layout.STATE.ready)
+record.set_int64(job_key, layout.due_at_ms.offset, 0)
+lane_add(lane_of(head), record.priority_of(head), id)
 write_lanes(nil)
 count_touched(action_id, id, false)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end

@@ -4,15 +4,14 @@
 -- ARGV tag epoch [+ id]
 -- REPLY ok:set aside,[id of each whose gates cannot be told: it may hold slots still],1 if jobs may start that could not before | stale_epoch
 -- CHECKS FIRST epoch, then that each is still claimed
--- include lib/record.lua
--- include lib/epoch.lua
+-- include lib/leadership.lua
 -- include lib/lanes.lua
 local epoch_key, running_key, damaged_key, workers_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local epoch = ARGV[2]
 tag = ARGV[1]
 local FIRST = 3
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local count, untold = 0, {}
 local workers = redis.call('ZRANGE', workers_key, 0, -1)
 for i = FIRST, #ARGV do

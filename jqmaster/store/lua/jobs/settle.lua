@@ -4,12 +4,12 @@
 -- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes target_state index_key delay_ms cause is_counted history_entry(empty: none) result held_gate(empty: none) hold_ms]
 -- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[run_ms(-1: it did not end just now)] | unknown
 -- CHECKS FIRST state, token and worker of each; where none counts, that the worker is registered
--- include lib/time.lua
+-- include lib/clock.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
 -- include lib/settle.lua
 local running_key, results_key, worker_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, worker_id_bytes, result_ttl_ms = time_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
+local now_ms, worker_id_bytes, result_ttl_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 tag = ARGV[2]
 local wake_channel, finished_channel = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 11
@@ -18,23 +18,23 @@ local batch = new_batch(now_ms)
 local accepted, runs, known = {}, {}, 0
 for i = FIRST, #ARGV, WIDTH do
   local id, token_bytes, target = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
-  local head = head_of(tag .. 'job:' .. id)
+  local head = record.read_head(tag .. 'job:' .. id)
   runs[#runs + 1] = -1
-  if holds(head, token_bytes) and string.sub(head, 73, 88) == worker_id_bytes then
+  if holds(head, token_bytes) and record.worker_of(head) == worker_id_bytes then
     end_attempt(batch, id, head, target, ARGV[i + 3], now_ms + tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), 0, ARGV[i + 7])
     keep_failure(id, head, target, ARGV[i + 8], results_key, now_ms + result_ttl_ms)
     if ARGV[i + 9] ~= '' then hold_gate(ARGV[i + 9], now_ms + tonumber(ARGV[i + 10])) end
-    runs[#runs] = math.max(0, now_ms - int64(head, 25))
+    runs[#runs] = math.max(0, now_ms - record.int64(head, layout.started_at_ms.at))
     accepted[#accepted + 1] = 1
     known = known + 1
   else
     -- A settled attempt's token stays until the next claim, so that its holder may repeat itself; a reclaimed one's does not.
-    local state = string.byte(head, 2)
-    local is_repeat = #head >= HEAD_LENGTH and string.sub(head, 57, 72) == token_bytes
-      and (state == target or state ~= STATE.running and state ~= STATE.canceled and state ~= STATE.succeeded)
+    local state = record.state_of(head)
+    local is_repeat = #head >= layout.head.length and record.token_of(head) == token_bytes
+      and (state == target or state ~= layout.STATE.running and state ~= layout.STATE.canceled and state ~= layout.STATE.succeeded)
     accepted[#accepted + 1] = is_repeat and 1 or 0
     known = known + accepted[#accepted]
-    if is_repeat then redis.call('SETRANGE', tag .. 'job:' .. id, 0, string.sub(head, 1, 1)) end
+    if is_repeat then record.write_again(tag .. 'job:' .. id, head) end
   end
 end
 -- Whoever holds a token that counts is known; only a stranger's results could all be stale for another reason.

@@ -4,16 +4,17 @@
 -- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes result]
 -- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms jobs](of those that ended just now) | unknown
 -- CHECKS FIRST state, token and worker of each; where none counts, that the worker is registered
--- include lib/time.lua
+-- include lib/clock.lua
 -- include lib/record.lua
+-- include lib/lists.lua
 -- include lib/lanes.lua
 local running_key, claims_key, succeeded_key, results_key, worker_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local now_ms, worker_id_bytes, result_ttl_ms = time_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
+local now_ms, worker_id_bytes, result_ttl_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 tag = ARGV[2]
 local wake_channel, finished_channel = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 3
 
-local byte, sub = string.byte, string.sub
+local byte, sub, add_pair, read_head = string.byte, string.sub, lists.add_pair, record.read_head
 local job_prefix, result_prefix = tag .. 'job:', tag .. 'result:'
 local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {}, {}
 local count, known = 0, 0
@@ -25,28 +26,32 @@ local endings = {}
 -- By what it has from the lane to the number of gates.
 local homes, homes_seen = {}, {}
 for i = FIRST, #ARGV, WIDTH do
-  local id = ARGV[i]
+  local id, token_bytes, result = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local key = job_prefix .. id
-  local head = head_of(key)
-  local is_ours = #head >= HEAD_LENGTH and sub(head, 57, 72) == ARGV[i + 1] and sub(head, 73, 88) == worker_id_bytes
-  local progress = is_ours and sub(head, 2, 32)
+  local head = read_head(key)
+  local is_ours = #head >= layout.head.length and sub(head, layout.token.at, layout.token.last) == token_bytes
+    and sub(head, layout.worker_id.at, layout.worker_id.last) == worker_id_bytes
+  local progress = is_ours and sub(head, layout.state.at, layout.started_at_ms.last)
   local ending = is_ours and endings[progress]
   if is_ours and ending == nil then
-    local state, flags = byte(progress, 1, 2)
-    ending = state == STATE.running and {patch = string.char(STATE.succeeded, flags, 0) .. sub(progress, 4) .. now_bytes,
-      run_ms = now_ms - int64(progress, 24), keeps_result = flags % 2 == 1, is_watched = has_flag(flags, FLAG_WATCHED)}
+    local state, flags = byte(head, layout.state.at, layout.flags.at)
+    -- From the state to the end.
+    ending = state == layout.STATE.running and {patch = string.char(layout.STATE.succeeded, flags, layout.CAUSE.none)
+        .. sub(head, layout.attempt.at, layout.started_at_ms.last) .. now_bytes,
+      run_ms = now_ms - record.int64(head, layout.started_at_ms.at), keeps_result = record.has_flag(flags, layout.FLAG.keep_result),
+      is_watched = record.has_flag(flags, layout.FLAG.watched)}
     endings[progress] = ending
   end
   if ending then
-    redis.call('SETRANGE', key, 1, ending.patch)
+    redis.call('SETRANGE', key, layout.state.offset, ending.patch)
     count = count + 1
     ended[count] = id
     finished_at[2 * count - 1], finished_at[2 * count] = now_text, id
-    local home_bytes = sub(head, LANE_AT, NAME_AT + byte(head, NAME_LENGTH_AT))
+    local home_bytes = sub(head, layout.lane_id.at, layout.name.at + byte(head, layout.name.length_at))
     local home = homes[home_bytes]
     if not home then
       local lane, own = home_of(head)
-      home = {lane = lane, brings_gates = own ~= nil, has_gates = own or #lane.shared > 0 or #lane.keyed > 0, name = name_of(head), ended = 0, runs = {}}
+      home = {lane = lane, brings_gates = own ~= nil, has_gates = own or #lane.shared > 0 or #lane.keyed > 0, name = record.name_of(head), ended = 0, runs = {}}
       homes[home_bytes] = home
       homes_seen[#homes_seen + 1] = home
     end
@@ -58,18 +63,18 @@ for i = FIRST, #ARGV, WIDTH do
       lane_free(home.lane, own, id)
     end
     if ending.keeps_result then
-      redis.call('SET', result_prefix .. id, ARGV[i + 2])
+      redis.call('SET', result_prefix .. id, result)
       add_pair(results, now_ms + result_ttl_ms, id)
     end
     if ending.is_watched then watched[#watched + 1] = id end
     accepted[#accepted + 1] = 1
     known = known + 1
   else
-    local is_repeat = is_ours and byte(head, 2) == STATE.succeeded
+    local is_repeat = is_ours and byte(head, layout.state.at) == layout.STATE.succeeded
     accepted[#accepted + 1] = is_repeat and 1 or 0
     known = known + accepted[#accepted]
     -- See enqueue.lua: a repeat writes, or WAIT would lie.
-    if is_repeat then redis.call('SETRANGE', key, 0, sub(head, 1, 1)) end
+    if is_repeat then record.write_again(key, head) end
   end
 end
 -- Whoever holds a token that counts is known; only a stranger's results could all be stale for another reason.
@@ -82,14 +87,14 @@ for _, home in ipairs(homes_seen) do
     runs[#runs + 1] = times
   end
 end
-each('ZREM', running_key, ended)
-each('SREM', claims_key, ended)
-add_all(succeeded_key, finished_at)
-add_all(results_key, results)
+lists.call('ZREM', running_key, ended)
+lists.call('SREM', claims_key, ended)
+lists.zadd(succeeded_key, finished_at)
+lists.zadd(results_key, results)
 write_lanes(nil)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 if wake_channel ~= '' and count > 0 then
-  redis.call('PUBLISH', wake_channel, 'freed:' .. uuid_text(worker_id_bytes) .. ':' .. count)
+  redis.call('PUBLISH', wake_channel, 'freed:' .. record.uuid_text(worker_id_bytes) .. ':' .. count)
   if has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
 end
 return {'ok', accepted, has_opened and 1 or 0, runs}

@@ -4,12 +4,12 @@
 -- ARGV now_ms epoch lease_ms limit
 -- REPLY ok:how many were shortened | stale_epoch
 -- CHECKS FIRST epoch
--- include lib/time.lua
--- include lib/epoch.lua
+-- include lib/clock.lua
+-- include lib/leadership.lua
 local epoch_key, running_key = KEYS[1], KEYS[2]
-local now_ms, epoch, lease_ms, limit = time_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local now_ms, epoch, lease_ms, limit = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local most = string.format('%.0f', now_ms + lease_ms)
 local found = redis.call('ZRANGEBYSCORE', running_key, '(' .. most, '+inf', 'LIMIT', 0, limit)
 for _, id in ipairs(found) do

@@ -4,14 +4,14 @@
 -- ARGV now_ms epoch limit retention_ms max_jobs job_prefix history_prefix
 -- REPLY ok:removed | stale_epoch
 -- CHECKS FIRST epoch
--- include lib/time.lua
--- include lib/record.lua
--- include lib/epoch.lua
+-- include lib/clock.lua
+-- include lib/lists.lua
+-- include lib/leadership.lua
 local epoch_key, finished_key, expiring_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, epoch, limit, retention_ms, max_jobs = time_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local now_ms, epoch, limit, retention_ms, max_jobs = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local job_prefix, history_prefix = ARGV[6], ARGV[7]
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local excess = math.min(limit, redis.call('ZCARD', finished_key) - max_jobs)
 local old = excess > 0 and redis.call('ZRANGE', finished_key, 0, excess - 1)
   or redis.call('ZRANGEBYSCORE', finished_key, '-inf', now_ms - retention_ms, 'LIMIT', 0, limit)
@@ -20,7 +20,7 @@ for _, id in ipairs(old) do
   garbage[#garbage + 1] = job_prefix .. id
   garbage[#garbage + 1] = history_prefix .. id
 end
-each('ZREM', finished_key, old)
-each('ZREM', expiring_key, old)
+lists.call('ZREM', finished_key, old)
+lists.call('ZREM', expiring_key, old)
 if #garbage > 0 then redis.call('UNLINK', unpack(garbage)) end
 return {'ok', #old}

@@ -4,12 +4,12 @@
 -- ARGV now_ms master_id nonce ttl_ms
 -- REPLY ok:epoch | held:holder | demoted
 -- CHECKS FIRST that the lock is free, and that the caller was not told to leave the lead to others
--- include lib/time.lua
--- include lib/lead.lua
+-- include lib/clock.lua
+-- include lib/leadership.lua
 local leader_key, epoch_key, demoted_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, master_id, nonce, ttl_ms = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local now_ms, master_id, nonce, ttl_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
 local holder = redis.call('GET', leader_key)
 if holder then return {'held', holder} end
 if redis.call('GET', demoted_key) == master_id then return {'demoted'} end
-return {'ok', lead(leader_key, epoch_key, now_ms, master_id, nonce, ttl_ms)}
+return {'ok', leadership.begin(leader_key, epoch_key, now_ms, master_id, nonce, ttl_ms)}

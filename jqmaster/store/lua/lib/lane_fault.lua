@@ -1,4 +1,5 @@
--- What is wrong with a lane, seen at one instant; empty where nothing is. `edition` is that of the rules. Needs record.lua and lanes.lua.
+-- include lib/lanes.lua
+-- What is wrong with a lane, seen at one instant; empty where nothing is. `edition` is that of the rules.
 local function fault_of(id, edition)
   local lane = lane_by_id(id)
   local ready = redis.call('ZCARD', tag .. 'ready:' .. id)

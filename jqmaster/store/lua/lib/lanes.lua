@@ -1,4 +1,6 @@
--- Lanes: where ready jobs wait. Needs record.lua; docs/redis_keys.md tells the whole structure.
+-- include lib/record.lua
+-- include lib/lists.lua
+-- Lanes: where ready jobs wait; docs/redis_keys.md tells the whole structure.
 --
 -- A gate is one limit for one key value; its first 8 characters name the constraint. Gates without a key are shared by
 -- a whole group of lanes: the jobs of one name under the same of them. A group has a base lane, and in it each job
@@ -14,12 +16,12 @@ local next_opening_ms = nil
 local waiting_more, freed_own, text_of = {}, {}, {}
 local NO_ROOM_LIMIT = 2 ^ 53
 local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- starts of a gate beyond its period
-local LANE_AT, CID_LENGTH, ID_LENGTH = 129, 8, 16
+local CID_LENGTH, ID_LENGTH = 8, 16
 local NO_KEY = '0000000000000000'
 
 local function gates_in(text)
   local list = {}
-  for at = 1, #text, GATE_LENGTH do list[#list + 1] = string.sub(text, at, at + GATE_LENGTH - 1) end
+  for at = 1, #text, layout.gates.length do list[#list + 1] = string.sub(text, at, at + layout.gates.length - 1) end
   return list
 end
 
@@ -55,24 +57,15 @@ end
 -- The lane of a record's head. A lane whose own key was lost is made anew without gates: it is then of no edition and
 -- is matched again by the leader.
 local function lane_of(head)
-  local bytes = string.sub(head, LANE_AT, LANE_AT + 7)
+  local bytes = record.lane_id_of(head)
   local lane = lanes_by_bytes[bytes]
   if not lane then
-    local id = hex(bytes)
-    lane = loaded_lanes[id] or lane_by_id(id, name_of(head))
+    local id = record.hex(bytes)
+    lane = loaded_lanes[id] or lane_by_id(id, record.name_of(head))
     lanes_by_bytes[bytes] = lane
   end
   if lane.is_lost then lane.is_lost, touched(lane).is_new = false, true end
   return lane
-end
-
-local function gathered(lists, key)
-  local list = lists[key]
-  if not list then
-    list = {}
-    lists[key] = list
-  end
-  return list
 end
 
 -- The lane of a group whose jobs have these keyed gates.
@@ -83,14 +76,14 @@ end
 -- The gates that stand from `at` on as a record has them.
 local function keyed_gates(bytes, at)
   local list, count = {}, string.byte(bytes, at)
-  if count == IN_LANE then return list end
-  for i = at + 1, at + count * GATE_LENGTH, GATE_LENGTH do list[#list + 1] = string.sub(bytes, i, i + GATE_LENGTH - 1) end
+  if count == layout.gates.in_lane then return list end
+  for i = at + 1, at + count * layout.gates.length, layout.gates.length do list[#list + 1] = string.sub(bytes, i, i + layout.gates.length - 1) end
   return list
 end
 
 -- The keyed gates that a job of the base lane brings along; nil where its lane knows them.
 local function own_gates(head)
-  local at = NAME_AT + string.byte(head, NAME_LENGTH_AT)
+  local at = layout.name.at + string.byte(head, layout.name.length_at)
   if string.byte(head, at) == 0 then return nil end
   local own = keyed_gates(head, at)
   return #own > 0 and own or nil
@@ -105,11 +98,11 @@ end
 -- As `home_of`, of a record that may be readable no further than to its lane; nil where not even that is, or the lane is
 -- gone. Third, whether that is all of its gates.
 local function home_of_damaged(key)
-  local head = beginning(key, HEAD_LENGTH - 1)
-  if #head < HEAD_LENGTH then return nil end
-  local lane = lane_by_id(hex(string.sub(head, LANE_AT, LANE_AT + 7)))
+  local head = record.beginning(key, layout.head.length)
+  if #head < layout.head.length then return nil end
+  local lane = lane_by_id(record.hex(record.lane_id_of(head)))
   if lane.is_lost then return nil end
-  local whole = head_of(key)
+  local whole = record.read_head(key)
   if #lane.keyed > 0 then return lane, nil, true end
   return lane, whole ~= '' and own_gates(whole) or nil, whole ~= ''
 end
@@ -125,7 +118,7 @@ end
 
 local function lane_add(lane, priority, id)
   touched(lane)
-  add_pair(lane.added, priority, id)
+  lists.add_pair(lane.added, priority, id)
   local score, first = tonumber(priority), lane.first_added
   if not first or score < first[1] or (score == first[1] and id < first[2]) then lane.first_added = {score, id} end
 end
@@ -140,9 +133,9 @@ end
 local function lane_free(lane, own, id)
   touched(lane)
   -- Only gates have slots.
-  if #lane.shared > 0 or #lane.keyed > 0 then table.insert(gathered(lane, 'freed'), id) end
+  if #lane.shared > 0 or #lane.keyed > 0 then table.insert(lists.under(lane, 'freed'), id) end
   if own then
-    for _, gate_id in ipairs(own) do table.insert(gathered(freed_own, gate_id), id) end
+    for _, gate_id in ipairs(own) do table.insert(lists.under(freed_own, gate_id), id) end
   end
 end
 
@@ -183,7 +176,7 @@ local function lanes_defined(packed)
   for i, base in ipairs(bases) do bases[i] = {id = base[1], name = base[2], group = base[3], shared = gates_in(base[4])} end
   for i, part in ipairs(parts[2]) do
     local bytes = part[2]
-    local is_in_lane = string.byte(bytes) == IN_LANE
+    local is_in_lane = string.byte(bytes) == layout.gates.in_lane
     definitions[i] = {base = bases[part[1]], bytes = bytes, keyed = is_in_lane and gates_in(part[3]) or keyed_gates(bytes, 1),
       is_in_lane = is_in_lane, texts = part[4]}
   end
@@ -242,19 +235,19 @@ end
 
 -- Writes into a record where its job waits now. `whole`: the record as it is, where the caller has it.
 local function write_home(key, head, lane, gates_bytes, whole)
-  local at, behind = gates_span(head)
+  local at, behind = record.gates_span(head)
   if string.sub(head, at, behind - 1) == gates_bytes then
-    redis.call('SETRANGE', key, LANE_AT - 1, lane_bytes(lane))
+    redis.call('SETRANGE', key, layout.lane_id.offset, lane_bytes(lane))
   else
-    local record = whole or redis.call('GET', key)
-    redis.call('SET', key, string.sub(record, 1, LANE_AT - 1) .. lane_bytes(lane) .. string.sub(record, LANE_AT + 8, at - 1) .. gates_bytes .. string.sub(record, behind))
+    local job = whole or redis.call('GET', key)
+    redis.call('SET', key, string.sub(job, 1, layout.lane_id.offset) .. lane_bytes(lane) .. string.sub(job, layout.lane_id.last + 1, at - 1) .. gates_bytes .. string.sub(job, behind))
   end
 end
 
 -- Slots are kept under the gates that a claim passes together: `slots:{gates}` for each keyed gate by itself, and for all
 -- shared gates of a group at once; of each of those `slot_counts` has the sum. So it costs the same however many there are.
 local function is_shared(gates)
-  return string.sub(gates, CID_LENGTH + 1, GATE_LENGTH) == NO_KEY
+  return string.sub(gates, CID_LENGTH + 1, layout.gates.length) == NO_KEY
 end
 
 local function slots_used(gate_id)
@@ -514,7 +507,7 @@ local function place_lanes()
       if score ~= lane.score or member ~= lane.member then
         local comes_sooner = first and (score < lane.score or (score == lane.score and member < lane.member))
         if lane.member ~= '' then
-          table.insert(gathered(leaving, index_key), lane.member)
+          table.insert(lists.under(leaving, index_key), lane.member)
           if lane.at == '' then
             if not comes_sooner then fallen[#fallen + 1] = lane end
           elseif not first or (comes_sooner and not lane.stays) then
@@ -524,17 +517,17 @@ local function place_lanes()
           end
         end
         if first then
-          local list = gathered(coming, index_key)
+          local list = lists.under(coming, index_key)
           list[#list + 1] = score
           list[#list + 1] = member
-          if lane.at == '' then gathered(opening, lane.name)[lane.group] = true end
+          if lane.at == '' then lists.under(opening, lane.name)[lane.group] = true end
         end
         lane.score, lane.member, lane.is_placed = score, member, true
       end
     end
   end
-  for key, list in pairs(leaving) do each('ZREM', key, list) end
-  for key, list in pairs(coming) do add_all(key, list) end
+  for key, list in pairs(leaving) do lists.call('ZREM', key, list) end
+  for key, list in pairs(coming) do lists.zadd(key, list) end
   for name, groups in pairs(opening) do
     for group in pairs(groups) do redis.call('SADD', tag .. 'open_groups:' .. name, group) end
   end
@@ -550,7 +543,7 @@ local function drop_lanes(lanes)
   local keys, names = {}, {}
   for _, lane in ipairs(lanes) do
     keys[#keys + 1] = tag .. 'lane:' .. lane.id
-    table.insert(gathered(names, lane.name), lane.id)
+    table.insert(lists.under(names, lane.name), lane.id)
   end
   redis.call('UNLINK', unpack(keys))
   for name, ids in pairs(names) do
@@ -572,13 +565,13 @@ local function write_new_lanes()
   local names = {}
   for _, lane in ipairs(changed_lanes) do
     if lane.is_new then
-      local list = gathered(names, lane.name)
+      local list = lists.under(names, lane.name)
       list[#list + 1] = lane.edition
       list[#list + 1] = lane.id
     end
   end
   for name, list in pairs(names) do
-    add_all(tag .. 'lanes:' .. name, list)
+    lists.zadd(tag .. 'lanes:' .. name, list)
     redis.call('SADD', tag .. 'names', name)
   end
 end
@@ -586,7 +579,7 @@ end
 local function free_slots(freed, unstarted_tokens)
   local gate_ids = {}
   local function never_started(gate_id)
-    return unstarted_tokens and each('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) or 0
+    return unstarted_tokens and lists.call('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) or 0
   end
   -- Where nothing was held, there is no more room than before.
   for gates, lists in pairs(freed) do
@@ -643,16 +636,16 @@ local function write_notes(cid, gate_ids, from, last)
       end
     end
   end
-  each('HSET', key, noted)
-  each('HDEL', key, gone)
-  add_all(tag .. 'crowded:' .. cid, crowded)
-  each('ZREM', tag .. 'crowded:' .. cid, uncrowded)
+  lists.call('HSET', key, noted)
+  lists.call('HDEL', key, gone)
+  lists.zadd(tag .. 'crowded:' .. cid, crowded)
+  lists.call('ZREM', tag .. 'crowded:' .. cid, uncrowded)
 end
 
 local function write_waiting()
   local of_cid = {}
   for gate_id, more in pairs(waiting_more) do
-    if more ~= 0 or text_of[gate_id] then table.insert(gathered(of_cid, string.sub(gate_id, 1, CID_LENGTH)), gate_id) end
+    if more ~= 0 or text_of[gate_id] then table.insert(lists.under(of_cid, string.sub(gate_id, 1, CID_LENGTH)), gate_id) end
   end
   for cid, gate_ids in pairs(of_cid) do
     for from = 1, #gate_ids, 500 do write_notes(cid, gate_ids, from, math.min(from + 499, #gate_ids)) end
@@ -667,7 +660,7 @@ local function write_lanes(unstarted_tokens)
     local ready_key = tag .. 'ready:' .. lane.id
     -- Before any is added: what was taken is counted from the front.
     local more = lane.taken > 0 and -redis.call('ZREMRANGEBYRANK', ready_key, 0, lane.taken - 1) or 0
-    more = more + add_all(ready_key, lane.added) - each('ZREM', ready_key, lane.removed)
+    more = more + lists.zadd(ready_key, lane.added) - lists.call('ZREM', ready_key, lane.removed)
     if more ~= 0 and lane.name then ready_more[lane.name] = (ready_more[lane.name] or 0) + more end
     if lane.waiting_more ~= 0 then
       for _, list in ipairs({lane.shared, lane.keyed}) do
@@ -675,8 +668,8 @@ local function write_lanes(unstarted_tokens)
       end
     end
     if lane.freed then
-      if #lane.shared > 0 then table.insert(gathered(freed, table.concat(lane.shared)), lane.freed) end
-      for _, gate_id in ipairs(lane.keyed) do table.insert(gathered(freed, gate_id), lane.freed) end
+      if #lane.shared > 0 then table.insert(lists.under(freed, table.concat(lane.shared)), lane.freed) end
+      for _, gate_id in ipairs(lane.keyed) do table.insert(lists.under(freed, gate_id), lane.freed) end
     end
   end
   write_waiting()

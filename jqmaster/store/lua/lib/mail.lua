@@ -1,5 +1,6 @@
+-- include lib/record.lua
 -- What the newest poll of a worker that pulls was given: pieces of job ID and token, in one string that the end of the
--- offers takes away. Needs record.lua.
+-- offers takes away.
 local MAIL_ID_LENGTH, MAIL_TOKEN_LENGTH = 36, 16
 
 -- A claim answers the poll. `channel` is empty where that poll hangs at the very master that claims: then nobody need be told.
@@ -15,12 +16,11 @@ local function offers_in(mail, worker_id_bytes, now_ms, job_prefix)
   for at = 1, #mail, MAIL_ID_LENGTH + MAIL_TOKEN_LENGTH do
     local id = string.sub(mail, at, at + MAIL_ID_LENGTH - 1)
     local token_bytes = string.sub(mail, at + MAIL_ID_LENGTH, at + MAIL_ID_LENGTH + MAIL_TOKEN_LENGTH - 1)
-    local record = redis.pcall('GET', job_prefix .. id)
-    if type(record) == 'string' and #record >= HEAD_LENGTH and string.byte(record, 2) == STATE.running
-      and string.sub(record, 57, 72) == token_bytes and string.sub(record, 73, 88) == worker_id_bytes
-      and not has_flag(string.byte(record, 3), FLAG_CONFIRMED) and int64(record, 41) >= now_ms then
+    local job = redis.pcall('GET', job_prefix .. id)
+    if type(job) == 'string' and #job >= layout.head.length and record.is_held_by(job, token_bytes, worker_id_bytes)
+      and not record.has_flag(record.flags_of(job), layout.FLAG.confirmed) and record.int64(job, layout.not_after_ms.at) >= now_ms then
       offers[#offers + 1] = id
-      offers[#offers + 1] = record
+      offers[#offers + 1] = job
     end
   end
   return offers

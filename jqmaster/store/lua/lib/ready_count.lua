@@ -1,3 +1,4 @@
+-- include lib/lanes.lua
 -- How many jobs of a name are ready, and how many are counted: nil where it has too many lanes to say so at one instant.
 local MOST_LANES = 500
 local function ready_and_counted(name, counts_key)

@@ -1,73 +1,132 @@
--- The head of a job's record. Offsets are those of jqmaster/store/codec.py, counted from 1 inside strings.
-local VERSION = 3
-local STATE = {scheduled = 1, ready = 2, retrying = 3, running = 4, succeeded = 6, failed = 7, canceled = 8, skipped = 9}
-local FLAG_CONFIRMED, FLAG_WATCHED = 4, 8
-local HEAD_LENGTH, NAME_LENGTH_AT, NAME_AT = 136, 137, 138
-local NO_ID = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
--- After the name: how many keyed gates, and the ID of each; or that only its lane knows them.
-local GATE_LENGTH, MAX_GATES, IN_LANE = 24, 16, 255
+-- The head of a job's record; the layout is that of lib/layout.lua.
+local record = (function()
+  local byte, sub, unpack_bytes = string.byte, string.sub, struct.unpack
+  local NAME_AT, NAME_LENGTH_AT, IN_LANE = layout.name.at, layout.name.length_at, layout.gates.in_lane
 
-local function has_flag(flags, flag)
-  return math.floor(flags / flag) % 2 == 1
-end
+  local function has_flag(flags, flag)
+    return math.floor(flags / flag) % 2 == 1
+  end
 
-local function int64(s, at)
-  return (struct.unpack('>i8', s, at))
-end
+  local function int64(s, at)
+    return (unpack_bytes('>i8', s, at))
+  end
 
-local function hex(bytes)
-  return string.format(string.rep('%02x', #bytes), string.byte(bytes, 1, -1))
-end
+  local function hex(bytes)
+    return string.format(string.rep('%02x', #bytes), byte(bytes, 1, -1))
+  end
 
-local function uuid_text(bytes)
-  local h = hex(bytes)
-  return table.concat({string.sub(h, 1, 8), string.sub(h, 9, 12), string.sub(h, 13, 16), string.sub(h, 17, 20), string.sub(h, 21, 32)}, '-')
-end
+  local function uuid_text(bytes)
+    local h = hex(bytes)
+    return table.concat({sub(h, 1, 8), sub(h, 9, 12), sub(h, 13, 16), sub(h, 17, 20), sub(h, 21, 32)}, '-')
+  end
 
--- The first bytes of a record; empty where there is none or the key is no string. An error in the middle of a batch
--- would leave what came before it half done: a damaged record may hurt only itself.
-local function beginning(key, last)
-  local s = redis.pcall('GETRANGE', key, 0, last)
-  return type(s) == 'string' and s or ''
-end
+  -- The first bytes of a record, at most so many; empty where there is none or the key is no string. An error in the
+  -- middle of a batch would leave what came before it half done: a damaged record may hurt only itself.
+  local function beginning(key, length)
+    local s = redis.pcall('GETRANGE', key, 0, length - 1)
+    return type(s) == 'string' and s or ''
+  end
 
--- A record's beginning: its head, name and keyed gates. Empty where it is missing or cut short. One shorter than
--- `MAX_BEGINNING` is the whole record.
-local MAX_BEGINNING = HEAD_LENGTH + 202 + MAX_GATES * GATE_LENGTH
-local function head_of(key)
-  local s = beginning(key, MAX_BEGINNING - 1)
-  if #s < NAME_AT then return '' end
-  local gates_at = NAME_AT + string.byte(s, NAME_LENGTH_AT)
-  if #s < gates_at then return '' end
-  local count = string.byte(s, gates_at)
-  if count ~= IN_LANE and #s < gates_at + count * GATE_LENGTH then return '' end
-  return s
-end
+  -- A record's head, name and gates. Empty where any of them is missing or cut short. One shorter than
+  -- `layout.longest_beginning` is the whole record.
+  local function read_head(key)
+    local s = beginning(key, layout.longest_beginning)
+    if #s < NAME_AT then return '' end
+    local gates_at = NAME_AT + byte(s, NAME_LENGTH_AT)
+    if #s < gates_at then return '' end
+    local count = byte(s, gates_at)
+    if count ~= IN_LANE and #s < gates_at + count * layout.gates.length then return '' end
+    return s
+  end
 
--- Name of the job whose record begins with `s`, as `head_of` gives it.
-local function name_of(s)
-  return string.sub(s, NAME_AT, NAME_LENGTH_AT + string.byte(s, NAME_LENGTH_AT))
-end
+  -- The functions below take what `read_head` gives, unless they say otherwise.
 
--- Where the keyed gates of a record stand, and where what follows them.
-local function gates_span(s)
-  local at = NAME_AT + string.byte(s, NAME_LENGTH_AT)
-  local count = string.byte(s, at)
-  return at, at + 1 + (count ~= IN_LANE and count * GATE_LENGTH or 0)
-end
+  local function name_of(head)
+    return sub(head, NAME_AT, NAME_LENGTH_AT + byte(head, NAME_LENGTH_AT))
+  end
 
--- Also to a list that grows to hundreds: `#` is a search.
-local function add_pair(list, first, second)
-  local n = #list
-  list[n + 1], list[n + 2] = first, second
-end
+  -- Where the gates stand, and where what follows them.
+  local function gates_span(head)
+    local at = NAME_AT + byte(head, NAME_LENGTH_AT)
+    local count = byte(head, at)
+    return at, at + 1 + (count ~= IN_LANE and count * layout.gates.length or 0)
+  end
 
--- ZADD in one command; `list` alternates scores and members and never exceeds 1,000 elements (500 jobs a call).
-local function add_all(key, list)
-  return #list > 0 and redis.call('ZADD', key, unpack(list)) or 0
-end
+  -- nil where the head is empty.
+  local function state_of(head)
+    return (byte(head, layout.state.at))
+  end
 
--- One command over many members, such as ZREM or SADD, and its count of them.
-local function each(command, key, list)
-  return #list > 0 and redis.call(command, key, unpack(list)) or 0
-end
+  local function flags_of(head)
+    return (byte(head, layout.flags.at))
+  end
+
+  local function token_of(head)
+    return sub(head, layout.token.at, layout.token.last)
+  end
+
+  local function worker_of(head)
+    return sub(head, layout.worker_id.at, layout.worker_id.last)
+  end
+
+  local function lane_id_of(head)
+    return sub(head, layout.lane_id.at, layout.lane_id.last)
+  end
+
+  local function priority_of(head)
+    return (unpack_bytes('>i4', head, layout.priority.at))
+  end
+
+  -- Attempts, failures, losses and returned offers.
+  local function attempts_of(head)
+    return unpack_bytes('>I4I4I2I2', head, layout.attempt.at)
+  end
+
+  -- Whether the job's newest claim has this token and is this worker's. Of a beginning that ends with the worker at least.
+  local function is_claim_of(head, token_bytes, worker_id_bytes)
+    return #head >= layout.worker_id.last and token_of(head) == token_bytes and worker_of(head) == worker_id_bytes
+  end
+
+  -- As `is_claim_of`, and it runs.
+  local function is_held_by(head, token_bytes, worker_id_bytes)
+    return is_claim_of(head, token_bytes, worker_id_bytes) and state_of(head) == layout.STATE.running
+  end
+
+  -- Writes what is there already: WAIT would else confirm, to a caller who repeats itself, a write that never replicated.
+  -- The version stays what it is: another release may have written the record.
+  local function write_again(key, head)
+    redis.call('SETRANGE', key, layout.version.offset, sub(head, layout.version.at, layout.version.last))
+  end
+
+  local function set_state(key, state)
+    redis.call('SETRANGE', key, layout.state.offset, string.char(state))
+  end
+
+  local function set_flags(key, flags)
+    redis.call('SETRANGE', key, layout.flags.offset, string.char(flags))
+  end
+
+  -- A job that is over: in what state, and why.
+  local function set_ended(key, state, flags, cause, now_ms)
+    redis.call('SETRANGE', key, layout.state.offset, string.char(state, flags, cause))
+    redis.call('SETRANGE', key, layout.finished_at_ms.offset, struct.pack('>i8', now_ms))
+  end
+
+  -- Its holder is stale from now on.
+  local function void_token(key)
+    redis.call('SETRANGE', key, layout.token.offset, layout.NO_ID)
+  end
+
+  local function set_int64(key, offset, number)
+    redis.call('SETRANGE', key, offset, struct.pack('>i8', number))
+  end
+
+  return {
+    has_flag = has_flag, int64 = int64, hex = hex, uuid_text = uuid_text, beginning = beginning, read_head = read_head,
+    name_of = name_of, gates_span = gates_span, state_of = state_of, flags_of = flags_of, token_of = token_of,
+    worker_of = worker_of, lane_id_of = lane_id_of, priority_of = priority_of, attempts_of = attempts_of,
+    is_claim_of = is_claim_of,
+    is_held_by = is_held_by, write_again = write_again, set_state = set_state, set_ended = set_ended,
+    void_token = void_token, set_flags = set_flags, set_int64 = set_int64,
+  }
+end)()

@@ -1,5 +1,6 @@
+-- include lib/lanes.lua
 -- Counts a job for the action on many jobs that changes it, in the very step that changes it: however often a page is
--- repeated, and whoever repeats it, the count is exact. Needs lanes.lua for `tag`.
+-- repeated, and whoever repeats it, the count is exact.
 local function count_touched(action_id, job_id, is_watched)
   local action_key = tag .. 'action:' .. action_id
   if action_id == '' or redis.call('EXISTS', action_key) == 0 then return end

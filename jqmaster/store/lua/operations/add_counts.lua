@@ -4,10 +4,10 @@
 -- ARGV now_ms tag number(of the call, growing) max_names other_name minutes_ms hours_ms(how long each is kept) [+ name counts]
 -- REPLY ok:now_ms | repeat
 -- CHECKS FIRST the number of the call
--- include lib/time.lua
+-- include lib/clock.lua
 -- include lib/counts.lua
 local flushed_key, names_key = KEYS[1], KEYS[2]
-local now_ms, number, max_names, other_name = time_ms(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local now_ms, number, max_names, other_name = clock.now_ms(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local tag, minutes_ms, hours_ms = ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7])
 local FIRST, WIDTH = 8, 2
 local MINUTE_MS, HOUR_MS, FLUSHED_MS, SEEN_EVERY_MS = 60000, 3600000, 3600000, 10000

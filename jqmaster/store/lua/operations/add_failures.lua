@@ -4,9 +4,9 @@
 -- ARGV now_ms number(of the call, growing) max_groups lives_ms(how long an unseen group is kept) [+ group_id count example_job_id name cause message]
 -- REPLY ok:now_ms | repeat
 -- CHECKS FIRST the number of the call
--- include lib/time.lua
+-- include lib/clock.lua
 local flushed_key, groups_key, seen_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, number, max_groups, lives_ms = time_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local now_ms, number, max_groups, lives_ms = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local FIRST, WIDTH = 5, 6
 local FLUSHED_MS = 3600000
 

@@ -5,14 +5,14 @@
 -- ARGV now_ms epoch action_id progress done audit_entry(empty: it goes on) audit_max keep_ms [+ job_id(its end is counted in the progress)]
 -- REPLY ok:canceled_by(empty: nobody) | stale_epoch | over
 -- CHECKS FIRST the epoch; that the action is under way
--- include lib/time.lua
--- include lib/epoch.lua
+-- include lib/clock.lua
+-- include lib/leadership.lua
 local epoch_key, running_key, action_key, audit_key, watched_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local now_ms, epoch, id, progress, done = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local now_ms, epoch, id, progress, done = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local audit_entry, audit_max, keep_ms = ARGV[6], ARGV[7], ARGV[8]
 local FIRST = 9
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if redis.call('SISMEMBER', running_key, id) == 0 then return {'over'} end
 redis.call('HSET', action_key, 'progress', progress)
 if tonumber(done) > tonumber(redis.call('HGET', action_key, 'done') or 0) then redis.call('HSET', action_key, 'done', done) end

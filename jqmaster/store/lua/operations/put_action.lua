@@ -4,9 +4,9 @@
 -- ARGV now_ms action_id spec ids(MessagePack; empty: by filter) progress audit_entry audit_max max_running max_kept action_prefix wake_channel
 -- REPLY ok | full
 -- CHECKS FIRST that not too many are under way
--- include lib/time.lua
+-- include lib/clock.lua
 local actions_key, running_key, action_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now_ms, id, spec, ids, progress = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local now_ms, id, spec, ids, progress = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local audit_entry, audit_max, max_running, max_kept, action_prefix, wake_channel = ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10], ARGV[11]
 
 if redis.call('SCARD', running_key) >= max_running then return {'full'} end

@@ -4,10 +4,10 @@
 -- ARGV epoch sample(MessagePack) lives_ms
 -- REPLY ok | stale_epoch
 -- CHECKS FIRST epoch
--- include lib/epoch.lua
+-- include lib/leadership.lua
 local epoch_key, backlog_key = KEYS[1], KEYS[2]
 local epoch, sample, lives_ms = ARGV[1], ARGV[2], ARGV[3]
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 redis.call('SET', backlog_key, sample, 'PX', lives_ms)
 return {'ok'}

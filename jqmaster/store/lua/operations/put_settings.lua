@@ -4,9 +4,9 @@
 -- ARGV now_ms expected_version document(MessagePack: every setting that differs from what masters are configured with) audit_entry audit_max wake_channel
 -- REPLY ok:version | changed
 -- CHECKS FIRST that nobody changed them since they were read
--- include lib/time.lua
+-- include lib/clock.lua
 local settings_key, audit_key = KEYS[1], KEYS[2]
-local now_ms, expected_version, document, audit_entry, audit_max, wake_channel = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local now_ms, expected_version, document, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
 local version = redis.call('HGET', settings_key, 'version') or '0'
 if version ~= expected_version then return {'changed'} end

@@ -4,20 +4,20 @@
 -- ARGV now_ms tag [+ name]
 -- REPLY ok:now_ms,[ready since_ms(0: not known)]
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/time.lua
+-- include lib/clock.lua
 -- include lib/record.lua
 local counts_key = KEYS[1]
-local now_ms = time_ms(ARGV[1])
+local now_ms = clock.now_ms(ARGV[1])
 local tag = ARGV[2]
 local FIRST = 3
 local MAX_LANES, MAX_PRIORITIES = 20, 5
 
 -- 0 where its record does not tell: see decode_claimed in jqmaster/store/codec.py.
 local function ready_since(id)
-  local head = head_of(tag .. 'job:' .. id)
-  if head == '' or string.byte(head, 2) ~= STATE.ready then return 0 end
-  local due_ms, attempt = int64(head, 17), struct.unpack('>I4', head, 5)
-  return (due_ms > 0 or attempt == 0) and math.max(due_ms, int64(head, 105)) or 0
+  local head = record.read_head(tag .. 'job:' .. id)
+  if head == '' or record.state_of(head) ~= layout.STATE.ready then return 0 end
+  local due_ms, attempt = record.int64(head, layout.due_at_ms.at), record.attempts_of(head)
+  return (due_ms > 0 or attempt == 0) and math.max(due_ms, record.int64(head, layout.created_at_ms.at)) or 0
 end
 
 local function first_since(name)

@@ -4,21 +4,20 @@
 -- ARGV now_ms worker_id_bytes tag is_last(1: the question has no further claims) wake_channel(empty: nobody to wake) [+ id token_bytes history_entry]
 -- REPLY ok | refused
 -- CHECKS FIRST that it was cut off for its silence and nothing else; of each claim, that it still holds it
--- include lib/time.lua
+-- include lib/clock.lua
 -- include lib/record.lua
 local worker_key, running_key = KEYS[1], KEYS[2]
-local now_ms, worker_id_bytes, tag, is_last, wake_channel = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local now_ms, worker_id_bytes, tag, is_last, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local FIRST, WIDTH = 6, 3
 
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_detached', 'detached_by')
 if not worker[1] or worker[2] ~= '1' or worker[3] ~= 'silence' then return {'refused'} end
 for i = FIRST, #ARGV, WIDTH do
-  local id = ARGV[i]
-  local head = beginning(tag .. 'job:' .. id, 87)
-  if #head == 88 and string.byte(head, 2) == STATE.running and string.sub(head, 57, 72) == ARGV[i + 1]
-    and string.sub(head, 73, 88) == worker_id_bytes and redis.call('ZSCORE', running_key, id) then
+  local id, token_bytes, entry = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local head = record.beginning(tag .. 'job:' .. id, layout.worker_id.last)
+  if record.is_held_by(head, token_bytes, worker_id_bytes) and redis.call('ZSCORE', running_key, id) then
     -- best effort: a history of the wrong type must not leave the rest half done
-    redis.pcall('RPUSH', tag .. 'history:' .. id, struct.pack('>i8', now_ms) .. ARGV[i + 2])
+    redis.pcall('RPUSH', tag .. 'history:' .. id, struct.pack('>i8', now_ms) .. entry)
     redis.pcall('LTRIM', tag .. 'history:' .. id, -100, -1)
   end
 end

@@ -4,12 +4,12 @@
 -- ARGV now_ms epoch worker_id silent_ms
 -- REPLY ok | stale_epoch | alive
 -- CHECKS FIRST epoch, then that it is still silent, registered and not cut off
--- include lib/time.lua
--- include lib/epoch.lua
+-- include lib/clock.lua
+-- include lib/leadership.lua
 local epoch_key, worker_key, workers_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, epoch, worker_id, silent_ms = time_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
+local now_ms, epoch, worker_id, silent_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-if not leads(epoch_key, epoch) then return {'stale_epoch'} end
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local seen_ms = tonumber(redis.call('ZSCORE', workers_key, worker_id) or now_ms)
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_detached')
 if seen_ms > now_ms - silent_ms or not worker[1] or worker[2] == '1' then return {'alive'} end

@@ -4,9 +4,9 @@
 -- ARGV now_ms audit_entry audit_max wake_channel(empty: nobody to wake)
 -- REPLY ok:1 if that is new | unknown
 -- CHECKS FIRST that the worker is registered
--- include lib/time.lua
+-- include lib/clock.lua
 local worker_key, audit_key = KEYS[1], KEYS[2]
-local now_ms, audit_entry, audit_max, wake_channel = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local now_ms, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'detached_by')
 if not worker[1] then return {'unknown'} end

@@ -4,11 +4,10 @@
 -- ARGV now_ms worker_id worker_id_bytes poll_id max wait_ms job_prefix wake_channel(empty: nobody to wake)
 -- REPLY mail:now_ms,epoch,is_draining,[id record] | open:now_ms,epoch,is_draining | unknown | detached | pushed
 -- CHECKS FIRST that the worker is there and pulls
--- include lib/time.lua
--- include lib/record.lua
+-- include lib/clock.lua
 -- include lib/mail.lua
 local worker_key, mail_key, epoch_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, worker_id, worker_id_bytes, poll_id, max, wait_ms = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local now_ms, worker_id, worker_id_bytes, poll_id, max, wait_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 local job_prefix, wake_channel = ARGV[7], ARGV[8]
 
 local worker = redis.call('HMGET', worker_key, 'url', 'is_draining', 'is_detached', 'poll_id', 'poll_is_told')

@@ -4,9 +4,9 @@
 -- ARGV now_ms worker_id url(empty: it pulls) worker_prefix claims_prefix wake_channel(empty: nobody to wake) until_ms(after it the caller has given up) [+ field value]
 -- REPLY ok:now_ms,epoch,worker_id whose claims are free now(empty: none) | late
 -- CHECKS FIRST that the caller still waits: held up on its way, it would replace a worker that registered since
--- include lib/time.lua
+-- include lib/clock.lua
 local worker_key, workers_key, urls_key, epoch_key, running_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local now_ms, worker_id, url, worker_prefix, claims_prefix, wake_channel = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local now_ms, worker_id, url, worker_prefix, claims_prefix, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local until_ms = tonumber(ARGV[7])
 local FIRST = 8
 

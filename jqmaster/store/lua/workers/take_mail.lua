@@ -4,11 +4,10 @@
 -- ARGV now_ms worker_id_bytes poll_id ends(1: it ends in any case) job_prefix
 -- REPLY mail:now_ms,epoch,is_draining,[id record] | open:now_ms,epoch,is_draining | over | unknown | detached
 -- CHECKS FIRST that the worker is there, and the poll its newest
--- include lib/time.lua
--- include lib/record.lua
+-- include lib/clock.lua
 -- include lib/mail.lua
 local worker_key, mail_key, epoch_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, worker_id_bytes, poll_id, ends, job_prefix = time_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local now_ms, worker_id_bytes, poll_id, ends, job_prefix = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local worker = redis.call('HMGET', worker_key, 'url', 'is_draining', 'is_detached', 'poll_id')
 if not worker[1] then return {'unknown'} end

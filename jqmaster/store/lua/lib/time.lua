@@ -1,6 +1,0 @@
--- The one clock: the store's, unless a test gives another. Read once per script (TIME moves inside a script on Redis 7.0).
-local function time_ms(given)
-  if given ~= '' then return tonumber(given) end
-  local t = redis.call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
-end
