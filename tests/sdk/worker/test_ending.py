@@ -75,9 +75,9 @@ async def test_a_second_signal_does_not_wait(master: FakeMaster) -> None:
     async with worker_process(master) as process:
         assert process.stderr is not None
         job = await master.run("wait", 60, lease_until_ms=master.now_ms() + 60_000)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
         await wait_until(lambda: master.beats[-1]["free"] == 0)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(process.wait(), 10) == 0
     assert master.results[job["job_id"]][0]["type"] == "handed_back"
 
