@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from jqmaster.domain.job import JobState
+from jqmaster.errors import StaleEpochError
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
@@ -44,7 +45,8 @@ async def test_after_a_restore_epochs_and_fences_go_on_and_tokens_that_it_forgot
 
             world.pass_ms(1_000)
             # The leader of the time that never was may do nothing.
-            assert await world.due.promote(late_epoch, JobState.SCHEDULED) is None
+            with pytest.raises(StaleEpochError):
+                await world.due.promote(late_epoch, JobState.SCHEDULED)
             # Its lock went with the backup, and has run out since.
             await world.redis.delete(world.shard.keys.leader)
             leadership = await world.leadership.elect("master-2", "nonce2", ttl_ms=600_000)
