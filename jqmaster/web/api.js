@@ -32,7 +32,7 @@ export function whenUnauthorized(listener) {
 
 /**
  * The address of `path` under wherever this page was served from.
- * @param {string} path Without a leading slash, such as `api/jobs/handlers`.
+ * @param {string} path Without a leading slash, such as `api/jobs`.
  * @param {Query} [query] What is null, undefined or "" is left out.
  */
 export function urlOf(path, query = {}) {

@@ -201,7 +201,7 @@ function broke(stream) {
   failures += 1;
   if (failures > 1 || status === "live") setStatus("lost");
   // EventSource does not say why: a call does, and leads to the login where one is wanted.
-  if (failures === 2) call("GET", "api/operations/stats").catch(() => {});
+  if (failures === 2) call("GET", "api/stats").catch(() => {});
   timer = setTimeout(connect, RETRY_MS[Math.min(failures, RETRY_MS.length) - 1]);
 }
 

@@ -146,7 +146,7 @@ async def test_a_killed_worker_process_is_started_again(tmp_path: Path) -> None:
         (
             ["worker", "tests.support.workers:worker", "--processes", "2", "--url", "http://127.0.0.1:1"],
             2,
-            "one url",
+            "share one --url",
         ),
     ],
 )

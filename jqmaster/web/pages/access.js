@@ -40,7 +40,7 @@ export function Page({ session }) {
 }
 
 function Tokens() {
-  const { data, problem, reload } = useResource((signal) => get("api/identity/tokens", {}, signal), [], {
+  const { data, problem, reload } = useResource((signal) => get("api/tokens", {}, signal), [], {
     everyMs: 30_000,
   });
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
@@ -130,7 +130,7 @@ function NewToken({ onClose, onDone }) {
       .filter(Boolean);
     try {
       setMade(
-        await post("api/identity/tokens", {
+        await post("api/tokens", {
           label: data.get("label"),
           scopes: data.getAll("scope"),
           ...(life && { ttl_s: life }),
@@ -175,7 +175,7 @@ function Rotate({ token, onClose, onDone }) {
 
 /** @param {{me: string | null}} props */
 function Users({ me }) {
-  const { data, problem, reload } = useResource((signal) => get("api/identity/users", {}, signal), [], {
+  const { data, problem, reload } = useResource((signal) => get("api/users", {}, signal), [], {
     everyMs: 30_000,
   });
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
@@ -237,7 +237,7 @@ function Users({ me }) {
     ${
       asked?.what === "add" &&
       html`<${UserForm} onClose=${close} onSend=${async (/** @type {any} */ fields) => {
-        await post("api/identity/users", fields);
+        await post("api/users", fields);
         toast(t("access.user.made"));
         await reload();
       }} isNew />`

@@ -35,7 +35,7 @@ function Password() {
 }
 
 function Logins() {
-  const { data, problem, reload } = useResource((signal) => get("api/identity/sessions", {}, signal), [], {
+  const { data, problem, reload } = useResource((signal) => get("api/sessions", {}, signal), [], {
     everyMs: 30_000,
   });
   const logins = /** @type {any[]} */ (data?.sessions ?? []);
@@ -44,7 +44,7 @@ function Logins() {
       await del(path);
       await reload();
     }, t("account.login.ended"));
-  return html`<section class="after"><div class="page-head"><h2 id="logins">${t("account.logins")}</h2>${logins.length > 1 && html`<${Button} kind="danger" onClick=${() => end("api/identity/sessions")}>${t("account.login.end_others")}<//>`}</div>
+  return html`<section class="after"><div class="page-head"><h2 id="logins">${t("account.logins")}</h2>${logins.length > 1 && html`<${Button} kind="danger" onClick=${() => end("api/sessions")}>${t("account.login.end_others")}<//>`}</div>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
       data === null

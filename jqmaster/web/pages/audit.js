@@ -29,7 +29,7 @@ function Entries({ query, go }) {
     return () => clearTimeout(timer);
   }, [typed]);
   const { data, problem, reload } = useResource(
-    (signal) => get("api/identity/audit", { target, cursor, limit: PAGE }, signal),
+    (signal) => get("api/audit", { target, cursor, limit: PAGE }, signal),
     [target, cursor],
     { everyMs: 60_000 },
   );

@@ -89,7 +89,7 @@ function Usage({ constraint }) {
 function List({ go, session }) {
   const hold = useHold();
   const [isMaking, setMaking] = useState(false);
-  const found = useResource((signal) => get("api/constraints/handlers", {}, signal), [], {
+  const found = useResource((signal) => get("api/constraints", {}, signal), [], {
     events: ["constraints", "jobs"],
     leastMs: 2000,
     everyMs: 5000,
@@ -260,7 +260,7 @@ function Delete({ one, path, onClose, onDone }) {
 /** @param {{name: string, etag: string}} props Its newest changes. */
 function Changes({ name, etag }) {
   const { data, problem } = useResource(
-    (signal) => get("api/identity/audit", { target: name, limit: CHANGES_SHOWN }, signal),
+    (signal) => get("api/audit", { target: name, limit: CHANGES_SHOWN }, signal),
     [name, etag],
   );
   const entries = /** @type {any[]} */ (data?.entries ?? []);

@@ -62,7 +62,7 @@ export function Page({ query, go, session }) {
     setBusy(true);
     setProblem(null);
     try {
-      const answer = await call("POST", "api/jobs/handlers", {
+      const answer = await call("POST", "api/jobs", {
         text: made.text,
         headers: { "Idempotency-Key": key.current },
       });
@@ -85,7 +85,7 @@ export function Page({ query, go, session }) {
   const check = (name) =>
     html`<label class="check"><input type="checkbox" name=${name} checked=${form[name] === "yes"} onChange=${(/** @type {any} */ e) => set({ [name]: e.target.checked ? "yes" : "" })} /> ${t(`job.${name}`)}</label>`;
   const shown = problem ?? preview.problem;
-  return html`<div class="page-head"><h1>${t("nav.enqueue")}</h1>${made.body && html`<${Copy} text=${() => curl(session, "POST", "api/jobs/handlers", { body: made.body })} label=${t("copy.curl")} />`}</div>
+  return html`<div class="page-head"><h1>${t("nav.enqueue")}</h1>${made.body && html`<${Copy} text=${() => curl(session, "POST", "api/jobs", { body: made.body })} label=${t("copy.curl")} />`}</div>
     ${from && html`<p class="muted">${t("enqueue.from")} <a class="id" href=${href("job", { id: from })}>${visible(from)}</a></p>`}
     ${form["left_out"] && html`<div class="card" role="note">${t("enqueue.left_out")}</div>`}
     ${sent && html`<div class="sent card" role="status"><strong>${t("enqueue.done")}</strong> <a class="id" href=${href("job", { id: sent })}>${visible(sent)}</a> <${Button} class="small" onClick=${() => go("job", { id: sent })}>${t("enqueue.show")}<//></div>`}
@@ -112,7 +112,7 @@ export function Page({ query, go, session }) {
 function KnownNames() {
   const [names, setNames] = useState(/** @type {string[]} */ ([]));
   useEffect(() => {
-    get("api/workers/handlers").then(
+    get("api/workers").then(
       (answer) =>
         setNames(
           [

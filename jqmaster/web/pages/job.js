@@ -71,7 +71,7 @@ export function Page({ query, go, session }) {
   const mayOperate = may(session, "operate");
   return html`<p class="crumbs"><a href=${href("jobs")}>${t("nav.jobs")}</a> / <a href=${href("jobs", { name: job.name })}><${Text} value=${job.name} max=${60} /></a></p>
     <div class="page-head job-head"><h1><${Text} value=${job.name} max=${120} /></h1><span class="big-state"><${State} state=${job.state} /></span></div>
-    <p class="row job-id"><code class="id">${visible(job.id)}</code> <${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(job, 2)} label=${t("copy.json")} /> ${!isIncomplete(job) && html`<${Copy} text=${() => curl(session, "POST", "api/jobs/handlers", { body: specOf(job) })} label=${t("copy.curl")} />`}</p>
+    <p class="row job-id"><code class="id">${visible(job.id)}</code> <${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(job, 2)} label=${t("copy.json")} /> ${!isIncomplete(job) && html`<${Copy} text=${() => curl(session, "POST", "api/jobs", { body: specOf(job) })} label=${t("copy.curl")} />`}</p>
     <${ErrorBox} problem=${found.problem} />
     <div class="row actions" role="group" aria-label=${t("job.actions")}>
       ${mayOperate && ["scheduled", "retrying"].includes(job.state) && html`<${Button} kind="primary" onClick=${() => act("run")}>${t("job.run")}<//>`}

@@ -85,7 +85,7 @@ export function Page({ query, go, session }) {
   const mayOperate = may(session, "operate");
   const isHeld = hold.isHeld || selected.size > 0 || dialog !== null;
   const page = useResource(
-    (signal) => get("api/jobs/handlers", { ...filter, order, cursor: query["cursor"], limit: PAGE }, signal),
+    (signal) => get("api/jobs", { ...filter, order, cursor: query["cursor"], limit: PAGE }, signal),
     [filterKey],
     { events: ["jobs"], leastMs: 1000, everyMs: 4000 },
   );
@@ -125,7 +125,7 @@ export function Page({ query, go, session }) {
   const isFiltered = Object.keys(filter).length > 0;
   return html`<div class="page-head"><h1>${t("nav.jobs")}</h1>
       <${Button} class="small" onClick=${() => setChoosing(true)}>${t("columns")}<//>
-      <${Copy} kind="wide-only" label=${t("copy.curl")} text=${() => curl(session, "GET", "api/jobs/handlers", { query: { ...filter, order, limit: PAGE } })} />
+      <${Copy} kind="wide-only" label=${t("copy.curl")} text=${() => curl(session, "GET", "api/jobs", { query: { ...filter, order, limit: PAGE } })} />
       ${may(session, "push") && html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`}</div>
     <${Tabs} label=${t("job.state")} tabs=${tabs} current=${query["state"] ?? ""} />
     <${Filters} query=${query} change=${change} />
@@ -433,6 +433,6 @@ function NoJobs({ session, isFiltered, hasMore }) {
   if (hasMore) return html`<${Empty} title=${t("jobs.empty.so_far")}>${t("jobs.empty.so_far.text")}<//>`;
   if (isFiltered)
     return html`<${Empty} title=${t("jobs.empty.filtered")}><p><a href=${href("jobs")}>${t("filter.clear")}</a></p><//>`;
-  return html`<${Empty} title=${t("jobs.empty.first")} curl=${curl(session, "POST", "api/jobs/handlers", { body: { name: "hello", argument: { to: "world" } } })}>
+  return html`<${Empty} title=${t("jobs.empty.first")} curl=${curl(session, "POST", "api/jobs", { body: { name: "hello", argument: { to: "world" } } })}>
     ${may(session, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}<//>`;
 }

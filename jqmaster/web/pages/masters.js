@@ -12,7 +12,7 @@ const CHANGES = ["master.demote", "master.take_over"];
 
 /** @param {{session: import("../api.js").Session}} props */
 export function Page({ session }) {
-  const { data, problem, reload } = useResource((signal) => get("api/operations/masters", {}, signal), [], {
+  const { data, problem, reload } = useResource((signal) => get("api/masters", {}, signal), [], {
     events: ["masters"],
     leastMs: 1000,
     everyMs: 5000,
@@ -120,7 +120,7 @@ function Demote({ master, others, onClose, onDone }) {
 /** @param {{epoch: number}} props Changes of the lead that somebody made, as far as the newest entries of the audit log tell. */
 function Leaders({ epoch }) {
   const { data, problem } = useResource(
-    (signal) => get("api/identity/audit", { limit: NEWEST }, signal),
+    (signal) => get("api/audit", { limit: NEWEST }, signal),
     [epoch],
   );
   const entries = /** @type {any[]} */ (data?.entries ?? []).filter((entry) =>

@@ -140,7 +140,7 @@ const percent = (share) =>
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, session }) {
   const span = SPANS.includes(query["span"] ?? "") ? query["span"] : "1h";
-  const asked = useResource((signal) => get("api/operations/stats", {}, signal), []);
+  const asked = useResource((signal) => get("api/stats", {}, signal), []);
   const pushed = useLatest("stats");
   const stats = newer(pushed, asked.data);
   useEffect(() => {
@@ -156,7 +156,7 @@ export function Page({ query, session }) {
     [],
     { events: ["jobs"], leastMs: 10_000, everyMs: 30_000 },
   );
-  const masters = useResource((signal) => get("api/operations/masters", {}, signal), [], {
+  const masters = useResource((signal) => get("api/masters", {}, signal), [], {
     events: ["masters"],
     leastMs: 2000,
     everyMs: 15_000,
@@ -167,7 +167,7 @@ export function Page({ query, session }) {
     [],
     { events: ["jobs"], leastMs: 10_000, everyMs: 30_000 },
   );
-  const workers = useResource((signal) => get("api/workers/handlers", {}, signal), [], {
+  const workers = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
     leastMs: 5000,
     everyMs: 30_000,
@@ -366,7 +366,7 @@ function Failing({ names }) {
 
 /** @param {{session: import("../api.js").Session}} props */
 function First({ session }) {
-  const call = curl(session, "POST", "api/jobs/handlers", {
+  const call = curl(session, "POST", "api/jobs", {
     body: { name: "hello", argument: { to: "world" } },
   });
   return html`<div class="card"><${Empty} title=${t("jobs.empty.first")} curl=${call}>${may(session, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}<//></div>`;

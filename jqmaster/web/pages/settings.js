@@ -21,7 +21,7 @@ const SOURCES = /** @type {const} */ ({ default: "off", configured: "info", runt
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
-  const { data, problem, reload } = useResource((signal) => get("api/operations/settings", {}, signal), [], {
+  const { data, problem, reload } = useResource((signal) => get("api/settings", {}, signal), [], {
     events: ["settings"],
     leastMs: 1000,
     everyMs: 15_000,
@@ -116,7 +116,7 @@ function Edit({ setting, onClose, onDone }) {
     setBusy(true);
     setProblem(null);
     try {
-      await patch("api/operations/settings", { [setting.key]: value });
+      await patch("api/settings", { [setting.key]: value });
       toast(t("settings.done", { name: visible(setting.label) }));
       await onDone();
       onClose();

@@ -56,7 +56,7 @@ export function Page({ query, go, session }) {
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go}} props */
 function All({ query, go }) {
   const hold = useHold();
-  const { data, problem, reload } = useResource((signal) => get("api/workers/handlers", {}, signal), [], {
+  const { data, problem, reload } = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
     leastMs: 2000,
     everyMs: 5000,
