@@ -233,6 +233,22 @@ class EgressGuard:
         return host
 
 
+class GuardedRoute:
+    """The route to the addresses that `guard` allows. `context` is for calls by https."""
+
+    def __init__(self, guard: EgressGuard, context: Callable[[], ssl.SSLContext]) -> None:
+        self._guard = guard
+        self._context = context
+
+    async def connect(
+        self, address: str, protocol: Callable[[], ProtocolT], *, timeout_s: float
+    ) -> ProtocolT:
+        """Open a connection to the URL `address`. Raises AddressRefusedError, OSError, TimeoutError."""
+        target = self._guard.parse(address)
+        context = self._context() if target.scheme == "https" else None
+        return await self._guard.connect(target, protocol, timeout_s=timeout_s, context=context)
+
+
 def _embedded(address: IPv6Address) -> list[IPv4Address]:
     """IPv4 addresses inside an IPv6 one that leads to them: mapped, compatible, NAT64, 6to4, Teredo."""
     if address.ipv4_mapped is not None:

@@ -1,7 +1,7 @@
 """HTTP/1.1 as calls to masters need it: bytes there, bytes back, over kept connections.
 
-Not aiohttp: a call by its client takes over three times the CPU (71 µs, not 20), which was a fifth of what a lone job
-cost its worker.
+A general client takes over three times the CPU for a call (71 µs, not 20), which was a fifth of what a lone job cost its
+worker.
 """
 
 import asyncio

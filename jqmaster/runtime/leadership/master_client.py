@@ -1,19 +1,26 @@
-"""Asks other masters whether they live."""
+"""Ask other masters whether they live."""
 
 import logging
+import ssl
 from typing import Final
 
-import aiohttp
 import msgpack
 
 from jqmaster.domain.master import MasterRecord
-from jqmaster.net.tls import LiveContext
+from jqmaster.net.tls import LiveContext, client_context
+from jqmaster.runtime.outbound.http_client import DirectRoute, HttpClient, NoAnswerError, NotSentError
 
 logger = logging.getLogger(__name__)
 
 # A living master answers in milliseconds; one that is busier than this does not lead well.
 ANSWER_WITHIN_S: Final = 0.5
 MAX_ANSWER_BYTES: Final = 1024
+
+_FIELDS: Final = {
+    "Accept": "application/msgpack",
+    "Accept-Encoding": "identity",
+    "Connection": "close",
+}
 
 
 class MasterClient:
@@ -22,39 +29,41 @@ class MasterClient:
     def __init__(self, tls: LiveContext | None = None) -> None:
         """`tls`: what is shown to masters that ask for a certificate; theirs is not looked at."""
         self._tls = tls
-        self._session: aiohttp.ClientSession | None = None
-
-    async def start(self) -> None:
-        self._session = aiohttp.ClientSession(
-            # A master may serve under a certificate for another name. Nothing that is said here is a secret.
-            connector=aiohttp.TCPConnector(
-                ssl=self._tls.context if self._tls else False, force_close=True, limit=4
-            ),
-            timeout=aiohttp.ClientTimeout(total=ANSWER_WITHIN_S),
-            auto_decompress=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=False,
+        # Questions are rare, and a kept connection could outlive what the master's address stands for.
+        self._http = HttpClient(
+            DirectRoute(self._context), max_answer_bytes=MAX_ANSWER_BYTES, keeps_connections=False
         )
 
+    async def start(self) -> None:
+        """Nothing runs before the first call."""
+
     async def stop(self) -> None:
-        if self._session:
-            await self._session.close()
+        await self._http.close()
 
     async def answers(self, master: MasterRecord) -> bool:
-        """Whether this very master, and no successor at its address, answers in time."""
-        assert self._session
-        if self._tls:
-            self._tls.refresh()
+        """Return whether this very master, and no successor at its address, answers in time."""
         try:
-            async with self._session.get(
-                f"{master.url}/healthz",
-                headers={"Accept": "application/msgpack", "Accept-Encoding": "identity"},
-                allow_redirects=False,
-            ) as response:
-                body = await response.content.read(MAX_ANSWER_BYTES)
-                return response.status == 200 and bool(msgpack.unpackb(body)["id"] == master.id)
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, TypeError, KeyError) as exc:
+            answer = await self._http.call(
+                "GET",
+                master.url,
+                "/healthz",
+                b"",
+                _FIELDS,
+                timeout_s=ANSWER_WITHIN_S,
+                connect_timeout_s=ANSWER_WITHIN_S,
+            )
+            if answer.status != 200 or len(answer.body) > MAX_ANSWER_BYTES:
+                return False
+            return bool(msgpack.unpackb(answer.body)["id"] == master.id)
+        except (NotSentError, NoAnswerError, ValueError, TypeError, KeyError) as exc:
             logger.info("no answer from master %s at %s (%s)", master.id, master.url, type(exc).__name__)
             return False
         except msgpack.UnpackException:
             return False
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            # A master may serve under a certificate for another name. Nothing that is said here is a secret.
+            self._tls = client_context(None, None, None, verifies=False)
+        self._tls.refresh()
+        return self._tls.context

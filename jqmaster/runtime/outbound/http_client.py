@@ -1,6 +1,6 @@
-"""HTTP/1.1 as calls to workers need it: one request, one small answer, over kept connections.
+"""HTTP/1.1 as calls to workers and to other masters need it: one request, one small answer, over kept connections.
 
-Not aiohttp: a call by its client takes over three times the CPU, and a job that comes alone waits for it.
+A general client takes over three times the CPU for a call, and a job that comes alone waits for it.
 """
 
 import asyncio
@@ -9,12 +9,10 @@ import ssl
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httptools
-
-from jqmaster.net.egress import EgressGuard
 
 # A kept connection that is older is not used again: what lies between may have forgotten it.
 MAX_IDLE_S: Final = 15.0
@@ -22,6 +20,8 @@ _MAX_HEAD_BYTES: Final = 64 * 1024
 # More than this is written in pieces: at once it would hold the event loop, by encryption most of all.
 _PIECE_BYTES: Final = 256 * 1024
 _NEVER_WITH_BODY: Final = frozenset({204, 304})
+
+ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)
 
 
 class NotSentError(Exception):
@@ -41,17 +41,47 @@ class HttpAnswer:
     body: bytes
 
 
-class HttpClient:
-    """For one event loop. Connects where `guard` lets it. Follows no redirects, reads no proxy settings, keeps no cookies,
-    repeats nothing."""
+class Route(Protocol):
+    """How a client reaches an address."""
 
-    def __init__(
-        self, guard: EgressGuard, *, max_answer_bytes: int, context: Callable[[], ssl.SSLContext]
-    ) -> None:
-        """`context` for calls by https."""
-        self._guard = guard
-        self._max_received = max_answer_bytes + _MAX_HEAD_BYTES
+    async def connect(
+        self, address: str, protocol: Callable[[], ProtocolT], *, timeout_s: float
+    ) -> ProtocolT:
+        """Open a connection to `address`, such as http://host:port. Raises OSError, TimeoutError, or ValueError for what
+        is no address."""
+        ...
+
+
+class DirectRoute:
+    """The route to any address. `context` is for calls by https."""
+
+    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
         self._context = context
+
+    async def connect(
+        self, address: str, protocol: Callable[[], ProtocolT], *, timeout_s: float
+    ) -> ProtocolT:
+        """See `Route`."""
+        parts = urlsplit(address)
+        if not parts.hostname:
+            raise ValueError(f"no address: {address!r}")
+        is_tls = parts.scheme == "https"
+        port = parts.port or (443 if is_tls else 80)
+        async with asyncio.timeout(timeout_s):
+            _, made = await asyncio.get_running_loop().create_connection(
+                protocol, parts.hostname, port, ssl=self._context() if is_tls else None
+            )
+        return made
+
+
+class HttpClient:
+    """For one event loop. Connects by `route`. Follows no redirects, reads no proxy settings, keeps no cookies, repeats
+    nothing."""
+
+    def __init__(self, route: Route, *, max_answer_bytes: int, keeps_connections: bool = True) -> None:
+        self._route = route
+        self._keeps_connections = keeps_connections
+        self._max_received = max_answer_bytes + _MAX_HEAD_BYTES
         self._idle: defaultdict[str, list[_Connection]] = defaultdict(list)
         self._open: set[_Connection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
@@ -69,7 +99,7 @@ class HttpClient:
     ) -> HttpAnswer:
         """`address`: as http://host:port, with the beginning of all paths if there is one.
 
-        Raises AddressRefusedError, NotSentError or NoAnswerError, after `timeout_s` in all at the latest.
+        Raises NotSentError or NoAnswerError, after `timeout_s` in all at the latest, and what else the route raises.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
@@ -83,7 +113,7 @@ class HttpClient:
         try:
             return await connection.exchange("".join(head).encode(), body, end_s - loop.time())
         finally:
-            if connection.may_be_used:
+            if connection.may_be_used and self._keeps_connections:
                 self._keep(address, connection)
             else:
                 connection.abort()
@@ -98,14 +128,12 @@ class HttpClient:
         await asyncio.sleep(0)  # or a loop that ends now would leave the transports open
 
     async def _connect(self, address: str, timeout_s: float, connect_timeout_s: float) -> "_Connection":
-        target = self._guard.parse(address)
         try:
             async with asyncio.timeout(timeout_s):
-                connection = await self._guard.connect(
-                    target,
+                connection = await self._route.connect(
+                    address,
                     lambda: _Connection(asyncio.get_running_loop(), self._max_received),
                     timeout_s=connect_timeout_s,
-                    context=self._context() if target.scheme == "https" else None,
                 )
         except (OSError, TimeoutError) as exc:
             raise NotSentError(type(exc).__name__) from exc

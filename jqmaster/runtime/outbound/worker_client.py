@@ -13,7 +13,7 @@ import msgpack
 
 from jqmaster.domain.worker import Worker
 from jqmaster.errors import AddressRefusedError
-from jqmaster.net.egress import EgressGuard
+from jqmaster.net.egress import EgressGuard, GuardedRoute
 from jqmaster.net.tls import LiveContext
 from jqmaster.runtime.outbound.http_client import (
     HttpAnswer,
@@ -102,7 +102,7 @@ class WorkerClient:
     def __init__(self, guard: EgressGuard, *, timeout_s: float, tls: LiveContext | None = None) -> None:
         """`tls`: what calls by https use; None: the system's authorities."""
         self._tls = tls
-        self._http = HttpClient(guard, max_answer_bytes=MAX_ANSWER_BYTES, context=self._context)
+        self._http = HttpClient(GuardedRoute(guard, self._context), max_answer_bytes=MAX_ANSWER_BYTES)
         self.tune(timeout_s=timeout_s)
 
     def tune(self, *, timeout_s: float) -> None:

@@ -29,18 +29,27 @@ async def client() -> AsyncIterator[MasterClient]:
 
 @contextlib.asynccontextmanager
 async def serving(answer: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[str]:
+    ended = []
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ended.append(asyncio.Event())
+        mine = ended[-1]
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
             await answer(writer)
             await reader.read()
         writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+        mine.set()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
+        for one in ended:
+            await one.wait()
 
 
 async def test_a_living_master_answers(client: MasterClient, master: Master) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jqmaster.errors import AddressRefusedError
+from jqmaster.net.egress import GuardedRoute
 from jqmaster.runtime.outbound import http_client as module
 from jqmaster.runtime.outbound.http_client import HttpAnswer, HttpClient, NoAnswerError, NotSentError
 from tests.support import real_time
@@ -76,7 +77,9 @@ async def peer() -> AsyncIterator[Peer]:
 
 @pytest.fixture
 async def client() -> AsyncIterator[HttpClient]:
-    one = HttpClient(loopback_guard(), max_answer_bytes=MAX_ANSWER_BYTES, context=ssl.create_default_context)
+    one = HttpClient(
+        GuardedRoute(loopback_guard(), ssl.create_default_context), max_answer_bytes=MAX_ANSWER_BYTES
+    )
     yield one
     await one.close()
 

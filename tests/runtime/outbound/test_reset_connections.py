@@ -5,6 +5,7 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from jqmaster.net.egress import GuardedRoute
 from jqmaster.runtime.outbound.http_client import HttpClient
 from tests.chaos.proxy import RawLink
 from tests.support import real_time
@@ -58,7 +59,7 @@ async def check(peer: Peer, call: Callable[[], Awaitable[object]], heard: Callab
 @LOOPS
 def test_of_calls_to_workers(make_loop: MakeLoop) -> None:
     async def main() -> None:
-        client = HttpClient(loopback_guard(), max_answer_bytes=1000, context=ssl.create_default_context)
+        client = HttpClient(GuardedRoute(loopback_guard(), ssl.create_default_context), max_answer_bytes=1000)
         async with Peer.running() as peer:
 
             async def call() -> None:
