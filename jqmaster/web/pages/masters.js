@@ -119,10 +119,7 @@ function Demote({ master, others, onClose, onDone }) {
 
 /** @param {{epoch: number}} props Changes of the lead that somebody made, as far as the newest entries of the audit log tell. */
 function Leaders({ epoch }) {
-  const { data, problem } = useResource(
-    (signal) => get("api/audit", { limit: NEWEST }, signal),
-    [epoch],
-  );
+  const { data, problem } = useResource((signal) => get("api/audit", { limit: NEWEST }, signal), [epoch]);
   const entries = /** @type {any[]} */ (data?.entries ?? []).filter((entry) =>
     CHANGES.includes(entry.action),
   );
