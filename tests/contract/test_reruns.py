@@ -31,7 +31,9 @@ def test_where_no_real_time_passes_nothing_runs_again() -> None:
     marked = {
         path.relative_to(TESTS).parts[0]
         for path in TESTS.rglob("test_*.py")
-        if re.search(r"pytestmark = .*\breal_time\.|@real_time\.", path.read_text())
+        # These two hold a live master over HTTP.
+        if not path.name.startswith("test_schemathesis_")
+        and re.search(r"pytestmark = .*\breal_time\.|@real_time\.", path.read_text())
     }
     assert marked
     assert marked & STEADY == set()

@@ -14,10 +14,13 @@ import schemathesis
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.service.operations.settings_catalog import RUNTIME
+from tests.support import real_time
 from tests.support.contract import document
 from tests.support.fuzz import ANSWERS_AND_REFUSALS, JSON, MSGPACK, SETTINGS, in_a_thread
 from tests.support.master import master_on
 from tests.support.server import StoreServer
+
+pytestmark = real_time.MASTER
 
 TOKEN = "of-the-fuzzer"
 ACCESS = {"Authorization": f"Bearer {TOKEN}"}

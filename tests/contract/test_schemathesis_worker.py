@@ -12,12 +12,15 @@ import requests
 import schemathesis
 
 from jqmaster.runtime.outbound.signing import signed_headers
+from tests.support import real_time
 from tests.support.contract import document
 from tests.support.fuzz import ANSWERS, SETTINGS, in_a_thread
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from worker_sdk import Worker
+
+pytestmark = real_time.MASTER
 
 SECRET = secrets.token_hex(32)
 SCHEMA = schemathesis.openapi.from_dict(document("worker"))

@@ -156,7 +156,7 @@ async def test_an_edit_in_between_stops_an_apply_and_says_so(
         )
     assert ended.value.exit_code == 4
     assert any("precondition_failed" in text for text in said)
-    assert any("Stopped at api.example.org: 0 of 2 changes are made" in text for text in said)
+    assert any("Stopped at api.example.org: 0 of 2 changes were made" in text for text in said)
     _, reports = await api.call("GET", "/api/constraints/reports")
     assert reports["paused"]
 
