@@ -98,7 +98,7 @@ async def test_redacted_parts_are_not_copied_into_a_new_job(screens: Screens, re
         await expect(page.locator("main")).to_contain_text("Parts are redacted")
         await expect(page.get_by_role("button", name=re.compile("curl"))).to_have_count(0)
         await page.get_by_role("link", name="Edit and enqueue again").click()
-        await expect(page.get_by_role("note")).to_contain_text("left out")
+        await expect(page.get_by_role("note")).to_contain_text("missing here")
         await expect(page.get_by_label("Argument")).to_have_value("")
         await expect(page.get_by_label("Headers")).to_have_value("trace: t")
         enqueue = page.get_by_role("button", name="Enqueue", exact=True)

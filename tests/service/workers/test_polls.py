@@ -158,5 +158,5 @@ async def test_who_cannot_poll_is_told_why(world: StoreWorld, desk: PollDesk) ->
     with pytest.raises(ConflictError, match="pushed"):
         await desk.poll(await world.worker(), Ask(1, 0), never)
     worker_id = await world.worker(url=None)
-    with pytest.raises(ConflictError, match="another poll"):
+    with pytest.raises(ConflictError, match="newest"):
         await desk.poll(worker_id, Ask(1, 0, "p", withdraws=True), never)
