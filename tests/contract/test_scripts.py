@@ -12,6 +12,7 @@ from jqmaster.store import codec, layout
 from jqmaster.store.jobs.operator_actions import Changes
 from jqmaster.store.keys import KEYS
 from jqmaster.store.link import scripts
+from tests.support.lua_names import names_in
 from tests.support.store import StoreWorld, unconstrained
 
 STORE = Path(jqmaster.store.__file__).parent
@@ -114,6 +115,25 @@ MODULES = {
     for file in (STORE / "lua" / "lib").glob("*.lua")
     if f"\nlocal {file.stem} = (function()\n" in file.read_text()
 }
+
+
+# What Lua 5.1 has of its own, and what the store gives.
+LUA_GLOBALS = set(
+    ["ipairs", "math", "next", "pairs", "pcall", "string", "table", "tonumber", "tostring", "type", "unpack"]
+)
+STORE_GLOBALS = {"ARGV", "KEYS", "cmsgpack", "redis", "struct"}
+NOT_YET_MODULES = {"lanes", "lane_fault", "ready_count", "settle", "touched"}
+
+
+@pytest.mark.parametrize("file", sorted((STORE / "lua" / "lib").glob("*.lua")), ids=lambda f: f.stem)
+def test_a_module_shows_nothing_but_its_table(file: Path) -> None:
+    if file.stem not in NOT_YET_MODULES:
+        assert names_in(file.read_text()).locals == [file.stem]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_that_a_script_uses_is_its_own_or_given(name: str) -> None:
+    assert names_in(scripts.load(name).source.decode()).globals <= LUA_GLOBALS | STORE_GLOBALS
 
 
 @pytest.mark.parametrize("file", LUA_FILES, ids=lambda f: f.stem)
@@ -268,3 +288,16 @@ def test_calls_are_held_against_the_header() -> None:
     for keys in (8, 10):
         with pytest.raises(scripts.ScriptContractError):
             claim.check_call([""] * keys, [""] * len(claim.args))
+
+
+def test_the_names_of_a_script_are_counted_as_lua_does() -> None:
+    found = names_in("""\
+local a, b = 1, function(x, ...) return a, x, given.a end  -- this a is not the local one yet
+local function f(y) local z = {k = y, b, 'end'} for i, v in pairs(z) do local q = i .. v end return b end
+while f(a) do if a then local c = 1 elseif b then local d = 2 else local e = 3 end end
+return function() return function() return a, b, q end end
+""")
+    assert found.locals == ["a", "b", "f"]
+    assert found.globals == {"a", "given", "pairs", "q"}
+    # y, z, i, v and q; the innermost function has both, and so has the one around it.
+    assert (found.most_locals, found.most_upvalues) == (5, 2)

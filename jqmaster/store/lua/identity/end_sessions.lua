@@ -5,10 +5,10 @@
 -- REPLY ok:count
 -- CHECKS FIRST which of them there are; nothing is written down where there is none
 -- include lib/clock.lua
+-- include lib/access_log.lua
 local sessions_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, session_prefix, fold_group, access_entry = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local FIRST = 5
--- include lib/access_log.lua
 
 local named = {}
 for at = FIRST, #ARGV do named[ARGV[at]] = true end
@@ -20,7 +20,7 @@ for _, digest in ipairs(redis.call('ZRANGE', sessions_key, 0, -1)) do
   end
 end
 if ended > 0 then
-  if fold_group == '' then log_access(access_key, now_ms, access_entry, 1, now_ms)
-  else log_folded(access_key, folds_key, now_ms, fold_group, '', access_entry) end
+  if fold_group == '' then access_log.write(access_key, now_ms, access_entry)
+  else access_log.write_folded(access_key, folds_key, now_ms, fold_group, '', access_entry) end
 end
 return {'ok', ended}

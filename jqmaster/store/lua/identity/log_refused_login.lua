@@ -5,9 +5,9 @@
 -- REPLY ok
 -- CHECKS FIRST nothing that could refuse
 -- include lib/clock.lua
+-- include lib/access_log.lua
 local access_key, folds_key = KEYS[1], KEYS[2]
 local now_ms, kind, access_entry = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
--- include lib/access_log.lua
 
-log_folded(access_key, folds_key, now_ms, 'refused', kind, access_entry)
+access_log.write_folded(access_key, folds_key, now_ms, 'refused', kind, access_entry)
 return {'ok'}

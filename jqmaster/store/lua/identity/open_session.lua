@@ -5,11 +5,11 @@
 -- REPLY ok:until_ms | changed
 -- CHECKS FIRST that what was proved has not changed since
 -- include lib/clock.lua
+-- include lib/access_log.lua
 local session_key, sessions_key, credentials_key, logins_key, attempts_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local now_ms, digest, subject, field, expected = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local idle_ms, life_ms, max_sessions, old_digest = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
 local address, counted_user, place, access_entry, session_prefix = ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
--- include lib/access_log.lua
 
 if expected ~= '' and redis.call('HGET', credentials_key, field) ~= expected then return {'changed'} end
 if old_digest ~= '' then redis.call('UNLINK', session_prefix .. old_digest) end
@@ -32,5 +32,5 @@ if string.sub(subject, 1, 5) == 'user:' then redis.call('HSET', logins_key, fiel
 for _, counted in ipairs({'a' .. address, 'u' .. counted_user}) do
   if tonumber(redis.call('HGET', attempts_key, counted) or '0') > 0 then redis.call('HINCRBY', attempts_key, counted, -1) end
 end
-log_folded(access_key, folds_key, now_ms, 'login ' .. subject, place, access_entry)
+access_log.write_folded(access_key, folds_key, now_ms, 'login ' .. subject, place, access_entry)
 return {'ok', tonumber(until_ms)}

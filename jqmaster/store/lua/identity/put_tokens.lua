@@ -5,12 +5,12 @@
 -- REPLY ok:version | changed | full
 -- CHECKS FIRST that each is as it was read; that there is room for the new ones
 -- include lib/clock.lua
+-- include lib/access_log.lua
+-- include lib/identity.lua
 local tokens_key, uses_key, identity_key, access_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, access_entry, max_tokens, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local session_prefix, sessions_prefix = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 3
--- include lib/access_log.lua
--- include lib/identity.lua
 
 local more = 0
 for at = FIRST, #ARGV, WIDTH do
@@ -24,10 +24,10 @@ for at = FIRST, #ARGV, WIDTH do
   if document == '' then
     redis.call('HDEL', tokens_key, id)
     redis.call('HDEL', uses_key, id)
-    end_sessions(sessions_prefix .. 'token:' .. id, session_prefix, '')
+    identity.end_sessions(sessions_prefix .. 'token:' .. id, session_prefix, '')
   else
     redis.call('HSET', tokens_key, id, document)
   end
 end
-log_access(access_key, now_ms, access_entry, 1, now_ms)
-return {'ok', raise_version(identity_key, now_ms, wake_channel)}
+access_log.write(access_key, now_ms, access_entry)
+return {'ok', identity.raise_version(identity_key, now_ms, wake_channel)}

@@ -5,12 +5,12 @@
 -- REPLY ok:version | changed | full
 -- CHECKS FIRST that it is as it was read; that there is room for one more
 -- include lib/clock.lua
+-- include lib/access_log.lua
+-- include lib/identity.lua
 local users_key, logins_key, sessions_key, identity_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local now_ms, name, expected, document = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local access_entry, max_users, wake_channel, session_prefix = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local kept_session, fold_group = ARGV[9], ARGV[10]
--- include lib/access_log.lua
--- include lib/identity.lua
 
 if (redis.call('HGET', users_key, name) or '') ~= expected then return {'changed'} end
 if expected == '' and redis.call('HLEN', users_key) >= max_users then return {'full'} end
@@ -20,7 +20,7 @@ if document == '' then
 else
   redis.call('HSET', users_key, name, document)
 end
-end_sessions(sessions_key, session_prefix, kept_session)
-if fold_group == '' then log_access(access_key, now_ms, access_entry, 1, now_ms)
-else log_folded(access_key, folds_key, now_ms, fold_group, '', access_entry) end
-return {'ok', raise_version(identity_key, now_ms, wake_channel)}
+identity.end_sessions(sessions_key, session_prefix, kept_session)
+if fold_group == '' then access_log.write(access_key, now_ms, access_entry)
+else access_log.write_folded(access_key, folds_key, now_ms, fold_group, '', access_entry) end
+return {'ok', identity.raise_version(identity_key, now_ms, wake_channel)}

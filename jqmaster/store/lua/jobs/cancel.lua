@@ -6,6 +6,7 @@
 -- CHECKS FIRST the state
 -- include lib/clock.lua
 -- include lib/record.lua
+-- include lib/history.lua
 -- include lib/lanes.lua
 -- include lib/touched.lua
 local job_key, scheduled_key, retrying_key, running_key, canceled_key, history_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
@@ -21,19 +22,17 @@ if state == layout.STATE.canceled then
 end
 local was_running = state == layout.STATE.running
 local lane, own = home_of(head)
+local worker_id = was_running and record.uuid_text(record.worker_of(head))
 if state == layout.STATE.scheduled then redis.call('ZREM', scheduled_key, id)
 elseif state == layout.STATE.retrying then redis.call('ZREM', retrying_key, id)
 elseif state == layout.STATE.ready then lane_remove(lane, id)
 elseif was_running then
   redis.call('ZREM', running_key, id)
-  redis.call('SREM', tag .. 'claims:' .. record.uuid_text(record.worker_of(head)), id)
+  redis.call('SREM', tag .. 'claims:' .. worker_id, id)
   lane_free(lane, own, id)
-  -- [attempt, worker_id, started_at_ms, ending, message, error], as jqmaster/store/codec.py writes it.
-  local worker_id = record.uuid_text(record.worker_of(head))
-  local entry = '\150' .. struct.pack('>BI4', 206, (record.attempts_of(head))) .. '\217' .. string.char(#worker_id) .. worker_id
-    .. '\207' .. string.sub(head, layout.started_at_ms.at, layout.started_at_ms.last) .. '\168canceled' .. '\160' .. '\192'
-  redis.pcall('RPUSH', history_key, struct.pack('>i8', now_ms) .. entry)
-  redis.pcall('LTRIM', history_key, -100, -1)
+  local attempt, started_at_ms = record.attempts_of(head), record.int64(head, layout.started_at_ms.at)
+  history.add(history_key, now_ms, history.entry_of(attempt, worker_id, started_at_ms, 'canceled'))
+  history.trim(history_key)
 else return {'state', state} end
 lane_counts(lane, own, -1, was_running and 0 or -1)
 record.set_ended(job_key, layout.STATE.canceled, flags, layout.CAUSE.canceled, now_ms)
@@ -42,7 +41,7 @@ write_lanes(nil)
 count_touched(action_id, id, false)
 if record.has_flag(flags, layout.FLAG.watched) then redis.call('PUBLISH', finished_channel, id) end
 if wake_channel ~= '' then
-  if was_running then redis.call('PUBLISH', wake_channel, 'freed:' .. record.uuid_text(record.worker_of(head)) .. ':1') end
+  if was_running then redis.call('PUBLISH', wake_channel, 'freed:' .. worker_id .. ':1') end
   if has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
 end
 if not was_running then return {'ok', '', '', has_opened and 1 or 0, record.name_of(head)} end

@@ -428,16 +428,16 @@ local first_fence = 0
 if count > 0 then
   first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
   redis.call('SET', fence_key, string.format('%.0f', first_fence + count - 1))
-  local ids, mail = {}, {}
+  local ids, pieces = {}, {}
   for n = 1, count do
     local token_bytes = sub(tokens, n * 16 - 15, n * 16)
     redis.call('SETRANGE', claimed_keys[n], layout.state.offset, beginnings[n] .. struct.pack('>i8', first_fence + n - 1) .. token_bytes .. worker_id_bytes)
     ids[n] = claimed[2 * n - 1]
-    if is_pulling then add_pair(mail, ids[n], token_bytes) end
+    if is_pulling then add_pair(pieces, ids[n], token_bytes) end
   end
   lists.zadd(running_key, running)
   lists.call('SADD', claims_key, ids)
-  if is_pulling then give_mail(worker_key, mail_key, mail, offer_ms, mail_channel, 'mail:' .. worker_id) end
+  if is_pulling then mail.give(worker_key, mail_key, pieces, offer_ms, mail_channel, 'mail:' .. worker_id) end
 end
 for _, list in pairs(passing) do pass_gates(list.gate_ids, list.holders, list.begun, now_ms) end
 for gate_id, holders in pairs(held_own) do take_slots(gate_id, holders) end

@@ -48,7 +48,7 @@ redis.call('SADD', claims_key, id)
 redis.call('ZREM', retrying_key, id)
 redis.call('SREM', suspects_key, id)
 redis.call('HSET', worker_key, 'alone_with', id)
-if worker[4] == '' then give_mail(worker_key, mail_key, {id, token_bytes}, offer_ms, mail_channel, 'mail:' .. worker_id) end
+if worker[4] == '' then mail.give(worker_key, mail_key, {id, token_bytes}, offer_ms, mail_channel, 'mail:' .. worker_id) end
 lane_counts(lane, own, 0, -1)
 for _, gate_ids in ipairs({lane.shared, keyed}) do pass_gates(gate_ids, {id, token_bytes}, {now_ms, token_bytes}, now_ms) end
 write_lanes(nil)

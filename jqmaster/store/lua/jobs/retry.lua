@@ -5,6 +5,7 @@
 -- REPLY ok | stale_rules | unknown | state:state
 -- CHECKS FIRST the edition of the rules, the state, that it has not run again since it was read
 -- include lib/record.lua
+-- include lib/history.lua
 -- include lib/lanes.lua
 -- include lib/touched.lua
 local job_key, result_key, results_key, expiring_key, rules_key, history_key = KEYS[1], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
@@ -22,8 +23,8 @@ if not index_key or record.int64(head, layout.finished_at_ms.at) ~= finished_at_
 redis.call('ZREM', index_key, id)
 if state == layout.STATE.succeeded and entry ~= '' then
   -- The attempt that went well had no entry while it was the last.
-  redis.pcall('RPUSH', history_key, string.sub(head, layout.finished_at_ms.at, layout.finished_at_ms.last) .. entry)
-  redis.pcall('LTRIM', history_key, -100, -1)
+  history.add(history_key, finished_at_ms, entry)
+  history.trim(history_key)
 end
 -- From the state to the end: the attempts count on.
 redis.call('SETRANGE', job_key, layout.state.offset, string.char(layout.STATE.ready, record.flags_of(head), layout.CAUSE.none)

@@ -1,17 +1,25 @@
--- Every change of who may call is a new version, which caches ask for. As high as the clock at least: see put_constraint.lua.
-local function raise_version(identity_key, now_ms, wake_channel)
-  local version = string.format('%.0f', math.max(tonumber(redis.call('HGET', identity_key, 'version') or 0) + 1, now_ms))
-  redis.call('HSET', identity_key, 'version', version)
-  redis.call('PUBLISH', wake_channel, 'identity')
-  return tonumber(version)
-end
+-- What changes of users and tokens have in common.
+local identity = (function()
+  -- Every change of who may call is a new version, which caches ask for. As high as the clock at least: see
+  -- put_constraint.lua.
+  local function raise_version(identity_key, now_ms, wake_channel)
+    local version = tonumber(redis.call('HGET', identity_key, 'version') or 0) + 1
+    local text = string.format('%.0f', math.max(version, now_ms))
+    redis.call('HSET', identity_key, 'version', text)
+    redis.call('PUBLISH', wake_channel, 'identity')
+    return tonumber(text)
+  end
 
--- Ends all sessions of one user or token but `kept` (empty: none). There are few: opening one more than may be ends the oldest.
-local function end_sessions(list_key, session_prefix, kept)
-  for _, digest in ipairs(redis.call('ZRANGE', list_key, 0, -1)) do
-    if digest ~= kept then
-      redis.call('UNLINK', session_prefix .. digest)
-      redis.call('ZREM', list_key, digest)
+  -- Ends all sessions of one user or token but `kept` (empty: none). There are few: opening one more than may be ends the
+  -- oldest.
+  local function end_sessions(list_key, session_prefix, kept)
+    for _, digest in ipairs(redis.call('ZRANGE', list_key, 0, -1)) do
+      if digest ~= kept then
+        redis.call('UNLINK', session_prefix .. digest)
+        redis.call('ZREM', list_key, digest)
+      end
     end
   end
-end
+
+  return {raise_version = raise_version, end_sessions = end_sessions}
+end)()

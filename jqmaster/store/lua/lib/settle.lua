@@ -1,4 +1,5 @@
 -- include lib/record.lua
+-- include lib/history.lua
 -- include lib/lists.lua
 -- include lib/lanes.lua
 -- Ends attempts in batches, so that a batch costs a few commands and not a few per job.
@@ -36,9 +37,8 @@ local function end_attempt(batch, id, head, target, index_key, due_at_ms, cause,
     .. struct.pack('>I4I4I2I2i8', attempt, failures + is_counted, losses + is_loss, returned, due_at_ms)
     .. string.sub(head, layout.started_at_ms.at, layout.started_at_ms.last) .. struct.pack('>i8', is_final and batch.now_ms or 0))
   if entry ~= '' then
-    -- best effort: a history of the wrong type must not leave the batch half done
-    redis.pcall('RPUSH', tag .. 'history:' .. id, struct.pack('>i8', batch.now_ms) .. entry)
-    if attempt > 100 or returned > 0 then redis.pcall('LTRIM', tag .. 'history:' .. id, -100, -1) end
+    history.add(tag .. 'history:' .. id, batch.now_ms, entry)
+    if attempt > history.MOST or returned > 0 then history.trim(tag .. 'history:' .. id) end
   end
   local lane, own = home_of(head)
   lane_free(lane, own, id)

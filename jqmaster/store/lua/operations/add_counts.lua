@@ -20,7 +20,7 @@ local known = redis.call('ZCARD', names_key)
 -- By the name that it is counted under: what comes together.
 local order, sums = {}, {}
 for i = FIRST, #ARGV, WIDTH do
-  local name, counts = ARGV[i], counts_unpacked(ARGV[i + 1])
+  local name, counted = ARGV[i], counts.read(ARGV[i + 1])
   if name ~= '' then
     local seen_ms = redis.call('ZSCORE', names_key, name)
     if not seen_ms and known >= max_names and name ~= other_name then
@@ -32,9 +32,9 @@ for i = FIRST, #ARGV, WIDTH do
   end
   if not sums[name] then
     order[#order + 1] = name
-    sums[name] = counts
+    sums[name] = counted
   else
-    sums[name] = counts_merged(sums[name], counts)
+    sums[name] = counts.merge(sums[name], counted)
   end
 end
 
@@ -42,8 +42,8 @@ local function add_to(key, lives_ms)
   local is_new = redis.call('EXISTS', key) == 0
   for _, name in ipairs(order) do
     local before = redis.call('HGET', key, name)
-    before = before and counts_unpacked(before)
-    redis.call('HSET', key, name, cmsgpack.pack(before and counts_merged(before, sums[name]) or sums[name]))
+    before = before and counts.read(before)
+    redis.call('HSET', key, name, cmsgpack.pack(before and counts.merge(before, sums[name]) or sums[name]))
   end
   if is_new and #order > 0 then redis.call('PEXPIRE', key, lives_ms) end
 end

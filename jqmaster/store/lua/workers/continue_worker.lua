@@ -6,6 +6,7 @@
 -- CHECKS FIRST that it was cut off for its silence and nothing else; of each claim, that it still holds it
 -- include lib/clock.lua
 -- include lib/record.lua
+-- include lib/history.lua
 local worker_key, running_key = KEYS[1], KEYS[2]
 local now_ms, worker_id_bytes, tag, is_last, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local FIRST, WIDTH = 6, 3
@@ -16,9 +17,8 @@ for i = FIRST, #ARGV, WIDTH do
   local id, token_bytes, entry = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local head = record.beginning(tag .. 'job:' .. id, layout.worker_id.last)
   if record.is_held_by(head, token_bytes, worker_id_bytes) and redis.call('ZSCORE', running_key, id) then
-    -- best effort: a history of the wrong type must not leave the rest half done
-    redis.pcall('RPUSH', tag .. 'history:' .. id, struct.pack('>i8', now_ms) .. entry)
-    redis.pcall('LTRIM', tag .. 'history:' .. id, -100, -1)
+    history.add(tag .. 'history:' .. id, now_ms, entry)
+    history.trim(tag .. 'history:' .. id)
   end
 end
 if is_last == '1' then

@@ -15,9 +15,8 @@ if not worker[1] then return {'unknown'} end
 if worker[1] ~= '' then return {'pushed'} end
 if worker[3] == '1' then return {'detached'} end
 local epoch, is_draining = redis.call('GET', epoch_key) or '', tonumber(worker[2])
-local mail = read_mail(mail_key)
-if mail and (worker[4] == poll_id or worker[5] ~= '1') then
-  local offers = offers_in(mail, worker_id_bytes, now_ms, job_prefix)
+if worker[4] == poll_id or worker[5] ~= '1' then
+  local offers = mail.offers(mail_key, worker_id_bytes, now_ms, job_prefix)
   if #offers > 0 then
     redis.call('HSET', worker_key, 'poll_id', poll_id, 'poll_until_ms', 0, 'poll_is_told', 1)
     return {'mail', now_ms, epoch, is_draining, offers}

@@ -13,8 +13,7 @@ local worker = redis.call('HMGET', worker_key, 'url', 'is_draining', 'is_detache
 if not worker[1] then return {'unknown'} end
 if worker[4] ~= poll_id then return {'over'} end
 local epoch, is_draining = redis.call('GET', epoch_key) or '', tonumber(worker[2])
-local mail = read_mail(mail_key)
-local offers = mail and offers_in(mail, worker_id_bytes, now_ms, job_prefix) or {}
+local offers = mail.offers(mail_key, worker_id_bytes, now_ms, job_prefix)
 if #offers > 0 then
   redis.call('HSET', worker_key, 'poll_is_told', 1)
   return {'mail', now_ms, epoch, is_draining, offers}
