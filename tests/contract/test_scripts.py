@@ -118,9 +118,19 @@ MODULES = {
 
 
 # What Lua 5.1 has of its own, and what the store gives.
-LUA_GLOBALS = set(
-    ["ipairs", "math", "next", "pairs", "pcall", "string", "table", "tonumber", "tostring", "type", "unpack"]
-)
+LUA_GLOBALS = {
+    "ipairs",
+    "math",
+    "next",
+    "pairs",
+    "pcall",
+    "string",
+    "table",
+    "tonumber",
+    "tostring",
+    "type",
+    "unpack",
+}
 STORE_GLOBALS = {"ARGV", "KEYS", "cmsgpack", "redis", "struct"}
 NOT_YET_MODULES = {"lanes", "lane_fault", "ready_count", "settle", "touched"}
 

@@ -12,30 +12,9 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _KEYWORDS = frozenset(
-    [
-        "and",
-        "break",
-        "do",
-        "else",
-        "elseif",
-        "end",
-        "false",
-        "for",
-        "function",
-        "if",
-        "in",
-        "local",
-        "nil",
-        "not",
-        "or",
-        "repeat",
-        "return",
-        "then",
-        "true",
-        "until",
-        "while",
-    ]
-)
+    ["and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in", "local", "nil", "not", "or",
+     "repeat", "return", "then", "true", "until", "while"]
+)  # fmt: skip
 _OPENING, _CLOSING = frozenset("({["), frozenset(")}]")
 # What an expression goes on with, behind one of its operands.
 _CONTINUING = frozenset([*"+-*/%^<>,.:([{", "..", "==", "~=", "<=", ">=", "and", "or"])
