@@ -7,10 +7,11 @@ RUN python -m venv /opt/build && python -m venv /opt/jqmaster \
     && /opt/build/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r requirements-build.lock \
     && /opt/jqmaster/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r requirements.lock
 COPY pyproject.toml README.md LICENSE ./
+COPY tools/wheels.py tools/wheels.py
 COPY jqmaster jqmaster
 COPY worker_sdk worker_sdk
 COPY openapi openapi
-RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /tmp/wheels . \
+RUN /opt/build/bin/python -m tools.wheels /tmp/wheels \
     && /opt/jqmaster/bin/pip install --no-cache-dir --no-deps --no-index /tmp/wheels/*.whl \
     # Compiled now: the root file system is read-only later.
     && /opt/jqmaster/bin/python -m compileall -q /opt/jqmaster/lib

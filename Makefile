@@ -19,7 +19,7 @@ OTHER_VENV   ?= .venv-other
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster quick coverage check format browser vendor check-web spec docs conformance lock sbom audit bench bench-peers pictures chaos prove clean
+.PHONY: help setup run test test-all test-cluster quick coverage check format browser vendor check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -112,6 +112,9 @@ docs: setup ## Write the generated parts of docs/, deploy/valkey.acl and the lay
 	$(BIN)/python -m jqmaster.store.health.rights --write
 	$(BIN)/python -m jqmaster.store.layout --write
 	$(BIN)/python -m tools.sdk_reference --write
+
+wheels: setup ## Build the wheels of a release into dist/: jqmaster, and jqmaster-sdk for workers and pushers alone
+	$(BIN)/python -m tools.wheels dist
 
 conformance: setup ## Ask every worker in the repository, and a master, all that the protocol promises
 	JQMASTER_CONFORMANCE=1 $(PYTEST) -rs tests/system/test_conformance.py

@@ -2,4 +2,6 @@
 
 from typing import Final
 
-__version__: Final = "0.2.0"
+from worker_sdk.transport.release import VERSION
+
+__version__: Final = VERSION

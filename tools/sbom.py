@@ -11,6 +11,8 @@ import uuid
 from pathlib import Path
 from typing import Any, Final
 
+from worker_sdk.transport.release import VERSION
+
 ROOT: Final = Path(__file__).parents[1]
 FILE: Final = ROOT / "sbom.cdx.json"
 LOCK: Final = ROOT / "requirements.lock"
@@ -35,7 +37,7 @@ def document() -> dict[str, Any]:
         *(_component("npm", name, web[name]) for name in VENDORED),
     ]
     own = {
-        **_component("pypi", project["name"], project["version"]),
+        **_component("pypi", project["name"], VERSION),
         "type": "application",
         "licenses": [{"license": {"id": project["license"]}}],
     }

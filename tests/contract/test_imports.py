@@ -124,8 +124,10 @@ def faults_of(source: str, module: str) -> list[str]:
     faults = []
     for name in imported(tree, module):
         other, _, path = name.partition(".")
-        if {top, other} == {"jqmaster", "worker_sdk"}:
-            faults.append(f"{module} imports {name}: the packages share the OpenAPI documents only")
+        if (top, other) == ("worker_sdk", "jqmaster"):
+            faults.append(f"{module} imports {name}: the SDK is installed without the server")
+        elif (top, other) == ("jqmaster", "worker_sdk") and path.split(".")[0] != "transport":
+            faults.append(f"{module} imports {name}: the server knows worker_sdk.transport alone")
         elif top == other == "jqmaster":
             target = path.split(".")[0]
             # A name that is no module of ours, such as __version__, is of the package itself.
@@ -277,5 +279,5 @@ def test_the_rule_finds_a_bad_import(module: str, source: str) -> None:
 
 
 def test_the_rule_lets_good_imports_pass() -> None:
-    source = "import re\nfrom jqmaster.domain.job import Job\nfrom jqmaster.errors import NotFoundError\nfrom . import keys"
+    source = "import re\nfrom worker_sdk.transport import tls\nfrom jqmaster.domain.job import Job\nfrom jqmaster.errors import NotFoundError\nfrom . import keys"
     assert faults_of(source, "jqmaster.store.jobs.claims") == []

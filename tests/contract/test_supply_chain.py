@@ -1,6 +1,5 @@
 """The lock, the bill of materials and the audit agree with what is tested. No network is needed."""
 
-import importlib.metadata
 import json
 import re
 import sys
@@ -8,35 +7,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
+from tests.support.installed import closure
 from tools import audit, sbom
 
 ROOT = Path(__file__).parents[2]
 LOCKS = ("requirements.lock", "requirements-build.lock")
-
-
-def closure(roots: list[str]) -> set[str]:
-    """What these requirements need on this machine, by name."""
-    found: set[str] = set()
-    waiting = [Requirement(root) for root in roots]
-    while waiting:
-        requirement = waiting.pop()
-        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
-        extras = requirement.extras or {""}
-        if name in found or not _applies(requirement, {""}):
-            continue
-        found.add(name)
-        for line in importlib.metadata.requires(name) or ():
-            needed = Requirement(line)
-            if _applies(needed, extras):
-                waiting.append(needed)
-    return found
-
-
-def _applies(requirement: Requirement, extras: set[str]) -> bool:
-    marker = requirement.marker
-    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras)
 
 
 def has_marker(text: str, name: str) -> bool:

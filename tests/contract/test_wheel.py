@@ -1,5 +1,6 @@
-"""The built wheel holds what an installed copy needs: `jqmaster openapi` works wherever it is installed."""
+"""The built wheels hold what an installed copy needs: `jqmaster openapi` works wherever it is installed."""
 
+import email.parser
 import subprocess
 import sys
 import zipfile
@@ -8,30 +9,76 @@ from pathlib import Path
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
+from tools import wheels
+from worker_sdk.transport.release import VERSION
+
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    [built] = WheelBuilder(str(ROOT)).build(
-        directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"]
-    )
+def release(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The wheel of the SDK and that of the server."""
+    return wheels.build(tmp_path_factory.mktemp("release"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that `pip install .` makes."""
+    directory = str(tmp_path_factory.mktemp("whole"))
+    [built] = WheelBuilder(str(ROOT)).build(directory=directory, versions=["standard"])
     return Path(built)
 
 
-def test_the_wheel_holds_every_file_that_is_not_python(wheel: Path) -> None:
-    packed = set(zipfile.ZipFile(wheel).namelist())
+def files_of(wheel: Path) -> set[str]:
+    """Return its files without those that describe it."""
+    return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+
+
+def requirements_of(wheel: Path) -> set[str]:
+    """Return what it requires without extras."""
+    [metadata] = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".dist-info/METADATA")]
+    parsed = email.parser.BytesParser().parsebytes(zipfile.ZipFile(wheel).read(metadata))
+    assert parsed["Version"] == VERSION
+    return {line for line in parsed.get_all("Requires-Dist", []) if "extra ==" not in line}
+
+
+def test_the_wheels_hold_every_file_that_is_not_python(release: tuple[Path, Path], whole: Path) -> None:
+    sdk, server = map(files_of, release)
     for folder in ("jqmaster/web", "jqmaster/store/lua"):
         files = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*") if path.is_file()}
         assert files
-        assert files <= packed
-    assert {"jqmaster/py.typed", "worker_sdk/py.typed"} <= packed
+        assert files <= server
+    assert "jqmaster/py.typed" in server
+    assert "worker_sdk/py.typed" in sdk
+    for wheel in (*release, whole):
+        assert [n for n in zipfile.ZipFile(wheel).namelist() if n.endswith(".dist-info/licenses/LICENSE")]
+
+
+@pytest.mark.req("S10")
+def test_the_two_wheels_share_no_file_and_are_together_what_a_checkout_installs(
+    release: tuple[Path, Path], whole: Path
+) -> None:
+    sdk, server = map(files_of, release)
+    assert {name.partition("/")[0] for name in sdk} == {"worker_sdk"}
+    assert {name.partition("/")[0] for name in server} == {"jqmaster"}
+    assert sdk | server == files_of(whole)
+
+
+@pytest.mark.req("S10")
+def test_the_server_requires_the_sdk_of_its_version_and_the_sdk_little(
+    release: tuple[Path, Path], whole: Path
+) -> None:
+    sdk, server = map(requirements_of, release)
+    assert len(sdk) <= 5
+    assert server - requirements_of(whole) == {f"jqmaster-sdk=={VERSION}"}
+    # Both ask for the same versions, and a checkout installs what the SDK needs.
+    assert sdk <= requirements_of(whole) < server
 
 
 @pytest.mark.req("J11")
 @pytest.mark.parametrize("name", ["master", "worker"])
-def test_an_installed_copy_prints_its_openapi_documents(wheel: Path, tmp_path: Path, name: str) -> None:
-    zipfile.ZipFile(wheel).extractall(tmp_path)
+def test_an_installed_copy_prints_its_openapi_documents(whole: Path, tmp_path: Path, name: str) -> None:
+    zipfile.ZipFile(whole).extractall(tmp_path)
     # -S -E: of this environment nothing but its libraries, or the checkout itself would be found.
     libraries = str(Path(pytest.__file__).parents[1])
     printed = subprocess.run(

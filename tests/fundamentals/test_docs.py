@@ -1,4 +1,4 @@
-"""The code in README.md and docs/tutorial.md works as it is written."""
+"""The code in both READMEs and docs/tutorial.md works as it is written."""
 
 import asyncio
 import re
@@ -29,7 +29,10 @@ def run(source: str, url: str) -> types.ModuleType:
     return module
 
 
-@pytest.mark.parametrize(("page", "result"), [("README.md", "width"), ("docs/tutorial.md", None)])
+@pytest.mark.parametrize(
+    ("page", "result"),
+    [("README.md", "width"), ("worker_sdk/README.md", "width"), ("docs/tutorial.md", None)],
+)
 async def test_the_first_worker_and_pusher_of_the_page_work(
     page: str, result: str | None, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""The code in README.md and docs/tutorial.md passes a strict type checker, as a user would run it."""
+"""The code in both READMEs and docs/tutorial.md passes a strict type checker, as a user would run it."""
 
 import subprocess
 import sys
@@ -7,7 +7,11 @@ from pathlib import Path
 from tests.fundamentals.test_docs import ROOT, blocks
 
 # Handlers of the tutorial have no annotations, which would distract there; what they do is checked all the same.
-PAGES = {"README.md": "", "docs/tutorial.md": "# mypy: allow-untyped-defs, allow-untyped-calls\n"}
+PAGES = {
+    "README.md": "",
+    "worker_sdk/README.md": "",
+    "docs/tutorial.md": "# mypy: allow-untyped-defs, allow-untyped-calls\n",
+}
 
 
 def test_the_examples_pass_mypy_strict(tmp_path: Path) -> None:

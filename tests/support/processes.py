@@ -21,6 +21,9 @@ ROOT = Path(__file__).parents[2]
 class Process:
     """One child with its output in a file; only ever signalled by its own ID."""
 
+    python = sys.executable
+    cwd = ROOT
+
     def __init__(self, arguments: list[str], log: Path, **environment: str) -> None:
         self._arguments = arguments
         self._environment = environment
@@ -30,11 +33,11 @@ class Process:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.popen = subprocess.Popen(
-                [sys.executable, *self._arguments],
+                [self.python, *self._arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                cwd=ROOT,
+                cwd=self.cwd,
                 env={**os.environ, **self._environment},
                 start_new_session=True,
             )

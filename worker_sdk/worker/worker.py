@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import importlib.metadata
 import logging
 import os
 import secrets
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from worker_sdk import forked
 from worker_sdk.environment import masters_or_default, token_or_default
+from worker_sdk.transport.release import VERSION
 from worker_sdk.worker.policies import ExceptionType, RetryOn
 from worker_sdk.worker.registry import Handler, Registry
 
@@ -42,7 +42,7 @@ class Worker:
     * `grace_s`: time that running jobs have to finish when the process is told to end.
     * `secret`: 32 to 128 characters that sign the masters' calls. Default: a random one. Give a list of two while it is
       replaced: the first is registered, both are accepted.
-    * `version`: version of your code, shown to people. Default: the version of jqmaster.
+    * `version`: version of your code, shown to people. Default: the version of the SDK.
 
     The arguments become attributes, which you may change until the worker starts.
     """
@@ -75,7 +75,7 @@ class Worker:
         self.node_id = node_id if node_id is not None else socket.gethostname()
         self.labels = dict(labels or {})
         self.grace_s = grace_s
-        self.version = version if version is not None else _own_version()
+        self.version = version if version is not None else VERSION
         self._secrets = _checked_secrets(secret)
         self._registry = Registry()
         self._node: Node | None = None
@@ -267,13 +267,6 @@ def _checked_secrets(given: str | Sequence[str] | None) -> Sequence[str]:
     if not 1 <= len(found) <= 2 or not all(32 <= len(secret) <= 128 for secret in found):
         raise ValueError("secret: 32 to 128 characters; two at most, while it rotates")
     return found
-
-
-def _own_version() -> str:
-    try:
-        return importlib.metadata.version("jqmaster")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
