@@ -1,6 +1,5 @@
 """What a handler knows of its job, and what it may ask for."""
 
-import asyncio
 import logging
 import threading
 from collections.abc import Generator, Mapping
@@ -10,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 from worker_sdk import forked
 from worker_sdk.worker.lease import now_s
 
-if TYPE_CHECKING:  # slow to import, and each isolated attempt would pay for it
+if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
+    import asyncio
+
     from worker_sdk.pusher.client import JobOptions, Pusher, SyncPusher
 
     class JobId(str):
@@ -58,6 +59,8 @@ class CancelSignal:
     def __await__(self) -> Generator[Any, None, None]:
         """Until it is set: for async handlers."""
         if not self._is_set:
+            import asyncio
+
             waiter = asyncio.get_running_loop().create_future()
             if self._waiters is None:
                 self._waiters = []
@@ -147,6 +150,8 @@ class Context:
         Await it in an `async def` handler; in a `def` handler it blocks. A repeated attempt enqueues again, unless the job
         has an `id` that you chose.
         """
+        import asyncio
+
         try:
             asyncio.get_running_loop()
         except RuntimeError:

@@ -1,11 +1,9 @@
 """The Worker: what people write handlers on."""
 
-import asyncio
 import contextlib
 import gc
 import logging
 import os
-import secrets
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -17,7 +15,9 @@ from worker_sdk.transport.release import VERSION
 from worker_sdk.worker.policies import ExceptionType, RetryOn
 from worker_sdk.worker.registry import Handler, Registry
 
-if TYPE_CHECKING:  # an isolated attempt imports this module too, and serves nothing
+if TYPE_CHECKING:  # slow to import, and whoever only declares handlers serves nothing: an isolated attempt, a web application
+    import asyncio
+
     from worker_sdk.transport.http_server import App
     from worker_sdk.worker.asgi import Endpoint
     from worker_sdk.worker.node import Node, NodeConfig
@@ -164,6 +164,8 @@ class Worker:
 
     def run(self) -> None:
         """Serve until SIGTERM, SIGINT or SIGHUP, drain, and return. A second signal hands the running jobs back at once."""
+        import asyncio
+
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             if runner.run(self._serve_until_signal()):
@@ -220,6 +222,8 @@ class Worker:
         return self._node.endpoint if self._node else None
 
     async def _serve_until_signal(self) -> bool:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         told = asyncio.Event()
 
@@ -262,14 +266,14 @@ class Worker:
 
 def _checked_secrets(given: str | Sequence[str] | None) -> Sequence[str]:
     if given is None:
-        return [secrets.token_urlsafe(32)]
+        return [os.urandom(32).hex()]  # the module `secrets` takes long to import
     found = [given] if isinstance(given, str) else list(given)
     if not 1 <= len(found) <= 2 or not all(32 <= len(secret) <= 128 for secret in found):
         raise ValueError("secret: 32 to 128 characters; two at most, while it rotates")
     return found
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def _loop_factory() -> "Callable[[], asyncio.AbstractEventLoop] | None":
     try:
         import uvloop
     except ImportError:
