@@ -5,16 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from jqmaster.domain.job import FINISHED, Job, JobState
+from jqmaster.domain.job import FINISHED, ActionKind, Job, JobState, states_for
 from jqmaster.domain.job_filter import JobFilter
-
-
-class ActionKind(StrEnum):
-    CANCEL = "cancel"
-    RETRY = "retry"
-    DELETE = "delete"
-    RUN = "run"
-    SET_PRIORITY = "set_priority"
 
 
 class ActionState(StrEnum):
@@ -27,16 +19,8 @@ class ActionState(StrEnum):
     FAILED = "failed"
 
 
-# The states in which each may touch a job, in the order in which jobs pass through them: who moves on is met again.
-_WAITING: Final = (JobState.SCHEDULED, JobState.RETRYING, JobState.READY)
-_OVER: Final = (JobState.FAILED, JobState.SUCCEEDED, JobState.CANCELED, JobState.SKIPPED)
-ADMITTED: Final[Mapping[ActionKind, tuple[JobState, ...]]] = {
-    ActionKind.CANCEL: (*_WAITING, JobState.RUNNING),
-    ActionKind.RETRY: _OVER,
-    ActionKind.DELETE: (*_WAITING, *_OVER),
-    ActionKind.RUN: (JobState.SCHEDULED, JobState.RETRYING),
-    ActionKind.SET_PRIORITY: _WAITING,
-}
+# The states in which each may touch a job, in the order in which jobs pass through them: a job that moves on is met again.
+ADMITTED: Final[Mapping[ActionKind, tuple[JobState, ...]]] = {kind: states_for(kind) for kind in ActionKind}
 
 # Jobs move while an action goes through them. Where acting twice is as good as once it goes through them again, until it
 # finds nothing more to do, and so often at most.

@@ -27,8 +27,100 @@ class JobState(StrEnum):
     SKIPPED = "skipped"
 
 
-WAITING: Final = frozenset({JobState.SCHEDULED, JobState.READY, JobState.RETRYING})
-FINISHED: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.SKIPPED})
+# An action of people on a job, or on many jobs at once.
+class ActionKind(StrEnum):
+    CANCEL = "cancel"
+    RETRY = "retry"
+    DELETE = "delete"
+    RUN = "run"
+    SET_PRIORITY = "set_priority"
+
+
+class Phase(StrEnum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The mark of a state in the web UI. `shape` is one of those that `jqmaster/spec/ui_states.py` can draw."""
+
+    shape: str
+    light: str
+    dark: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateFacts:
+    """Everything that the layers know about a state, apart from its transitions.
+
+    * `code`: its number in a record. A code is never changed, nor given to another state.
+    * `index`: the sorted set with the jobs in this state; None: they are in the lanes of ready jobs.
+    * `position`: its place among the states in a list of jobs.
+    * `actions`: what people may do to a job in this state.
+    * `label`: its English name in the web UI.
+    """
+
+    code: int
+    phase: Phase
+    index: str | None
+    position: int
+    actions: tuple[ActionKind, ...]
+    label: str
+    look: Look
+
+
+_CHANGE: Final = (ActionKind.CANCEL, ActionKind.SET_PRIORITY, ActionKind.DELETE)
+_START_OR_CHANGE: Final = (ActionKind.CANCEL, ActionKind.RUN, ActionKind.SET_PRIORITY, ActionKind.DELETE)
+_AGAIN: Final = (ActionKind.RETRY, ActionKind.DELETE)
+
+# The one table of facts, in the order in which the web UI shows the states. Scripts get it as `store/lua/lib/layout.lua`
+# and the web UI as `web/states.js` and `web/states.css`: `make docs` writes them.
+STATES: Final[Mapping[JobState, StateFacts]] = {
+    JobState.READY: StateFacts(
+        2, Phase.WAITING, None, 2, _CHANGE, "Ready", Look("disc", "#1b5bc4", "#86b4ff")
+    ),
+    JobState.RUNNING: StateFacts(
+        4, Phase.RUNNING, "running", 1, (ActionKind.CANCEL,), "Running", Look("disc", "#00778f", "#4cc3d9")
+    ),
+    JobState.RETRYING: StateFacts(
+        3, Phase.WAITING, "retrying", 3, _START_OR_CHANGE, "Retrying", Look("triangle", "#b06c00", "#eab04f")
+    ),
+    JobState.SCHEDULED: StateFacts(
+        1, Phase.WAITING, "scheduled", 4, _START_OR_CHANGE, "Scheduled", Look("ring", "#5d6b98", "#98a6d4")
+    ),
+    JobState.FAILED: StateFacts(
+        7, Phase.FINISHED, "failed", 5, _AGAIN, "Failed", Look("square", "#c8372d", "#f2685d")
+    ),
+    JobState.SUCCEEDED: StateFacts(
+        6, Phase.FINISHED, "succeeded", 6, _AGAIN, "Succeeded", Look("disc", "#2b8a54", "#56b981")
+    ),
+    JobState.CANCELED: StateFacts(
+        8, Phase.FINISHED, "canceled", 7, _AGAIN, "Canceled", Look("dash", "#7a8594", "#97a3b4")
+    ),
+    JobState.SKIPPED: StateFacts(
+        9, Phase.FINISHED, "skipped", 8, _AGAIN, "Skipped", Look("dash", "#9a8f7c", "#b8ac97")
+    ),
+}
+
+WAITING: Final = frozenset(state for state, facts in STATES.items() if facts.phase is Phase.WAITING)
+FINISHED: Final = frozenset(state for state, facts in STATES.items() if facts.phase is Phase.FINISHED)
+# The states in the order of a list of jobs.
+LISTED: Final = tuple(sorted(JobState, key=lambda state: STATES[state].position))
+# The ways in which a job can end, in the order of their codes.
+OUTCOMES: Final = tuple(state for state in JobState if state in FINISHED)
+# The states whose jobs are in an index of their own, and those of them that wait for a time.
+INDEXED: Final = tuple(state for state in JobState if STATES[state].index is not None)
+TIMED: Final = tuple(state for state in INDEXED if state in WAITING)
+
+
+def states_for(action: ActionKind) -> tuple[JobState, ...]:
+    """Return the states in which an action may touch a job, unfinished ones in the order in which jobs pass through them."""
+    admitted = [state for state in LISTED if action in STATES[state].actions]
+    unfinished = [state for state in reversed(admitted) if state not in FINISHED]
+    return (*unfinished, *(state for state in admitted if state in FINISHED))
+
 
 # (from, event) -> the states that the event may lead to. `None` is a job that does not exist yet.
 # docs/job_lifecycle.md shows this table as a picture; a test holds both together.

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from jqmaster.domain.constraint import CID_LENGTH, Constraint, Rate
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import FINISHED, Cause, Job, JobState
+from jqmaster.domain.job import FINISHED, TIMED, Cause, Job, JobState
 from jqmaster.domain.worker import Worker
 
 MAX_NAMED_HOLDERS: Final = 3
@@ -441,7 +441,7 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
         found.append(NoLeader())
     if 0 < job.expires_at_ms <= now_ms:
         return [*found, Expired(job.expires_at_ms)]
-    if job.state in (JobState.SCHEDULED, JobState.RETRYING):
+    if job.state in TIMED:
         found.append(Due(str(job.state), job.due_at_ms, job.due_at_ms - now_ms, job.failures))
     is_settled = snapshot.edition == snapshot.settled_edition == snapshot.lane_edition
     if not (is_settled or snapshot.index_fault):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from jqmaster.config import Settings
-from jqmaster.domain.job import JobState
+from jqmaster.domain.job import FINISHED, JobState
 from jqmaster.domain.master import Pace
 from jqmaster.domain.outcome import ExpiryRules
 from jqmaster.domain.silence import CrowdRules
@@ -122,9 +122,7 @@ def sweeper(s: Settings) -> Values:
     over = (_ms(s.retention_succeeded_s), s.retention_succeeded_max)
     return {
         "retention": {
-            JobState.SUCCEEDED: over,
-            JobState.CANCELED: over,
-            JobState.SKIPPED: over,
+            **dict.fromkeys(FINISHED, over),
             JobState.FAILED: (_ms(s.retention_failed_s), s.retention_failed_max),
         }
     }

@@ -37,7 +37,7 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from jqmaster.domain.job import DEFAULT_RETRY, Attempt, Cause, Job, JobSpec, JobState, RetryPolicy
+from jqmaster.domain.job import DEFAULT_RETRY, STATES, Attempt, Cause, Job, JobSpec, JobState, RetryPolicy
 from jqmaster.domain.outcome import Outcome
 from jqmaster.errors import DamagedError
 
@@ -63,16 +63,7 @@ FLAGS: Final[Mapping[str, int]] = {
     "watched": FLAG_WATCHED,
 }
 
-STATE_CODES: Final[dict[JobState, int]] = {
-    JobState.SCHEDULED: 1,
-    JobState.READY: 2,
-    JobState.RETRYING: 3,
-    JobState.RUNNING: 4,
-    JobState.SUCCEEDED: 6,
-    JobState.FAILED: 7,
-    JobState.CANCELED: 8,
-    JobState.SKIPPED: 9,
-}
+STATE_CODES: Final = {state: STATES[state].code for state in JobState}
 _STATES: Final = {code: state for state, code in STATE_CODES.items()}
 # A cause that a later release added is no damage: the job failed.
 _CAUSES: Final = {int(cause): cause for cause in Cause}

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from jqmaster.domain.job import FINISHED, JobState
+from jqmaster.domain.job import FINISHED, STATES, JobState
 
 Built = TypeVar("Built")
 
@@ -323,21 +323,14 @@ class Keys:
     def finished(self, state: JobState) -> str:
         if state not in FINISHED:
             raise ValueError(f"{state} is not a final state")
-        return self.tag + state
+        return self.index(state)
 
     def index(self, state: JobState) -> str:
         """Return the index of a state other than ready, whose jobs lie in lanes."""
-        match state:
-            case JobState.SCHEDULED:
-                return self.scheduled
-            case JobState.RETRYING:
-                return self.retrying
-            case JobState.RUNNING:
-                return self.running
-            case JobState.READY:
-                raise ValueError("ready jobs are indexed by lane: see ready()")
-            case _:
-                return self.finished(state)
+        index = STATES[state].index
+        if index is None:
+            raise ValueError(f"{state} jobs are indexed by lane: see ready()")
+        return self.tag + index
 
 
 KEYS: Final[tuple[KeyInfo[object], ...]] = tuple(

@@ -6,8 +6,8 @@ from pydantic import Field, model_validator
 
 from jqmaster.api.jobs.schemas import JobSummary
 from jqmaster.api.schemas import Answer, Instant, JobId, Request, Seconds, ShortText, Timestamp
-from jqmaster.domain.bulk_action import ActionKind, ActionState
-from jqmaster.domain.job import Cause, JobState
+from jqmaster.domain.bulk_action import ActionState
+from jqmaster.domain.job import ActionKind, Cause, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.job_terms import PRIORITY
 from jqmaster.service.jobs.bulk_actions import Wish

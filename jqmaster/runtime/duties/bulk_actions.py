@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from jqmaster.clock import TICK_S, Clock, sleep_to_tick
-from jqmaster.domain.bulk_action import MAX_WATCHED, ActionKind, ActionState, BulkAction, Progress
-from jqmaster.domain.job import Job, JobState
+from jqmaster.domain.bulk_action import MAX_WATCHED, ActionState, BulkAction, Progress
+from jqmaster.domain.job import ActionKind, Job, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.errors import DamagedError
 from jqmaster.runtime.leader_loop import LeaderLoop

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.bulk_action import ADMITTED, ActionKind, BulkAction, Progress
+from jqmaster.domain.bulk_action import ADMITTED, BulkAction, Progress
 from jqmaster.domain.ids import is_id, new_id
-from jqmaster.domain.job import Job
+from jqmaster.domain.job import ActionKind, Job
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.errors import ConflictError, FieldError, InvalidError, NotFoundError, RateLimitedError
 from jqmaster.store.health.inspect import MAX_EXAMPLES, Counted, Inspector

@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from jqmaster.domain.histogram import BOUNDS_MS, Histogram
-from jqmaster.domain.job import JobState
+from jqmaster.domain.job import OUTCOMES, JobState
 from jqmaster.domain.latency import BOUNDS_S, Latencies, Latency, Traffic
 from jqmaster.domain.tally import OTHER, Tally
 from jqmaster.errors import JqmasterError
@@ -188,10 +188,10 @@ class Metrics(Collector):
         wait, run = _histogram("jqmaster_job_wait_seconds"), _histogram("jqmaster_job_run_seconds")
         for name, counts in self._tally.since_start().items():
             pushed.add_metric((name,), counts.pushed)
-            for outcome in ("succeeded", "failed", "canceled", "skipped"):
-                ended.add_metric((name, outcome), getattr(counts, outcome))
-            for outcome in ("retried", "deferred", "handed_back", "lost"):
-                attempts.add_metric((name, outcome), getattr(counts, outcome))
+            for outcome in OUTCOMES:
+                ended.add_metric((name, str(outcome)), getattr(counts, outcome))
+            for ending in ("retried", "deferred", "handed_back", "lost"):
+                attempts.add_metric((name, ending), getattr(counts, ending))
             _add_durations(wait, name, counts.wait)
             _add_durations(run, name, counts.run)
         returned = _counter("jqmaster_offers_returned")

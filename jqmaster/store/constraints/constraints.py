@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgpack
 
 from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, Rate, gate_id
+from jqmaster.domain.job import TIMED
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.domain.ruleset import Ruleset
@@ -273,7 +274,7 @@ class RuleStore:
 
     async def waiting_for_time(self) -> AsyncIterator[list[str]]:
         """Yield pages of the jobs that wait for a time; those that were there all along are all among them."""
-        for index in (self._keys.scheduled, self._keys.retrying):
+        for index in (self._keys.index(state) for state in TIMED):
             async for flat in scanned(self._client, "ZSCAN", index, count=RECORDS_PER_READ):
                 for page in pages([raw.decode() for raw in flat[::2]], MAX_PER_CALL):
                     yield page

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.job import FINISHED, Job, JobState
+from jqmaster.domain.job import FINISHED, INDEXED, Job, JobState
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.constraints.constraints import decode_constraint
@@ -63,7 +63,7 @@ class Checker:
     def __init__(self, client: StoreClient, keys: Keys) -> None:
         self._client = client
         self._keys = keys
-        self._plain = [keys.index(state) for state in JobState if state is not JobState.READY]
+        self._plain = [keys.index(state) for state in INDEXED]
 
     async def everything_named(self) -> AsyncIterator[tuple[list[str], str]]:
         """Yield pages of IDs from every record, index, lane, claim, slot, result and history, with the key that names them."""
@@ -96,7 +96,7 @@ class Checker:
         for page in pages(job_ids, PAGE):
             _, (states,) = await self._client.run(
                 "inspect_jobs",
-                (*(k.index(s) for s in INDEX_ORDER), k.results, k.rules),
+                (k.results, k.rules),
                 (k.tag, HEAD_BYTES, found_in, *page),
             )
             for job_id, state in zip(page, states, strict=True):
@@ -227,15 +227,3 @@ class Checker:
     async def _scan_members(self, command: str, key: str, *, step: int) -> AsyncIterator[list[str]]:
         async for flat in scanned(self._client, command, key, count=PAGE):
             yield [raw.decode() for raw in flat[::step]]
-
-
-# The order in which inspect_jobs.lua takes the indexes.
-INDEX_ORDER: Final = (
-    JobState.SCHEDULED,
-    JobState.RETRYING,
-    JobState.RUNNING,
-    JobState.SUCCEEDED,
-    JobState.FAILED,
-    JobState.CANCELED,
-    JobState.SKIPPED,
-)

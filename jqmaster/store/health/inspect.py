@@ -8,7 +8,7 @@ from typing import Final
 
 from jqmaster.domain.failure_group import failure_group_id
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import FINISHED, Job, JobState
+from jqmaster.domain.job import FINISHED, INDEXED, LISTED, STATES, Job, JobState
 from jqmaster.domain.job_filter import GroupOf, JobFilter
 from jqmaster.errors import InvalidError
 from jqmaster.store import codec
@@ -23,16 +23,6 @@ SHORTEST_STEP: Final = 50
 MAX_COUNTED: Final = 200_000
 MAX_EXAMPLES: Final = 5
 
-_ORDER: Final = (
-    JobState.RUNNING,
-    JobState.READY,
-    JobState.RETRYING,
-    JobState.SCHEDULED,
-    JobState.FAILED,
-    JobState.SUCCEEDED,
-    JobState.CANCELED,
-    JobState.SKIPPED,
-)
 _POSITION = struct.Struct(">Bd36s")
 
 
@@ -75,14 +65,13 @@ class Inspector:
 
     async def counts(self) -> dict[JobState, int]:
         """Jobs by state."""
-        plain = [state for state in JobState if state is not JobState.READY]
         replies = await self._client.pipeline(
             [
-                *(("ZCARD", self._keys.index(state)) for state in plain),
+                *(("ZCARD", self._keys.index(state)) for state in INDEXED),
                 ("HVALS", self._keys.ready_counts),
             ]
         )
-        counts = dict(zip(plain, replies, strict=False))
+        counts = dict(zip(INDEXED, replies, strict=False))
         return {state: counts.get(state, sum(map(int, replies[-1]))) for state in JobState}
 
     async def load(self) -> tuple[int, int]:
@@ -122,7 +111,7 @@ class Inspector:
         *,
         limit: int,
         cursor: str | None,
-        states: Sequence[JobState] = _ORDER,
+        states: Sequence[JobState] = LISTED,
         is_backward: bool = False,
     ) -> Found:
         """As `page`, through these states in this order. Raise InvalidError for a cursor that no such look gave."""
@@ -267,7 +256,7 @@ def _decode_cursor(cursor: str, tag: str) -> _Place:
         raw = base64.b64decode(cursor.encode(), altchars=b"-_", validate=True)
         length, score, job_id = _POSITION.unpack_from(raw)
         index = raw[_POSITION.size :].decode()
-        states = {s.value for s in _ORDER if s is not JobState.READY}
+        states = {STATES[state].index for state in INDEXED}
         if (
             len(index.encode()) != length
             or not is_id(job_id.decode())

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jqmaster.store.health.fsck import INDEX_ORDER, PAGE, Checker, Finding
+from jqmaster.store.health.fsck import PAGE, Checker, Finding
 from jqmaster.store.identity.audit import MAX_ENTRIES, encode_entry
 from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import Arg
@@ -69,7 +69,7 @@ class Repair:
         for page in pages([f for f in found if f.rule not in _BEYOND_REPAIR], PAGE):
             done = await self._run(
                 "repair_jobs",
-                (*(k.index(state) for state in INDEX_ORDER), k.results, k.rules, k.damaged, k.audit),
+                (k.results, k.rules, k.damaged, k.audit),
                 (found_in, self._lease_ms, self._result_ttl_ms, self._shard.wake_channel),
                 page,
                 [finding.key.removeprefix(k.job_prefix) for finding in page],

@@ -119,9 +119,6 @@ class SteeringStore:
             load("cancel"),
             (
                 k.job(job_id),
-                k.scheduled,
-                k.retrying,
-                k.running,
                 k.finished(JobState.CANCELED),
                 k.history(job_id),
             ),
@@ -153,7 +150,6 @@ class SteeringStore:
             load("retry"),
             (
                 k.job(job.id),
-                *self._finished(),
                 k.result(job.id),
                 k.results,
                 k.expiring,
@@ -186,7 +182,7 @@ class SteeringStore:
             [
                 ScriptCall(
                     load("run_now"),
-                    (k.job(job_id), k.scheduled, k.retrying),
+                    (k.job(job_id),),
                     (k.tag, job_id, self._shard.wake_channel, counted_by.action_id),
                 )
                 for job_id in job_ids
@@ -213,7 +209,7 @@ class SteeringStore:
         given = (changes.priority, changes.run_at_ms, changes.max_retry, changes.timeout_ms)
         return ScriptCall(
             load("patch"),
-            (k.job(job.id), k.scheduled, k.retrying, k.rules),
+            (k.job(job.id), k.rules),
             (self._shard.now_arg, k.tag, job.id, self._shard.wake_channel, rules.edition, LaneTable(lane).packed(), *("" if value is None else value for value in given),
              counted_by.action_id),
         )  # fmt: skip
@@ -238,17 +234,10 @@ class SteeringStore:
                 k.result(job_id),
                 k.damaged,
                 k.results,
-                k.scheduled,
-                k.retrying,
                 k.expiring,
-                *self._finished(),
             ),
             (k.tag, job_id, self._shard.wake_channel, counted_by.action_id),
         )
-
-    def _finished(self) -> list[str]:
-        states = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.SKIPPED)
-        return [self._keys.finished(state) for state in states]
 
     async def _steer(self, calls: Sequence[ScriptCall]) -> list[Refusal | None]:
         replies = await self._client.run_all(calls)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.job import TIMED, JobState
 from jqmaster.domain.tally import Tally
 from jqmaster.store import codec
 from jqmaster.store.link.pages import MAX_PER_CALL
@@ -36,7 +36,7 @@ class DueStore:
         """`expire`, then `promote` of both states, in one round trip: no job that is due waits for the others' answers.
         `expects_some`: jobs are due for sure, so a claim may travel with it."""
         calls = [self._expiry(epoch)]
-        calls += [self._promotion(epoch, state) for state in (JobState.SCHEDULED, JobState.RETRYING)]
+        calls += [self._promotion(epoch, state) for state in TIMED]
         claim = self._shard.leader.claim_with(JobsReady()) if expects_some else None
         counts, nexts = [], []
         for _, data in await self._client.run_all(calls, claim=claim):
@@ -69,6 +69,6 @@ class DueStore:
         k = self._keys
         return ScriptCall(
             load("expire"),
-            (k.epoch, k.expiring, k.scheduled, k.retrying, k.finished(JobState.SKIPPED)),
+            (k.epoch, k.expiring, k.finished(JobState.SKIPPED)),
             (self._shard.now_arg, k.tag, epoch, MAX_PER_CALL, k.finished_channel),
         )

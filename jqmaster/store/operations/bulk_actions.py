@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.bulk_action import ActionKind, ActionState, BulkAction, Progress
+from jqmaster.domain.bulk_action import ActionState, BulkAction, Progress
+from jqmaster.domain.job import ActionKind
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jqmaster.domain.job import FINISHED
+from jqmaster.domain.job import FINISHED, INDEXED
 from jqmaster.store.identity.audit import changes_of
 from jqmaster.store.link.shard import Shard
 
@@ -44,7 +44,7 @@ class LiveStore:
         k = self._keys
         worker_ms, master_ms = self._silence_ms()
         finished = sorted(k.finished(state) for state in FINISHED)
-        indexes = [*finished, k.scheduled, k.retrying, k.running]
+        indexes = [k.index(state) for state in INDEXED]
         replies = await self._client.pipeline(
             [
                 ("TIME",),

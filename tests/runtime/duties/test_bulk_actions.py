@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.bulk_action import MAX_WATCHED, STOP_LEAST, ActionKind
-from jqmaster.domain.job import Cause, JobState
+from jqmaster.domain.bulk_action import MAX_WATCHED, STOP_LEAST
+from jqmaster.domain.job import ActionKind, Cause, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.outcome import Decision
 from jqmaster.runtime.duties import bulk_actions

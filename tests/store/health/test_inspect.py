@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jqmaster.domain.failure_group import failure_group_id
-from jqmaster.domain.job import Cause, Job, JobState
+from jqmaster.domain.job import LISTED, Cause, Job, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.outcome import Decision
 from jqmaster.errors import InvalidError
@@ -40,7 +40,7 @@ async def test_pages_give_every_job_once_in_order(world: StoreWorld) -> None:
         listed = [job.id for page in pages for job in page]
         assert sorted(listed) == sorted(job.id for job in jobs)
         order = list(dict.fromkeys([(await world.get(i)).state for i in listed]))
-        assert order == list(inspect._ORDER)
+        assert order == list(LISTED)
         ready = [i for i in listed if i in {j.id for j in jobs[8:]}]
         assert ready == [j.id for j in jobs[8:]]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from jqmaster.domain.bulk_action import ActionKind, ActionState, BulkAction, Progress
+from jqmaster.domain.bulk_action import ActionState, BulkAction, Progress
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import Cause, JobState
+from jqmaster.domain.job import ActionKind, Cause, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.identity.audit import encode_entry

@@ -1,15 +1,16 @@
 #!lua flags=no-writes
 -- Where each job is, all at one instant: its record's beginning, the indexes that name it, who holds it, and which slots it has.
--- KEYS scheduled:zset retrying:zset running:zset succeeded:zset failed:zset canceled:zset skipped:zset results:zset rules:hash
+-- KEYS results:zset rules:hash
 -- ARGV tag head_bytes found_in(an index, a worker's claims or slots that named these jobs; empty: none) [+ id]
 -- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime, exists history, [gates, token of a slot that it has], [gates of a slot that it must have], exists lane]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/record.lua
 -- include lib/lanes.lua
-local LAST_INDEX, results_key, rules_key = 7, KEYS[8], KEYS[9]
+local results_key, rules_key = KEYS[1], KEYS[2]
 tag = ARGV[1]
 local head_bytes, found_in = tonumber(ARGV[2]), ARGV[3]
 local FIRST = 4
+local index_of = layout.index
 
 local function after(prefix)
   local full = tag .. prefix
@@ -26,7 +27,7 @@ for i = FIRST, #ARGV do
   if type(head) ~= 'string' then head = '?' end
   local inside, holders, has_slots, needs_slots, indexes, slot_lists = {}, {}, {}, {}, {}, {}
   local lane = nil
-  for key = 1, LAST_INDEX do indexes[KEYS[key]] = true end
+  for _, index in pairs(index_of) do indexes[tag .. index] = true end
   if found_lane then indexes[found_in] = true end
   if #head >= layout.head.length then
     lane = lane_by_id(record.hex(record.lane_id_of(head)))

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Makes what names these jobs agree with their records, which are never changed; of a job that has no record it removes what is left.
--- KEYS epoch:string scheduled:zset retrying:zset running:zset succeeded:zset failed:zset canceled:zset skipped:zset results:zset rules:hash damaged:set audit:stream
+-- KEYS epoch:string results:zset rules:hash damaged:set audit:stream
 -- ARGV now_ms tag epoch found_in(as inspect_jobs takes it) lease_ms result_ttl_ms wake_channel(empty: nobody to wake) audit_entry audit_max [+ id]
 -- REPLY ok:[id of each of which something was put right] | stale_epoch
 -- CHECKS FIRST epoch; of each job that it is not set aside, and that its record can be read
@@ -8,17 +8,15 @@
 -- include lib/record.lua
 -- include lib/leadership.lua
 -- include lib/lanes.lua
-local epoch_key, scheduled_key, retrying_key, running_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local succeeded_key, failed_key, canceled_key, skipped_key = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local results_key, rules_key, damaged_key, audit_key = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local epoch_key, results_key, rules_key, damaged_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, epoch, found_in, lease_ms, result_ttl_ms = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 tag = ARGV[2]
 local wake_channel, audit_entry, audit_max = ARGV[7], ARGV[8], tonumber(ARGV[9])
 local FIRST = 10
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
-local index_of = {[layout.STATE.scheduled] = scheduled_key, [layout.STATE.retrying] = retrying_key, [layout.STATE.running] = running_key, [layout.STATE.succeeded] = succeeded_key,
-  [layout.STATE.failed] = failed_key, [layout.STATE.canceled] = canceled_key, [layout.STATE.skipped] = skipped_key}
+local index_of = layout.index
+for state, index in pairs(index_of) do index_of[state] = tag .. index end
 local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
 local is_settled = (rules[1] or '0') == (rules[2] or '0')
 local function after(prefix)

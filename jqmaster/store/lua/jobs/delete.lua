@@ -1,24 +1,23 @@
 #!lua flags=allow-oom
 -- Removes a job that does not run, with everything that belongs to it; also one that was set aside as damaged.
--- KEYS job:string history:list result:string damaged:set results:zset scheduled:zset retrying:zset expiring:zset succeeded:zset failed:zset canceled:zset skipped:zset
+-- KEYS job:string history:list result:string damaged:set results:zset expiring:zset
 -- ARGV tag job_id wake_channel(empty: nobody to wake) action_id(that counts it; empty: none)
 -- REPLY ok | unknown | state:state
 -- CHECKS FIRST the state, unless it was set aside
 -- include lib/record.lua
 -- include lib/lanes.lua
 -- include lib/touched.lua
-local job_key, history_key, result_key, damaged_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local FIRST_INDEX = 5
+local job_key, history_key, result_key, damaged_key, results_key, expiring_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local id, wake_channel, action_id = ARGV[2], ARGV[3], ARGV[4]
 tag = ARGV[1]
-local is_waiting = layout.is_waiting
+local is_waiting, is_deletable, indexes = layout.is_waiting, layout.is_deletable, layout.index
 
 local head = record.read_head(job_key)
 local state = record.state_of(head)
 local was_set_aside = redis.call('SISMEMBER', damaged_key, id) == 1
 if not was_set_aside then
   if head == '' then return {'unknown'} end
-  if state == layout.STATE.running then return {'state', state} end
+  if not is_deletable[state] then return {'state', state} end
 end
 if was_set_aside then
   -- Its lane has counted it out already, and may be gone with it.
@@ -29,7 +28,9 @@ elseif is_waiting[state] then
   if state == layout.STATE.ready then lane_remove(lane, id) end
   lane_counts(lane, own, -1, -1)
 end
-for i = FIRST_INDEX, #KEYS do redis.call('ZREM', KEYS[i], id) end
+for _, index in pairs(indexes) do redis.call('ZREM', tag .. index, id) end
+redis.call('ZREM', results_key, id)
+redis.call('ZREM', expiring_key, id)
 redis.call('SREM', damaged_key, id)
 redis.call('UNLINK', job_key, history_key, result_key)
 write_lanes(nil)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Skips waiting jobs whose expires_at has passed, at most `limit` a call.
--- KEYS epoch:string expiring:zset scheduled:zset retrying:zset skipped:zset
+-- KEYS epoch:string expiring:zset skipped:zset
 -- ARGV now_ms tag epoch limit finished_channel
 -- REPLY ok:skipped,ms until the next expires (-1: none),[name](of each that was skipped) | stale_epoch
 -- CHECKS FIRST epoch, then the state of each
@@ -9,13 +9,13 @@
 -- include lib/lists.lua
 -- include lib/leadership.lua
 -- include lib/lanes.lua
-local epoch_key, expiring_key, scheduled_key, retrying_key, skipped_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local epoch_key, expiring_key, skipped_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
 tag = ARGV[2]
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local due = redis.call('ZRANGEBYSCORE', expiring_key, '-inf', now_ms, 'LIMIT', 0, limit)
-local RECHECK_MS, is_waiting = 60000, layout.is_waiting
+local RECHECK_MS, is_waiting, index = 60000, layout.is_waiting, layout.index
 local skipped, watched, running, names = 0, {}, {}, {}
 for _, id in ipairs(due) do
   local key = tag .. 'job:' .. id
@@ -23,7 +23,7 @@ for _, id in ipairs(due) do
   local state = record.state_of(head)
   if is_waiting[state] then
     local lane, own = home_of(head)
-    if state == layout.STATE.ready then lane_remove(lane, id) else redis.call('ZREM', state == layout.STATE.scheduled and scheduled_key or retrying_key, id) end
+    if index[state] then redis.call('ZREM', tag .. index[state], id) else lane_remove(lane, id) end
     lane_counts(lane, own, -1, -1)
     record.set_ended(key, layout.STATE.skipped, record.flags_of(head), layout.CAUSE.expired, now_ms)
     redis.call('ZADD', skipped_key, now_ms, id)

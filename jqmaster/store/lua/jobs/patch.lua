@@ -1,6 +1,6 @@
 #!lua
 -- Changes priority, time, retries or timeout of a job that waits; its lane may be another one after that.
--- KEYS job:string scheduled:zset retrying:zset rules:hash
+-- KEYS job:string rules:hash
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lanes_defined takes them) priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty) action_id(that counts it; empty: none)
 -- REPLY ok | stale_rules | unknown | state:state
 -- CHECKS FIRST the edition of the rules, the state
@@ -8,17 +8,17 @@
 -- include lib/record.lua
 -- include lib/lanes.lua
 -- include lib/touched.lua
-local job_key, scheduled_key, retrying_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local job_key, rules_key = KEYS[1], KEYS[2]
 local now_ms, id, wake_channel, edition, definitions = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], lanes_defined(ARGV[6])
 local priority, run_at_ms, max_retry, timeout_ms, action_id = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11]
 tag = ARGV[2]
-local is_waiting = layout.is_waiting
+local is_changeable, index = layout.is_changeable, layout.index
 
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
 local head = record.read_head(job_key)
 if head == '' then return {'unknown'} end
 local state = record.state_of(head)
-if not is_waiting[state] then return {'state', state} end
+if not is_changeable[state] then return {'state', state} end
 priority = priority or record.priority_of(head)
 redis.call('SETRANGE', job_key, layout.priority.offset, struct.pack('>i4I4i8', priority,
   max_retry or struct.unpack('>I4', head, layout.max_retry.at), timeout_ms or record.int64(head, layout.timeout_ms.at)))
@@ -33,7 +33,7 @@ record.set_int64(job_key, layout.due_at_ms.offset, due_at_ms)
 local old_lane, old_own = home_of(head)
 local lane, own = home_defined(definitions, 1, tonumber(edition))
 if state == layout.STATE.ready and (target ~= state or lane.id ~= old_lane.id) then lane_remove(old_lane, id)
-elseif target ~= state then redis.call('ZREM', state == layout.STATE.scheduled and scheduled_key or retrying_key, id) end
+elseif target ~= state then redis.call('ZREM', tag .. index[state], id) end
 write_home(job_key, head, lane, definitions[1].bytes)
 lane_counts(old_lane, old_own, -1, -1)
 lane_counts(lane, own, 1, 1)
@@ -42,7 +42,7 @@ if target == layout.STATE.ready then
   touched(lane).has_moved = true
   lane_add(lane, priority, id)
 else
-  redis.call('ZADD', target == layout.STATE.scheduled and scheduled_key or retrying_key, due_at_ms, id)
+  redis.call('ZADD', tag .. index[target], due_at_ms, id)
 end
 write_lanes(nil)
 count_touched(action_id, id, false)

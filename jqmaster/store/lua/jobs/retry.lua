@@ -1,6 +1,6 @@
 #!lua
 -- Makes a finished job ready again by hand, with all its retries; its history stays.
--- KEYS job:string succeeded:zset failed:zset canceled:zset skipped:zset result:string results:zset expiring:zset rules:hash history:list
+-- KEYS job:string result:string results:zset expiring:zset rules:hash history:list
 -- ARGV tag job_id wake_channel(empty: nobody to wake) edition lanes(as lanes_defined takes them) history_entry(of an attempt that succeeded; empty: none) finished_at_ms(when it ended, as the caller read it) action_id(that counts it; empty: none) is_watched(1: the action waits for its end)
 -- REPLY ok | stale_rules | unknown | state:state
 -- CHECKS FIRST the edition of the rules, the state, that it has not run again since it was read
@@ -8,19 +8,18 @@
 -- include lib/history.lua
 -- include lib/lanes.lua
 -- include lib/touched.lua
-local job_key, result_key, results_key, expiring_key, rules_key, history_key = KEYS[1], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local job_key, result_key, results_key, expiring_key, rules_key, history_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local id, wake_channel, edition, definitions, entry, finished_at_ms = ARGV[2], ARGV[3], ARGV[4], lanes_defined(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local action_id, is_watched = ARGV[8], ARGV[9] == '1'
 tag = ARGV[1]
-local index_of_state = {[layout.STATE.succeeded] = KEYS[2], [layout.STATE.failed] = KEYS[3], [layout.STATE.canceled] = KEYS[4], [layout.STATE.skipped] = KEYS[5]}
+local is_retryable, index = layout.is_retryable, layout.index
 
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
 local head = record.read_head(job_key)
 if head == '' then return {'unknown'} end
 local state = record.state_of(head)
-local index_key = index_of_state[state]
-if not index_key or record.int64(head, layout.finished_at_ms.at) ~= finished_at_ms then return {'state', state} end
-redis.call('ZREM', index_key, id)
+if not is_retryable[state] or record.int64(head, layout.finished_at_ms.at) ~= finished_at_ms then return {'state', state} end
+redis.call('ZREM', tag .. index[state], id)
 if state == layout.STATE.succeeded and entry ~= '' then
   -- The attempt that went well had no entry while it was the last.
   history.add(history_key, finished_at_ms, entry)

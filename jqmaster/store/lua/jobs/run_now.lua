@@ -1,15 +1,16 @@
 #!lua
 -- Makes a job ready that waits for a time.
--- KEYS job:string scheduled:zset retrying:zset
+-- KEYS job:string
 -- ARGV tag job_id wake_channel(empty: nobody to wake) action_id(that counts it; empty: none)
 -- REPLY ok | unknown | state:state
 -- CHECKS FIRST the state
 -- include lib/record.lua
 -- include lib/lanes.lua
 -- include lib/touched.lua
-local job_key, scheduled_key, retrying_key = KEYS[1], KEYS[2], KEYS[3]
+local job_key = KEYS[1]
 local id, wake_channel, action_id = ARGV[2], ARGV[3], ARGV[4]
 tag = ARGV[1]
+local is_startable, index = layout.is_startable, layout.index
 
 local head = record.read_head(job_key)
 if head == '' then return {'unknown'} end
@@ -18,8 +19,8 @@ if state == layout.STATE.ready then
   record.write_again(job_key, head)
   return {'ok'}
 end
-if state ~= layout.STATE.scheduled and state ~= layout.STATE.retrying then return {'state', state} end
-redis.call('ZREM', state == layout.STATE.scheduled and scheduled_key or retrying_key, id)
+if not is_startable[state] then return {'state', state} end
+redis.call('ZREM', tag .. index[state], id)
 record.set_state(job_key, layout.STATE.ready)
 record.set_int64(job_key, layout.due_at_ms.offset, 0)
 lane_add(lane_of(head), record.priority_of(head), id)

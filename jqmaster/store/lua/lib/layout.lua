@@ -3,7 +3,8 @@
 --
 -- No script makes this table: `layout.NAME` and `layout.NAME.PART` become these values when a script is loaded
 -- (jqmaster/store/link/scripts.py). A field of the head has its first and last position in a string, counted from 1
--- as string.sub does, and its offset, counted from 0 as SETRANGE does.
+-- as string.sub does, and its offset, counted from 0 as SETRANGE does. `index` has the name of the
+-- sorted set of each state; ready jobs are in lanes.
 local layout = {
   VERSION = 3,
   version = {at = 1, last = 1, offset = 0},
@@ -36,7 +37,13 @@ local layout = {
   STATE = {scheduled = 1, ready = 2, retrying = 3, running = 4, succeeded = 6, failed = 7, canceled = 8, skipped = 9},
   CAUSE = {none = 0, error = 1, timeout = 2, lost = 3, expired = 4, canceled = 5, undecodable = 6},
   FLAG = {keep_result = 1, rerun_lost = 2, confirmed = 4, watched = 8},
+  index = {[1] = 'scheduled', [3] = 'retrying', [4] = 'running', [6] = 'succeeded', [7] = 'failed', [8] = 'canceled', [9] = 'skipped'},
   is_waiting = {[1] = true, [2] = true, [3] = true},
   is_unfinished = {[1] = true, [2] = true, [3] = true, [4] = true},
   is_final = {[6] = true, [7] = true, [8] = true, [9] = true},
+  is_cancelable = {[1] = true, [2] = true, [3] = true, [4] = true},
+  is_retryable = {[6] = true, [7] = true, [8] = true, [9] = true},
+  is_deletable = {[1] = true, [2] = true, [3] = true, [6] = true, [7] = true, [8] = true, [9] = true},
+  is_startable = {[1] = true, [3] = true},
+  is_changeable = {[1] = true, [2] = true, [3] = true},
 }
