@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from jqmaster.clock import Clock
 from jqmaster.config import Settings
 from jqmaster.lifecycle import LoopFailures
-from jqmaster.net.tls import LiveContext, client_context
 from jqmaster.runtime.leadership.master_client import MasterClient
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.tracing import Tracing
+from worker_sdk.transport.tls import LiveContext, client_context
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from jqmaster.runtime.outbound import signing
 from tests.support import real_time
 from tests.support.master import master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
+from worker_sdk.transport import signature
 
 pytestmark = real_time.MASTER
 
@@ -22,7 +22,7 @@ MINUTE_S = 60
 def set_wrong(patch: pytest.MonkeyPatch, by_s: float) -> None:
     """The clock that the master signs by."""
     wrong = SimpleNamespace(time_ns=lambda: time.time_ns() + int(by_s * 1e9))
-    patch.setattr(signing, "time", wrong)
+    patch.setattr(signature, "time", wrong)
 
 
 @pytest.mark.req("D18", "M6")

@@ -79,7 +79,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "console": set(),
     },
     "worker_sdk": {
-        "": {"worker", "pusher"},
+        "": {"worker", "pusher", "transport.tls"},
         "worker": {"", "pusher", "masters", "transport"},
         "pusher": {"", "masters", "transport"},
         "masters": {"", "transport"},

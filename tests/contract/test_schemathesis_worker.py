@@ -11,7 +11,6 @@ import pytest
 import requests
 import schemathesis
 
-from jqmaster.runtime.outbound.signing import signed_headers
 from tests.support import real_time
 from tests.support.contract import document
 from tests.support.fuzz import ANSWERS, SETTINGS, in_a_thread
@@ -19,6 +18,7 @@ from tests.support.master import master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from worker_sdk import Worker
+from worker_sdk.transport.signature import signed_headers
 
 pytestmark = real_time.MASTER
 

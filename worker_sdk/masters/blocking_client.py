@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from worker_sdk import forked
+from worker_sdk.environment import tls_of_calls
 from worker_sdk.masters.home import HEADER
 from worker_sdk.masters.masters import (
     JOB_ID_FIELD,
@@ -20,7 +21,6 @@ from worker_sdk.masters.masters import (
     headers_for,
     read_answer,
 )
-from worker_sdk.transport import tls
 
 _CLOSED_MEANWHILE: Final = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
@@ -33,7 +33,7 @@ class BlockingClient:
         self._headers = headers_for(token, durability)
         self._connection: _Connection | None = None
         self._address = ""
-        self._tls = tls.to_masters()
+        self._tls = tls_of_calls()
         forked.renew_in_child(self)
 
     @property

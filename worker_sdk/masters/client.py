@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from worker_sdk.environment import tls_of_calls
 from worker_sdk.masters.masters import (
     MAX_ANSWER_BYTES,
     Answer,
@@ -10,7 +11,6 @@ from worker_sdk.masters.masters import (
     headers_for,
     read_answer,
 )
-from worker_sdk.transport import tls
 from worker_sdk.transport.http_client import HttpClient, HttpError
 
 _CONNECT_TIMEOUT_S: Final = 3.0
@@ -24,7 +24,7 @@ class MasterClient:
     ) -> None:
         self._masters = masters
         self._timeout_s = timeout_s
-        self._tls = tls.to_masters()
+        self._tls = tls_of_calls()
         self._headers = headers_for(token, durability)
         self._store = ""
         self._http = HttpClient(

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from worker_sdk import forked
-from worker_sdk.transport import tls
+from worker_sdk.transport.tls import LiveContext
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -52,11 +52,16 @@ class Limits:
 
 
 class WorkerServer:
-    """`port` 0: a free one; `bound_port` tells which, and is bound by the constructor (OSError)."""
+    """Serves `app` on `host`. Port 0 picks a free one; `bound_port` tells which. `tls` makes it serve HTTPS.
 
-    def __init__(self, app: App, host: str, port: int, limits: Limits | None = None) -> None:
+    The constructor binds the port, and raises OSError if it cannot.
+    """
+
+    def __init__(
+        self, app: App, host: str, port: int, limits: Limits | None = None, *, tls: LiveContext | None = None
+    ) -> None:
         self._limits = limits or Limits()
-        self._tls = tls.of_server()
+        self._tls = tls
         self._config = Config(
             app,
             interface="asgi3",

@@ -1,20 +1,20 @@
-"""Where masters find a worker that was not told its URL."""
+"""The address at which others find a server of this machine that was not told its URL."""
 
 import socket
-from urllib.parse import urlsplit
+from typing import Final
+
+# A server that listens on one of these listens on every address.
+WILDCARDS: Final = ("", "0.0.0.0", "::")  # noqa: S104  compared, not bound
 
 
-def url_of(host: str, port: int, master: str, *, scheme: str = "http") -> str:
-    """Of a server on `host`; for a wildcard host, with the address from which `master` is reached."""
-    if host in ("", "0.0.0.0", "::"):  # noqa: S104 - a comparison
-        host = _outgoing_address(master)
+def url_of(scheme: str, host: str, port: int) -> str:
+    """Return the URL of a server."""
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def _outgoing_address(master: str) -> str:
-    parts = urlsplit(master)
-    infos = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_DGRAM)
-    family, kind, protocol, _, address = infos[0]
+def outgoing_address(peer: str, port: int) -> str:
+    """Return the address of this machine from which it reaches `peer`. Look `peer` up, which may block. Raise OSError."""
+    family, kind, protocol, _, address = socket.getaddrinfo(peer, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.connect(address)  # sends nothing; the kernel chooses the address
         return str(probe.getsockname()[0])

@@ -1,9 +1,14 @@
-"""Whether a call comes from a master that knows the secret, and for the first time."""
+"""The signature of a master's call to a worker: made by the master, checked by the worker.
+
+It proves that the call comes from a master that knows the worker's secret, and for the first time. No credential that could be
+used elsewhere leaves the master.
+"""
 
 import hashlib
 import hmac
 import logging
 import re
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -24,8 +29,26 @@ _SIGNATURE: Final = re.compile(rb"v1=([0-9a-f]{64})")
 
 
 def signed_text(*, method: str, path: str, worker_id: str, timestamp: str, nonce: str, body: bytes) -> bytes:
+    """Return the text that is signed. docs/worker_protocol.md defines it."""
     digest = hashlib.sha256(body).hexdigest()
     return "\n".join((method, path, worker_id, timestamp, nonce, digest)).encode()
+
+
+def signed_headers(*, secret: str, method: str, path: str, worker_id: str, body: bytes) -> dict[str, str]:
+    """Return the `X-JQ-…` headers of one call. `path` is as it is sent, with the prefix of the worker's URL."""
+    # The wall clock, not the store's: a worker that has not heard from the store yet must be able to judge it.
+    timestamp = str(time.time_ns() // 1_000_000)
+    nonce = secrets.token_urlsafe(16)
+    text = signed_text(
+        method=method, path=path, worker_id=worker_id, timestamp=timestamp, nonce=nonce, body=body
+    )
+    signature = hmac.digest(secret.encode(), text, "sha256").hex()
+    return {
+        "X-JQ-Worker": worker_id,
+        "X-JQ-Timestamp": timestamp,
+        "X-JQ-Nonce": nonce,
+        "X-JQ-Signature": f"v1={signature}",
+    }
 
 
 def _utc(seconds: float) -> str:

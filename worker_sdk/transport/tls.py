@@ -1,8 +1,6 @@
-"""TLS of a worker's server and of calls to masters: contexts that follow their files, so that certificates are renewed without
-a restart. The files are named by variables, for a process has one identity, whatever runs in it."""
+"""TLS contexts of listeners and of calls. They follow their files, so that certificates are renewed without a restart."""
 
 import logging
-import os
 import ssl
 import time
 from pathlib import Path
@@ -14,9 +12,9 @@ LOOK_EVERY_S: Final = 2.0
 
 
 class LiveContext:
-    """An SSL context whose files are read anew when they change. Open connections go on; new ones get what is new.
+    """An SSL context that reads its files again when they change. Open connections keep the former certificates.
 
-    Raises OSError (ssl.SSLError among them) where the files cannot be used at the start; later, what was read stays.
+    Raises OSError, such as ssl.SSLError, if the files cannot be used at the start. Later the former content stays in use.
     """
 
     def __init__(
@@ -34,7 +32,7 @@ class LiveContext:
         self._look_at_s = time.monotonic() + LOOK_EVERY_S
 
     def refresh(self) -> None:
-        """Reads the files if they changed; looks at them every `LOOK_EVERY_S` at most, and so may be called often."""
+        """Read the files if they changed. May be called often: it looks at them every `LOOK_EVERY_S` at most."""
         now_s = time.monotonic()
         if now_s < self._look_at_s:
             return
@@ -43,8 +41,8 @@ class LiveContext:
             stamp = self._stamp()
             if stamp == self._seen:
                 return
-            # Certificate and key are two files, and one of them may be new already: tried elsewhere first, and again at
-            # the next look.
+            # Certificate and key are two files, and only one of them may be new yet: a trial context first, and another
+            # trial at the next look.
             self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
             self._load(self.context)
         except OSError as exc:
@@ -67,28 +65,8 @@ class LiveContext:
         return [(one.st_mtime_ns, one.st_size, one.st_ino) for one in found]
 
 
-def to_masters() -> LiveContext | None:
-    """For calls: `JQMASTER_CLIENT_CAFILE` names who vouches for masters, `…_CERTFILE` and `…_KEYFILE` what is shown to them. None
-    where no variable is set: the system's authorities are trusted."""
-    cafile, certfile, keyfile = (
-        _file(f"JQMASTER_CLIENT_{name}") for name in ("CAFILE", "CERTFILE", "KEYFILE")
-    )
-    if cafile is None and certfile is None:
-        return None
-    context = ssl.create_default_context(cafile=cafile)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return LiveContext(context, certfile=certfile, keyfile=keyfile, cafile=cafile)
-
-
-def of_server() -> LiveContext | None:
-    """For a worker's own server: `JQMASTER_WORKER_CERTFILE` and `…_KEYFILE`; with `…_CLIENT_CAFILE` only masters come in that
-    show a certificate of these authorities. None: plain HTTP."""
-    certfile, keyfile = _file("JQMASTER_WORKER_CERTFILE"), _file("JQMASTER_WORKER_KEYFILE")
-    client_cafile = _file("JQMASTER_WORKER_CLIENT_CAFILE")
-    if certfile is None:
-        if keyfile is not None or client_cafile is not None:
-            raise ValueError("JQMASTER_WORKER_KEYFILE and …_CLIENT_CAFILE need JQMASTER_WORKER_CERTFILE")
-        return None
+def server_context(certfile: Path, keyfile: Path | None, client_cafile: Path | None) -> LiveContext:
+    """Return the context of a listener. With `client_cafile`, clients must show a certificate of these authorities."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if client_cafile is not None:
@@ -96,6 +74,13 @@ def of_server() -> LiveContext | None:
     return LiveContext(context, certfile=certfile, keyfile=keyfile, cafile=client_cafile)
 
 
-def _file(variable: str) -> Path | None:
-    value = os.environ.get(variable)
-    return Path(value) if value else None
+def client_context(
+    cafile: Path | None, certfile: Path | None, keyfile: Path | None, *, verifies: bool = True
+) -> LiveContext:
+    """Return the context of calls. Without `cafile` the system's authorities are trusted; `certfile` is shown to servers that ask."""
+    context = ssl.create_default_context(cafile=cafile)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if not verifies:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return LiveContext(context, certfile=certfile, keyfile=keyfile, cafile=cafile)

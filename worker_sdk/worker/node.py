@@ -6,14 +6,16 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import urlsplit
 
+from worker_sdk.environment import tls_of_server
 from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.home import Home
 from worker_sdk.masters.masters import Masters, MasterUnreachableError
 from worker_sdk.pusher.by_process import LazyPushers
 from worker_sdk.transport.http_server import App, WorkerServer
-from worker_sdk.transport.own_address import url_of
+from worker_sdk.transport.own_address import WILDCARDS, outgoing_address, url_of
 from worker_sdk.transport.signature import SignatureCheck
 from worker_sdk.worker.admission import Admission
 from worker_sdk.worker.asgi import Endpoint
@@ -95,8 +97,8 @@ class Node:
             self._start_pulling()
             return
         if serve is not None:
-            self._server = WorkerServer(serve(), config.host, config.port)
-            self.url = config.url or url_of(
+            self._server = WorkerServer(serve(), config.host, config.port, tls=tls_of_server())
+            self.url = config.url or own_url(
                 config.host, self._server.bound_port, config.masters[0], scheme=self._server.scheme
             )
         elif config.url is not None:
@@ -251,3 +253,11 @@ class Node:
         if self.identity.lost(worker_id):
             self.executor.stop_all(Stop.LOST)
             self._beat_now()
+
+
+def own_url(host: str, port: int, master: str, *, scheme: str = "http") -> str:
+    """Return the URL of a server on `host`; for a wildcard, with the address from which `master` is reached."""
+    if host in WILDCARDS:
+        parts = urlsplit(master)
+        host = outgoing_address(parts.hostname or "", parts.port or 80)
+    return url_of(scheme, host, port)

@@ -38,7 +38,7 @@ from jqmaster.config import Settings
 from jqmaster.domain.caller import TrustedProxies
 from jqmaster.errors import OverloadedError
 from jqmaster.net import descriptors
-from jqmaster.net.tls import LiveContext, server_context
+from worker_sdk.transport.tls import LiveContext, server_context
 
 logger = logging.getLogger(__name__)
 

@@ -159,7 +159,7 @@ def _tls() -> "ssl.SSLContext | None":
     files = [os.environ.get(f"JQMASTER_CLIENT_{name}") for name in ("CAFILE", "CERTFILE", "KEYFILE")]
     if not any(files):
         return None
-    from jqmaster.net.tls import client_context
+    from worker_sdk.transport.tls import client_context
 
     try:
         return client_context(*(Path(file) if file else None for file in files)).context

@@ -7,8 +7,8 @@ from typing import Final
 import msgpack
 
 from jqmaster.domain.master import MasterRecord
-from jqmaster.net.tls import LiveContext, client_context
 from jqmaster.runtime.outbound.http_client import DirectRoute, HttpClient, NoAnswerError, NotSentError
+from worker_sdk.transport.tls import LiveContext, client_context
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,6 @@ import msgpack
 from jqmaster.domain.worker import Worker
 from jqmaster.errors import AddressRefusedError
 from jqmaster.net.egress import EgressGuard, GuardedRoute
-from jqmaster.net.tls import LiveContext
 from jqmaster.runtime.outbound.http_client import (
     HttpAnswer,
     HttpClient,
@@ -23,8 +22,9 @@ from jqmaster.runtime.outbound.http_client import (
     split_address,
 )
 from jqmaster.runtime.outbound.push_body import encode_push
-from jqmaster.runtime.outbound.signing import signed_headers
 from jqmaster.store.jobs.claims import Claim
+from worker_sdk.transport.signature import signed_headers
+from worker_sdk.transport.tls import LiveContext
 
 logger = logging.getLogger(__name__)
 

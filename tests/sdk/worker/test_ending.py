@@ -17,7 +17,7 @@ from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
 from worker_sdk.transport.http_server import WorkerServer
-from worker_sdk.transport.own_address import url_of
+from worker_sdk.worker.node import own_url
 
 pytestmark = real_time.WORKER
 
@@ -195,6 +195,6 @@ async def test_a_worker_that_cannot_start_says_why(master: FakeMaster) -> None:
 
 
 def test_the_default_address_is_one_that_others_can_reach() -> None:
-    assert url_of("127.0.0.1", 9000, "http://127.0.0.1:8080") == "http://127.0.0.1:9000"
-    assert url_of("::1", 9000, "http://127.0.0.1:8080") == "http://[::1]:9000"
-    assert url_of("0.0.0.0", 9000, "http://127.0.0.1:8080") == "http://127.0.0.1:9000"
+    assert own_url("127.0.0.1", 9000, "http://127.0.0.1:8080") == "http://127.0.0.1:9000"
+    assert own_url("::1", 9000, "http://127.0.0.1:8080") == "http://[::1]:9000"
+    assert own_url("0.0.0.0", 9000, "http://127.0.0.1:8080") == "http://127.0.0.1:9000"

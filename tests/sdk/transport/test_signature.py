@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from jqmaster.runtime.outbound.signing import signed_headers
+from worker_sdk.transport.signature import signed_headers
 
 
 @pytest.mark.req("D18")
