@@ -66,7 +66,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     },
     "runtime": {
         "": {"leadership", "duties"},
-        "leadership": {"outbound.http_client"},
+        "leadership": set(),
         "duties": {"outbound", ".leader_loop"},
         "outbound": set(),
         "watch": {"duties"},

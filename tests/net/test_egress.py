@@ -13,7 +13,7 @@ from aiohttp import web
 from jqmaster.config import Settings
 from jqmaster.errors import AddressRefusedError
 from jqmaster.net.egress import MAX_URL_BYTES, EgressGuard, GuardedRoute
-from jqmaster.runtime.outbound.http_client import HttpAnswer, HttpClient
+from worker_sdk.transport.http_client import HttpAnswer, HttpClient
 
 DEFAULT_NETWORKS = Settings().allowed_worker_networks
 ANYWHERE = ["0.0.0.0/0", "::/0"]
@@ -200,7 +200,7 @@ async def get() -> AsyncIterator[Callable[[EgressGuard, str], Awaitable[HttpAnsw
         clients.append(HttpClient(GuardedRoute(guard, ssl.create_default_context), max_answer_bytes=1000))
         host, _, path = address.removeprefix("http://").partition("/")
         return await clients[-1].call(
-            "GET", f"http://{host}", f"/{path}", b"", {}, timeout_s=5, connect_timeout_s=1
+            "GET", f"http://{host}", f"/{path}", b"", "", timeout_s=5, connect_timeout_s=1
         )
 
     yield call

@@ -1,5 +1,6 @@
 """Calls to masters from the event loop."""
 
+import ssl
 from typing import Final
 
 from worker_sdk.environment import tls_of_calls
@@ -11,9 +12,11 @@ from worker_sdk.masters.masters import (
     headers_for,
     read_answer,
 )
-from worker_sdk.transport.http_client import HttpClient, HttpError
+from worker_sdk.transport.http_client import DirectRoute, HttpClient, NoAnswerError, NotSentError, field_lines
+from worker_sdk.transport.loop_clients import LoopClients
 
 _CONNECT_TIMEOUT_S: Final = 3.0
+_KEPT_FIELDS: Final = frozenset({b"content-type", b"retry-after", b"jq-job-id", b"jq-store"})
 
 
 class MasterClient:
@@ -25,12 +28,16 @@ class MasterClient:
         self._masters = masters
         self._timeout_s = timeout_s
         self._tls = tls_of_calls()
+        self._default_context: ssl.SSLContext | None = None
         self._headers = headers_for(token, durability)
+        if not all(text.isprintable() for field in self._headers.items() for text in field):
+            raise ValueError("a header, such as the token, has characters that cannot be sent")
+        self._fields = field_lines(self._headers)
         self._store = ""
-        self._http = HttpClient(
-            self._headers,
-            max_answer_bytes=MAX_ANSWER_BYTES,
-            context=self._tls.context if self._tls else None,
+        self._http = LoopClients(
+            lambda: HttpClient(
+                DirectRoute(self._context), max_answer_bytes=MAX_ANSWER_BYTES, kept_fields=_KEPT_FIELDS
+            )
         )
 
     async def stop(self) -> None:
@@ -55,28 +62,41 @@ class MasterClient:
         address = self._masters.current
         if self._store != self._masters.home.store:
             self._store = self._masters.home.store
-            self._http.send_always({**self._headers, **self._masters.store_headers()})
+            self._fields = field_lines({**self._headers, **self._masters.store_headers()})
+        http = await self._http.get()
         try:
-            received = await self._http.call(
+            received = await http.call(
                 method,
                 address,
                 path,
                 body,
+                self._fields,
+                is_repeatable=True,
                 timeout_s=self._timeout_s if timeout_s is None else timeout_s,
                 connect_timeout_s=_CONNECT_TIMEOUT_S,
             )
             answer = read_answer(
                 received.status,
-                received.content_type,
+                received.fields.get(b"content-type", ""),
                 received.retry_after,
                 received.body,
-                received.job_id,
-                store=received.store,
+                received.fields.get(b"jq-job-id"),
+                store=received.fields.get(b"jq-store", ""),
             )
-        except (HttpError, OSError, ValueError) as exc:
+        except (NotSentError, NoAnswerError) as exc:
+            self._masters.failed(address)
+            raise MasterUnreachableError(f"{address}: {exc}") from None
+        except ValueError as exc:
             self._masters.failed(address)
             raise MasterUnreachableError(f"{address}: {type(exc).__name__}") from None
         except MasterUnreachableError:
             self._masters.failed(address)
             raise
         return self._masters.heard(address, answer)
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls:
+            return self._tls.context
+        if self._default_context is None:
+            self._default_context = ssl.create_default_context()
+        return self._default_context

@@ -1,69 +1,117 @@
-"""HTTP/1.1 as calls to masters need it: bytes there, bytes back, over kept connections.
+"""An HTTP/1.1 client for small requests and answers over kept connections.
 
-A general client takes over three times the CPU for a call (71 µs, not 20), which was a fifth of what a lone job cost its
-worker.
+A general client takes over three times the CPU for a call, and a job that comes alone waits for it.
 """
 
 import asyncio
+import functools
 import ssl
 from collections import defaultdict
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
-from typing import Final, cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httptools
 
 from worker_sdk import forked
-from worker_sdk.transport.loops import PerLoop
 
-# A kept connection that is older than this is not used again: what lies between may have forgotten it.
+# A kept connection that has been idle for longer is not used again: a proxy in between may have forgotten it.
 MAX_IDLE_S: Final = 15.0
 _MAX_HEAD_BYTES: Final = 64 * 1024
-# More than this is written in pieces, so that the loop is not held, by encryption least of all.
+# A larger body is written in pieces: its encryption would hold the event loop.
 _PIECE_BYTES: Final = 256 * 1024
+_NEVER_WITH_BODY: Final = frozenset({204, 304})
+
+ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)
 
 
-class HttpError(Exception):
-    """What came is no answer."""
+class NotSentError(Exception):
+    """There is no connection: nothing of the request was sent."""
+
+
+class NoAnswerError(Exception):
+    """Something of the request may have been sent, and no valid answer came back."""
+
+
+class ClosedError(NoAnswerError):
+    """The connection ended before the answer was complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """`retry_after`, `job_id`: the fields of the head, or None; `store`: that of the master, "" where it names none."""
+    """An answer. `fields` holds those fields of its head that the client keeps, by lower-case name."""
 
     status: int
-    content_type: str
-    retry_after: str | None
     body: bytes
-    job_id: str | None = None
-    store: str = ""
+    fields: Mapping[bytes, str] = field(default_factory=dict)
+
+    @property
+    def retry_after(self) -> str | None:
+        """The field Retry-After."""
+        return self.fields.get(b"retry-after")
+
+
+class Route(Protocol):
+    """How a client reaches an address."""
+
+    async def connect(
+        self, address: str, protocol: Callable[[], ProtocolT], *, timeout_s: float
+    ) -> ProtocolT:
+        """Open a connection to `address`, such as http://host:port. Raises OSError, TimeoutError, or ValueError for what
+        is no address."""
+        ...
+
+
+class DirectRoute:
+    """The route to any address. `context` is for calls by https."""
+
+    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
+        self._context = context
+
+    async def connect(
+        self, address: str, protocol: Callable[[], ProtocolT], *, timeout_s: float
+    ) -> ProtocolT:
+        """See `Route`."""
+        parts = urlsplit(address)
+        if not parts.hostname:
+            raise ValueError(f"no address: {address!r}")
+        is_tls = parts.scheme == "https"
+        port = parts.port or (443 if is_tls else 80)
+        async with asyncio.timeout(timeout_s):
+            _, made = await asyncio.get_running_loop().create_connection(
+                protocol, parts.hostname, port, ssl=self._context() if is_tls else None
+            )
+        return made
 
 
 class HttpClient:
-    """Follows no redirects, reads no proxy settings, keeps no cookies. Any number of calls may be under way: one that waited
-    for another's connection would look like a master that does not answer.
+    """The client of one event loop. It follows no redirects, reads no proxy settings, and keeps no cookies.
 
-    Each event loop has connections of its own, which end with it. A forked process begins with none.
+    Any number of calls may be under way, each on a connection of its own: one that waited for another's connection would
+    look like a server that does not answer.
 
-    `headers` go with every call. Raises ValueError for those that are none.
+    * `route`: opens connections.
+    * `kept_fields`: lower-case names of the fields that answers bring along.
+    * `is_end_an_answer`: accept answers without a length, which end with their connection. One of these may have been cut off.
     """
 
     def __init__(
-        self, headers: dict[str, str], *, max_answer_bytes: int, context: ssl.SSLContext | None = None
+        self,
+        route: Route,
+        *,
+        max_answer_bytes: int,
+        kept_fields: frozenset[bytes] = frozenset({b"retry-after"}),
+        keeps_connections: bool = True,
+        is_end_an_answer: bool = False,
     ) -> None:
-        self.send_always(headers)
-        self._max_answer_bytes = max_answer_bytes
-        self._context = context
-        self._origins: dict[str, _Origin] = {}
-        self._pools = PerLoop(_Pool, let_go=_Pool.let_go)
+        self._route = route
+        self._keeps_connections = keeps_connections
+        self._policy = _Policy(max_answer_bytes + _MAX_HEAD_BYTES, kept_fields, is_end_an_answer)
+        self._idle: defaultdict[str, list[_Connection]] = defaultdict(list)
+        self._open: set[_Connection] = set()
+        self._sweeper: asyncio.TimerHandle | None = None
         self._is_closed = False
-
-    def send_always(self, headers: dict[str, str]) -> None:
-        """These go with every call from now on, instead of those before. Raises ValueError for those that are none."""
-        if not all(text.isprintable() for field in headers.items() for text in field):
-            raise ValueError("a header, such as the token, has characters that cannot be sent")
-        self._headers = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
     async def call(
         self,
@@ -71,108 +119,93 @@ class HttpClient:
         address: str,
         path: str,
         body: bytes | None,
+        fields: str,
         *,
         timeout_s: float,
         connect_timeout_s: float,
+        is_repeatable: bool = False,
     ) -> HttpAnswer:
-        """`address`: as http://host:port, with the beginning of all paths if there is one.
+        """Send one request and return its answer.
 
-        Raises RuntimeError after `close`, OSError, TimeoutError (after `timeout_s` in all) or HttpError when there is no answer, ValueError for a path
-        that cannot be sent.
+        * `address`: such as http://host:port, with the beginning of all paths if there is one.
+        * `fields`: further fields of the head, as `field_lines` writes them.
+        * `is_repeatable`: send the request once more, over a new connection, if a kept one ends before anything of the answer
+          has come. Servers close idle connections without notice.
+
+        Raises NotSentError or NoAnswerError, at the latest after `timeout_s` in all, ValueError for a path that cannot be
+        sent, and any other error of the route.
         """
-        if self._is_closed:
-            raise RuntimeError("this client is closed")
-        forked.check()
-        pool = self._pools.get()
-        if pool.keeper is None:
-            await pool.open_until_loop_ends()
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
-        origin = self._origins.get(address) or self._origin(address)
-        head = self._head(method, origin, path, body)
-        connection = pool.kept(address, loop.time())
+        head = _head(method, address, path, body, fields)
+        connection = self._kept(address, loop.time())
         if connection is not None:
             try:
-                return await pool.exchange(address, connection, head, body, timeout_s)
-            except ConnectionError:
-                # That the master closed a kept connection meanwhile says nothing about the master.
-                if connection.has_heard or self._is_closed:
+                return await self._exchange(address, connection, head, body, timeout_s)
+            except ClosedError:
+                if not is_repeatable or connection.has_heard or self._is_closed:
                     raise
-        async with asyncio.timeout(min(connect_timeout_s, end_s - loop.time())):
-            connection = await self._connect(loop, origin, pool)
-        return await pool.exchange(address, connection, head, body, end_s - loop.time())
+        connection = await self._connect(address, end_s - loop.time(), connect_timeout_s)
+        return await self._exchange(address, connection, head, body, end_s - loop.time())
 
     async def close(self) -> None:
-        """Calls that are under way end with an OSError."""
-        self._is_closed = True
-        for loop, pool in self._pools.all():
-            if loop is asyncio.get_running_loop():
-                await pool.close()
-            elif not loop.is_closed():
-                loop.call_soon_threadsafe(pool.abort)
+        """End the calls that are under way with ClosedError, and close all connections."""
+        self.abort()
+        await asyncio.sleep(0)  # or a loop that ends now would leave the transports open
 
-    def disown(self) -> None:
-        """Refuse all calls, as after `close`; in a forked process, which has no connections."""
+    def abort(self) -> None:
+        """Do as `close`, without waiting for the transports. Call it in the client's event loop."""
         self._is_closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        for connection in list(self._open):
+            connection.abort()
+        self._idle.clear()
 
     def drop_idle(self) -> None:
-        """Make the next calls of this event loop open connections of their own."""
-        self._pools.get().drop_idle()
+        """Make the next calls open connections of their own."""
+        for connections in list(self._idle.values()):
+            for connection in list(connections):
+                connection.abort()
+        self._idle.clear()
 
-    def _origin(self, address: str) -> "_Origin":
-        parts = urlsplit(address)
-        if not parts.hostname:
-            raise ValueError(f"no address: {address!r}")
-        is_tls = parts.scheme == "https"
-        port = parts.port or (443 if is_tls else 80)
-        origin = _Origin(
-            parts.hostname, port, is_tls, parts.netloc.encode("idna").decode(), parts.path.rstrip("/")
-        )
-        self._origins[address] = origin
-        return origin
+    def let_go(self) -> None:
+        """Leave the connections to the parent, in a forked process."""
+        for connection in self._open:
+            connection.let_go()
 
-    def _head(self, method: str, origin: "_Origin", path: str, body: bytes | None) -> bytes:
-        target = origin.prefix + path
-        if not target.isascii() or not target.isprintable() or " " in target:
-            raise ValueError(f"no path: {target!r}")
-        length = "" if body is None and method == "GET" else f"Content-Length: {len(body or b'')}\r\n"
-        return (
-            f"{method} {target} HTTP/1.1\r\nHost: {origin.host_field}\r\n{self._headers}{length}\r\n".encode()
-        )
+    @property
+    def open_connections(self) -> int:
+        """Connections that are open now, idle or in use."""
+        return len(self._open)
 
-    async def _connect(
-        self, loop: asyncio.AbstractEventLoop, origin: "_Origin", pool: "_Pool"
-    ) -> "_Connection":
-        context: ssl.SSLContext | None = None
-        if origin.is_tls:
-            if self._context is None:
-                self._context = ssl.create_default_context()
-            context = self._context
-        _, connection = await loop.create_connection(
-            lambda: _Connection(loop, pool.connections, self._max_answer_bytes + _MAX_HEAD_BYTES),
-            origin.host,
-            origin.port,
-            ssl=context,
-        )
-        return connection
+    async def _exchange(
+        self, address: str, connection: "_Connection", head: bytes, body: bytes | None, timeout_s: float
+    ) -> HttpAnswer:
+        try:
+            return await connection.exchange(head, body or b"", timeout_s)
+        finally:
+            if connection.may_be_used and self._keeps_connections:
+                self._keep(address, connection)
+            else:
+                connection.abort()
 
+    async def _connect(self, address: str, timeout_s: float, connect_timeout_s: float) -> "_Connection":
+        loop = asyncio.get_running_loop()
+        on_lost = functools.partial(self._lost, address)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._route.connect(
+                    address,
+                    lambda: _Connection(loop, self._policy, on_made=self._open.add, on_lost=on_lost),
+                    timeout_s=connect_timeout_s,
+                )
+        except (OSError, TimeoutError) as exc:
+            raise NotSentError(type(exc).__name__) from exc
 
-class _Pool:
-    """The connections of one event loop."""
-
-    def __init__(self) -> None:
-        self.connections: set[_Connection] = set()
-        self.keeper: AsyncGenerator[None, None] | None = None
-        self._idle: defaultdict[str, list[_Connection]] = defaultdict(list)
-
-    async def open_until_loop_ends(self) -> None:
-        # asyncio.run and servers close a loop's async generators before they close the loop. It is the only notice that
-        # a loop ends, and the last moment to close connections in order.
-        self.keeper = _abort_at_end(self.connections)
-        await anext(self.keeper)
-
-    def kept(self, address: str, now_s: float) -> "_Connection | None":
-        idle = self._idle[address]
+    def _kept(self, address: str, now_s: float) -> "_Connection | None":
+        idle = self._idle.get(address)
         while idle:
             connection = idle.pop()
             if connection.may_be_used and now_s - connection.idle_since_s < MAX_IDLE_S:
@@ -180,92 +213,102 @@ class _Pool:
             connection.abort()
         return None
 
-    async def exchange(
-        self, address: str, connection: "_Connection", head: bytes, body: bytes | None, timeout_s: float
-    ) -> HttpAnswer:
-        try:
-            return await connection.exchange(head, body or b"", timeout_s)
-        finally:
-            if connection.may_be_used:
-                self._idle[address].append(connection)
-            else:
-                connection.abort()
+    def _keep(self, address: str, connection: "_Connection") -> None:
+        self._idle[address].append(connection)
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().call_later(MAX_IDLE_S, self._sweep)
 
-    def drop_idle(self) -> None:
-        for connections in self._idle.values():
-            for connection in connections:
-                connection.abort()
-        self._idle.clear()
+    def _sweep(self) -> None:
+        """Close connections that have been idle for long. Keep nothing of an address that is no longer called."""
+        loop = asyncio.get_running_loop()
+        self._sweeper = None
+        for address in list(self._idle):
+            for connection in list(self._idle[address]):
+                if loop.time() - connection.idle_since_s >= MAX_IDLE_S:
+                    self._idle[address].remove(connection)
+                    connection.abort()
+            if not self._idle[address]:
+                del self._idle[address]
+        if self._idle:
+            self._sweeper = loop.call_later(MAX_IDLE_S / 2, self._sweep)
 
-    def abort(self) -> None:
-        for connection in list(self.connections):
-            connection.abort()
-        self._idle.clear()
-
-    async def close(self) -> None:
-        self.abort()
-        if self.keeper is not None:
-            await self.keeper.aclose()
-
-    def let_go(self) -> None:
-        """In a forked process: these are the parent's."""
-        for connection in self.connections:
-            connection.let_go()
+    def _lost(self, address: str, connection: "_Connection") -> None:
+        self._open.discard(connection)
+        idle = self._idle.get(address, [])
+        if connection in idle:
+            idle.remove(connection)
 
 
-async def _abort_at_end(connections: "set[_Connection]") -> AsyncGenerator[None, None]:
-    try:
-        yield
-    finally:
-        for connection in list(connections):
-            connection.abort()
-        await asyncio.sleep(0)  # or a loop that ends now would leave the transports open
+@functools.lru_cache(maxsize=4096)
+def split_address(address: str) -> tuple[str, str]:
+    """Return the host with its port, and the beginning of all paths."""
+    parts = urlsplit(address)
+    host = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode()
+    return host, parts.path.rstrip("/")
+
+
+def field_lines(fields: Mapping[str, str]) -> str:
+    """Write fields of a head. Callers that send the same ones with every call write them once."""
+    return "".join([f"{name}: {value}\r\n" for name, value in fields.items()])
+
+
+def _head(method: str, address: str, path: str, body: bytes | None, fields: str) -> bytes:
+    host, prefix = split_address(address)
+    target = prefix + path
+    if not target.isascii() or not target.isprintable() or " " in target:
+        raise ValueError(f"no path: {target!r}")
+    length = "" if body is None and method == "GET" else f"Content-Length: {len(body or b'')}\r\n"
+    return f"{method} {target} HTTP/1.1\r\nHost: {host}\r\n{length}{fields}\r\n".encode()
 
 
 @dataclass(frozen=True, slots=True)
-class _Origin:
-    host: str
-    port: int
-    is_tls: bool
-    host_field: str
-    prefix: str
+class _Policy:
+    max_received: int
+    kept_fields: frozenset[bytes]
+    is_end_an_answer: bool
 
 
 class _Connection(asyncio.Protocol):
-    """One call at a time. `may_be_used`: for the next one; `has_heard`: whether anything came in answer to the last."""
+    """One call at a time. `may_be_used`: for the next one."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, all_open: "set[_Connection]", max_received: int
+        self,
+        loop: asyncio.AbstractEventLoop,
+        policy: _Policy,
+        *,
+        on_made: "Callable[[_Connection], None]",
+        on_lost: "Callable[[_Connection], None]",
     ) -> None:
         self._loop = loop
-        self._all_open = all_open
-        self._max_received = max_received
+        self._policy = policy
+        self._on_made, self._on_lost = on_made, on_lost
         self._transport: asyncio.Transport
         self._parser = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[HttpAnswer] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._received = 0
-        self._content_type = ""
-        self._retry_after: str | None = None
-        self._job_id: str | None = None
-        self._store = ""
+        self._fields: dict[bytes, str] = {}
+        self._has_length = False
+        self._ends_with_connection = False
         self._body: list[bytes] = []
         self.may_be_used = False
         self.idle_since_s = 0.0
 
     @property
     def has_heard(self) -> bool:
+        """Whether anything came in answer to the last request."""
         return self._received > 0
 
     async def exchange(self, head: bytes, body: bytes, timeout_s: float) -> HttpAnswer:
+        """Send a request and return its answer. Raise NoAnswerError."""
         self.may_be_used = False
         self._received = 0
         waiter: asyncio.Future[HttpAnswer] = self._loop.create_future()
         self._waiter = waiter
-        timer = self._loop.call_later(timeout_s, self._fail, TimeoutError("no answer in time"))
+        timer = self._loop.call_later(timeout_s, self._fail, NoAnswerError("TimeoutError"))
         try:
             if self._transport.is_closing():
-                raise ConnectionResetError("closed meanwhile")
+                raise ClosedError("closed meanwhile")
             if len(body) <= _PIECE_BYTES:
                 self._transport.write(head + body)
                 return await waiter
@@ -278,7 +321,7 @@ class _Connection(asyncio.Protocol):
             self._waiter = None
 
     async def _write_in_pieces(self, head: bytes, body: bytes, waiter: "asyncio.Future[HttpAnswer]") -> bool:
-        """False: the answer came before the end."""
+        """Write the request. Return False if the answer came before its end."""
         self._transport.write(head)
         view = memoryview(body)
         for start in range(0, len(body), _PIECE_BYTES):
@@ -292,32 +335,36 @@ class _Connection(asyncio.Protocol):
         return True
 
     def abort(self) -> None:
+        """Close the connection at once."""
         self.may_be_used = False
         self._transport.abort()
 
     def let_go(self) -> None:
-        """Without a call to the transport, whose event loop is another process's."""
+        """Leave the connection to the parent. The transport is not called: its event loop is another process's."""
         self.may_be_used = False
         if not self._transport.is_closing() and (sock := self._transport.get_extra_info("socket")):
             forked.let_go(sock.fileno())
 
-    def _fail(self, exc: BaseException) -> None:
+    def _fail(self, exc: NoAnswerError) -> None:
         self.may_be_used = False
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(exc)
         self._transport.abort()
 
-    # --- what the transport calls
+    # --- called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._all_open.add(self)
+        self._on_made(self)
+
+    def eof_received(self) -> None:
+        if self._ends_with_connection:
+            self._answer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._all_open.discard(self)
-        # An answer whose end is that of the connection is one that may have been cut off.
-        self._fail(exc if isinstance(exc, OSError) else ConnectionResetError("closed before the answer"))
+        self._fail(ClosedError(type(exc).__name__ if exc else "closed before the answer"))
         self.resume_writing()
+        self._on_lost(self)
 
     def pause_writing(self) -> None:
         self._writable = self._loop.create_future()
@@ -329,42 +376,45 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
-        if self._waiter is None or self._received > self._max_received:
-            self._fail(HttpError("more than an answer"))
+        if self._waiter is None or self._received > self._policy.max_received:
+            self._fail(NoAnswerError("more than an answer"))
             return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
-            self._fail(HttpError(f"no HTTP: {type(exc).__name__}"))
+            self._fail(NoAnswerError(type(exc).__name__))
 
-    # --- what the parser calls
+    # --- called by the parser
 
     def on_message_begin(self) -> None:
-        self._content_type, self._retry_after, self._job_id, self._store, self._body = "", None, None, "", []
+        self._fields, self._body = {}, []
+        self._has_length = self._ends_with_connection = False
         self.may_be_used = False  # until this one is complete, too
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        field = name.lower()
-        if field == b"content-type":
-            self._content_type = value.decode("latin-1")
-        elif field == b"retry-after":
-            self._retry_after = value.decode("latin-1")
-        elif field == b"jq-job-id":
-            self._job_id = value.decode("latin-1")
-        elif field == b"jq-store":
-            self._store = value.decode("latin-1")
+        known = name.lower()
+        if known in self._policy.kept_fields:
+            self._fields[known] = value.decode("latin-1")
+        elif known in (b"content-length", b"transfer-encoding"):
+            self._has_length = True
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        self._ends_with_connection = self._policy.is_end_an_answer and not (
+            self._has_length or status < 200 or status in _NEVER_WITH_BODY
+        )
 
     def on_body(self, piece: bytes) -> None:
         self._body.append(piece)
 
     def on_message_complete(self) -> None:
-        status = self._parser.get_status_code()
-        if status < 200 or self._waiter is None or self._waiter.done():
+        if self._parser.get_status_code() < 200 or self._waiter is None or self._waiter.done():
             return
         self.may_be_used = bool(self._parser.should_keep_alive())
         self.idle_since_s = self._loop.time()
-        self._waiter.set_result(
-            HttpAnswer(
-                status, self._content_type, self._retry_after, b"".join(self._body), self._job_id, self._store
-            )
-        )
+        self._answer()
+
+    def _answer(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            status = self._parser.get_status_code()
+            self._waiter.set_result(HttpAnswer(status, b"".join(self._body), self._fields))

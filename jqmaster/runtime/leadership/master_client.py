@@ -7,7 +7,7 @@ from typing import Final
 import msgpack
 
 from jqmaster.domain.master import MasterRecord
-from jqmaster.runtime.outbound.http_client import DirectRoute, HttpClient, NoAnswerError, NotSentError
+from worker_sdk.transport.http_client import DirectRoute, HttpClient, NoAnswerError, NotSentError, field_lines
 from worker_sdk.transport.tls import LiveContext, client_context
 
 logger = logging.getLogger(__name__)
@@ -16,11 +16,9 @@ logger = logging.getLogger(__name__)
 ANSWER_WITHIN_S: Final = 0.5
 MAX_ANSWER_BYTES: Final = 1024
 
-_FIELDS: Final = {
-    "Accept": "application/msgpack",
-    "Accept-Encoding": "identity",
-    "Connection": "close",
-}
+_FIELD_LINES: Final = field_lines(
+    {"Accept": "application/msgpack", "Accept-Encoding": "identity", "Connection": "close"}
+)
 
 
 class MasterClient:
@@ -31,7 +29,10 @@ class MasterClient:
         self._tls = tls
         # Questions are rare, and a kept connection could outlive what the master's address stands for.
         self._http = HttpClient(
-            DirectRoute(self._context), max_answer_bytes=MAX_ANSWER_BYTES, keeps_connections=False
+            DirectRoute(self._context),
+            max_answer_bytes=MAX_ANSWER_BYTES,
+            keeps_connections=False,
+            is_end_an_answer=True,
         )
 
     async def start(self) -> None:
@@ -48,7 +49,7 @@ class MasterClient:
                 master.url,
                 "/healthz",
                 b"",
-                _FIELDS,
+                _FIELD_LINES,
                 timeout_s=ANSWER_WITHIN_S,
                 connect_timeout_s=ANSWER_WITHIN_S,
             )

@@ -14,15 +14,16 @@ import msgpack
 from jqmaster.domain.worker import Worker
 from jqmaster.errors import AddressRefusedError
 from jqmaster.net.egress import EgressGuard, GuardedRoute
-from jqmaster.runtime.outbound.http_client import (
+from jqmaster.runtime.outbound.push_body import encode_push
+from jqmaster.store.jobs.claims import Claim
+from worker_sdk.transport.http_client import (
     HttpAnswer,
     HttpClient,
     NoAnswerError,
     NotSentError,
+    field_lines,
     split_address,
 )
-from jqmaster.runtime.outbound.push_body import encode_push
-from jqmaster.store.jobs.claims import Claim
 from worker_sdk.transport.signature import signed_headers
 from worker_sdk.transport.tls import LiveContext
 
@@ -88,12 +89,14 @@ _MAX_SAID: Final = 300
 
 _NO_CALL: Final = (AddressRefusedError, NotSentError, NoAnswerError, TimeoutError)
 # Answers are not unpacked (a small one could become a huge one), so none may come packed.
-_FIELDS: Final = {
-    "User-Agent": "jqmaster",
-    "Content-Type": CONTENT_TYPE,
-    "Accept": CONTENT_TYPE,
-    "Accept-Encoding": "identity",
-}
+_FIELD_LINES: Final = field_lines(
+    {
+        "User-Agent": "jqmaster",
+        "Content-Type": CONTENT_TYPE,
+        "Accept": CONTENT_TYPE,
+        "Accept-Encoding": "identity",
+    }
+)
 
 
 class WorkerClient:
@@ -102,7 +105,9 @@ class WorkerClient:
     def __init__(self, guard: EgressGuard, *, timeout_s: float, tls: LiveContext | None = None) -> None:
         """`tls`: what calls by https use; None: the system's authorities."""
         self._tls = tls
-        self._http = HttpClient(GuardedRoute(guard, self._context), max_answer_bytes=MAX_ANSWER_BYTES)
+        self._http = HttpClient(
+            GuardedRoute(guard, self._context), max_answer_bytes=MAX_ANSWER_BYTES, is_end_an_answer=True
+        )
         self.tune(timeout_s=timeout_s)
 
     def tune(self, *, timeout_s: float) -> None:
@@ -206,7 +211,7 @@ class WorkerClient:
             address,
             path,
             body,
-            fields | _FIELDS,
+            field_lines(fields) + _FIELD_LINES,
             timeout_s=self._timeout_s,
             connect_timeout_s=CONNECT_TIMEOUT_S,
         )

@@ -12,12 +12,12 @@ from jqmaster import __version__
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
-from jqmaster.runtime.outbound.http_client import NotSentError
 from tests.support import real_time
 from tests.support.master import QUICK, Api, master_on
 from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+from worker_sdk.transport.http_client import NotSentError
 
 pytestmark = real_time.MASTER
 

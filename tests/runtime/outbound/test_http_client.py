@@ -10,12 +10,12 @@ import pytest
 
 from jqmaster.errors import AddressRefusedError
 from jqmaster.net.egress import GuardedRoute
-from jqmaster.runtime.outbound import http_client as module
-from jqmaster.runtime.outbound.http_client import HttpAnswer, HttpClient, NoAnswerError, NotSentError
 from tests.support import real_time
 from tests.support.egress import loopback_guard
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
+from worker_sdk.transport import http_client as module
+from worker_sdk.transport.http_client import HttpAnswer, HttpClient, NoAnswerError, NotSentError
 
 pytestmark = real_time.SOCKETS
 
@@ -78,7 +78,9 @@ async def peer() -> AsyncIterator[Peer]:
 @pytest.fixture
 async def client() -> AsyncIterator[HttpClient]:
     one = HttpClient(
-        GuardedRoute(loopback_guard(), ssl.create_default_context), max_answer_bytes=MAX_ANSWER_BYTES
+        GuardedRoute(loopback_guard(), ssl.create_default_context),
+        max_answer_bytes=MAX_ANSWER_BYTES,
+        is_end_an_answer=True,
     )
     yield one
     await one.close()
@@ -86,7 +88,7 @@ async def client() -> AsyncIterator[HttpClient]:
 
 async def call(client: HttpClient, address: str, body: bytes = b"x", **options: Any) -> HttpAnswer:
     given = {"timeout_s": 10.0, "connect_timeout_s": 5.0} | options
-    return await client.call("POST", address, "/jobs", body, {"X-Field": "1"}, **given)
+    return await client.call("POST", address, "/jobs", body, "X-Field: 1\r\n", **given)
 
 
 async def test_a_request_goes_out_whole_and_its_answer_comes_back(peer: Peer, client: HttpClient) -> None:
@@ -97,7 +99,9 @@ async def test_a_request_goes_out_whole_and_its_answer_comes_back(peer: Peer, cl
         writer.write(b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbusy")
 
     peer.script = script
-    assert await call(client, peer.address + "/a%2Fb", b"body") == HttpAnswer(503, "7", b"busy")
+    assert await call(client, peer.address + "/a%2Fb", b"body") == HttpAnswer(
+        503, b"busy", {b"retry-after": "7"}
+    )
     host = peer.address.removeprefix("http://")
     assert seen == [
         f"POST /a%2Fb/jobs HTTP/1.1\r\nHost: {host}\r\nContent-Length: 4\r\nX-Field: 1\r\n\r\nbody".encode()
@@ -122,21 +126,21 @@ async def test_a_connection_is_used_again(peer: Peer, client: HttpClient, answer
 async def test_an_answer_may_end_with_its_connection(peer: Peer, client: HttpClient) -> None:
     peer.script = then_closing(b"HTTP/1.0 200 OK\r\n\r\nok")
     for _ in range(2):
-        assert await call(client, peer.address) == HttpAnswer(200, None, b"ok")
+        assert await call(client, peer.address) == HttpAnswer(200, b"ok")
     assert peer.connections == 2
 
 
 async def test_who_says_that_it_closes_is_not_written_to_again(peer: Peer, client: HttpClient) -> None:
     peer.script = answering(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
     for _ in range(2):
-        assert await call(client, peer.address) == HttpAnswer(204, None, b"")
+        assert await call(client, peer.address) == HttpAnswer(204, b"")
     assert peer.connections == 2
 
 
 async def test_a_kept_connection_that_the_peer_closed_is_not_used(peer: Peer, client: HttpClient) -> None:
     peer.script = then_closing(OK)
     await call(client, peer.address)
-    await wait_until(lambda: not client._open)
+    await wait_until(lambda: not client.open_connections)
     assert (await call(client, peer.address)).body == b"ok"
     assert peer.connections == 2
 
@@ -145,7 +149,7 @@ async def test_what_nobody_asked_for_ends_the_connection(peer: Peer, client: Htt
     peer.script = answering(OK + OK)
     assert (await call(client, peer.address)).body == b"ok"
     # At once, and not when it has been idle for long.
-    await wait_until(lambda: not client._open, timeout_s=module.MAX_IDLE_S / 2)
+    await wait_until(lambda: not client.open_connections, timeout_s=module.MAX_IDLE_S / 2)
     assert (await call(client, peer.address)).body == b"ok"
     assert peer.connections == 2
 
@@ -166,7 +170,7 @@ async def test_an_answer_that_is_none(peer: Peer, client: HttpClient, answer: by
     peer.script = then_closing(answer)
     with pytest.raises(NoAnswerError):
         await call(client, peer.address)
-    await wait_until(lambda: not client._open)
+    await wait_until(lambda: not client.open_connections)
 
 
 async def test_silence_ends_with_the_time_of_the_call(peer: Peer, client: HttpClient) -> None:
@@ -194,9 +198,9 @@ async def test_a_large_body_is_sent_whole_and_a_refusal_before_its_end_is_heard(
         await reader.read()
 
     peer.script = refuses
-    await wait_until(lambda: not client._open)
+    await wait_until(lambda: not client.open_connections)
     assert (await call(client, peer.address, body)).status == 413
-    await wait_until(lambda: not client._open)
+    await wait_until(lambda: not client.open_connections)
 
 
 async def test_where_nobody_listens_nothing_is_sent(client: HttpClient) -> None:
@@ -219,7 +223,7 @@ async def test_a_call_that_is_given_up_leaves_no_connection(peer: Peer, client: 
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
-    await wait_until(lambda: not client._open)
+    await wait_until(lambda: not client.open_connections)
 
 
 async def test_idle_connections_are_closed_after_a_while(
@@ -227,7 +231,7 @@ async def test_idle_connections_are_closed_after_a_while(
 ) -> None:
     monkeypatch.setattr(module, "MAX_IDLE_S", 0.05)
     assert (await call(client, peer.address)).body == b"ok"
-    await wait_until(lambda: not client._open)
+    await wait_until(lambda: not client.open_connections)
     await wait_until(lambda: not client._idle)
     assert client._sweeper is None
 
@@ -235,7 +239,7 @@ async def test_idle_connections_are_closed_after_a_while(
 async def test_close_ends_what_is_under_way(peer: Peer, client: HttpClient) -> None:
     peer.script = answering()
     calling = asyncio.create_task(call(client, peer.address))
-    await wait_until(lambda: client._open)
+    await wait_until(lambda: client.open_connections)
     await client.close()
     with pytest.raises(NoAnswerError):
         await calling

@@ -6,7 +6,6 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from jqmaster.net.egress import GuardedRoute
-from jqmaster.runtime.outbound.http_client import HttpClient
 from tests.chaos.proxy import RawLink
 from tests.support import real_time
 from tests.support.egress import loopback_guard
@@ -14,7 +13,8 @@ from tests.support.loops import LOOPS, MakeLoop, run_in
 from tests.support.waiting import wait_until
 from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.masters import Masters
-from worker_sdk.transport.http_client import HttpClient as SdkClient
+from worker_sdk.transport.http_client import DirectRoute, HttpClient
+from worker_sdk.transport.loop_clients import LoopClients
 
 pytestmark = real_time.SOCKETS
 
@@ -63,10 +63,12 @@ def test_of_calls_to_workers(make_loop: MakeLoop) -> None:
         async with Peer.running() as peer:
 
             async def call() -> None:
-                limits = {"timeout_s": 10.0, "connect_timeout_s": 5.0}
-                assert (await client.call("GET", peer.address, "/", b"", {}, **limits)).status == 200
+                answer = await client.call(
+                    "GET", peer.address, "/", b"", "", timeout_s=10, connect_timeout_s=5
+                )
+                assert answer.status == 200
 
-            await check(peer, call, lambda: not client._open)
+            await check(peer, call, lambda: not client.open_connections)
             await client.close()
 
     run_in(make_loop, main())
@@ -75,14 +77,19 @@ def test_of_calls_to_workers(make_loop: MakeLoop) -> None:
 @LOOPS
 def test_of_calls_to_masters(make_loop: MakeLoop) -> None:
     async def main() -> None:
-        client = SdkClient({}, max_answer_bytes=1000)
+        client = LoopClients(
+            lambda: HttpClient(DirectRoute(ssl.create_default_context), max_answer_bytes=1000)
+        )
         async with Peer.running() as peer:
 
             async def call() -> None:
-                limits = {"timeout_s": 10.0, "connect_timeout_s": 5.0}
-                assert (await client.call("GET", peer.address, "/", None, **limits)).status == 200
+                http = await client.get()
+                answer = await http.call(
+                    "GET", peer.address, "/", None, "", timeout_s=10, connect_timeout_s=5, is_repeatable=True
+                )
+                assert answer.status == 200
 
-            await check(peer, call, lambda: not client._pools.get().connections)
+            await check(peer, call, lambda: not client.open_connections())
             await client.close()
 
     run_in(make_loop, main())

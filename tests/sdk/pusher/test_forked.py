@@ -230,7 +230,7 @@ async def test_aclose_ends_the_connections_of_another_running_loop(master: FakeM
         await pusher.enqueue("x")
         has_pushed.set()
         await asyncio.to_thread(may_end.wait, 10)
-        return sum(len(pool.connections) for _, pool in pusher._client._http._pools.all())
+        return pusher._client._http.open_connections()
 
     other = asyncio.ensure_future(asyncio.to_thread(lambda: asyncio.run(elsewhere())))
     await asyncio.to_thread(has_pushed.wait, 10)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -11,7 +12,8 @@ from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import Masters
-from worker_sdk.transport.http_client import HttpAnswer, HttpClient, HttpError
+from worker_sdk.transport.http_client import ClosedError, DirectRoute, HttpAnswer, HttpClient, NoAnswerError
+from worker_sdk.transport.loop_clients import LoopClients
 
 pytestmark = real_time.SOCKETS
 
@@ -81,34 +83,45 @@ async def server() -> AsyncIterator[Server]:
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[HttpClient]:
-    client = HttpClient({"Accept": "x/y"}, max_answer_bytes=1_000_000)
+async def client() -> AsyncIterator[LoopClients]:
+    fields = frozenset({b"content-type", b"retry-after"})
+    route = DirectRoute(ssl.create_default_context)
+    client = LoopClients(lambda: HttpClient(route, max_answer_bytes=1_000_000, kept_fields=fields))
     yield client
     await client.close()
 
 
 async def call(
-    client: HttpClient, server: Server, body: bytes | None = b"b", *, timeout_s: float = 5.0, path: str = "/p"
+    client: LoopClients,
+    server: Server,
+    body: bytes | None = b"b",
+    *,
+    timeout_s: float = 5.0,
+    path: str = "/p",
 ) -> HttpAnswer:
-    return await client.call("POST", server.address, path, body, timeout_s=timeout_s, connect_timeout_s=3.0)
+    limits = {"timeout_s": timeout_s, "connect_timeout_s": 3.0}
+    http = await client.get()
+    return await http.call(
+        "POST", server.address, path, body, "Accept: x/y\r\n", is_repeatable=True, **limits
+    )
 
 
-async def test_one_connection_serves_call_after_call(client: HttpClient, server: Server) -> None:
+async def test_one_connection_serves_call_after_call(client: LoopClients, server: Server) -> None:
     chunked = b"HTTP/1.1 503 No\r\nRetry-After: 7\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n2\r\nbc\r\n0\r\n\r\n"
     informed = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + OK
     server.scripts = [server.says(OK, chunked, b"HTTP/1.1 204 None\r\n\r\n", informed)]
-    assert await call(client, server) == HttpAnswer(200, "text/a", None, b"hi")
-    assert await call(client, server, None) == HttpAnswer(503, "", "7", b"abc")
-    assert await call(client, server) == HttpAnswer(204, "", None, b"")
+    assert await call(client, server) == HttpAnswer(200, b"hi", {b"content-type": "text/a"})
+    assert await call(client, server, None) == HttpAnswer(503, b"abc", {b"retry-after": "7"})
+    assert await call(client, server) == HttpAnswer(204, b"")
     assert (await call(client, server)).body == b"hi"
     assert server.connections == 1
     host = server.address.removeprefix("http://").encode()
     assert server.heads[1] == (
-        b"POST /p HTTP/1.1\r\nHost: " + host + b"\r\nAccept: x/y\r\nContent-Length: 0\r\n\r\n"
+        b"POST /p HTTP/1.1\r\nHost: " + host + b"\r\nContent-Length: 0\r\nAccept: x/y\r\n\r\n"
     )
 
 
-async def test_an_answer_may_come_byte_by_byte(client: HttpClient, server: Server) -> None:
+async def test_an_answer_may_come_byte_by_byte(client: LoopClients, server: Server) -> None:
     async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await server.request(reader)
         for byte in OK:
@@ -121,7 +134,7 @@ async def test_an_answer_may_come_byte_by_byte(client: HttpClient, server: Serve
 
 
 async def test_a_connection_on_which_more_came_than_was_asked_for_is_not_used_again(
-    client: HttpClient, server: Server
+    client: LoopClients, server: Server
 ) -> None:
     server.scripts = [server.says(OK + OK), server.says(OK)]
     for _ in range(2):
@@ -129,7 +142,7 @@ async def test_a_connection_on_which_more_came_than_was_asked_for_is_not_used_ag
     assert server.connections == 2
 
 
-async def test_calls_at_a_time_have_a_connection_each(client: HttpClient, server: Server) -> None:
+async def test_calls_at_a_time_have_a_connection_each(client: LoopClients, server: Server) -> None:
     server.scripts = [server.says(OK, OK)]
     await asyncio.gather(*(call(client, server) for _ in range(5)))
     await asyncio.gather(*(call(client, server) for _ in range(5)))
@@ -149,9 +162,9 @@ async def test_calls_at_a_time_have_a_connection_each(client: HttpClient, server
     ],
     ids=["no HTTP", "cut off", "without length", "upgrade", "too long", "endless head", "nothing"],
 )
-async def test_what_is_no_answer(client: HttpClient, server: Server, answer: bytes) -> None:
+async def test_what_is_no_answer(client: LoopClients, server: Server, answer: bytes) -> None:
     server.scripts = [server.says(answer, then_closes=True), server.says(OK)]
-    with pytest.raises((OSError, HttpError)):
+    with pytest.raises(NoAnswerError):
         await call(client, server)
     assert server.connections == 1  # a new connection that fails is no reason to try another one
     assert (await call(client, server)).body == b"hi"
@@ -169,7 +182,7 @@ async def test_what_is_no_answer(client: HttpClient, server: Server, answer: byt
     ids=["said so", "garbage", "two answers", "half an answer"],
 )
 async def test_a_connection_that_is_not_clean_is_not_used_again(
-    client: HttpClient, server: Server, answer: bytes
+    client: LoopClients, server: Server, answer: bytes
 ) -> None:
     server.scripts = [server.says(answer, OK), server.says(OK)]
     assert (await call(client, server)).body == b"hi"
@@ -178,7 +191,7 @@ async def test_a_connection_that_is_not_clean_is_not_used_again(
 
 
 async def test_a_kept_connection_that_was_closed_meanwhile_is_made_anew(
-    client: HttpClient, server: Server
+    client: LoopClients, server: Server
 ) -> None:
     async def ends_at_the_second(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await server.request(reader)
@@ -192,15 +205,15 @@ async def test_a_kept_connection_that_was_closed_meanwhile_is_made_anew(
     assert server.bodies == [b"b", b"again", b"again"]
 
 
-async def test_a_call_whose_answer_began_is_not_repeated(client: HttpClient, server: Server) -> None:
+async def test_a_call_whose_answer_began_is_not_repeated(client: LoopClients, server: Server) -> None:
     server.scripts = [server.says(OK, OK[:-1], then_closes=True), server.says(OK)]
     await call(client, server)
-    with pytest.raises(ConnectionError):
+    with pytest.raises(ClosedError):
         await call(client, server)
     assert server.connections == 1
 
 
-async def test_the_time_of_a_call_is_for_all_of_it(client: HttpClient, server: Server) -> None:
+async def test_the_time_of_a_call_is_for_all_of_it(client: LoopClients, server: Server) -> None:
     async def forever(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await server.request(reader)
         writer.write(b"HTTP/1.1 200 OK\r\n")
@@ -210,13 +223,13 @@ async def test_the_time_of_a_call_is_for_all_of_it(client: HttpClient, server: S
             await asyncio.sleep(0.01)
 
     server.scripts = [forever, server.says(OK)]
-    with pytest.raises(TimeoutError):
+    with pytest.raises(NoAnswerError, match="Timeout"):
         await call(client, server, timeout_s=0.1)
     assert (await call(client, server)).body == b"hi"
 
 
 async def test_the_connection_of_a_cancelled_call_is_not_used_again(
-    client: HttpClient, server: Server
+    client: LoopClients, server: Server
 ) -> None:
     async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await server.request(reader)
@@ -232,7 +245,7 @@ async def test_the_connection_of_a_cancelled_call_is_not_used_again(
     assert server.connections == 2
 
 
-async def test_a_large_body_arrives_whole(client: HttpClient, server: Server) -> None:
+async def test_a_large_body_arrives_whole(client: LoopClients, server: Server) -> None:
     server.scripts = [server.says(OK, OK)]
     body = bytes(range(256)) * 20_000
     assert (await call(client, server, body)).body == b"hi"
@@ -241,7 +254,7 @@ async def test_a_large_body_arrives_whole(client: HttpClient, server: Server) ->
     assert server.bodies == [body, body]
 
 
-async def test_who_refuses_a_large_body_is_heard_before_its_end(client: HttpClient, server: Server) -> None:
+async def test_who_refuses_a_large_body_is_heard_before_its_end(client: LoopClients, server: Server) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n")
@@ -254,7 +267,7 @@ async def test_who_refuses_a_large_body_is_heard_before_its_end(client: HttpClie
     assert server.connections == 2
 
 
-async def test_what_would_break_a_request_is_refused(client: HttpClient, server: Server) -> None:
+async def test_what_would_break_a_request_is_refused(client: LoopClients, server: Server) -> None:
     for path in ("/a b", "/a\r\nX: y", "/ä"):
         with pytest.raises(ValueError, match="no path"):
             await call(client, server, path=path)
@@ -262,13 +275,13 @@ async def test_what_would_break_a_request_is_refused(client: HttpClient, server:
         MasterClient(Masters("http://127.0.0.1:1"), "t0ken\n")
 
 
-async def test_the_end_of_a_client_ends_its_calls(client: HttpClient, server: Server) -> None:
+async def test_the_end_of_a_client_ends_its_calls(client: LoopClients, server: Server) -> None:
     server.scripts = [server.says(OK, b"")]
     await call(client, server)
     under_way: asyncio.Future[Any] = asyncio.ensure_future(call(client, server))
     await wait_until(lambda: len(server.bodies) == 2)
     await client.close()
-    with pytest.raises(OSError, match="closed"):
+    with pytest.raises(ClosedError, match="closed"):
         await under_way
     with pytest.raises(RuntimeError, match="closed"):
         await call(client, server)

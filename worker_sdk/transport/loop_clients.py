@@ -1,0 +1,73 @@
+"""HTTP clients for objects that outlive an event loop, or serve several at a time."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+
+from worker_sdk import forked
+from worker_sdk.transport.http_client import HttpClient
+from worker_sdk.transport.loops import PerLoop
+
+
+class LoopClients:
+    """An `HttpClient` for each event loop. Its connections end with the loop; a forked process begins with none."""
+
+    def __init__(self, make: Callable[[], HttpClient]) -> None:
+        self._clients = PerLoop(lambda: _LoopClient(make()), let_go=lambda client: client.http.let_go())
+        self._is_closed = False
+
+    async def get(self) -> HttpClient:
+        """Return the client of the running loop. Raise RuntimeError after `close`, and in a loop of the parent process."""
+        if self._is_closed:
+            raise RuntimeError("this client is closed")
+        forked.check()
+        client = self._clients.get()
+        if client.keeper is None:
+            await client.open_until_loop_ends()
+        return client.http
+
+    async def close(self) -> None:
+        """End the calls that are under way with NoAnswerError."""
+        self._is_closed = True
+        for loop, client in self._clients.all():
+            if loop is asyncio.get_running_loop():
+                await client.close()
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(client.http.abort)
+
+    def disown(self) -> None:
+        """Refuse all calls, as after `close`; in a forked process, which has no connections."""
+        self._is_closed = True
+
+    def drop_idle(self) -> None:
+        """Make the next calls of this event loop open connections of their own."""
+        self._clients.get().http.drop_idle()
+
+    def open_connections(self) -> int:
+        """Return how many connections of all loops are open."""
+        return sum(client.http.open_connections for _, client in self._clients.all())
+
+
+class _LoopClient:
+    """The client of one event loop."""
+
+    def __init__(self, http: HttpClient) -> None:
+        self.http = http
+        self.keeper: AsyncGenerator[None, None] | None = None
+
+    async def open_until_loop_ends(self) -> None:
+        # asyncio.run and servers close a loop's async generators before they close the loop. It is the only notice that
+        # a loop ends, and the last moment to close connections in order.
+        self.keeper = _close_at_end(self.http)
+        await anext(self.keeper)
+
+    async def close(self) -> None:
+        await self.http.close()
+        if self.keeper is not None:
+            await self.keeper.aclose()
+
+
+async def _close_at_end(http: HttpClient) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        await http.close()
