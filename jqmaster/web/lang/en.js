@@ -1,4 +1,6 @@
 /** English: the shell, the components, and the pages of jobs. `one||many` is chosen by the count. */
+import { STATES } from "../states.js";
+
 export default {
   nav: "Pages",
   "nav.overview": "Overview",
@@ -81,15 +83,7 @@ export default {
   "value.binary": "binary",
   "value.ext": "extension {code}",
   "value.save": "Save",
-  "state.scheduled": "Scheduled",
-  "state.ready": "Ready",
-  "state.running": "Running",
-  "state.awaiting_callback": "Awaiting callback",
-  "state.retrying": "Retrying",
-  "state.succeeded": "Succeeded",
-  "state.failed": "Failed",
-  "state.canceled": "Canceled",
-  "state.skipped": "Skipped",
+  ...Object.fromEntries(Object.entries(STATES).map(([state, { label }]) => [`state.${state}`, label])),
 
   yes: "yes",
   no: "no",

@@ -83,7 +83,6 @@ export default {
   "state.scheduled": "予定",
   "state.ready": "待機",
   "state.running": "実行中",
-  "state.awaiting_callback": "コールバック待ち",
   "state.retrying": "再試行待ち",
   "state.succeeded": "成功",
   "state.failed": "失敗",

@@ -5,6 +5,7 @@ import { curl } from "../curl.js";
 import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
+import { admits, isIn } from "../states.js";
 import { visible } from "../text.js";
 import {
   Badge,
@@ -32,9 +33,6 @@ import {
   useTick,
 } from "../ui.js";
 
-const OVER = ["succeeded", "failed", "canceled", "skipped"];
-const WAITING = ["ready", "scheduled", "retrying"];
-
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
   const id = query["id"] ?? "";
@@ -45,7 +43,7 @@ export function Page({ query, go, session }) {
     everyMs: 3000,
   });
   const job = found.data?.id === id ? found.data : null;
-  const isOver = job !== null && OVER.includes(job.state);
+  const isOver = job !== null && isIn(job.state, "finished");
   const why = useResource(
     (signal) => (job && !isOver ? get(`${path}/why`, {}, signal) : Promise.resolve(null)),
     [id, job?.state],
@@ -74,12 +72,12 @@ export function Page({ query, go, session }) {
     <p class="row job-id"><code class="id">${visible(job.id)}</code> <${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(job, 2)} label=${t("copy.json")} /> ${!isIncomplete(job) && html`<${Copy} text=${() => curl(session, "POST", "api/jobs", { body: specOf(job) })} label=${t("copy.curl")} />`}</p>
     <${ErrorBox} problem=${found.problem} />
     <div class="row actions" role="group" aria-label=${t("job.actions")}>
-      ${mayOperate && ["scheduled", "retrying"].includes(job.state) && html`<${Button} kind="primary" onClick=${() => act("run")}>${t("job.run")}<//>`}
-      ${mayOperate && isOver && html`<${Button} kind="primary" onClick=${() => act("retry")}>${t("job.retry")}<//>`}
-      ${mayOperate && WAITING.includes(job.state) && html`<${Button} onClick=${() => setDialog("change")}>${t("job.change")}<//>`}
+      ${mayOperate && admits(job.state, "run") && html`<${Button} kind="primary" onClick=${() => act("run")}>${t("job.run")}<//>`}
+      ${mayOperate && admits(job.state, "retry") && html`<${Button} kind="primary" onClick=${() => act("retry")}>${t("job.retry")}<//>`}
+      ${mayOperate && admits(job.state, "set_priority") && html`<${Button} onClick=${() => setDialog("change")}>${t("job.change")}<//>`}
       ${may(session, "push") && !job.argument_hidden && html`<a class="button as-link" href=${href("enqueue", { from: job.id })}>${t("job.again")}</a>`}
-      ${may(session, "push") && !isOver && html`<${Button} kind="danger" onClick=${() => setDialog("cancel")}>${t("job.cancel")}<//>`}
-      ${mayOperate && !["running", "awaiting_callback"].includes(job.state) && html`<${Button} kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}</div>
+      ${may(session, "push") && admits(job.state, "cancel") && html`<${Button} kind="danger" onClick=${() => setDialog("cancel")}>${t("job.cancel")}<//>`}
+      ${mayOperate && admits(job.state, "delete") && html`<${Button} kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}</div>
     ${!isOver && html`<${Why} why=${why} job=${job} />`}
     ${isOver && job.state !== "succeeded" && html`<${LastWord} job=${job} />`}
     <div class="job-grid"><div class="stack">
@@ -250,11 +248,9 @@ export function statesOf(job) {
   if (end !== null) {
     if (end > at) add("ready", end);
     states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: end, to: end });
-  } else if (!["running", "awaiting_callback"].includes(job.state)) {
+  } else if (job.state !== "running") {
     if (due !== null && due > at && job.state === "ready")
       add(job.attempts.length ? "retrying" : "scheduled", due);
-    states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: at, to: null });
-  } else if (job.state === "awaiting_callback") {
     states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: at, to: null });
   }
   return states;

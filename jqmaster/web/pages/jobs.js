@@ -7,6 +7,7 @@ import { t, tOr } from "../i18n.js";
 import { useLatest, useResource } from "../live.js";
 import { usePref } from "../prefs.js";
 import { href } from "../router.js";
+import { STATES, isIn } from "../states.js";
 import { visible } from "../text.js";
 import {
   Button,
@@ -33,24 +34,11 @@ import {
   useTick,
 } from "../ui.js";
 
-const STATES = [
-  "ready",
-  "running",
-  "awaiting_callback",
-  "retrying",
-  "scheduled",
-  "failed",
-  "succeeded",
-  "canceled",
-  "skipped",
-];
 const CAUSES = ["error", "timeout", "undecodable", "lost", "expired", "canceled"];
 const TEXT_FILTERS = ["q", "name", "tag", "worker", "text"];
 const TIME_FILTERS = ["created_after", "created_before", "finished_after", "finished_before"];
 /** What selects jobs, as the API names it. */
 const FILTERS = ["state", ...TEXT_FILTERS, "cause", "failure_group", ...TIME_FILTERS];
-// Of what waits or runs, what comes next or has waited longest is looked for; of what is over, the latest.
-const OLDEST_FIRST = ["ready", "running", "awaiting_callback", "retrying", "scheduled"];
 const PAGE = 50;
 const TYPING_MS = 350;
 const DEFAULT_COLUMNS = [
@@ -114,13 +102,15 @@ export function Page({ query, go, session }) {
       count: sum(counts),
       href: href("jobs", { ...unstated, order: "", cursor: "" }),
     },
-    ...STATES.filter((state) => counts[state] !== undefined || state === query["state"]).map((state) => ({
-      key: state,
-      label: tOr(`state.${state}`, state),
-      count: counts[state] ?? 0,
-      kind: state === "failed" && counts[state] ? "bad" : "",
-      href: href("jobs", { ...query, state, order: "", cursor: "" }),
-    })),
+    ...Object.keys(STATES)
+      .filter((state) => counts[state] !== undefined || state === query["state"])
+      .map((state) => ({
+        key: state,
+        label: tOr(`state.${state}`, state),
+        count: counts[state] ?? 0,
+        kind: state === "failed" && counts[state] ? "bad" : "",
+        href: href("jobs", { ...query, state, order: "", cursor: "" }),
+      })),
   ];
   const isFiltered = Object.keys(filter).length > 0;
   return html`<div class="page-head"><h1>${t("nav.jobs")}</h1>
@@ -162,7 +152,9 @@ export function Page({ query, go, session }) {
 function orderOf(query) {
   const asked = query["order"];
   if (asked === "oldest" || asked === "newest") return asked;
-  return OLDEST_FIRST.includes(query["state"] ?? "") ? "oldest" : "newest";
+  // Among unfinished jobs people look for the next one, or the one that has waited longest; among finished ones for the latest.
+  const state = query["state"] ?? "";
+  return state in STATES && !isIn(state, "finished") ? "oldest" : "newest";
 }
 
 /** @param {any} job */
@@ -292,7 +284,7 @@ const COLUMNS = {
 /** @param {{job: any}} props How long the latest attempt ran, or runs. */
 function Ran({ job }) {
   useTick();
-  if (!job.started_at || ["ready", "scheduled"].includes(job.state)) return html`<${Num} value=${null} />`;
+  if (!job.started_at) return html`<${Num} value=${null} />`;
   if (job.finished_at)
     return html`<${Duration} ms=${Math.max(0, Date.parse(job.finished_at) - Date.parse(job.started_at))} />`;
   return job.state === "running"
@@ -386,19 +378,6 @@ function Instant({ name, query, change }) {
     onChange=${(/** @type {any} */ e) => change({ [name]: e.target.value ? `${e.target.value.length === 16 ? e.target.value + ":00" : e.target.value}Z` : "" })} />`}<//>`;
 }
 
-/** @type {Record<string, string[]>} What can be done to jobs of a state; elsewhere everything is offered, and the dry run tells. */
-const FITTING = {
-  ready: ["cancel", "set_priority", "delete"],
-  scheduled: ["cancel", "run", "set_priority", "delete"],
-  retrying: ["cancel", "run", "set_priority", "delete"],
-  running: ["cancel"],
-  awaiting_callback: ["cancel"],
-  succeeded: ["retry", "delete"],
-  failed: ["retry", "delete"],
-  canceled: ["retry", "delete"],
-  skipped: ["retry", "delete"],
-};
-
 /** @param {{count: number, isAllPossible: boolean, state: string, onClear: () => void, onAct: (action: string, isAll: boolean) => void}} props */
 function Selection({ count, isAllPossible, state, onClear, onAct }) {
   const [isAll, setAll] = useState(false);
@@ -407,7 +386,8 @@ function Selection({ count, isAllPossible, state, onClear, onAct }) {
   }, [count]);
   useEffect(() => setAll(false), [state]);
   if (!isAllPossible) return null;
-  const fitting = FITTING[state] ?? ACTIONS;
+  // Where no state is chosen every action is offered, and the dry run tells what each would touch.
+  const fitting = STATES[state]?.actions ?? ACTIONS;
   const isOn = isAll || count > 0;
   return html`<div class=${`selection ${isOn ? "on" : ""}`} role="group" aria-label=${t("selection")}>
     <span aria-live="polite">${isAll ? html`<strong>${t("selection.all")}</strong>` : count > 0 ? html`<strong>${t("selection.count", { count })}</strong>` : html`<span class="muted">${t("selection.none")}</span>`}</span>

@@ -4,6 +4,7 @@ import { get } from "../api.js";
 import { number, t } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
+import { OUTCOMES } from "../states.js";
 import {
   Badge,
   Bar,
@@ -26,7 +27,6 @@ import {
 const SPANS = ["1h", "6h", "24h", "7d", "30d"];
 const SORTS = ["name", "pushed", "failed", "ready"];
 const PAGE = 50;
-const OUTCOMES = ["succeeded", "failed", "canceled", "skipped"];
 const FAILING_SHARE = 0.05;
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go}} props */

@@ -5,6 +5,7 @@ import { curl } from "../curl.js";
 import { number, t, tOr } from "../i18n.js";
 import { useLatest, useResource } from "../live.js";
 import { href } from "../router.js";
+import { OUTCOMES } from "../states.js";
 import { visible } from "../text.js";
 import {
   Badge,
@@ -35,7 +36,6 @@ const FAILING_SHARE = 0.05;
 const FAILING_LEAST = 3;
 const MOST_NAMES = 5;
 const LEVELS = ["besteffort", "fsync", "fsync+quorum"];
-const OUTCOMES = ["succeeded", "failed", "canceled", "skipped"];
 
 /** @typedef {{kind: "bad" | "warn", text: any, link?: string, act?: string}} Fault */
 
