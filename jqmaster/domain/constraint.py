@@ -8,7 +8,9 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from jqmaster.domain.gate_check import Rate
 from jqmaster.domain.key_value import KeyValue, canonical, key_value
+from jqmaster.domain.limit_kinds import KINDS, PER_VALUE, ConstraintError
 from jqmaster.domain.matcher import (
     MISSING,
     JobFields,
@@ -21,25 +23,12 @@ from jqmaster.domain.matcher import (
 )
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
-MAX_CONCURRENCY: Final = 1_000_000
-MAX_RATE: Final = 100_000
-MAX_PERIOD_MS: Final = 31 * 86_400_000
-MAX_BACKLOG: Final = 100_000_000
 MAX_OVERRIDES: Final = 1000
 _NO_KEY: Final = "0" * 16
 
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 CID_LENGTH: Final = 8
 _CID: Final = re.compile(rf"[0-9a-f]{{{CID_LENGTH}}}")
-
-
-class ConstraintError(ValueError):
-    """A constraint that is refused: `loc` leads to the part of the document, `msg` names the rule."""
-
-    def __init__(self, loc: Loc, msg: str) -> None:
-        super().__init__(f"{'.'.join(map(str, loc))}: {msg}" if loc else msg)
-        self.loc = loc
-        self.msg = msg
 
 
 class Mode(StrEnum):
@@ -49,16 +38,8 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """At most `limit` starts in any window of `period_ms`."""
-
-    limit: int
-    period_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one gate. None: no limit of that kind."""
+    """The limits of one gate: a field for each of PER_VALUE. None: no limit of that kind."""
 
     concurrency: int | None = None
     rate: Rate | None = None
@@ -108,7 +89,7 @@ class Constraint:
 
     def __post_init__(self) -> None:
         _check_own(self)
-        own = Limits(self.concurrency, self.rate, bool(self.paused))
+        own = self._own_limits()
         by_value: dict[bytes, Limits] = {}
         first: dict[bytes, int] = {}
         for i, override in enumerate(self.overrides):
@@ -129,22 +110,26 @@ class Constraint:
 
     @property
     def counted(self) -> Counted:
-        limits = [Limits(self.concurrency, self.rate), *(override.limits for override in self.overrides)]
-        return Counted(
-            any(one.concurrency is not None for one in limits), any(one.rate is not None for one in limits)
-        )
+        counted = {
+            kind.counts
+            for limits in (self, *(override.limits for override in self.overrides))
+            for kind in PER_VALUE
+            if getattr(limits, kind.name) is not None
+        }
+        return Counted("slots" in counted, "starts" in counted)
 
     def limits_of(self, key: KeyValue | None) -> Limits:
         """Return the limits at the gate of `key`; None is the gate of a constraint without a key."""
         limits = self._by_value.get(key.canonical) if key else None
-        return limits or Limits(self.concurrency, self.rate, bool(self.paused))
+        return limits or self._own_limits()
+
+    def _own_limits(self) -> Limits:
+        return Limits(**{kind.name: kind.at_gate(getattr(self, kind.name)) for kind in PER_VALUE})
 
 
 def _merged(limits: Limits, own: Limits) -> Limits:
     return Limits(
-        own.concurrency if limits.concurrency is None else limits.concurrency,
-        own.rate if limits.rate is None else limits.rate,
-        own.paused or limits.paused,
+        **{kind.name: kind.merged(getattr(own, kind.name), getattr(limits, kind.name)) for kind in PER_VALUE}
     )
 
 
@@ -153,22 +138,22 @@ def _check_own(constraint: Constraint) -> None:
         raise ConstraintError(("name",), "must be 1 to 100 of A-Z a-z 0-9 _ . : -")
     if not _CID.fullmatch(constraint.cid):
         raise ConstraintError(("cid",), "must be 8 hexadecimal digits")
-    _check_limits(constraint.concurrency, constraint.rate, ())
-    backlog = constraint.max_backlog
-    if backlog is not None and not 0 <= backlog <= MAX_BACKLOG:
-        raise ConstraintError(("max_backlog",), f"must be 0 to {MAX_BACKLOG}")
+    given = [kind for kind in KINDS if getattr(constraint, kind.name) is not kind.none]
+    for kind in given:
+        kind.check(getattr(constraint, kind.name), ())
     if constraint.key is None:
-        if constraint.fair:
-            raise ConstraintError(("fair",), "requires a key, between whose values to be fair")
+        for kind in given:
+            if kind.needs_key:
+                raise ConstraintError((kind.name,), kind.needs_key)
         if constraint.overrides:
             raise ConstraintError(("overrides",), "require a key whose values they name")
     else:
         check_key(constraint.key)
     if len(constraint.overrides) > MAX_OVERRIDES:
         raise ConstraintError(("overrides",), f"more than {MAX_OVERRIDES}")
-    limits = (constraint.concurrency, constraint.rate, constraint.paused, backlog)
-    if all(limit is None for limit in limits) and not (constraint.fair or constraint.overrides):
-        raise ConstraintError((), "has no limit: give concurrency, rate, paused, max_backlog or fair")
+    if not (given or constraint.overrides):
+        *names, last = (kind.name for kind in KINDS)
+        raise ConstraintError((), f"has no limit: give {', '.join(names)} or {last}")
 
 
 def check_key(key: Path) -> None:
@@ -177,28 +162,14 @@ def check_key(key: Path) -> None:
         raise ConstraintError(("key",), "cannot be tags: a job has many tags, but needs one value of the key")
 
 
-def _check_limits(concurrency: int | None, rate: Rate | None, loc: Loc) -> None:
-    if concurrency == 0:
-        raise ConstraintError((*loc, "concurrency"), "must be 1 or more; to let no job run, set paused")
-    if concurrency is not None and not 1 <= concurrency <= MAX_CONCURRENCY:
-        raise ConstraintError((*loc, "concurrency"), f"must be 1 to {MAX_CONCURRENCY}")
-    if rate is None:
-        return
-    if rate.limit == 0:
-        raise ConstraintError((*loc, "rate", "limit"), "must be 1 or more; to let no job start, set paused")
-    if not 1 <= rate.limit <= MAX_RATE:
-        raise ConstraintError((*loc, "rate", "limit"), f"must be 1 to {MAX_RATE}")
-    if not 1 <= rate.period_ms <= MAX_PERIOD_MS:
-        raise ConstraintError((*loc, "rate", "period_s"), f"must be 0.001 to {MAX_PERIOD_MS // 1000} seconds")
-
-
 def _check_override(override: Override, loc: Loc) -> bytes:
     """Return the canonical bytes of its value."""
     try:
         check_scalar(override.value, (*loc, "value"))
     except MatcherError as error:
         raise ConstraintError(error.loc, error.msg) from None
-    _check_limits(override.limits.concurrency, override.limits.rate, loc)
+    for kind in PER_VALUE:
+        kind.check(getattr(override.limits, kind.name), loc)
     return canonical(override.value)
 
 

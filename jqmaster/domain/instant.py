@@ -1,4 +1,4 @@
-"""Instants as text: the one form in which they leave the master."""
+"""Instants and lengths of time as text: the one form in which they leave the master."""
 
 from datetime import UTC, datetime
 
@@ -11,3 +11,19 @@ def iso_utc(moment: datetime) -> str:
 def iso_ms(unix_ms: int) -> str:
     """`iso_utc` of Unix milliseconds."""
     return iso_utc(datetime.fromtimestamp(unix_ms / 1000, UTC))
+
+
+def span(ms: int) -> str:
+    """Format a length of time for people: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 1 h`."""
+    if ms < 10_000:
+        return f"{max(ms, 0) / 1000:.1f} s".replace(".0 s", " s")
+    seconds = ms // 1000
+    for size, unit, smaller_size, smaller in (
+        (86_400, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if seconds >= size:
+            rest = seconds % size // smaller_size
+            return f"{seconds // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{seconds} s"

@@ -9,70 +9,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
 
-from jqmaster.domain.constraint import CID_LENGTH, Constraint, Rate
-from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.constraint import CID_LENGTH, Constraint
+from jqmaster.domain.gate_check import GateCheck
+from jqmaster.domain.instant import iso_ms, span
 from jqmaster.domain.job import FINISHED, TIMED, Cause, Job, JobState
+from jqmaster.domain.limit_kinds import CLOSERS, GateCloser, closing
 from jqmaster.domain.worker import Worker
 
-MAX_NAMED_HOLDERS: Final = 3
 MAX_NAMED_NAMES: Final = 5
 MAX_NAMED_REASONS: Final = 3
 
 
 # --- what is known
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """A job that has a slot. `worker_id` is empty where its record tells none."""
-
-    job_id: str
-    worker_id: str
-    since_ms: int
-
-
-class Kind(StrEnum):
-    """Kinds of limits that close a gate, longest-lasting first."""
-
-    PAUSED = "paused"
-    HOLD = "hold"
-    CONCURRENCY = "concurrency"
-    RATE = "rate"
-
-
-@dataclass(frozen=True, slots=True)
-class GateCheck:
-    """A gate as a claim would see it. `is_closed` of a shadow gate means that it would be, were it enforced.
-
-    `waiting` jobs have to pass it, `holders` are those that run longest, where all slots are taken. `opens_at_ms`:
-    not before; None where no clock decides.
-    """
-
-    gate_id: str
-    value: str
-    waiting: int
-    is_closed: bool
-    concurrency: int | None
-    running: int | None
-    rate: Rate | None
-    starts: int | None
-    held_until_ms: int | None
-    is_paused: bool
-    is_shadow: bool
-    is_fair: bool
-    is_override: bool
-    opens_at_ms: int | None
-    holders: tuple[Holder, ...]
-
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """Return each kind of limit that closes the gate by itself."""
-        if not self.is_closed:
-            return ()
-        is_full = self.concurrency is not None and (self.running or 0) >= self.concurrency
-        is_spent = self.rate is not None and (self.starts or 0) >= self.rate.limit
-        closes = (self.is_paused, self.held_until_ms is not None, is_full, is_spent)
-        return tuple(kind for kind, does in zip(Kind, closes, strict=True) if does)
 
 
 class Bound(StrEnum):
@@ -202,19 +150,24 @@ class RulesChanging:
 
 @dataclass(frozen=True, slots=True)
 class ByConstraint:
-    """A closed gate. `kind` is the most lasting of `gate.kinds`. `silent_ms`: for how long those workers that no longer
+    """A closed gate. `kind` is the most lasting of `kinds`. `silent_ms`: for how long those workers that no longer
     count as alive were not heard of."""
 
     code: ClassVar = "constraint"
     constraint: Constraint
     gate: GateCheck
-    kind: Kind
+    kind: GateCloser
     now_ms: int
     silent_ms: Mapping[str, int]
 
     @property
+    def kinds(self) -> tuple[GateCloser, ...]:
+        """Return everything that closes the gate by itself, the most lasting first."""
+        return closing(self.gate)
+
+    @property
     def text(self) -> str:
-        whys = " ".join(self._why(kind) for kind in self.gate.kinds)
+        whys = " ".join(kind.why(self.gate, self.now_ms, self.silent_ms) for kind in self.kinds)
         others = self.gate.waiting - 1
         rest = (
             f" {_count(others, 'other job')} {'waits' if others == 1 else 'wait'} for it."
@@ -222,37 +175,6 @@ class ByConstraint:
             else ""
         )
         return f"Waits for constraint {named(self.constraint, self.gate)}: {whys}{rest}"
-
-    def _why(self, kind: Kind) -> str:
-        gate = self.gate
-        match kind:
-            case Kind.PAUSED:
-                return "it is paused until somebody resumes it."
-            case Kind.HOLD:
-                until_ms = gate.held_until_ms or 0
-                return f"a worker asked to hold it until {iso_ms(until_ms)}, for {span(until_ms - self.now_ms)} more."
-            case Kind.CONCURRENCY:
-                return f"{gate.running} of {gate.concurrency} {'runs' if gate.running == 1 else 'run'}{self._holders()}."
-            case Kind.RATE:
-                assert gate.rate
-                opens = "" if gate.opens_at_ms is None else (
-                    f"; the next may start in {span(gate.opens_at_ms - self.now_ms)}, at {iso_ms(gate.opens_at_ms)}"
-                )  # fmt: skip
-                return f"{gate.starts} of {gate.rate.limit} starts in the last {span(gate.rate.period_ms)} are used{opens}."
-
-    def _holders(self) -> str:
-        shown = [self._holder(holder) for holder in self.gate.holders[:MAX_NAMED_HOLDERS]]
-        if not shown:
-            return ""
-        more = (self.gate.running or 0) - len(shown)
-        return f": {', '.join(shown)}{f', and {more} more' if more > 0 else ''}"
-
-    def _holder(self, holder: Holder) -> str:
-        # Its slot is free when its lease ends: whoever reads this need not look for a leak.
-        silent_ms = self.silent_ms.get(holder.worker_id)
-        silent = "" if silent_ms is None else f" (silent for {span(silent_ms)})"
-        since = span(self.now_ms - holder.since_ms)
-        return f"job {holder.job_id} on worker {holder.worker_id or '?'}{silent} since {since}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,12 +393,13 @@ def _closed(
         w.id: now_ms - w.last_seen_ms for w in fleet.workers if not w.is_fresh(now_ms, fleet.stale_ms)
     }
     closed = [
-        ByConstraint(constraint, gate, gate.kinds[0], now_ms, silent_ms)
+        ByConstraint(constraint, gate, kinds[0], now_ms, silent_ms)
         for gate in snapshot.gates
-        if gate.kinds and not gate.is_shadow and (constraint := constraint_of(gate, constraints))
+        if (kinds := closing(gate))
+        and not gate.is_shadow
+        and (constraint := constraint_of(gate, constraints))
     ]
-    order = list(Kind)
-    return sorted(closed, key=lambda one: (order.index(one.kind), one.constraint.name, one.gate.value))
+    return sorted(closed, key=lambda one: (CLOSERS.index(one.kind), one.constraint.name, one.gate.value))
 
 
 def _ahead(name: str, standing: Standing, *, is_held_back: bool) -> Ahead | None:
@@ -566,22 +489,6 @@ def named(constraint: Constraint, gate: GateCheck) -> str:
     return (
         constraint.name if constraint.key is None else f"{constraint.name} ({constraint.key} = {gate.value})"
     )
-
-
-def span(ms: int) -> str:
-    """Format a length of time for people: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 1 h`."""
-    if ms < 10_000:
-        return f"{max(ms, 0) / 1000:.1f} s".replace(".0 s", " s")
-    seconds = ms // 1000
-    for size, unit, smaller_size, smaller in (
-        (86_400, "d", 3600, "h"),
-        (3600, "h", 60, "min"),
-        (60, "min", 1, "s"),
-    ):
-        if seconds >= size:
-            rest = seconds % size // smaller_size
-            return f"{seconds // size} {unit}" + (f" {rest} {smaller}" if rest else "")
-    return f"{seconds} s"
 
 
 def _count(count: int, what: str) -> str:

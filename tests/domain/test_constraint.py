@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from jqmaster.domain.constraint import (
     Constraint,
-    ConstraintError,
     Limits,
     Mode,
     Override,
-    Rate,
     gate_id,
     keeps_counts,
     key_of,
     needs_rematch,
     new_cid,
 )
+from jqmaster.domain.gate_check import Rate
 from jqmaster.domain.key_value import MAX_KEY_TEXT, KeyValue, canonical, key_value
+from jqmaster.domain.limit_kinds import ConstraintError
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from tests.domain.test_matcher import job
 

@@ -5,24 +5,23 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.constraint import Constraint, Rate
+from jqmaster.domain.constraint import Constraint
+from jqmaster.domain.gate_check import GateCheck, Holder, Rate
+from jqmaster.domain.instant import span
 from jqmaster.domain.job import DEFAULT_RETRY, Cause, Job, JobState
+from jqmaster.domain.limit_kinds import CLOSERS, CONCURRENCY, PAUSE, RATE, closing
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.domain.verdict import (
     Ahead,
     Bound,
     ByConstraint,
     FleetFacts,
-    GateCheck,
-    Holder,
-    Kind,
     NoWorker,
     Reach,
     Snapshot,
     Standing,
     WorkersUnavailable,
     rival_names,
-    span,
     verdicts,
 )
 from jqmaster.domain.worker import Worker, WorkerSpec
@@ -205,8 +204,8 @@ def test_a_gate_that_several_limits_close_tells_them_all_the_most_lasting_first(
     )
     (verdict,) = verdicts(snapshot(gates=(gate,)), CONSTRAINTS, fleet(worker()))
     assert isinstance(verdict, ByConstraint)
-    assert verdict.kind is Kind.PAUSED
-    assert gate.kinds == (Kind.PAUSED, Kind.HOLD, Kind.CONCURRENCY, Kind.RATE)
+    assert verdict.kind is PAUSE
+    assert closing(gate) == CLOSERS
     # A rate that a pause outlasts has no instant of its own.
     assert verdict.text.endswith("1 of 1 starts in the last 1 s are used.")
 
@@ -219,9 +218,9 @@ def test_closed_gates_come_in_the_order_in_which_somebody_has_to_act() -> None:
     )
     found = verdicts(snapshot(gates=gates), CONSTRAINTS, fleet(worker()))
     assert [v.kind for v in found if isinstance(v, ByConstraint)] == [
-        Kind.PAUSED,
-        Kind.CONCURRENCY,
-        Kind.RATE,
+        PAUSE,
+        CONCURRENCY,
+        RATE,
     ]
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgpack
 
-from jqmaster.domain.constraint import Constraint, Limits, Override, Rate, needs_rematch, new_cid
+from jqmaster.domain.constraint import Constraint, Limits, Override, needs_rematch, new_cid
+from jqmaster.domain.gate_check import Rate
 from jqmaster.domain.job import JobSpec
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.runtime.duties.relocation import Relocation

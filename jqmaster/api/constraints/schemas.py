@@ -7,15 +7,9 @@ from pydantic import Field, WithJsonSchema
 from jqmaster.api.jobs.schemas import JobSummary
 from jqmaster.api.schemas import Answer, JobId, Request, Seconds, Timestamp
 from jqmaster.domain import matcher as matchers
-from jqmaster.domain.constraint import (
-    MAX_BACKLOG,
-    MAX_CONCURRENCY,
-    MAX_OVERRIDES,
-    MAX_PERIOD_MS,
-    MAX_RATE,
-    Mode,
-)
+from jqmaster.domain.constraint import MAX_OVERRIDES, Mode
 from jqmaster.domain.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
+from jqmaster.domain.limit_kinds import BACKLOG, CONCURRENCY, RATE, Figure
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.constraints.constraints import AskedValue
 
@@ -89,19 +83,19 @@ KeyScalar = Annotated[
 ]
 
 
-# These bounds only document. domain/constraint.py checks them, with better error messages.
-def _bounded(least: float, most: float, description: str) -> Any:
-    return Field(description=description, json_schema_extra={"minimum": least, "maximum": most})
+# These bounds only document. The kinds of limits check them, with better error messages.
+def _bounded(figure: Figure, description: str) -> Any:
+    return Field(description=description, json_schema_extra={"minimum": figure.least, "maximum": figure.most})
 
 
-Concurrency = Annotated[int, _bounded(1, MAX_CONCURRENCY, "Maximum number of jobs that run at once.")]
+Concurrency = Annotated[int, _bounded(CONCURRENCY.figures[0], "Maximum number of jobs that run at once.")]
 
 
 class RateRequest(Request):
     """At most `limit` starts in any window of `period_s` seconds."""
 
-    limit: Annotated[int, _bounded(1, MAX_RATE, "Starts.")]
-    period_s: Annotated[Seconds, _bounded(0.001, MAX_PERIOD_MS / 1000, "Seconds.")]
+    limit: Annotated[int, _bounded(RATE.figures[0], "Starts.")]
+    period_s: Annotated[Seconds, _bounded(RATE.figures[1], "Seconds.")]
 
 
 class OverrideRequest(Request):
@@ -130,7 +124,9 @@ class ConstraintRequest(Request):
     rate: RateRequest | None = None
     paused: bool | None = Field(None, description="True: no job starts. Running jobs go on.")
     max_backlog: (
-        Annotated[int, _bounded(0, MAX_BACKLOG, "Maximum number of waiting jobs. A push beyond it gets 429.")]
+        Annotated[
+            int, _bounded(BACKLOG.figures[0], "Maximum number of waiting jobs. A push beyond it gets 429.")
+        ]
         | None
     ) = None
     fair: bool = Field(False, description="Let the values of the key take turns within each priority.")

@@ -3,18 +3,18 @@
 from typing import Any, assert_never
 
 from jqmaster.api.http.endpoint import Call, Reply
-from jqmaster.domain.constraint import Constraint, Rate
+from jqmaster.domain.constraint import Constraint
+from jqmaster.domain.gate_check import GateCheck
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Cause
+from jqmaster.domain.limit_kinds import RATE, closing
 from jqmaster.domain.verdict import (
     Ahead,
     ByConstraint,
     Due,
     Expired,
     Finished,
-    GateCheck,
     IndexMissing,
-    Kind,
     Next,
     NoLeader,
     NoWorker,
@@ -109,15 +109,11 @@ def _numbers(verdict: Verdict) -> dict[str, Any]:
 
 def _closed(verdict: ByConstraint) -> dict[str, Any]:
     constraint, gate = verdict.constraint, verdict.gate
-    limit = usage = period_s = None
-    if verdict.kind is Kind.CONCURRENCY:
-        limit, usage = gate.concurrency, gate.running
-    elif verdict.kind is Kind.RATE and gate.rate:
-        limit, usage, period_s = gate.rate.limit, gate.starts, gate.rate.period_ms / 1000
+    limit, usage, period_s = verdict.kind.use(gate)
     return {
         "name": constraint.name,
-        "kind": str(verdict.kind),
-        "kinds": [str(kind) for kind in gate.kinds],
+        "kind": verdict.kind.name,
+        "kinds": [kind.name for kind in verdict.kinds],
         **_key(constraint, gate),
         "limit": limit,
         "usage": usage,
@@ -139,10 +135,10 @@ def _use(constraint: Constraint, gate: GateCheck) -> dict[str, Any]:
         **_key(constraint, gate),
         "mode": "shadow" if gate.is_shadow else "enforce",
         "passes": not gate.is_closed,
-        "kinds": [str(kind) for kind in gate.kinds],
+        "kinds": [kind.name for kind in closing(gate)],
         "concurrency": gate.concurrency,
         "running": gate.running,
-        "rate": _rate(gate.rate),
+        "rate": RATE.document(gate.rate),
         "starts": gate.starts,
         "paused": gate.is_paused,
         "held_until": _time(gate.held_until_ms),
@@ -157,10 +153,6 @@ def _key(constraint: Constraint, gate: GateCheck) -> dict[str, Any]:
     if constraint.key is None:
         return {"key": None, "key_value": None}
     return {"key": str(constraint.key), "key_value": gate.value}
-
-
-def _rate(rate: Rate | None) -> dict[str, Any] | None:
-    return None if rate is None else {"limit": rate.limit, "period_s": rate.period_ms / 1000}
 
 
 def _time(ms: int | None) -> str | None:

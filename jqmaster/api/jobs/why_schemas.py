@@ -2,12 +2,13 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from jqmaster.api.schemas import Answer, JobId, Timestamp
 from jqmaster.domain.job import JobState
+from jqmaster.domain.limit_kinds import CLOSERS
 
-Kind = Literal["paused", "hold", "concurrency", "rate"]
+Kind = Annotated[str, WithJsonSchema({"type": "string", "enum": [closer.name for closer in CLOSERS]})]
 Text = Annotated[str, Field(description="Explanation for people, in a sentence or two.")]
 
 

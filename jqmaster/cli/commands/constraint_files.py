@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from jqmaster.cli.console import exits
 from jqmaster.cli.console.http import rule_line
+from jqmaster.domain.limit_kinds import KINDS
 
-FIELDS = (
-    "enabled", "mode", "matcher", "key", "concurrency", "rate", "paused", "max_backlog", "fair", "overrides",
-)  # fmt: skip
+FIELDS = ("enabled", "mode", "matcher", "key", *(kind.name for kind in KINDS), "overrides")
 
 
 def constraints_in(file: str) -> dict[str, dict[str, Any]]:

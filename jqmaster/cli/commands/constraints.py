@@ -18,6 +18,7 @@ from jqmaster.cli.commands.constraint_files import (
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import list_without_command
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+from jqmaster.domain.limit_kinds import brief
 
 # Somebody else changed the constraint between reading and writing: more often than people do.
 _MAX_REPEATS = 5
@@ -51,7 +52,7 @@ def list_constraints(
     output.show_list(
         found,
         ("NAME", "STATE", "KEY", "LIMITS", "WAITING", "RUNNING", "KEYS"),
-        lambda c: (c["name"], _state(c), c["key"], _limits_text(c), *_sums(c["usage"]), c["usage"]["keys"]),
+        lambda c: (c["name"], _state(c), c["key"], brief(c), *_sums(c["usage"]), c["usage"]["keys"]),
         as_json=as_json,
     )  # fmt: skip
     if not as_json and not all(c["usage"]["is_exact"] for c in found):
@@ -77,19 +78,19 @@ def show(
         output.say_json(found)
         return
     shown = {field: found[field] for field in ("name", "mode", "key", "max_backlog", "fair", "etag", "created_at", "changed_at", "held_until")}  # fmt: skip
-    output.show_fields({**shown, "state": _state(found), "limits": _limits_text(found)}.items())
+    output.show_fields({**shown, "state": _state(found), "limits": brief(found)}.items())
     output.show_fields(found["usage"].items())
     print("matcher")
     output.show_value(found["matcher"])
     if found["overrides"]:
         output.show_table(
-            ("OVERRIDE OF", "LIMITS"), ((json.dumps(o["value"]), _limits_text(o)) for o in found["overrides"])
+            ("OVERRIDE OF", "LIMITS"), ((json.dumps(o["value"]), brief(o)) for o in found["overrides"])
         )
     if keys := ([found["value"]] if found["value"] else found["top_keys"]):
         output.show_table(
             ("VALUE", "WAITING", "RUNNING", "STARTS", "LIMITS", "OPENS", "HELD UNTIL"),
             (
-                (k["value"], k["waiting"], k["running"], k["starts_in_window"], _limits_text(k["limits"]), k["next_opening"], k["held_until"])
+                (k["value"], k["waiting"], k["running"], k["starts_in_window"], brief(k["limits"]), k["next_opening"], k["held_until"])
                 for k in keys
             ),
         )  # fmt: skip
@@ -413,18 +414,3 @@ def _state(constraint: Mapping[str, Any]) -> str:
 def _sums(usage: Mapping[str, Any]) -> tuple[object, object]:
     """Return the sums of waiting and running jobs; empty if they are not counted."""
     return (usage["waiting"], usage["running"]) if usage["is_exact"] else ("-", "-")
-
-
-def _limits_text(limits: Mapping[str, Any]) -> str:
-    parts = []
-    if limits["concurrency"] is not None:
-        parts.append(f"{limits['concurrency']} at once")
-    if limits["rate"]:
-        parts.append(f"{limits['rate']['limit']} in {limits['rate']['period_s']:g} s")
-    if limits["paused"]:
-        parts.append("paused")
-    if limits.get("max_backlog") is not None:
-        parts.append(f"{limits['max_backlog']} waiting")
-    if limits.get("fair"):
-        parts.append("fair")
-    return ", ".join(parts)

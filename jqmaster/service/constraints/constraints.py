@@ -9,7 +9,6 @@ from jqmaster.clock import Clock
 from jqmaster.domain.constraint import (
     CID_LENGTH,
     Constraint,
-    ConstraintError,
     Limits,
     Override,
     gate_id,
@@ -22,6 +21,7 @@ from jqmaster.domain.constraint import (
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.job import Job, JobSpec
 from jqmaster.domain.key_value import canonical, key_value
+from jqmaster.domain.limit_kinds import ConstraintError
 from jqmaster.domain.matcher import MISSING, check_scalar
 from jqmaster.errors import InvalidError, NotFoundError, PreconditionFailedError, StoreUnavailableError
 from jqmaster.service.constraints.cache import RuleCache

@@ -4,22 +4,14 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from jqmaster.domain.constraint import (
-    Constraint,
-    ConstraintError,
-    Limits,
-    Mode,
-    Override,
-    Rate,
-    check_key,
-)
+from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, check_key
+from jqmaster.domain.limit_kinds import KINDS, PER_VALUE, ConstraintError
 from jqmaster.domain.matcher import Loc, Matcher, MatcherError, Path, parse_matcher, parse_path
 from jqmaster.errors import FieldError, InvalidError
 
 # They have a meaning of their own in a path.
 RESERVED_NAMES: Final = frozenset({".", "..", "preview"})
 _DRAFT_CID: Final = "0" * 8
-_ABSURD_S: Final = 1e12
 
 
 def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
@@ -34,12 +26,8 @@ def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
             enabled=fields["enabled"],
             mode=Mode(fields["mode"]),
             key=parse_key(fields["key"]),
-            concurrency=fields["concurrency"],
-            rate=_rate_of(fields["rate"]),
-            paused=fields["paused"],
-            max_backlog=fields["max_backlog"],
-            fair=fields["fair"],
             overrides=tuple(Override(o["value"], limits_of(o)) for o in fields["overrides"]),
+            **{kind.name: kind.parse(fields[kind.name]) for kind in KINDS},
         )
 
 
@@ -61,15 +49,8 @@ def parse_key(text: object) -> Path | None:
 
 
 def limits_of(fields: Mapping[str, Any]) -> Limits:
-    """Return the limits of `{concurrency, rate, paused}`, of which only the types are checked."""
-    return Limits(fields["concurrency"], _rate_of(fields["rate"]), bool(fields["paused"]))
-
-
-def _rate_of(fields: Mapping[str, Any] | None) -> Rate | None:
-    if fields is None:
-        return None
-    # An absurd value stays as it is and is refused with its reason; in milliseconds it might be infinite.
-    return Rate(fields["limit"], round(max(-1.0, min(fields["period_s"], _ABSURD_S)) * 1000))
+    """Return the limits of one value of the key; of `fields` only the types are checked."""
+    return Limits(**{kind.name: kind.at_gate(kind.parse(fields[kind.name])) for kind in PER_VALUE})
 
 
 def describe(constraint: Constraint) -> dict[str, Any]:
@@ -80,11 +61,7 @@ def describe(constraint: Constraint) -> dict[str, Any]:
         "mode": str(constraint.mode),
         "matcher": constraint.matcher.document,
         "key": None if constraint.key is None else str(constraint.key),
-        "concurrency": constraint.concurrency,
-        "rate": describe_rate(constraint.rate),
-        "paused": bool(constraint.paused),
-        "max_backlog": constraint.max_backlog,
-        "fair": constraint.fair,
+        **{kind.name: kind.document(getattr(constraint, kind.name)) for kind in KINDS},
         "overrides": [describe_override(override) for override in constraint.overrides],
     }
 
@@ -95,15 +72,8 @@ def describe_override(override: Override) -> dict[str, Any]:
 
 
 def describe_limits(limits: Limits) -> dict[str, Any]:
-    return {
-        "concurrency": limits.concurrency,
-        "rate": describe_rate(limits.rate),
-        "paused": limits.paused,
-    }
-
-
-def describe_rate(rate: Rate | None) -> dict[str, Any] | None:
-    return None if rate is None else {"limit": rate.limit, "period_s": rate.period_ms / 1000}
+    """Return the limits of one value of the key."""
+    return {kind.name: kind.document(getattr(limits, kind.name)) for kind in PER_VALUE}
 
 
 @contextlib.contextmanager

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 from jqmaster.domain.constraint import Constraint
 from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.gate_check import GateCheck
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import JobState
 from jqmaster.domain.verdict import (
     FleetFacts,
-    GateCheck,
     Reach,
     Snapshot,
     Verdict,

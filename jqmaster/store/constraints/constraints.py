@@ -12,9 +12,10 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, Rate, gate_id
+from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, gate_id
 from jqmaster.domain.job import TIMED
 from jqmaster.domain.key_value import key_value
+from jqmaster.domain.limit_kinds import KINDS, PER_VALUE
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.domain.ruleset import Ruleset
 from jqmaster.errors import ConflictError, DamagedError
@@ -341,15 +342,11 @@ class RuleStore:
 
 
 def _limit_fields(constraint: Constraint) -> list[Arg]:
-    rate, counted = constraint.rate, constraint.counted
-    fields: Mapping[str, Arg | None] = {
-        "mode": str(constraint.mode),
-        "concurrency": constraint.concurrency,
-        "rate_limit": rate.limit if rate else None,
-        "rate_period_ms": rate.period_ms if rate else None,
-        "is_paused": int(bool(constraint.paused)),
-        "max_backlog": constraint.max_backlog,
-        "is_fair": int(constraint.fair),
+    counted = constraint.counted
+    fields: dict[str, Arg | None] = {"mode": str(constraint.mode)}
+    for kind in KINDS:
+        fields |= kind.script_fields(getattr(constraint, kind.name))
+    fields |= {
         "has_overrides": int(bool(constraint.overrides)),
         "tracks_slots": int(counted.slots),
         "tracks_starts": int(counted.starts),
@@ -360,12 +357,13 @@ def _limit_fields(constraint: Constraint) -> list[Arg]:
 def _override_fields(constraint: Constraint) -> list[Arg]:
     fields: list[Arg] = []
     for override in constraint.overrides:
-        own = override.limits
-        rate = own.rate
-        fields += (
-            gate_id(constraint.cid, key_value(override.value)),
-            f"{own.concurrency or ''},{rate.limit if rate else ''},{rate.period_ms if rate else ''},{int(own.paused)}",
-        )
+        parts = [
+            part
+            for kind in PER_VALUE
+            for part in kind.script_fields(getattr(override.limits, kind.name)).values()
+        ]
+        text = ",".join("" if part is None else str(part) for part in parts)
+        fields += (gate_id(constraint.cid, key_value(override.value)), text)
     return fields
 
 
@@ -377,13 +375,9 @@ def _encode(stored: StoredConstraint) -> bytes:
         "mode": str(c.mode),
         "matcher": c.matcher.document,
         "key": None if c.key is None else str(c.key),
-        "concurrency": c.concurrency,
-        "rate": _pair(c.rate),
-        "paused": c.paused,
-        "max_backlog": c.max_backlog,
-        "fair": c.fair,
+        **{kind.name: kind.pack(getattr(c, kind.name)) for kind in KINDS},
         "overrides": [
-            [o.value, o.limits.concurrency, _pair(o.limits.rate), o.limits.paused] for o in c.overrides
+            [o.value, *(kind.pack(getattr(o.limits, kind.name)) for kind in PER_VALUE)] for o in c.overrides
         ],
         "created_at_ms": stored.created_at_ms,
         "changed_at_ms": stored.changed_at_ms,
@@ -403,15 +397,8 @@ def decode_constraint(name: str, raw: bytes) -> StoredConstraint:
             enabled=document["enabled"],
             mode=Mode(document["mode"]),
             key=None if key is None else parse_path(key),
-            concurrency=document["concurrency"],
-            rate=_rate(document["rate"]),
-            paused=document["paused"],
-            max_backlog=document["max_backlog"],
-            fair=document["fair"],
-            overrides=tuple(
-                Override(value, Limits(concurrency, _rate(rate), paused))
-                for value, concurrency, rate, paused in document["overrides"]
-            ),
+            overrides=tuple(_override(value, limits) for value, *limits in document["overrides"]),
+            **{kind.name: kind.unpack(document[kind.name]) for kind in KINDS},
         )
         return StoredConstraint(
             constraint, raw[:ETAG_LENGTH].decode(), document["created_at_ms"], document["changed_at_ms"]
@@ -420,9 +407,7 @@ def decode_constraint(name: str, raw: bytes) -> StoredConstraint:
         raise DamagedError(f"constraint {name}: its document cannot be read") from exc
 
 
-def _pair(rate: Rate | None) -> list[int] | None:
-    return None if rate is None else [rate.limit, rate.period_ms]
-
-
-def _rate(pair: list[int] | None) -> Rate | None:
-    return None if pair is None else Rate(*pair)
+def _override(value: object, limits: Sequence[Any]) -> Override:
+    return Override(
+        value, Limits(**{kind.name: kind.unpack(part) for kind, part in zip(PER_VALUE, limits, strict=True)})
+    )

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jqmaster.domain.constraint import Rate
-from jqmaster.domain.verdict import Bound, GateCheck, Holder, Snapshot, Standing
+from jqmaster.domain.gate_check import GateCheck, Holder, Rate
+from jqmaster.domain.verdict import Bound, Snapshot, Standing
 from jqmaster.store import codec
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
 from jqmaster.store.link.shard import Shard

@@ -8,11 +8,13 @@ import pytest
 
 from jqmaster.domain.constraint import Mode, gate_id
 from jqmaster.domain.content import full_access
+from jqmaster.domain.gate_check import GateCheck
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobState
 from jqmaster.domain.key_value import key_value
+from jqmaster.domain.limit_kinds import CONCURRENCY, HOLD, PAUSE, RATE, closing
 from jqmaster.domain.outcome import Decision
-from jqmaster.domain.verdict import Ahead, Bound, GateCheck, Kind, Snapshot, Standing
+from jqmaster.domain.verdict import Ahead, Bound, Snapshot, Standing
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.service.jobs.why import WhyService
 from jqmaster.store.constraints import why as why_module
@@ -98,7 +100,7 @@ async def test_a_full_gate_names_its_holders_the_longest_running_first(
     free = await limited.enqueue(argument={"host": "b"})
     gate = await only_gate(world, blocked)
     assert gate.gate_id.startswith(made.cid)
-    assert (gate.value, gate.is_closed, gate.kinds) == ("a", True, (Kind.CONCURRENCY,))
+    assert (gate.value, gate.is_closed, closing(gate)) == ("a", True, (CONCURRENCY,))
     assert (gate.concurrency, gate.running, gate.waiting, gate.opens_at_ms) == (2, 2, 1, None)
     assert [(h.job_id, h.worker_id) for h in gate.holders] == [(job, worker) for job in holders]
     assert [world.now_ms - h.since_ms for h in gate.holders] == [14_000, 7_000]
@@ -130,7 +132,7 @@ async def test_a_spent_rate_opens_when_its_oldest_start_leaves_the_window(
     world.pass_ms(3_000)
     assert await limited.take(worker, limit=5) == [second]
     gate = await only_gate(world, third)
-    assert (gate.kinds, gate.starts) == ((Kind.RATE,), 2)
+    assert (closing(gate), gate.starts) == ((RATE,), 2)
     assert gate.opens_at_ms is not None
     assert gate.opens_at_ms == began_ms + 10_001
     world.pass_ms(gate.opens_at_ms - world.now_ms - 1)
@@ -152,14 +154,14 @@ async def test_a_pause_a_hold_and_an_override_are_told_apart(
     worker = await world.worker()
     paused, one, plain = [await limited.enqueue(argument={"k": k}) for k in ("paused", "one", "plain")]
     gate = await only_gate(world, paused)
-    assert (gate.kinds, gate.is_paused, gate.is_override, gate.opens_at_ms) == (
-        (Kind.PAUSED,),
+    assert (closing(gate), gate.is_paused, gate.is_override, gate.opens_at_ms) == (
+        (PAUSE,),
         True,
         True,
         None,
     )
     gate = await only_gate(world, one)
-    assert (gate.kinds, gate.concurrency, gate.is_override) == ((), 1, True)
+    assert (closing(gate), gate.concurrency, gate.is_override) == ((), 1, True)
     held = gate_id(made.cid, key_value("plain"))
     claimed = {job.job_id: job for job in await limited.claim(worker)}
     assert claimed.keys() == {one, plain}
@@ -169,7 +171,7 @@ async def test_a_pause_a_hold_and_an_override_are_told_apart(
     )
     assert await world.settlements.settle(worker, [settlement]) == [True]
     gate = await only_gate(world, plain)
-    assert (gate.kinds, gate.is_override) == ((Kind.HOLD,), False)
+    assert (closing(gate), gate.is_override) == ((HOLD,), False)
     assert gate.held_until_ms == gate.opens_at_ms == world.now_ms + 30_000
     assert await limited.take(worker) == []
 

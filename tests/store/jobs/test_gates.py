@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.constraint import Mode, Rate, gate_id
+from jqmaster.domain.constraint import Mode, gate_id
+from jqmaster.domain.gate_check import Rate
 from jqmaster.domain.job import JobState
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.matcher import parse_matcher

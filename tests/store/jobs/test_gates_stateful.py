@@ -22,7 +22,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from jqmaster.domain.constraint import Constraint, Limits, Mode, Rate, gate_id, needs_rematch
+from jqmaster.domain.constraint import Constraint, Limits, Mode, gate_id, needs_rematch
+from jqmaster.domain.gate_check import Rate
 from jqmaster.domain.job import WAITING, Job, JobState
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision
