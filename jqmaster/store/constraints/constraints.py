@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 ETAG_LENGTH: Final = 16
 MAX_CONSTRAINTS: Final = 1000
 GATES_PER_PRUNING: Final = 500
+# A page that is read, one that is matched, and two in the store: it goes from one to the next without a wait.
+PAGES_AT_ONCE: Final = 4
 NO_LANES: Final[Mapping[str, "OldLane"]] = {}
 
 
@@ -104,6 +106,16 @@ class Moved(NamedTuple):
 
     def __bool__(self) -> bool:
         return self.jobs >= 0
+
+
+@dataclass(slots=True)
+class _Found:
+    """A job that may have to move. `old`: the lane in which it was found ready; `record`: None if it was not read, or
+    cannot be."""
+
+    job_id: str
+    old: OldLane | None
+    record: bytes | None = None
 
 
 class RuleStore:
@@ -186,20 +198,29 @@ class RuleStore:
         self, epoch: str, rules: Rules, job_ids: Sequence[str], lanes: Mapping[str, "OldLane"] = NO_LANES
     ) -> "Moved":
         """Put unfinished jobs into the lanes that the rules give them; `lanes` tells where those were found that are
-        ready. While the store moves some, the next are matched."""
-        parts = list(pages(job_ids, MAX_PER_CALL))
-        count, ready = 0, await self._placed(rules.ruleset, parts[0], lanes) if parts else None
-        for following in [*parts[1:], None]:
-            if ready is None:
-                break
-            moved, ready = await asyncio.gather(
-                self._relane(epoch, rules, *ready),
-                self._placed(rules.ruleset, following, lanes) if following else _nothing(),
-            )
-            if not moved:
-                return moved
-            count += moved.jobs
-        return Moved(count)
+        ready. While the store moves one page, another is matched and a third is read."""
+        reads_argument = "argument" in rules.ruleset.reads
+        parts = pages(job_ids, RECORDS_PER_READ if reads_argument else MAX_PER_CALL)
+
+        async def move_pages() -> int:
+            count = 0
+            # The first to end leaves no page to the others: there is none, or no reason to move it.
+            with contextlib.closing(parts):
+                for part in parts:
+                    found = await self._find(rules.ruleset, part, lanes, reads_argument)
+                    moved = await self._relane(epoch, rules, *_placed(rules.ruleset, found))
+                    if not moved:
+                        return -1
+                    count += moved.jobs
+            return count
+
+        outcomes = await asyncio.gather(*(move_pages() for _ in range(PAGES_AT_ONCE)), return_exceptions=True)
+        counts = []
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            counts.append(outcome)
+        return Moved(-1 if -1 in counts else sum(counts))
 
     async def _relane(self, epoch: str, rules: Rules, table: LaneTable, args: Sequence[Arg]) -> "Moved":
         if not args:
@@ -212,41 +233,31 @@ class RuleStore:
         )
         return Moved(data[0] if word == "ok" else -1)
 
-    async def _placed(
-        self, ruleset: Ruleset, job_ids: Sequence[str], lanes: Mapping[str, "OldLane"]
-    ) -> tuple[LaneTable, list[Arg]]:
-        """Return the arguments of relane.lua for the jobs that have to move."""
-        table, args = LaneTable(), list[Arg]()
-        unread = []
-        for job_id in job_ids:
-            old = lanes.get(job_id)
-            lane = ruleset.lane_of_name(old.name) if old else None
-            if old and lane:
-                args += (job_id, bytes.fromhex(old.id), table.number(lane))
-            else:
-                unread.append(job_id)
-        end = -1 if "argument" in ruleset.reads else HEAD_READ - 1
-        for page in pages(unread, RECORDS_PER_READ):
+    async def _find(
+        self, ruleset: Ruleset, job_ids: Sequence[str], lanes: Mapping[str, "OldLane"], reads_argument: bool
+    ) -> "list[_Found]":
+        """Read the records of those jobs whose names do not decide where they wait."""
+        found = [_Found(job_id, lanes.get(job_id)) for job_id in job_ids]
+        unread = [one for one in found if not (one.old and ruleset.lane_of_name(one.old.name))]
+        if unread and reads_argument:
+            records = await self._client.command("MGET", *[self._keys.job(one.job_id) for one in unread])
+        else:
             records = await self._client.pipeline(
-                [("GETRANGE", self._keys.job(job_id), 0, end) for job_id in page], skip_damaged=True
+                [("GETRANGE", self._keys.job(one.job_id), 0, HEAD_READ - 1) for one in unread],
+                skip_damaged=True,
             )
-            for job_id, record in zip(page, records, strict=True):
-                job = await self._matched(job_id, record) if record else None
-                if job:
-                    lane = lane_of_job(ruleset, job)
-                    if job.lane_id not in (lane.id, lane.base_id):
-                        args += (job_id, job.lane_id, table.number(lane))
-                elif old := lanes.get(job_id):
-                    args += (job_id, bytes.fromhex(old.id), 0)
-        return table, args
+        for one, record in zip(unread, records, strict=True):
+            one.record = await self._whole_head(one.job_id, record) if record else None
+        return found
 
-    async def _matched(self, job_id: str, record: bytes) -> codec.MatchedRecord | None:
+    async def _whole_head(self, job_id: str, record: bytes) -> bytes | None:
+        """Return the record, read again where its extras reach beyond what was read; None where it is damaged."""
         try:
             if len(record) == HEAD_READ and codec.head_length(job_id, record) > HEAD_READ:
                 record = await self._client.command("GET", self._keys.job(job_id))
-            return codec.decode_matched(record)
         except DamagedError:
             return None
+        return record
 
     async def older_lanes(self, edition: int) -> list["OldLane"]:
         """Lanes of older editions, those first whose jobs would be the next to start."""
@@ -411,3 +422,26 @@ def _override(value: object, limits: Sequence[Any]) -> Override:
     return Override(
         value, Limits(**{kind.name: kind.unpack(part) for kind, part in zip(PER_VALUE, limits, strict=True)})
     )
+
+
+def _placed(ruleset: Ruleset, found: Sequence[_Found]) -> tuple[LaneTable, list[Arg]]:
+    """Return the arguments of relane.lua for the jobs that have to move."""
+    table, args = LaneTable(), list[Arg]()
+    for one in found:
+        lane = ruleset.lane_of_name(one.old.name) if one.old else None
+        if one.old and lane:
+            args += (one.job_id, bytes.fromhex(one.old.id), table.number(lane))
+            continue
+        try:
+            job = codec.decode_matched(one.record) if one.record else None
+        except DamagedError:
+            job = None
+        if job:
+            lane = lane_of_job(ruleset, job)
+            # The lane of an older edition is never that of the present one, and to compute the latter's ID costs a digest.
+            is_older = one.old is not None and bytes.fromhex(one.old.id) == job.lane_id
+            if is_older or job.lane_id not in (lane.base_id, lane.id):
+                args += (one.job_id, job.lane_id, table.number(lane))
+        elif one.old:
+            args += (one.job_id, bytes.fromhex(one.old.id), 0)
+    return table, args

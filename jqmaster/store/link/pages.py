@@ -1,6 +1,6 @@
 """Long lists in parts, so that no call holds up the store for others."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from typing import Any, Final, TypeVar
 
 from jqmaster.store.link.client import StoreClient
@@ -18,7 +18,7 @@ LANES_PER_READ: Final = 100
 _T = TypeVar("_T")
 
 
-def pages(items: Sequence[_T], size: int) -> Iterator[list[_T]]:
+def pages(items: Sequence[_T], size: int) -> Generator[list[_T], None, None]:
     """`items` in parts of at most `size`."""
     for start in range(0, len(items), size):
         yield list(items[start : start + size])
