@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from jqmaster.app.parts import ShardParts
 from jqmaster.app.shared import Shared
 from jqmaster.lifecycle import Component
-from jqmaster.runtime import tuning
 from jqmaster.runtime.duties.audit_exporter import AuditExporter
 from jqmaster.runtime.duties.backlog_sampler import BacklogSampler
 from jqmaster.runtime.duties.bulk_actions import BulkActions
@@ -51,12 +50,12 @@ class LeaderDuties:
         self._progress = progress
         self._local_leader = local_leader
         self._route = route
-        s = shared.live.current
-        self.grace = Grace(shared.clock, **tuning.grace(s))
+        policies = shared.policies
+        self.grace = Grace(shared.clock, policies.grace)
         self._delivery = self._make_delivery()
         self.dispatcher = self._make_dispatcher()
         self._repair = Repair(
-            parts.link, leadership.epoch, who=f"master {shared.master_id}", **tuning.repair(s)
+            parts.link, leadership.epoch, who=f"master {shared.master_id}", times=policies.job_times
         )
         self.keeper = ConstraintKeeper(
             leadership,
@@ -72,7 +71,11 @@ class LeaderDuties:
         self._reaper = self._make_reaper()
         self._detector = self._make_detector()
         self._sweeper = Sweeper(
-            leadership, self._stores.retention, shared.clock, **tuning.sweeper(s), on_stale=leader.step_down
+            leadership,
+            self._stores.retention,
+            shared.clock,
+            retention=policies.retention,
+            on_stale=leader.step_down,
         )
         self.bulk = self._make_bulk_actions()
 
@@ -105,16 +108,6 @@ class LeaderDuties:
             LocalLead(self._local_leader, self._route, self.dispatcher.claim_with),
         ]
 
-    def tuned(self) -> list[tuning.Tuned]:
-        return [
-            (self.dispatcher.tune, tuning.dispatcher),
-            (self.grace.tune, tuning.grace),
-            (self._reaper.tune, tuning.reaper),
-            (self._detector.tune, tuning.failure_detector),
-            (self._sweeper.tune, tuning.sweeper),
-            (self._repair.tune, tuning.repair),
-        ]
-
     def _on_ready(self) -> None:
         self.dispatcher.wake(JobsReady())
 
@@ -144,7 +137,7 @@ class LeaderDuties:
             fleet=parts.fleet,
             desk=parts.polls,
             clock=self._shared.clock,
-            **tuning.dispatcher(self._shared.live.current),
+            max_push_jobs=self._shared.policies.max_push_jobs,
             on_stale=self._leader.step_down,
             notify=self._route,
             is_trusted=self._leader.is_trusted,
@@ -157,7 +150,7 @@ class LeaderDuties:
             self._stores.workers,
             self.grace,
             self._shared.clock,
-            **tuning.reaper(self._shared.live.current),
+            policy=self._shared.policies.reaper,
             on_ready=self._on_ready,
             on_stale=self._leader.step_down,
         )
@@ -183,7 +176,7 @@ class LeaderDuties:
             self._shared.workers,
             self._shared.clock,
             self.grace,
-            **tuning.failure_detector(self._shared.live.current),
+            policy=self._shared.policies.failure_detector,
             on_detached=lambda: self.dispatcher.wake(WorkersChanged()),
             on_stale=self._leader.step_down,
         )

@@ -5,7 +5,6 @@ from jqmaster.app.stores import ServingStore, Stores
 from jqmaster.config import Durability
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import StoreUnavailableError
-from jqmaster.runtime import tuning
 from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.runtime.outbound.orders import CancelOrders, WorkerOrders
 from jqmaster.runtime.watch.store_health import StoreHealth
@@ -25,21 +24,21 @@ class ShardParts:
     `ServedShard` starts."""
 
     def __init__(self, shared: Shared, link: Shard, store: ServingStore) -> None:
-        clock, settings = shared.clock, shared.settings
+        clock, settings, policies = shared.clock, shared.settings, shared.policies
         self._shared = shared
         self.store = store
         self.link = link
         # Also read by the metrics.
         self.tally = Tally()
-        self.stores = stores = Stores.on(link, settings, self.tally, master_id=shared.master_id)
+        self.stores = stores = Stores.on(link, policies.job_times, self.tally, master_id=shared.master_id)
         self.health = StoreHealth(
             store.client, clock, settings, store.report, quorum_of=(store.client, store.reserve)
         )
         self.rules = RuleCache(stores.rules)
-        self.fleet = Fleet(clock, **tuning.fleet(settings))
+        self.fleet = Fleet(clock, stale_ms=policies.stale_ms)
         self.polls = PollDesk(stores.polls, stores.leases)
         self.waiters = FinishWaiters()
-        self.intake = Intake(PushPace(stores.inspector.load, clock), **tuning.intake(settings))
+        self.intake = Intake(PushPace(stores.inspector.load, clock), policies.max_intake_bytes)
         self.jobs = JobService(
             stores.inspector,
             self.waiters,
@@ -54,7 +53,9 @@ class ShardParts:
             tracing=shared.tracing,
             pace=self.intake.pace,
         )
-        self.registrations = Registrations(shared.workers, clock, **tuning.registrations(settings))
+        self.registrations = Registrations(
+            shared.workers, clock, failures_per_minute=policies.failed_registrations
+        )
         self.workers = WorkerService(
             stores.workers,
             self.rules,
@@ -63,14 +64,6 @@ class ShardParts:
             records=stores.records,
             tell=WorkerOrders(stores.workers, stores.polls, stores.leadership, shared.workers),
         )
-
-    def tuned(self) -> list[tuning.Tuned]:
-        return [
-            *self.stores.tuned(),
-            (self.intake.tune, tuning.intake),
-            (self.fleet.tune, tuning.fleet),
-            (self.registrations.tune, tuning.registrations),
-        ]
 
     def admit(self, durability: Durability | None) -> int:
         """Return the number of replicas that must hold a new job of this level.

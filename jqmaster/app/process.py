@@ -11,6 +11,7 @@ from jqmaster import __version__
 from jqmaster.api.app import build_app
 from jqmaster.api.http.auth import AccessPolicy, configured_tokens
 from jqmaster.api.http.server import MasterServer
+from jqmaster.app.policies import Policies
 from jqmaster.app.services import RequestServices
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared, call_contexts
@@ -21,7 +22,6 @@ from jqmaster.domain.master import MasterRecord
 from jqmaster.lifecycle import Component, LoopFailures
 from jqmaster.net.egress import EgressGuard
 from jqmaster.net.store_url import StoreUrl
-from jqmaster.runtime import tuning
 from jqmaster.runtime.leadership.local_leader import LocalLeader
 from jqmaster.runtime.leadership.master_client import MasterClient
 from jqmaster.runtime.leadership.own_address import at_port, own_url
@@ -55,17 +55,19 @@ class Master:
         local_leader = LocalLeader()
         link = Shard(store.client, Keys(settings.shard), leader=local_leader, mark=store.mark)
         self.live = LiveSettings(settings, SettingsStore(link))
+        policies = Policies(self.live)
         self.guard = EgressGuard(settings.allowed_worker_networks, StoreUrl.parse(store.url).endpoints)
         store.client.on_located(self.guard.forbid)
         to_masters, to_workers = call_contexts(settings)
         self.shared = Shared(
             settings=settings,
             live=self.live,
+            policies=policies,
             clock=clock,
             master_id=self.id,
             tracing=Tracing.from_settings(settings, self.id, __version__),
             masters=MasterClient(to_masters),
-            workers=WorkerClient(self.guard, tls=to_workers, **tuning.worker_client(settings)),
+            workers=WorkerClient(self.guard, tls=to_workers, timeout_s=policies.push_timeout_s),
             loop_failures=LoopFailures(clock),
             fail=self._fail,
             failure=lambda: self.failure,
@@ -75,7 +77,7 @@ class Master:
             IdentityStore(link),
             clock,
             configured,
-            **tuning.identity(settings),
+            policies.logins,
             is_exposed=settings.public_url is not None,
         )
         self.shard = ServedShard(
@@ -94,8 +96,8 @@ class Master:
                 AccessPolicy.from_settings(settings, configured=configured, credentials=self.identity),
             ),
             settings,
+            policies.server,
         )
-        self.live.follow(self._obey)
 
     def components(self) -> list[Component]:
         """Return the parts in the order of need: the server comes after all that it uses, so that nobody is answered
@@ -112,18 +114,6 @@ class Master:
             self.services.feed,
             *self.shard.upper_components(),
         ]
-
-    def _obey(self, settings: Settings) -> None:
-        """Tell settings that changed at run time to all that keep a copy."""
-        tuned: list[tuning.Tuned] = [
-            *self.shard.tuned(),
-            *self.services.tuned(),
-            (self.shared.workers.tune, tuning.worker_client),
-            (self.identity.tune, tuning.identity),
-        ]
-        for tune, values in tuned:
-            tune(**values(settings))
-        self.server.tune(settings)
 
     async def _describe(self, started_at_ms: int) -> MasterRecord:
         s, server = self.settings, self.server

@@ -7,11 +7,7 @@ from jqmaster.api.services import Services
 from jqmaster.app.readiness import Readiness
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
-from jqmaster.domain.content import full_access, no_access
 from jqmaster.domain.latency import Traffic
-from jqmaster.domain.master import Pace
-from jqmaster.net import descriptors
-from jqmaster.runtime import tuning
 from jqmaster.service.constraints.constraints import ConstraintService
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import IdentityService
@@ -52,17 +48,13 @@ class RequestServices:
         self._admit_url = admit_url
         self._connections = connections
         self._readiness = Readiness(shared, shard)
-        self.waiting = WaitingPlaces(
-            lambda: min(shared.live.current.max_connections, descriptors.for_clients())
-        )
-        self.masters = MasterService(
-            self._stores.masters, self._stores.leadership, **tuning.masters(shared.settings)
-        )
+        self.waiting = WaitingPlaces(shared.policies.max_connections)
+        self.masters = MasterService(self._stores.masters, self._stores.leadership, shared.policies.pace)
         self.why = WhyService(
             WhyStore(self._parts.link, self._stores.records),
             self._stores.workers,
             self._parts.rules,
-            **tuning.why(shared.settings),
+            policy=shared.policies.why,
             reach=lambda: self._parts.fleet.reach() if shard.leader.leadership else None,
         )
         self.stats = StatsService(
@@ -72,17 +64,10 @@ class RequestServices:
             self.masters,
             shared.clock,
             failures=FailureReader(self._stores.history, self._stores.records),
-            **tuning.stats(shared.settings),
+            stale_ms=shared.policies.stale_ms,
             store_state=self._readiness.store_state,
         )
         self.feed = self._make_feed()
-
-    def tuned(self) -> list[tuning.Tuned]:
-        return [
-            (self.masters.tune, tuning.masters),
-            (self.why.tune, tuning.why),
-            (self.stats.tune, tuning.stats),
-        ]
 
     def bundle(self) -> Services:
         """Return all services as the handlers take them."""
@@ -125,36 +110,31 @@ class RequestServices:
             UsageStore(self._parts.link, self._stores.records),
             self._shared.clock,
             self._parts.store_time_ms,
-            audience=lambda: full_access(self._shared.live.current.redact_paths),
+            audience=self._shared.policies.audience,
         )
 
     def _make_feed(self) -> LiveFeed:
-        live = self._shared.live
-
-        def silence_ms() -> tuple[int, int]:
-            """Return after how much silence a worker, and a master, no longer counts as fresh."""
-            return round(live.current.worker_stale_s * 1000), Pace(live.current.leader_ttl_s).fresh_ms
-
+        policies = self._shared.policies
         return LiveFeed(
-            LiveStore(self._parts.link, silence_ms=silence_ms),
+            LiveStore(self._parts.link, stale_ms=policies.stale_ms, pace=policies.pace),
             self._stores.actions,
             self._shared.clock,
             stats=self.stats.now,
             counts=self._stores.inspector.counts,
-            max_streams=lambda: live.current.max_streams,
-            access=lambda: no_access(live.current.redact_paths),
+            max_streams=policies.max_streams,
+            access=policies.listeners,
             waiting=self.waiting,
         )
 
     def _make_metrics(self, constraints: ConstraintService, traffic: Traffic) -> Metrics:
-        stores, live = self._stores, self._shared.live
+        stores = self._stores
         facts = StoreFactsReader(
             stores.inspector,
             stores.workers,
             constraints,
             stores.leadership,
             stores.history,
-            stale_ms=lambda: round(live.current.worker_stale_s * 1000),
+            stale_ms=self._shared.policies.stale_ms,
         )
         return Metrics(
             self._parts.tally,

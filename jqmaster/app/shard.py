@@ -8,7 +8,6 @@ from jqmaster.app.shared import Shared
 from jqmaster.app.stores import ServingStore
 from jqmaster.domain.master import MasterRecord
 from jqmaster.lifecycle import Component
-from jqmaster.runtime import tuning
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.runtime.leadership.local_leader import LocalLeader
@@ -46,7 +45,7 @@ class ServedShard:
         self.leader = self._make_leader(store)
         self._sub_leader = self._make_sub_leader()
         self._membership = Membership(
-            parts.stores.masters, shared.clock, describe=describe, **tuning.masters(shared.settings)
+            parts.stores.masters, shared.clock, describe=describe, pace=shared.policies.pace
         )
         self._router = WakeRouter(
             identity=identity,
@@ -94,15 +93,6 @@ class ServedShard:
         """The duties of the present leadership, or None where this master does not lead."""
         return self._duties if self.leader.leadership else None
 
-    def tuned(self) -> list[tuning.Tuned]:
-        return [
-            *self.parts.tuned(),
-            (self.leader.tune, tuning.leader),
-            (self._sub_leader.tune, tuning.masters),
-            (self._membership.tune, tuning.masters),
-            *(self._duties.tuned() if self._duties else ()),
-        ]
-
     def make_duties(self, leadership: Leadership) -> Sequence[Component]:
         """Build what runs under one leadership, in the order of need."""
         self._duties = LeaderDuties(
@@ -126,7 +116,7 @@ class ServedShard:
             LeadershipStore(Shard(store.reserve, self.parts.link.keys)),
             self._shared.clock,
             master_id=self._shared.master_id,
-            **tuning.leader(self._shared.settings),
+            pace=self._shared.policies.pace,
             make_duties=self.make_duties,
             goes_first=lambda: self._sub_leader.is_standby,
         )
@@ -137,7 +127,7 @@ class ServedShard:
             self.leader,
             self._shared.clock,
             master_id=self._shared.master_id,
-            **tuning.masters(self._shared.settings),
+            pace=self._shared.policies.pace,
             answers=self._shared.masters.answers,
         )
 

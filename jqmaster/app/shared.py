@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jqmaster.app.policies import Policies
 from jqmaster.clock import Clock
 from jqmaster.config import Settings
 from jqmaster.lifecycle import LoopFailures
@@ -15,13 +16,15 @@ from worker_sdk.transport.tls import LiveContext, client_context
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What a process has once. `settings` are those it was configured with, `live` gives those in force.
+    """What a process has once. `settings` are those it was configured with, `live` gives those in force, and `policies` the
+    part of them that each component reads.
 
     `fail` ends the process with a reason; `failure` returns that reason, or None.
     """
 
     settings: Settings
     live: LiveSettings
+    policies: Policies
     clock: Clock
     master_id: str
     tracing: Tracing | None

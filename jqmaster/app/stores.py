@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from jqmaster.config import Settings
 from jqmaster.domain.tally import Tally
 from jqmaster.embedded import EmbeddedValkey
-from jqmaster.runtime import tuning
+from jqmaster.live_value import LiveValue
 from jqmaster.store.constraints.constraints import RuleStore
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.health.probe import StoreReport
+from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.claims import ClaimStore
 from jqmaster.store.jobs.enqueue import AcceptanceStore
 from jqmaster.store.jobs.leases import LeaseStore
@@ -68,20 +68,20 @@ class Stores:
     inspector: Inspector
 
     @classmethod
-    def on(cls, shard: Shard, settings: Settings, tally: Tally, *, master_id: str) -> "Stores":
+    def on(cls, shard: Shard, times: LiveValue[JobTimes], tally: Tally, *, master_id: str) -> "Stores":
         records = RecordStore(shard)
         return cls(
             acceptance=AcceptanceStore(shard, tally),
             due=DueStore(shard, tally),
-            claims=ClaimStore(shard, tally, **tuning.claims(settings)),
-            leases=LeaseStore(shard, records, tally, **tuning.leases(settings)),
-            settlements=SettlementStore(shard, tally, **tuning.settlements(settings)),
+            claims=ClaimStore(shard, tally, times),
+            leases=LeaseStore(shard, records, tally, times),
+            settlements=SettlementStore(shard, tally, times),
             steering=SteeringStore(shard, tally),
             records=records,
-            results=ResultStore(shard, **tuning.results(settings)),
+            results=ResultStore(shard, times),
             retention=RetentionStore(shard),
-            workers=WorkerStore(shard, **tuning.claims(settings)),
-            polls=PollStore(shard, **tuning.polls(settings)),
+            workers=WorkerStore(shard, times),
+            polls=PollStore(shard, times),
             rules=RuleStore(shard),
             leadership=LeadershipStore(shard),
             masters=MasterStore(shard),
@@ -89,13 +89,3 @@ class Stores:
             history=HistoryStore(shard, master_id=master_id),
             inspector=Inspector(shard, records),
         )
-
-    def tuned(self) -> list[tuning.Tuned]:
-        return [
-            (self.claims.tune, tuning.claims),
-            (self.leases.tune, tuning.leases),
-            (self.settlements.tune, tuning.settlements),
-            (self.results.tune, tuning.results),
-            (self.workers.tune, tuning.claims),
-            (self.polls.tune, tuning.polls),
-        ]

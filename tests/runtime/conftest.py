@@ -1,9 +1,11 @@
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import pytest
 
 from jqmaster.clock import SystemClock
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.fleet import Fleet, Member
@@ -16,7 +18,7 @@ from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.wake import JobsReady, PollOpened, SlotsFreed, WakeMessage, WorkersChanged
 from tests.support.egress import loopback_guard
 from tests.support.fake_worker import Behaviour, FakeWorker
-from tests.support.store import GRACE_MS, LEASE_MS, StoreWorld
+from tests.support.store import TIMES, StoreWorld
 
 OFFER_S = 1.5
 
@@ -50,17 +52,16 @@ class Dispatching:
         self.workers = WorkerService(
             world.workers,
             world.rules,
-            Registrations(client, SystemClock(), failures_per_minute=60),
+            Registrations(client, SystemClock(), failures_per_minute=LiveValue(60)),
             settlements=world.settlements,
             records=world.records,
             tell=tell_nobody,
         )
-        self.fleet = Fleet(SystemClock(), stale_ms=5000)
+        self.fleet = Fleet(SystemClock(), stale_ms=LiveValue(5000))
 
     def claim_store(self, *, offer_ms: int) -> ClaimStore:
-        return ClaimStore(
-            self.world.shard, self.world.tally, lease_ms=LEASE_MS, offer_ms=offer_ms, grace_ms=GRACE_MS
-        )
+        times = replace(TIMES.current, offer_ms=offer_ms)
+        return ClaimStore(self.world.shard, self.world.tally, LiveValue(times))
 
     async def worker(
         self, *script: Behaviour, names: tuple[str, ...] = ("work",), max_jobs: int = 10, **options: object
@@ -94,7 +95,7 @@ class Dispatching:
             fleet=self.fleet,
             desk=self.desk,
             clock=SystemClock(),
-            max_push_jobs=200,
+            max_push_jobs=LiveValue(200),
             on_stale=on_stale,
             notify=lambda _: None,
             is_trusted=lambda: self.is_trusted,
@@ -118,7 +119,7 @@ class Dispatching:
 
 @pytest.fixture
 async def worker_client() -> AsyncIterator[WorkerClient]:
-    client = WorkerClient(loopback_guard(), timeout_s=0.5)
+    client = WorkerClient(loopback_guard(), timeout_s=LiveValue(0.5))
     await client.start()
     yield client
     await client.stop()

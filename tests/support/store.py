@@ -16,6 +16,7 @@ from jqmaster.domain.ruleset import NO_RULES
 from jqmaster.domain.tally import Tally
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import DamagedError
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.leadership.local_leader import LocalLeader
 from jqmaster.service.constraints.cache import RuleCache
 from jqmaster.store import codec
@@ -23,6 +24,7 @@ from jqmaster.store.constraints.constraints import RuleStore
 from jqmaster.store.health import fsck
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.health.repair import Repair
+from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.claims import Claim, ClaimedJob, ClaimStore
 from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted
 from jqmaster.store.jobs.leases import LeaseStore
@@ -43,6 +45,7 @@ from tests.support.admin import admin_of
 
 LEASE_MS, OFFER_MS, GRACE_MS = 15_000, 5_000, 5_000
 RESULT_TTL_MS, RESULT_GRACE_MS = 86_400_000, 60_000
+TIMES = LiveValue(JobTimes(LEASE_MS, OFFER_MS, GRACE_MS, RESULT_TTL_MS, RESULT_GRACE_MS))
 START_MS = 1_800_000_000_000
 # How the ID of a gate without a key ends.
 NO_KEY = "0" * 16
@@ -60,16 +63,14 @@ class StoreWorld:
         self.records = RecordStore(shard)
         self.acceptance = AcceptanceStore(shard, self.tally)
         self.due = DueStore(shard, self.tally)
-        self.claims = ClaimStore(shard, self.tally, lease_ms=LEASE_MS, offer_ms=OFFER_MS, grace_ms=GRACE_MS)
-        self.leases = LeaseStore(
-            shard, self.records, self.tally, lease_ms=LEASE_MS, result_ttl_ms=RESULT_TTL_MS
-        )
-        self.settlements = SettlementStore(shard, self.tally, result_ttl_ms=RESULT_TTL_MS)
+        self.claims = ClaimStore(shard, self.tally, TIMES)
+        self.leases = LeaseStore(shard, self.records, self.tally, TIMES)
+        self.settlements = SettlementStore(shard, self.tally, TIMES)
         self.steering = SteeringStore(shard, self.tally)
-        self.results = ResultStore(shard, result_grace_ms=RESULT_GRACE_MS)
+        self.results = ResultStore(shard, TIMES)
         self.retention = RetentionStore(shard)
-        self.workers = WorkerStore(shard, lease_ms=LEASE_MS, offer_ms=OFFER_MS, grace_ms=GRACE_MS)
-        self.polls = PollStore(shard, lease_ms=LEASE_MS)
+        self.workers = WorkerStore(shard, TIMES)
+        self.polls = PollStore(shard, TIMES)
         self.leadership = LeadershipStore(shard)
         self.inspector = Inspector(shard, self.records)
         self.rule_store = RuleStore(shard)
@@ -327,9 +328,7 @@ class StoreWorld:
         k, epoch = self.shard.keys, await self.redis.get(self.shard.keys.epoch)
         if epoch is None:
             return
-        repair = Repair(
-            self.shard, epoch.decode(), who="test", lease_ms=LEASE_MS, result_ttl_ms=RESULT_TTL_MS
-        )
+        repair = Repair(self.shard, epoch.decode(), who="test", times=TIMES)
         names = list(await self.dump())
 
         def all_of(prefix: str) -> list[str]:

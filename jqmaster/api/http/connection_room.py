@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from jqmaster.domain.caller import TrustedProxies, caller_of
+from jqmaster.live_value import LiveValue
 
 # This part of the connections, on top of all, is for workers: however many pushers there are, who runs jobs can say so.
 WORKERS_RESERVE: Final = 32
@@ -33,6 +35,25 @@ class Guest(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class RoomLimits:
+    """The most connections: of callers, at all (with the reserve for workers), that are unproven, and of one address."""
+
+    most: int
+    most_at_all: int
+    most_unproven: int
+    most_of_address: int
+
+    @classmethod
+    def of(cls, *, most: int, unproven_share: float, address_share: float) -> "RoomLimits":
+        return cls(
+            most,
+            most + most // WORKERS_RESERVE,
+            min(most, max(_LEAST_UNPROVEN, int(most * unproven_share))),
+            max(_LEAST_UNPROVEN, int(most * address_share)),
+        )
+
+
 class ConnectionRoom:
     """All connections of one server.
 
@@ -41,9 +62,9 @@ class ConnectionRoom:
     connection against others without a credential. Those with one, other than workers, are refused at the cap.
     """
 
-    def __init__(self, trusted_proxies: TrustedProxies) -> None:
+    def __init__(self, trusted_proxies: TrustedProxies, limits: LiveValue[RoomLimits]) -> None:
         self._trusted_proxies = trusted_proxies
-        self._most = self._most_at_all = self._most_unproven = self._most_of_address = 0
+        self._limits = limits
         # All of them, and those of each address; the one that has been idle for the longest comes first.
         self._unproven: dict[Guest, None] = {}
         self._unproven_of: dict[str, dict[Guest, None]] = {}
@@ -52,21 +73,16 @@ class ConnectionRoom:
         # Proven connections by address. Workers are left out: a machine may run as many as it likes.
         self._of_address: Counter[str] = Counter()
 
-    def tune(self, *, most: int, unproven_share: float, address_share: float) -> None:
-        """Set the limits. They apply from the next connection on."""
-        self._most = most
-        self._most_at_all = most + most // WORKERS_RESERVE
-        self._most_unproven = min(most, max(_LEAST_UNPROVEN, int(most * unproven_share)))
-        self._most_of_address = max(_LEAST_UNPROVEN, int(most * address_share))
-
     def __len__(self) -> int:
         return len(self._unproven) + len(self._proven) + len(self._workers)
 
     def is_full_for(self, guest: Guest) -> bool:
         """Return whether an unproven connection has no room among the callers; workers have their reserve."""
-        if len(self._proven) + len(self._workers) >= self._most:
+        if len(self._proven) + len(self._workers) >= self._limits.current.most:
             return True
-        return self._of_address[caller_of(guest.peer)] >= self._most_of_address and not self._is_proxy(guest)
+        return self._of_address[
+            caller_of(guest.peer)
+        ] >= self._limits.current.most_of_address and not self._is_proxy(guest)
 
     def is_unproven(self, guest: Guest) -> bool:
         """Return whether no request on it carried a valid credential so far."""
@@ -76,7 +92,8 @@ class ConnectionRoom:
         """Take a new connection in, for which another one may have to go. Return False where there is no room."""
         address = caller_of(guest.peer)
         has_room = (
-            len(self._unproven) < self._most_unproven and len(self) < self._most_at_all + _LEAST_UNPROVEN
+            len(self._unproven) < self._limits.current.most_unproven
+            and len(self) < self._limits.current.most_at_all + _LEAST_UNPROVEN
         )
         if not (has_room or self._evict(self._hogged(address)) or self._evict(self._unproven)):
             return False
@@ -88,7 +105,7 @@ class ConnectionRoom:
         if guest not in self._unproven:
             return True
         if is_worker:
-            if len(self._proven) + len(self._workers) >= self._most_at_all:
+            if len(self._proven) + len(self._workers) >= self._limits.current.most_at_all:
                 return False
             self._workers.add(guest)
         elif self.is_full_for(guest):
@@ -122,7 +139,7 @@ class ConnectionRoom:
     def _hogged(self, address: str) -> dict[Guest, None]:
         """The unproven connections of an address that has more than an even part: its flood shall meet itself first."""
         mine = self._unproven_of.get(address, {})
-        return mine if len(mine) * len(self._unproven_of) > self._most_unproven else {}
+        return mine if len(mine) * len(self._unproven_of) > self._limits.current.most_unproven else {}
 
     def _evict(self, order: Iterable[Guest]) -> bool:
         idle = next((guest for guest in order if not guest.is_answering), None)

@@ -31,13 +31,13 @@ from uvicorn.protocols.http.httptools_impl import (
 from uvicorn.server import ServerState
 
 from jqmaster.api.encoding.bodies import join_fields, negotiate
-from jqmaster.api.http.connection_room import PROVE, ConnectionRoom
+from jqmaster.api.http.connection_room import PROVE, ConnectionRoom, RoomLimits
 from jqmaster.api.http.problems import edge_problem, problem_response
 from jqmaster.clock import until_tick_s
 from jqmaster.config import Settings
 from jqmaster.domain.caller import TrustedProxies
 from jqmaster.errors import OverloadedError
-from jqmaster.net import descriptors
+from jqmaster.live_value import LiveValue
 from worker_sdk.transport.tls import LiveContext, server_context
 
 logger = logging.getLogger(__name__)
@@ -67,38 +67,55 @@ _MAX_LINE_BYTES: Final = MAX_TARGET_BYTES + 64
 _UNUSUAL_FIELDS: Final = frozenset({b"connection", b"transfer-encoding"})
 
 
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What a client may send as a head, and how long it may take to send a request and to read an answer."""
+
+    head_bytes: int
+    header_count: int
+    receipt_s: float
+    write_s: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> "RequestLimits":
+        return cls(
+            settings.max_header_bytes,
+            settings.max_header_count,
+            settings.receipt_deadline_s,
+            settings.write_deadline_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """They apply to all connections at once, also to those that are open."""
+
+    room: LiveValue[RoomLimits]
+    request: LiveValue[RequestLimits]
+
+
 class MasterServer:
     """Serves one ASGI application (lifecycle component). Signals, logging and lifespan belong to the caller."""
 
-    def __init__(self, app: AsgiApp, settings: Settings, *, sockets: Sequence[socket.socket] = ()) -> None:
+    def __init__(
+        self, app: AsgiApp, settings: Settings, limits: ServerLimits, *, sockets: Sequence[socket.socket] = ()
+    ) -> None:
         """`sockets`: bound ones to serve instead of the settings' host and port. One of several processes shares the port
         with the others, and listens at one of its own besides, where it alone answers."""
         self._app = app
         self._settings = settings
         self._sockets = sockets
-        self._limits = _Limits(
-            ConnectionRoom(TrustedProxies(settings.trusted_proxies)), hsts=_hsts_of(settings)
+        self._shared = _Shared(
+            ConnectionRoom(TrustedProxies(settings.trusted_proxies), limits.room),
+            limits.request,
+            _hsts_of(settings),
         )
-        self.tune(settings)
         self._servers: list[asyncio.Server] = []
         self._own: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._state = ServerState()
         self._stopping = False
         self._tls: LiveContext | None = None
-
-    def tune(self, settings: Settings) -> None:
-        """The limits of `settings`, for all connections at once, also those that are open."""
-        limits = self._limits
-        limits.head_bytes = settings.max_header_bytes
-        limits.header_count = settings.max_header_count
-        limits.room.tune(
-            most=min(settings.max_connections, descriptors.for_clients()),
-            unproven_share=settings.unproven_share,
-            address_share=settings.address_share,
-        )
-        limits.receipt_s = settings.receipt_deadline_s
-        limits.write_s = settings.write_deadline_s
 
     @property
     def port(self) -> int:
@@ -152,7 +169,7 @@ class MasterServer:
         loop = asyncio.get_running_loop()
         listen = functools.partial(
             loop.create_server,
-            functools.partial(EdgeProtocol, config, self._state, self._limits),
+            functools.partial(EdgeProtocol, config, self._state, self._shared),
             ssl=self._tls.context if self._tls else None,
             ssl_handshake_timeout=settings.receipt_deadline_s if self._tls else None,
             backlog=config.backlog,
@@ -203,7 +220,8 @@ class MasterServer:
             connection.check_deadlines(now_s)
         if self._tls:
             self._tls.refresh()
-        interval_s = min(0.5, self._limits.receipt_s / 4, self._limits.write_s / 4)
+        limits = self._shared.limits.current
+        interval_s = min(0.5, limits.receipt_s / 4, limits.write_s / 4)
         self._sweeper = loop.call_later(until_tick_s(now_s, interval_s), self._sweep)
 
     async def _serve(
@@ -228,16 +246,13 @@ class MasterServer:
 
 
 @dataclass(slots=True)
-class _Limits:
-    """In force now; one for all connections. `hsts`: fields of every answer that goes out by TLS."""
+class _Shared:
+    """What all connections share. `hsts`: fields of every answer that goes out by TLS."""
 
     room: ConnectionRoom
+    limits: LiveValue[RequestLimits]
     hsts: tuple[tuple[bytes, bytes], ...] = ()
-    head_bytes: int = 0
-    header_count: int = 0
     lingering: int = 0
-    receipt_s: float = 0.0
-    write_s: float = 0.0
 
 
 class EdgeCycle(RequestResponseCycle):
@@ -316,9 +331,9 @@ def _usual_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> _Head 
 class EdgeProtocol(HttpToolsProtocol):
     """One connection. What it refuses never reaches the application."""
 
-    def __init__(self, config: Config, state: ServerState, limits: _Limits) -> None:
+    def __init__(self, config: Config, state: ServerState, shared: _Shared) -> None:
         super().__init__(config, state, {})
-        self._limits = limits
+        self._shared = shared
         self._deadline_s = math.inf
         self._untaken = 0  # bytes of the answer that the client had not taken at the last look
         self._stalled_since_s = 0.0  # of use while there are such bytes
@@ -359,18 +374,18 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def prove(self, *, is_worker: bool) -> None:
         """See `PROVE`."""
-        if not self._limits.room.prove(self, is_worker=is_worker):
+        if not self._shared.room.prove(self, is_worker=is_worker):
             raise OverloadedError("all connections are in use", retry_after_s=1)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._deadline_s = self.loop.time() + self._limits.receipt_s
-        if not self._limits.room.enter(self):
+        self._deadline_s = self.loop.time() + self._shared.limits.current.receipt_s
+        if not self._shared.room.enter(self):
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._limits.room.leave(self)
-        self._limits.lingering -= self._lingers
+        self._shared.room.leave(self)
+        self._shared.lingering -= self._lingers
         self._lingers = False
         self._lose_all()
         super().connection_lost(exc)
@@ -419,12 +434,14 @@ class EdgeProtocol(HttpToolsProtocol):
             self._began_s = self.loop.time()
         if not self._completed:
             self._received += len(data)
-        self._deadline_s = self._began_s + self._limits.receipt_s + self._received / _BODY_BYTES_PER_S
+        self._deadline_s = (
+            self._began_s + self._shared.limits.current.receipt_s + self._received / _BODY_BYTES_PER_S
+        )
         # The parser holds back an unfinished field, of the head or a trailer, so its size shows only here. After the
         # head it is trailers that gather.
-        if self._unused > self._limits.head_bytes:
+        if self._unused > self._shared.limits.current.head_bytes:
             self._refuse_in_turn(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
-        elif len(self.headers) > self._limits.header_count:
+        elif len(self.headers) > self._shared.limits.current.header_count:
             self._refuse_in_turn(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
 
     def on_message_begin(self) -> None:
@@ -440,7 +457,7 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         headers = self.headers
-        if len(headers) > self._limits.header_count:
+        if len(headers) > self._shared.limits.current.header_count:
             self._stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
         version = self.parser.get_http_version()
         if version not in ("1.1", "1.0"):
@@ -454,11 +471,11 @@ class EdgeProtocol(HttpToolsProtocol):
                 hosts += 1
             elif name == b"transfer-encoding" and value.lower() != b"chunked":
                 self._stop_parsing(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_transfer_encoding")
-        if size > self._limits.head_bytes:
+        if size > self._shared.limits.current.head_bytes:
             self._stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
         if hosts != 1:
             self._stop_parsing(HTTPStatus.BAD_REQUEST, "bad_host")
-        room = self._limits.room
+        room = self._shared.room
         is_unproven = room.is_unproven(self)
         if is_unproven and not self.url.startswith(RESERVED_PATHS) and room.is_full_for(self):
             self._stop_parsing(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
@@ -509,7 +526,7 @@ class EdgeProtocol(HttpToolsProtocol):
             logger=self.logger,
             access_logger=self.access_logger,
             access_log=False,
-            default_headers=list(self._limits.hsts) if self.scheme == "https" else [],
+            default_headers=list(self._shared.hsts) if self.scheme == "https" else [],
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
             keep_alive=version != "1.0" and self.parser.should_keep_alive(),
@@ -535,7 +552,7 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
-        self._limits.room.rest(self)
+        self._shared.room.rest(self)
         if self.transport.is_closing():
             return
         if self.pipeline:
@@ -558,14 +575,16 @@ class EdgeProtocol(HttpToolsProtocol):
         if not self._untaken or untaken < self._untaken:
             self._stalled_since_s = now_s
         self._untaken = untaken
-        if untaken and now_s - self._stalled_since_s > self._limits.write_s:
+        if untaken and now_s - self._stalled_since_s > self._shared.limits.current.write_s:
             self._abort()
         elif now_s > self._deadline_s:
             if self._deaf:
                 if not untaken:
                     self._abort()
             elif self.flow.read_paused:
-                self._deadline_s = now_s + self._limits.receipt_s  # we do not read: not the client's fault
+                self._deadline_s = (
+                    now_s + self._shared.limits.current.receipt_s
+                )  # we do not read: not the client's fault
             elif self._arriving:
                 self._refuse_in_turn(HTTPStatus.REQUEST_TIMEOUT, "receipt_deadline")
             else:
@@ -619,13 +638,13 @@ class EdgeProtocol(HttpToolsProtocol):
         """Leave the client time to read the answer; it may be sending a body still."""
         self._deaf = True
         self._arriving = False
-        self._limits.room.leave(self)
-        if self._limits.lingering >= _MAX_LINGERING:
+        self._shared.room.leave(self)
+        if self._shared.lingering >= _MAX_LINGERING:
             self.transport.close()
             return
         if not self._lingers:
             self._lingers = True
-            self._limits.lingering += 1
+            self._shared.lingering += 1
         self._deadline_s = self.loop.time() + _LINGER_S
         if self.transport.can_write_eof():
             self.transport.write_eof()

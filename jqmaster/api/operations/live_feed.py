@@ -14,6 +14,7 @@ from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.job import JobState
 from jqmaster.errors import JqmasterError, OverloadedError
 from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.store.operations.bulk_actions import ActionStore
 from jqmaster.store.operations.live import LiveStore, Look
@@ -49,8 +50,8 @@ class LiveFeed:
         *,
         stats: Body | None,
         counts: Callable[[], Awaitable[Mapping[JobState, int]]],
-        max_streams: Callable[[], int],
-        access: Callable[[], ContentAccess],
+        max_streams: LiveValue[int],
+        access: LiveValue[ContentAccess],
         waiting: WaitingPlaces,
     ) -> None:
         self._store = store
@@ -96,7 +97,7 @@ class LiveFeed:
         Raises OverloadedError at the first step.
         """
         with self._waiting.take() as has_place:
-            if self._is_ending or not has_place or len(self._listeners) >= self._max_streams():
+            if self._is_ending or not has_place or len(self._listeners) >= self._max_streams.current:
                 what = (
                     "the master is stopping" if self._is_ending else "too many dashboards look at this master"
                 )
@@ -172,7 +173,7 @@ class LiveFeed:
             return
         for action_id, stored in zip(wanted, await self._actions.get_all(wanted), strict=True):
             if stored is not None:
-                self._tell(f"action:{action_id}", action_view(stored, self._access()))
+                self._tell(f"action:{action_id}", action_view(stored, self._access.current))
                 if stored.progress.is_over:
                     self._present.pop(f"action:{action_id}", None)
                     self._told.pop(f"action:{action_id}", None)

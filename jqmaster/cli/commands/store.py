@@ -77,7 +77,9 @@ def fsck(
 
 
 async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool) -> int:
+    from jqmaster.app.policies import job_times
     from jqmaster.errors import StaleEpochError
+    from jqmaster.live_value import LiveValue
     from jqmaster.store.health.repair import Repair
     from jqmaster.store.keys import Keys
     from jqmaster.store.leadership.leadership import LeadershipStore
@@ -90,9 +92,9 @@ async def _repair(client: "StoreClient", settings: "Settings", *, as_json: bool)
             exits.FAILED,
             "no master leads, so nothing may be changed. Start a master; it repairs the data by itself",
         )
-    lease = {"lease_ms": settings.lease_ms, "result_ttl_ms": round(settings.result_ttl_s * 1000)}
+    times = LiveValue(job_times(settings))
     try:
-        async for step in Repair(shard, leadership.epoch, who="fsck", **lease).steps():
+        async for step in Repair(shard, leadership.epoch, who="fsck", times=times).steps():
             for finding in step.repaired:
                 count += 1
                 if as_json:

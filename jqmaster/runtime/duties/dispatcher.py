@@ -11,6 +11,7 @@ from jqmaster.clock import Clock
 from jqmaster.domain.assignment import MOST_DOUBLINGS, next_assignments
 from jqmaster.errors import DamagedError, JqmasterError, StaleEpochError
 from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.service.constraints.cache import RuleCache
@@ -69,7 +70,7 @@ class Dispatcher:
         fleet: Fleet,
         desk: PollDesk,
         clock: Clock,
-        max_push_jobs: int,
+        max_push_jobs: LiveValue[int],
         on_stale: Callable[[], None],
         notify: Callable[[WakeMessage], None],
         is_trusted: Callable[[], bool] = lambda: True,
@@ -81,7 +82,7 @@ class Dispatcher:
         self._fleet = fleet
         self._desk = desk
         self._clock = clock
-        self.tune(max_push_jobs=max_push_jobs)
+        self._max_push_jobs = max_push_jobs
         self._rules = rules
         self._on_stale = on_stale
         self._notify = notify
@@ -100,10 +101,6 @@ class Dispatcher:
         self._arrived = asyncio.Event()
         self._is_stopping = False
         self.last_round_s = self.claimed_at_s = clock.monotonic_s()
-
-    def tune(self, *, max_push_jobs: int) -> None:
-        """Change settings, from the next claim on."""
-        self._max_push_jobs = max_push_jobs
 
     async def start(self) -> None:
         self._loops.spawn("rounds", self._run)
@@ -255,7 +252,7 @@ class Dispatcher:
         # No more jobs than one script may handle: the store runs what comes in one go without a pause.
         assignments = next_assignments(
             [c for c in candidates if _share(c.names, names)] if names else candidates,
-            max_jobs_per_push=self._max_push_jobs,
+            max_jobs_per_push=self._max_push_jobs.current,
             max_jobs=MAX_PER_CALL,
         )
         orders = []

@@ -3,10 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.worker import Worker
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.leader_loop import LeaderLoop
 from jqmaster.runtime.outbound.worker_client import WorkerClient
@@ -20,9 +22,20 @@ POLL_S: Final = 1.0
 MAX_PINGS_AT_ONCE: Final = 64
 
 
+@dataclass(frozen=True, slots=True)
+class DetectorPolicy:
+    """`stale_ms`: silence after which a worker is pinged. `max_missed`: pings without an answer, each of `ping_timeout_s`,
+    after which it is detached. `forget_ms`: silence after which a detached worker is removed."""
+
+    stale_ms: int
+    forget_ms: int
+    ping_timeout_s: float
+    max_missed: int
+
+
 class FailureDetector(LeaderLoop):
-    """Component of one leadership. A worker is detached when it is silent for `stale_ms` and has missed `max_missed`
-    pings in a row, one a second, each `ping_timeout_s` long; it comes back by asking to continue. One that pulls has no
+    """Component of one leadership. A worker is detached when it is silent and has missed too many pings
+    in a row, one a second; it comes back by asking to continue. One that pulls has no
     address to ping: so many seconds of silence more count the same."""
 
     def __init__(
@@ -33,10 +46,7 @@ class FailureDetector(LeaderLoop):
         clock: Clock,
         grace: Grace,
         *,
-        stale_ms: int,
-        forget_ms: int,
-        ping_timeout_s: float,
-        max_missed: int,
+        policy: LiveValue[DetectorPolicy],
         on_detached: Callable[[], None],
         on_stale: Callable[[], None],
     ) -> None:
@@ -51,25 +61,18 @@ class FailureDetector(LeaderLoop):
         self._workers = workers
         self._client = client
         self._grace = grace
-        self.tune(
-            stale_ms=stale_ms, forget_ms=forget_ms, ping_timeout_s=ping_timeout_s, max_missed=max_missed
-        )
+        self._policy = policy
         self._on_detached = on_detached
         self._missed: dict[str, int] = {}
         self._watching_since_ms: int | None = None
         self._pings = asyncio.Semaphore(MAX_PINGS_AT_ONCE)
 
-    def tune(self, *, stale_ms: int, forget_ms: int, ping_timeout_s: float, max_missed: int) -> None:
-        """Change settings, from the next round on."""
-        self._stale_ms = stale_ms
-        self._forget_ms = forget_ms
-        self._ping_timeout_s = ping_timeout_s
-        self._max_missed = max_missed
-
     async def _round(self) -> float:
         workers, now_ms = await self._workers.all_with_time()
         self._grace.look(workers, now_ms)
-        silent = [w for w in workers if not w.is_detached and not w.is_fresh(now_ms, self._stale_ms)]
+        silent = [
+            w for w in workers if not w.is_detached and not w.is_fresh(now_ms, self._policy.current.stale_ms)
+        ]
         await self._detach(await self._deaf(silent))
         await self._forget(workers, now_ms)
         return POLL_S
@@ -82,18 +85,22 @@ class FailureDetector(LeaderLoop):
             for worker, is_answered in zip(silent, answers, strict=True)
             if not is_answered
         }
-        return [worker for worker in silent if self._missed.get(worker.id, 0) >= self._max_missed]
+        return [
+            worker for worker in silent if self._missed.get(worker.id, 0) >= self._policy.current.max_missed
+        ]
 
     async def _answers(self, worker: Worker) -> bool:
         if worker.is_pulling:
             return False
         async with self._pings:
-            return await self._client.ping(worker, self._ping_timeout_s)
+            return await self._client.ping(worker, self._policy.current.ping_timeout_s)
 
     async def _detach(self, deaf: Sequence[Worker]) -> None:
         for worker in deaf if self._grace.is_over else ():
             # While it was pinged it may have been heard: the store knows.
-            if await self._workers.detach_silent(self._epoch, worker.id, silent_ms=self._stale_ms):
+            if await self._workers.detach_silent(
+                self._epoch, worker.id, silent_ms=self._policy.current.stale_ms
+            ):
                 pings = "" if worker.is_pulling else f", and {self._missed[worker.id]} pings not answered"
                 logger.warning("worker %s detached: silent%s", worker.id, pings)
                 self._on_detached()
@@ -106,7 +113,9 @@ class FailureDetector(LeaderLoop):
             silent_ms = now_ms - max(worker.last_seen_ms, self._watching_since_ms)
             if (
                 worker.busy == 0
-                and silent_ms > self._forget_ms
-                and await self._workers.forget_silent(self._epoch, worker.id, silent_ms=self._forget_ms)
+                and silent_ms > self._policy.current.forget_ms
+                and await self._workers.forget_silent(
+                    self._epoch, worker.id, silent_ms=self._policy.current.forget_ms
+                )
             ):
                 logger.info("worker %s forgotten: silent for %d s", worker.id, silent_ms // 1000)

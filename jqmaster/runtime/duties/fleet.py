@@ -9,6 +9,7 @@ from jqmaster.domain.assignment import Candidate
 from jqmaster.domain.breaker import Breaker
 from jqmaster.domain.verdict import Reach
 from jqmaster.domain.worker import Worker
+from jqmaster.live_value import LiveValue
 
 # Whatever a worker that refuses asks for: offering again at once would only keep the store busy.
 SHORTEST_PAUSE_S: Final = 0.2
@@ -63,18 +64,14 @@ class Member:
 class Fleet:
     """The leader's view. All methods are immediate."""
 
-    def __init__(self, clock: Clock, *, stale_ms: int) -> None:
+    def __init__(self, clock: Clock, *, stale_ms: LiveValue[int]) -> None:
         self._clock = clock
-        self.tune(stale_ms=stale_ms)
+        self._stale_ms = stale_ms
         self._members: dict[str, Member] = {}
         self._read_at_s = 0.0
         self._store_time_ms = 0
         # A worker that is kept free of new jobs.
         self.reserved: str | None = None
-
-    def tune(self, *, stale_ms: int) -> None:
-        """Change settings, from the next question on."""
-        self._stale_ms = stale_ms
 
     def refresh(self, workers: Iterable[Worker], store_time_ms: int) -> None:
         """Takes over what the store says now."""
@@ -126,7 +123,7 @@ class Fleet:
         return [
             m.worker
             for m in members
-            if not m.worker.is_detached and m.worker.is_fresh(now_ms, self._stale_ms)
+            if not m.worker.is_detached and m.worker.is_fresh(now_ms, self._stale_ms.current)
         ]
 
     def gave_alone(self, member: Member, job_id: str) -> None:
@@ -159,7 +156,7 @@ class Fleet:
             not (worker.is_draining or worker.is_detached)
             and member.paused_until_s <= now_s
             and member.breaker.admits(now_s)
-            and worker.is_fresh(self._now_ms(now_s), self._stale_ms)
+            and worker.is_fresh(self._now_ms(now_s), self._stale_ms.current)
         )
 
     def candidates(
@@ -202,7 +199,7 @@ class Fleet:
                 or worker.busy >= worker.spec.max_jobs
                 or worker.is_draining
                 or worker.is_detached
-                or not worker.is_fresh(store_time_ms, self._stale_ms)
+                or not worker.is_fresh(store_time_ms, self._stale_ms.current)
             ):
                 continue
             member = self._members.get(worker.id)

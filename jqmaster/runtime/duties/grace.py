@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from jqmaster.clock import Clock, until_tick_s
 from jqmaster.domain.silence import CrowdRules, crowd_last_seen_ms
 from jqmaster.domain.worker import Worker
+from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)
 
@@ -19,6 +21,16 @@ TICK_S: Final = 0.2
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True, slots=True)
+class GracePolicy:
+    """`grace_s`: how long nothing is reclaimed or detached. `trust_s`: how long a leader trusts its lock. `crowd`: how many
+    workers must fall silent at once."""
+
+    grace_s: float
+    trust_s: float
+    crowd: CrowdRules
+
+
 class Grace:
     """Of one leadership: nothing is reclaimed or detached for `grace_s` after it began, after the store was away, after
     its clock stepped, and after a crowd of workers fell silent at once. Else one outage would run every long job twice.
@@ -27,12 +39,12 @@ class Grace:
     never take anything back. But after one as long as `trust_s` another master may have led; that is as an election.
     """
 
-    def __init__(self, clock: Clock, *, grace_s: float, trust_s: float, crowd: CrowdRules) -> None:
+    def __init__(self, clock: Clock, policy: LiveValue[GracePolicy]) -> None:
         self._clock = clock
-        self.tune(grace_s=grace_s, trust_s=trust_s, crowd=crowd)
+        self._policy = policy
         self._crowd_seen_ms = 0
         now_s = clock.monotonic_s()
-        self._until_s = now_s + grace_s
+        self._until_s = now_s + policy.current.grace_s
         self._short_s: float | None = None
         # Of the last answer: when it was asked for and got, and what the store's clock said.
         self._heard_s = (now_s, now_s)
@@ -42,12 +54,6 @@ class Grace:
         self._is_away = False
         # The store's clock was set back; for whoever sets right what that made too long, and then takes it down again.
         self.was_set_back = False
-
-    def tune(self, *, grace_s: float, trust_s: float, crowd: CrowdRules) -> None:
-        """From the next time of grace, and the next look, on."""
-        self._grace_s = grace_s
-        self._trust_s = trust_s
-        self._crowd = crowd
 
     @property
     def is_over(self) -> bool:
@@ -87,7 +93,9 @@ class Grace:
 
     def look(self, workers: Iterable[Worker], now_ms: int) -> None:
         """All workers, as the store has them now."""
-        seen_ms = crowd_last_seen_ms(workers, now_ms=now_ms, after_ms=self._crowd_seen_ms, rules=self._crowd)
+        seen_ms = crowd_last_seen_ms(
+            workers, now_ms=now_ms, after_ms=self._crowd_seen_ms, rules=self._policy.current.crowd
+        )
         if seen_ms is not None:
             self._crowd_seen_ms = seen_ms
             self._begin("many workers fell silent at once")
@@ -98,7 +106,7 @@ class Grace:
         own_s = received_s - earlier_received_s - self._asked_s - self._meant_s
         if self._away_s > OUTAGE_S:
             self._begin(f"the store was away for {self._away_s:.1f} s", outage_s=self._away_s)
-        elif own_s > self._trust_s:
+        elif own_s > self._policy.current.trust_s:
             self._begin(f"this master stood still for {own_s:.1f} s")
         if self._heard_ms is not None:
             # Between the two readings of the store's clock at least, and at most, so much has passed by ours.
@@ -112,9 +120,9 @@ class Grace:
         self._asked_s = self._meant_s = self._away_s = 0.0
 
     def _begin(self, why: str, *, outage_s: float | None = None) -> None:
-        logger.warning("%s; nothing is reclaimed or detached for %.1f s", why, self._grace_s)
+        logger.warning("%s; nothing is reclaimed or detached for %.1f s", why, self._policy.current.grace_s)
         if outage_s is None or self.is_over:
             self._short_s = outage_s
         elif self._short_s is not None:
             self._short_s += outage_s
-        self._until_s = self._clock.monotonic_s() + self._grace_s
+        self._until_s = self._clock.monotonic_s() + self._policy.current.grace_s

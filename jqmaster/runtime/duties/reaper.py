@@ -3,12 +3,14 @@
 import logging
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from jqmaster.clock import Clock
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, decide_expired, was_never_taken_up
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.leader_loop import LeaderLoop
 from jqmaster.store import codec
@@ -34,6 +36,21 @@ DETACHED_MESSAGES: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class ReaperPolicy:
+    """`rules`: what becomes of a job whose lease ended. `timeout_grace_ms`: what a job gets after its timeout; `offer_ms`: how
+    long its worker may wait before it starts it."""
+
+    rules: ExpiryRules
+    timeout_grace_ms: int
+    offer_ms: int
+
+    @property
+    def deadline_extra_ms(self) -> int:
+        """Return what a job may take beyond its timeout."""
+        return self.timeout_grace_ms + self.offer_ms
+
+
 class Reaper(LeaderLoop):
     """Component of one leadership; the one that keeps `grace` informed of the store."""
 
@@ -45,9 +62,7 @@ class Reaper(LeaderLoop):
         grace: Grace,
         clock: Clock,
         *,
-        rules: ExpiryRules,
-        timeout_grace_ms: int,
-        offer_ms: int,
+        policy: LiveValue[ReaperPolicy],
         on_ready: Callable[[], None],
         on_stale: Callable[[], None],
         rng: random.Random | None = None,
@@ -57,15 +72,9 @@ class Reaper(LeaderLoop):
         self._leases = leases
         self._workers = workers
         self._grace = grace
-        self.tune(rules=rules, timeout_grace_ms=timeout_grace_ms, offer_ms=offer_ms)
+        self._policy = policy
         self._on_ready = on_ready
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
-
-    def tune(self, *, rules: ExpiryRules, timeout_grace_ms: int, offer_ms: int) -> None:
-        """From the next lease that ends on."""
-        self._rules = rules
-        self._timeout_grace_ms = timeout_grace_ms
-        self._deadline_extra_ms = timeout_grace_ms + offer_ms
 
     async def _round(self) -> float:
         now_ms, expired, next_ms = await self._grace.ask(self._leases.expired_leases, lambda a: a[0])
@@ -94,10 +103,10 @@ class Reaper(LeaderLoop):
         """After an outage that was shorter than the grace of a timeout: that run would have been ended without it, too. Its
         worker lives, reports, and has had as long as ever to report the end."""
         outage_ms, job = self._grace.outage_ms, lease.job
-        if outage_ms is None or outage_ms > self._timeout_grace_ms or job is None:
+        if outage_ms is None or outage_ms > self._policy.current.timeout_grace_ms or job is None:
             return False
-        deadline_ms = job.started_at_ms + job.timeout_ms + self._deadline_extra_ms + outage_ms
-        is_heard = now_ms - lease.worker_seen_ms <= min(self._rules.stale_ms, HEARD_MS)
+        deadline_ms = job.started_at_ms + job.timeout_ms + self._policy.current.deadline_extra_ms + outage_ms
+        is_heard = now_ms - lease.worker_seen_ms <= min(self._policy.current.rules.stale_ms, HEARD_MS)
         return job.state is JobState.RUNNING and now_ms >= deadline_ms and is_heard
 
     async def _reap(self, now_ms: int, expired: list[ExpiredLease]) -> None:
@@ -113,10 +122,10 @@ class Reaper(LeaderLoop):
             decision = decide_expired(
                 job,
                 now_ms=now_ms,
-                deadline_ms=job.started_at_ms + job.timeout_ms + self._deadline_extra_ms,
+                deadline_ms=job.started_at_ms + job.timeout_ms + self._policy.current.deadline_extra_ms,
                 worker_seen_ms=lease.worker_seen_ms,
                 worker_as_of_ms=lease.worker_as_of_ms,
-                rules=self._rules,
+                rules=self._policy.current.rules,
                 jitter=self._rng.random(),
             )
             logger.warning(

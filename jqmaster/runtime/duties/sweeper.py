@@ -5,6 +5,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.job import JobState
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.leader_loop import LeaderLoop
 from jqmaster.store.jobs.retention import RetentionStore
 from jqmaster.store.leadership.leadership import Leadership
@@ -26,22 +27,18 @@ class Sweeper(LeaderLoop):
         store: RetentionStore,
         clock: Clock,
         *,
-        retention: Mapping[JobState, tuple[int, int]],
+        retention: LiveValue[Mapping[JobState, tuple[int, int]]],
         on_stale: Callable[[], None],
     ) -> None:
         super().__init__("sweeper", clock, complaint="cannot sweep", on_stale=on_stale, retry_s=IDLE_POLL_S)
         self._epoch = leadership.epoch
         self._store = store
-        self.tune(retention=retention)
-
-    def tune(self, *, retention: Mapping[JobState, tuple[int, int]]) -> None:
-        """Change settings, from the next round on."""
         self._retention = retention
 
     async def _round(self) -> float:
         found_some = False
         # None: the kept results.
-        left = dict[JobState | None, tuple[int, int]]([*self._retention.items(), (None, (0, 0))])
+        left = dict[JobState | None, tuple[int, int]]([*self._retention.current.items(), (None, (0, 0))])
         for _ in range(MAX_STEPS):
             removed = await self._store.sweep_all(self._epoch, left)
             found_some = found_some or any(removed.values())

@@ -11,6 +11,7 @@ from jqmaster.clock import Clock
 from jqmaster.domain.master import Pace
 from jqmaster.errors import JqmasterError, OutcomeUnknownError
 from jqmaster.lifecycle import BackgroundLoops, Component, running
+from jqmaster.live_value import LiveValue
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
 from jqmaster.store.link.wake import LeaderResigned, MasterDemoted
@@ -37,14 +38,14 @@ class Leader:
         clock: Clock,
         *,
         master_id: str,
-        ttl_s: float,
+        pace: LiveValue[Pace],
         make_duties: Callable[[Leadership], Sequence[Component]],
         goes_first: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
         self._clock = clock
         self._master_id = master_id
-        self.tune(ttl_s=ttl_s)
+        self._pace = pace
         self._make_duties = make_duties
         self._goes_first = goes_first
         self._has_resigned = False
@@ -56,11 +57,6 @@ class Leader:
         self._loops = BackgroundLoops("leader")
         self.leadership: Leadership | None = None
         self.times_led = 0
-
-    def tune(self, *, ttl_s: float) -> None:
-        """From the next election or renewal on: the life of a lock that is held stays what the store was told."""
-        self._ttl_s = ttl_s
-        self._pace = Pace(ttl_s)
 
     async def start(self) -> None:
         self._stopping.clear()
@@ -103,7 +99,7 @@ class Leader:
     async def _run(self) -> None:
         while not self._stopping.is_set():
             self._elect_now.clear()
-            sent_at_s, ttl_s = self._clock.monotonic_s(), self._ttl_s
+            sent_at_s, ttl_s = self._clock.monotonic_s(), self._pace.current.ttl_s
             try:
                 leadership = await self._stand(secrets.token_hex(8), ttl_s)
             except JqmasterError as exc:
@@ -117,12 +113,12 @@ class Leader:
             if self._stopping.is_set():
                 return
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._ttl_s / RENEWALS_PER_TTL):
+                async with asyncio.timeout(self._pace.current.ttl_s / RENEWALS_PER_TTL):
                     await self._elect_now.wait()
             if self._has_resigned:
                 self._has_resigned = False
                 if not self._goes_first():
-                    await self._clock.sleep(self._pace.head_start_s)
+                    await self._clock.sleep(self._pace.current.head_start_s)
 
     async def _stand(self, nonce: str, ttl_s: float) -> Leadership | None:
         try:
@@ -144,7 +140,7 @@ class Leader:
             self._master_id,
             nonce,
             ttl_ms=ttl_ms,
-            hold_ms=self._pace.hold_ms,
+            hold_ms=self._pace.current.hold_ms,
             audit_entry=encode_entry(
                 who=f"master {self._master_id}",
                 action="master.take_over",
@@ -182,12 +178,15 @@ class Leader:
             left_s = trusted_until_s - self._clock.monotonic_s()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(
-                    max(0.0, min(self._ttl_s / RENEWALS_PER_TTL, ttl_s / RENEWALS_PER_TTL, left_s))
+                    max(
+                        0.0,
+                        min(self._pace.current.ttl_s / RENEWALS_PER_TTL, ttl_s / RENEWALS_PER_TTL, left_s),
+                    )
                 ):
                     await self._step_down.wait()
             if self._step_down.is_set():
                 return
-            renewal_sent_s, renewed_ttl_s = self._clock.monotonic_s(), self._ttl_s
+            renewal_sent_s, renewed_ttl_s = self._clock.monotonic_s(), self._pace.current.ttl_s
             try:
                 async with asyncio.timeout(max(0.0, trusted_until_s - renewal_sent_s)):
                     if not await self._store.renew(leadership, ttl_ms=int(renewed_ttl_s * 1000)):

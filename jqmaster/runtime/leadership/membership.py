@@ -10,6 +10,7 @@ from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.live_value import LiveValue
 from jqmaster.store.leadership.masters import MasterStore
 
 logger = logging.getLogger(__name__)
@@ -28,19 +29,15 @@ class Membership:
         store: MasterStore,
         clock: Clock,
         *,
-        pace: Pace,
+        pace: LiveValue[Pace],
         describe: Callable[[int], Awaitable[MasterRecord]],
     ) -> None:
         self._store = store
         self._clock = clock
-        self.tune(pace=pace)
+        self._pace = pace
         self._describe = describe
         self._record: MasterRecord | None = None
         self._loops = BackgroundLoops("membership")
-
-    def tune(self, *, pace: Pace) -> None:
-        """Change settings, from the next round on."""
-        self._pace = pace
 
     async def start(self) -> None:
         self._loops.spawn("beats", self._run)
@@ -63,4 +60,4 @@ class Membership:
                 await self._store.beat(self._record)
             except JqmasterError as exc:
                 logger.warning("cannot say that this master lives: %s", exc.detail)
-            await sleep_to_tick(self._clock, self._pace.beat_s)
+            await sleep_to_tick(self._clock, self._pace.current.beat_s)

@@ -7,6 +7,7 @@ from jqmaster.clock import Clock, sleep_to_tick
 from jqmaster.domain.master import MasterRecord, Pace, sub_leader
 from jqmaster.errors import JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.store.leadership.masters import Masters, MasterStore
 
@@ -29,24 +30,20 @@ class SubLeader:
         clock: Clock,
         *,
         master_id: str,
-        pace: Pace,
+        pace: LiveValue[Pace],
         answers: Callable[[MasterRecord], Awaitable[bool]],
     ) -> None:
         self._store = store
         self._leader = leader
         self._clock = clock
         self._master_id = master_id
-        self.tune(pace=pace)
+        self._pace = pace
         self._answers = answers
         self._known: tuple[str, int] | None = None
         self._since_s = 0.0
         self._was_free = False
         self._loops = BackgroundLoops("sub-leader")
         self.is_standby = False
-
-    def tune(self, *, pace: Pace) -> None:
-        """Change settings, from the next round on."""
-        self._pace = pace
 
     async def start(self) -> None:
         self._loops.spawn("looks", self._run)
@@ -62,10 +59,10 @@ class SubLeader:
                 # Whether the store is away the others here notice and say.
                 logger.debug("cannot look at the leader: %s", exc.detail)
             if self._leader.leadership:
-                await sleep_to_tick(self._clock, self._pace.look_s)
+                await sleep_to_tick(self._clock, self._pace.current.look_s)
             else:
                 # A look that came early would find a leader not silent for long enough, and the next one comes late.
-                await self._clock.sleep(self._pace.look_s)
+                await self._clock.sleep(self._pace.current.look_s)
 
     async def _look(self) -> None:
         if self._leader.leadership:
@@ -82,7 +79,7 @@ class SubLeader:
         standby_id = sub_leader(
             masters.seen,
             masters.leadership.master_id,
-            fresh_since_ms=masters.now_ms - self._pace.fresh_ms,
+            fresh_since_ms=masters.now_ms - self._pace.current.fresh_ms,
             demoted_id=masters.demoted_id,
         )
         self.is_standby = standby_id == self._master_id
@@ -99,7 +96,7 @@ class SubLeader:
             self._known, self._since_s = known, now_s
         elif (
             self.is_standby
-            and now_s - self._since_s >= self._pace.suspect_s
+            and now_s - self._since_s >= self._pace.current.suspect_s
             and not await self._answers(leader.record)
         ):
             self._known = None

@@ -13,6 +13,7 @@ import msgpack
 
 from jqmaster.domain.worker import Worker
 from jqmaster.errors import AddressRefusedError
+from jqmaster.live_value import LiveValue
 from jqmaster.net.egress import EgressGuard, GuardedRoute
 from jqmaster.runtime.outbound.push_body import encode_push
 from jqmaster.store.jobs.claims import Claim
@@ -102,16 +103,14 @@ _FIELD_LINES: Final = field_lines(
 class WorkerClient:
     """Component. Connects only where `guard` lets it."""
 
-    def __init__(self, guard: EgressGuard, *, timeout_s: float, tls: LiveContext | None = None) -> None:
+    def __init__(
+        self, guard: EgressGuard, *, timeout_s: LiveValue[float], tls: LiveContext | None = None
+    ) -> None:
         """`tls`: what calls by https use; None: the system's authorities."""
         self._tls = tls
         self._http = HttpClient(
             GuardedRoute(guard, self._context), max_answer_bytes=MAX_ANSWER_BYTES, is_end_an_answer=True
         )
-        self.tune(timeout_s=timeout_s)
-
-    def tune(self, *, timeout_s: float) -> None:
-        """Change settings, from the next call on."""
         self._timeout_s = timeout_s
 
     async def start(self) -> None:
@@ -212,7 +211,7 @@ class WorkerClient:
             path,
             body,
             field_lines(fields) + _FIELD_LINES,
-            timeout_s=self._timeout_s,
+            timeout_s=self._timeout_s.current,
             connect_timeout_s=CONNECT_TIMEOUT_S,
         )
 

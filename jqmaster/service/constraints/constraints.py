@@ -24,6 +24,7 @@ from jqmaster.domain.key_value import canonical, key_value
 from jqmaster.domain.limit_kinds import ConstraintError
 from jqmaster.domain.matcher import MISSING, check_scalar
 from jqmaster.errors import InvalidError, NotFoundError, PreconditionFailedError, StoreUnavailableError
+from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import RuleCache
 from jqmaster.service.constraints.documents import (
     describe,
@@ -131,7 +132,7 @@ class ConstraintService:
         clock: Clock,
         store_time_ms: Callable[[], Awaitable[int]],
         *,
-        audience: Callable[[], ContentAccess],
+        audience: LiveValue[ContentAccess],
     ) -> None:
         self._audience = audience
         self._store = store
@@ -356,7 +357,7 @@ class ConstraintService:
     def _audited(self, document: dict[str, Any] | None) -> dict[str, Any] | None:
         if document is None:
             return None
-        document = self._audience().constraint(document)
+        document = self._audience.current.constraint(document)
         if (size := len(codec.pack(document))) <= MAX_AUDITED_BYTES:
             return document
         return {**document, "matcher": None, "overrides": None, "omitted_bytes": size}

@@ -39,6 +39,7 @@ from jqmaster.errors import (
     invalid,
 )
 from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.live_value import LiveValue
 from jqmaster.service.identity import devices
 from jqmaster.service.identity.passwords import Passwords
 from jqmaster.store.identity.audit import encode_entry
@@ -55,6 +56,16 @@ MAX_OVERLAP_S: Final = 30 * 86_400
 KEEP_EXPIRED_MS: Final = 30 * 86_400_000
 _ADDRESS_SHARE: Final = 3
 _SECRET_LENGTH: Final = 43
+
+
+@dataclass(frozen=True, slots=True)
+class LoginPolicy:
+    """`session_life_ms`: the most that a session lasts; `session_idle_ms`: the most that it lasts unused. `login_attempts`: of
+    one user in a minute."""
+
+    session_life_ms: int
+    session_idle_ms: int
+    login_attempts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +97,15 @@ class IdentityService:
         store: IdentityStore,
         clock: Clock,
         configured: ConfiguredTokens,
+        policy: LiveValue[LoginPolicy],
         *,
-        session_life_s: float,
-        session_idle_s: float,
-        login_attempts: int,
         is_exposed: bool = False,
     ) -> None:
         """`is_exposed`: callers that come from this machine are not trusted for it."""
         self._store = store
         self._clock = clock
         self._configured = configured
-        self.tune(session_life_s=session_life_s, session_idle_s=session_idle_s, login_attempts=login_attempts)
+        self._policy = policy
         self._is_exposed = is_exposed
         self._passwords = Passwords()
         self._directory = Directory(0, 0, {}, 0)
@@ -105,12 +114,6 @@ class IdentityService:
         self._used_ms: dict[str, int] = {}
         self._woken = asyncio.Event()
         self._loops = BackgroundLoops("identity")
-
-    def tune(self, *, session_life_s: float, session_idle_s: float, login_attempts: int) -> None:
-        """Change settings, from the next login on."""
-        self._life_ms = round(session_life_s * 1000)
-        self._idle_ms = round(session_idle_s * 1000)
-        self._login_attempts = login_attempts
 
     async def start(self) -> None:
         """Read the tokens before the first request is served."""
@@ -264,7 +267,9 @@ class IdentityService:
         """Return the session of a browser that keeps `secret`; None if it is over, or its owner may no longer call."""
         if len(secret) != _SECRET_LENGTH or not secret.isascii():
             return None
-        found = await self._store.use_session(_session_digest(secret), idle_ms=self._idle_ms)
+        found = await self._store.use_session(
+            _session_digest(secret), idle_ms=self._policy.current.session_idle_ms
+        )
         if found is None:
             return None
         kind, _, name = found.subject.partition(":")
@@ -348,7 +353,7 @@ class IdentityService:
         await self._store.log_refused_login(f"{by} {who}", _entry(who, "session.refused", who, None, after))
 
     async def _count(self, address: str, user: str, *, is_known: bool = False) -> None:
-        most = self._login_attempts
+        most = self._policy.current.login_attempts
         wait_ms = await self._store.count_login(
             address, user, most_of_address=most * (1 if is_known else _ADDRESS_SHARE), most_of_user=most
         )
@@ -373,8 +378,8 @@ class IdentityService:
             _session_digest(secret),
             subject,
             proved,
-            idle_ms=self._idle_ms,
-            life_ms=self._life_ms,
+            idle_ms=self._policy.current.session_idle_ms,
+            life_ms=self._policy.current.session_life_ms,
             old_digest=_session_digest(replaces) if replaces else "",
             address=counted[0],
             counted_user=counted[1],

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from jqmaster.errors import OverloadedError
+from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.push_pace import PushPace
 
 # Bulks whose jobs are decoded, and written, at a time. One more keeps the store busy while the next is decoded; the
@@ -26,16 +27,13 @@ _spread = random.Random()  # noqa: S311 - spreads repeats, guards nothing
 class Intake:
     """`max_bytes`: of bodies, from their first byte until their answer."""
 
-    def __init__(self, pace: PushPace, *, max_bytes: int) -> None:
+    def __init__(self, pace: PushPace, max_bytes: LiveValue[int]) -> None:
         self.pace = pace
         self._max_bytes = max_bytes
         self._single = 0
         self._bulks = 0
         self._turns = asyncio.Semaphore(BULKS_AT_A_TIME)
         self.held_bytes = 0
-
-    def tune(self, *, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
 
     @property
     def pushes(self) -> int:
@@ -44,7 +42,7 @@ class Intake:
 
     def enter(self, *, is_bulk: bool) -> "Visit":
         """To be used as a context until the answer is known. Raise OverloadedError; nothing was read then."""
-        if self.held_bytes >= self._max_bytes or (
+        if self.held_bytes >= self._max_bytes.current or (
             self._bulks >= MOST_BULKS if is_bulk else self._single >= MOST_SINGLE
         ):
             raise self._overloaded()
@@ -61,7 +59,7 @@ class Intake:
 
     def hold(self, size: int) -> None:
         """Hold room for a body. Raise OverloadedError if there is none."""
-        if self.held_bytes + size > self._max_bytes:
+        if self.held_bytes + size > self._max_bytes.current:
             raise self._overloaded()
         self.held_bytes += size
 

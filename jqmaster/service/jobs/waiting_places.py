@@ -1,8 +1,10 @@
 """A limit on calls that wait for an event: each holds a connection, and pushes need connections, too."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
+
+from jqmaster.live_value import LiveValue
 
 # Shares of all connections.
 CLIENTS_SHARE: Final = 3 / 4
@@ -11,9 +13,9 @@ ALL_SHARE: Final = 7 / 8
 
 
 class WaitingPlaces:
-    """`most_connections` tells how many connections there may be at this moment."""
+    """`most_connections`: how many there may be."""
 
-    def __init__(self, most_connections: Callable[[], int]) -> None:
+    def __init__(self, most_connections: LiveValue[int]) -> None:
         self._most_connections = most_connections
         self.taken = 0
 
@@ -21,7 +23,7 @@ class WaitingPlaces:
     def take(self, *, is_worker: bool = False) -> Iterator[bool]:
         """A place to wait in, given back at the end; False: there is none, and the caller is to be answered now."""
         share = ALL_SHARE if is_worker else CLIENTS_SHARE
-        has_place = self.taken < max(1, int(self._most_connections() * share))
+        has_place = self.taken < max(1, int(self._most_connections.current * share))
         self.taken += has_place
         try:
             yield has_place

@@ -18,6 +18,7 @@ from jqmaster.domain.verdict import (
     verdicts,
 )
 from jqmaster.errors import NotFoundError
+from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import RuleCache
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.workers.workers import WorkerStore
@@ -33,6 +34,15 @@ class Answer:
     constraints: list[tuple[Constraint, GateCheck]]
 
 
+@dataclass(frozen=True, slots=True)
+class WhyPolicy:
+    """`stale_ms`: silence after which a worker no longer counts as fresh. `deadline_extra_ms`: what a job may take beyond its
+    timeout before its lease is over."""
+
+    stale_ms: int
+    deadline_extra_ms: int
+
+
 class WhyService:
     """`reach` gives what only a leader knows of its workers, None where this master does not lead."""
 
@@ -42,20 +52,14 @@ class WhyService:
         workers: WorkerStore,
         rules: RuleCache,
         *,
-        stale_ms: int,
-        deadline_extra_ms: int,
+        policy: LiveValue[WhyPolicy],
         reach: Callable[[], Mapping[str, Reach] | None],
     ) -> None:
         self._store = store
         self._workers = workers
         self._rules = rules
         self._reach = reach
-        self.tune(stale_ms=stale_ms, deadline_extra_ms=deadline_extra_ms)
-
-    def tune(self, *, stale_ms: int, deadline_extra_ms: int) -> None:
-        """Change settings, from the next question on."""
-        self._stale_ms = stale_ms
-        self._deadline_extra_ms = deadline_extra_ms
+        self._policy = policy
 
     async def why(self, job_id: str, access: ContentAccess) -> Answer:
         """Explain why a job is not running. Raise NotFoundError."""
@@ -63,7 +67,8 @@ class WhyService:
         is_keyed = any(one.key for one in rules.ruleset.constraints)
         snapshot = await self._store.snapshot(job_id, is_keyed=is_keyed) if is_id(job_id) else None
         workers = await self._workers.all() if snapshot else []
-        fleet = FleetFacts(workers, self._stale_ms, self._deadline_extra_ms, self._reach())
+        policy = self._policy.current
+        fleet = FleetFacts(workers, policy.stale_ms, policy.deadline_extra_ms, self._reach())
         if snapshot and snapshot.standing:
             # Its name has told which others the same workers take.
             rivals = rival_names(snapshot.job.name, snapshot.now_ms, fleet)

@@ -5,7 +5,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
@@ -14,6 +14,7 @@ from jqmaster.clock import until_tick_s
 from jqmaster.config import RULES, Settings
 from jqmaster.errors import ConflictError, FieldError, InvalidError, JqmasterError
 from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.live_value import LiveValue
 from jqmaster.service.operations.settings_catalog import ACCESS_GROUP, CATALOG, SettingInfo, plain
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.operations.settings import SettingsStore, StoredSettings
@@ -26,6 +27,8 @@ POLL_S: Final = 0.5
 MAX_REPEATS: Final = 10
 AUDIT_TARGET: Final = "settings"
 NO_CHANGES: Final = StoredSettings(0, {})
+
+T = TypeVar("T")
 
 
 class _Given(Settings):
@@ -52,8 +55,7 @@ class SettingView:
 
 
 class LiveSettings:
-    """Component. `current` is replaced as a whole; whoever copies values out of it does so in `obey`, which is called
-    with each new one (see `follow`)."""
+    """Component. `current` is replaced as a whole, and with it all that was derived of it; read it at each use, and keep nothing of it."""
 
     def __init__(self, configured: Settings, store: SettingsStore) -> None:
         self.current = self._configured = configured
@@ -77,8 +79,18 @@ class LiveSettings:
         await self._loops.stop()
 
     def follow(self, obey: Callable[[Settings], None]) -> None:
-        """`obey` gets the settings at every change."""
+        """Call `obey` with the settings at every change, for what lies outside: it cannot read a live value."""
         self._followers.append(obey)
+
+    def derive(self, make: Callable[[Settings], T]) -> LiveValue[T]:
+        """Return what `make` makes of the settings in force. It is made anew at every change."""
+        value = LiveValue(make(self.current))
+
+        def renew(settings: Settings) -> None:
+            value.current = make(settings)
+
+        self._followers.append(renew)
+        return value
 
     def wake(self) -> None:
         """Look again: somebody changed settings."""

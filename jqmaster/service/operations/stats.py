@@ -17,6 +17,7 @@ from jqmaster.domain.histogram import Histogram
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.tally import COUNTED, TOTAL, NameCounts
 from jqmaster.errors import InvalidError, NotFoundError
+from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.failures import FailureReader, ShownGroup
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.store.health.inspect import Inspector
@@ -89,7 +90,7 @@ class StatsService:
         clock: Clock,
         *,
         failures: FailureReader,
-        stale_ms: int,
+        stale_ms: LiveValue[int],
         store_state: Callable[[], StoreState],
     ) -> None:
         self._history = history
@@ -104,10 +105,6 @@ class StatsService:
         self._sums = {
             span: _Remembered(clock, SUMS_LIVE_S[span], partial(self._summed, span)) for span in SPANS
         }
-
-    def tune(self, *, stale_ms: int) -> None:
-        """Change settings from now on."""
-        self._stale_ms = stale_ms
 
     # --- now
 
@@ -165,7 +162,7 @@ class StatsService:
                 found["detached"] += 1
             elif worker.is_draining:
                 found["draining"] += 1
-            elif worker.is_fresh(now_ms, self._stale_ms):
+            elif worker.is_fresh(now_ms, self._stale_ms.current):
                 found["fresh"] += 1
                 found["max_jobs"] += worker.spec.max_jobs
             else:

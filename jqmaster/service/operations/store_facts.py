@@ -1,11 +1,11 @@
 """Contents of the store for metrics, by a few bounded reads."""
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Final
 
 from jqmaster.domain.constraint import Constraint
 from jqmaster.domain.worker import Worker
+from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.constraints import ConstraintService, Usage
 from jqmaster.service.operations.metrics import Saturation, StoreFacts
 from jqmaster.store.health.inspect import Inspector
@@ -28,7 +28,7 @@ class StoreFactsReader:
         leadership: LeadershipStore,
         history: HistoryStore,
         *,
-        stale_ms: Callable[[], int],
+        stale_ms: LiveValue[int],
     ) -> None:
         self._inspector = inspector
         self._workers = workers
@@ -40,7 +40,7 @@ class StoreFactsReader:
     async def read(self) -> StoreFacts:
         """Read the facts. Raises what `StoreClient.run` raises."""
         workers, now_ms = await self._workers.all_with_time()
-        standings = [_standing(worker, now_ms, self._stale_ms()) for worker in workers]
+        standings = [_standing(worker, now_ms, self._stale_ms.current) for worker in workers]
         kinds = Counter(standings)
         fresh = [worker for worker, kind in zip(workers, standings, strict=True) if kind == "fresh"]
         busy = sum(worker.busy for worker in fresh)

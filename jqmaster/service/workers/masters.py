@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from jqmaster.domain.master import MasterRole, Pace, SeenMaster, role_of, sub_leader
 from jqmaster.errors import ConflictError, NotFoundError
+from jqmaster.live_value import LiveValue
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.leadership.leadership import Demotion, LeadershipStore
 from jqmaster.store.leadership.masters import MasterStore
@@ -21,19 +22,15 @@ class ListedMaster:
 class MasterService:
     """Raises what `StoreClient.run` raises."""
 
-    def __init__(self, store: MasterStore, leadership: LeadershipStore, pace: Pace) -> None:
+    def __init__(self, store: MasterStore, leadership: LeadershipStore, pace: LiveValue[Pace]) -> None:
         self._store = store
         self._leadership = leadership
-        self.tune(pace=pace)
-
-    def tune(self, *, pace: Pace) -> None:
-        """Change settings, from the next call on."""
         self._pace = pace
 
     async def all(self) -> tuple[list[ListedMaster], int]:
         """Return every registered master, the longest running first, and the growing part of the newest epoch."""
         masters = await self._store.look()
-        fresh_since_ms = masters.now_ms - self._pace.fresh_ms
+        fresh_since_ms = masters.now_ms - self._pace.current.fresh_ms
         leader_id = masters.leadership.master_id if masters.leadership else None
         next_id = sub_leader(
             masters.seen, leader_id, fresh_since_ms=fresh_since_ms, demoted_id=masters.demoted_id
@@ -64,7 +61,10 @@ class MasterService:
             after={"leader": None},
         )
         demotion = await self._leadership.demote(
-            leadership, fresh_ms=self._pace.fresh_ms, hold_ms=self._pace.hold_ms, audit_entry=entry
+            leadership,
+            fresh_ms=self._pace.current.fresh_ms,
+            hold_ms=self._pace.current.hold_ms,
+            audit_entry=entry,
         )
         match demotion:
             case Demotion.NOT_LEADER:

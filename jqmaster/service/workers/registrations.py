@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from jqmaster.clock import Clock
 from jqmaster.domain.quota import Quota
 from jqmaster.errors import AddressRefusedError, RateLimitedError
+from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)
 
@@ -37,17 +38,13 @@ class AddressProver(Protocol):
 class Registrations:
     """`failures_per_minute`: of one caller; further ones are refused."""
 
-    def __init__(self, prover: AddressProver, clock: Clock, *, failures_per_minute: int) -> None:
+    def __init__(self, prover: AddressProver, clock: Clock, *, failures_per_minute: LiveValue[int]) -> None:
         self._prover = prover
         self._clock = clock
         self._failures = Quota()
         self._under_way: Counter[str] = Counter()
         self._at_address = Quota()
-        self.tune(failures_per_minute=failures_per_minute)
-
-    def tune(self, *, failures_per_minute: int) -> None:
-        """Change settings, from the next registration on."""
-        self._most = failures_per_minute
+        self._failures_per_minute = failures_per_minute
 
     async def check(self, url: str, secret: str, caller: str) -> None:
         """Have whoever serves `url` prove that it knows `secret`.
@@ -55,7 +52,7 @@ class Registrations:
         Raises AddressRefusedError (`address_unverified`), and RateLimitedError while the caller was wrong too often.
         """
         now_s = self._clock.monotonic_s()
-        if self._failures.count(caller, now_s) >= self._most:
+        if self._failures.count(caller, now_s) >= self._failures_per_minute.current:
             raise RateLimitedError(
                 "too many registrations failed; wait a moment",
                 code="too_many_registrations",

@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from jqmaster.live_value import LiveValue
 from jqmaster.store.health.fsck import PAGE, Checker, Finding
 from jqmaster.store.identity.audit import MAX_ENTRIES, encode_entry
+from jqmaster.store.job_times import JobTimes
 from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
@@ -29,19 +31,14 @@ class Step:
 class Repair:
     """One shard, under one epoch. `who` is for the audit log. Raises what `StoreClient.run` raises."""
 
-    def __init__(self, shard: Shard, epoch: str, *, who: str, lease_ms: int, result_ttl_ms: int) -> None:
+    def __init__(self, shard: Shard, epoch: str, *, who: str, times: LiveValue[JobTimes]) -> None:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
         self._epoch = epoch
         self._who = who
         self._checker = Checker(shard.client, shard.keys)
-        self.tune(lease_ms=lease_ms, result_ttl_ms=result_ttl_ms)
-
-    def tune(self, *, lease_ms: int, result_ttl_ms: int) -> None:
-        """Change settings, from the next step on."""
-        self._lease_ms = lease_ms
-        self._result_ttl_ms = result_ttl_ms
+        self._times = times
 
     async def steps(self) -> AsyncIterator[Step]:
         """Go through the whole shard once, in the order of dependencies."""
@@ -70,7 +67,12 @@ class Repair:
             done = await self._run(
                 "repair_jobs",
                 (k.results, k.rules, k.damaged, k.audit),
-                (found_in, self._lease_ms, self._result_ttl_ms, self._shard.wake_channel),
+                (
+                    found_in,
+                    self._times.current.lease_ms,
+                    self._times.current.result_ttl_ms,
+                    self._shard.wake_channel,
+                ),
                 page,
                 [finding.key.removeprefix(k.job_prefix) for finding in page],
             )

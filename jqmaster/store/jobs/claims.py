@@ -10,7 +10,9 @@ from jqmaster.domain.ids import TOKEN_BYTES, new_tokens
 from jqmaster.domain.job import JobState
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import DamagedError
+from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
+from jqmaster.store.job_times import JobTimes
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
@@ -90,18 +92,12 @@ class ClaimStore:
     """Claims of one shard. Lease, offer and grace are those of the settings. `tally` counts what the store has confirmed.
     Raises what `StoreClient.run` raises."""
 
-    def __init__(self, shard: Shard, tally: Tally, *, lease_ms: int, offer_ms: int, grace_ms: int) -> None:
+    def __init__(self, shard: Shard, tally: Tally, times: LiveValue[JobTimes]) -> None:
         self._shard = shard
         self._tally = tally
         self._client = shard.client
         self._keys = shard.keys
-        self.tune(lease_ms=lease_ms, offer_ms=offer_ms, grace_ms=grace_ms)
-
-    def tune(self, *, lease_ms: int, offer_ms: int, grace_ms: int) -> None:
-        """Change settings, from the next call on."""
-        self._lease_ms = lease_ms
-        self._offer_ms = offer_ms
-        self._grace_ms = grace_ms
+        self._times = times
 
     async def claim(
         self,
@@ -132,9 +128,10 @@ class ClaimStore:
     def prepare_claims(self, epoch: str, orders: Sequence[ClaimOrder], edition: int = 0) -> PreparedClaims:
         """Return the script calls of `claim_each`, for the caller to send."""
         # The worker is told what the store was told, also where the settings change meanwhile.
+        times = self._times.current
         terms = [
             _Terms(
-                new_tokens(min(order.limit, MAX_PER_CALL)), self._lease_ms, self._offer_ms, order.polls_here
+                new_tokens(min(order.limit, MAX_PER_CALL)), times.lease_ms, times.offer_ms, order.polls_here
             )
             for order in orders
         ]
@@ -172,7 +169,7 @@ class ClaimStore:
             load("claim"),
             keys,
             (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), len(terms.tokens) // TOKEN_BYTES,
-             terms.lease_ms, terms.offer_ms, self._grace_ms, k.tag, terms.tokens, k.finished_channel, worker_id,
+             terms.lease_ms, terms.offer_ms, self._times.current.grace_ms, k.tag, terms.tokens, k.finished_channel, worker_id,
              "" if order.polls_here else k.wake_channel, max_bytes, *dict.fromkeys(order.names)),
         )  # fmt: skip
 
@@ -227,7 +224,7 @@ class ClaimStore:
         `polls_here` as in `claim`."""
         k = self._keys
         token = new_tokens(1)
-        lease_ms, offer_ms = self._lease_ms, self._offer_ms
+        times = self._times.current
         word, data = await self._client.run(
             "claim_alone",
             (
@@ -241,8 +238,8 @@ class ClaimStore:
                 k.rules,
                 k.mail(worker_id),
             ),
-            (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), job_id, token, lease_ms,
-             offer_ms, self._grace_ms, k.tag, worker_id, "" if polls_here else k.wake_channel),
+            (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), job_id, token, times.lease_ms,
+             times.offer_ms, times.grace_ms, k.tag, worker_id, "" if polls_here else k.wake_channel),
         )  # fmt: skip
         if word != "ok":
             return NotClaimed(word)
@@ -250,5 +247,5 @@ class ClaimStore:
         job = ClaimedJob(job_id, token.hex(), fence, codec.decode_claimed(record))
         if job.record.ready_since_ms:
             self._tally.claimed(job.record.name, [now_ms - job.record.ready_since_ms])
-        not_after_ms, lease_until_ms = now_ms + offer_ms, now_ms + lease_ms
+        not_after_ms, lease_until_ms = now_ms + times.offer_ms, now_ms + times.lease_ms
         return Claim(now_ms, 1, not_after_ms, lease_until_ms, [job], is_ours_to_tell=polls_here)

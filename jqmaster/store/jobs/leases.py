@@ -7,7 +7,9 @@ from typing import Final
 from jqmaster.domain.job import Job
 from jqmaster.domain.tally import Tally
 from jqmaster.domain.worker import DetachedBy
+from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
+from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.settlements import Settlement, target_args
 from jqmaster.store.link.pages import GATES_PER_CALL, MAX_PER_CALL, pages
@@ -35,20 +37,13 @@ class ExpiredLease:
 class LeaseStore:
     """Leases of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises."""
 
-    def __init__(
-        self, shard: Shard, records: RecordStore, tally: Tally, *, lease_ms: int, result_ttl_ms: int
-    ) -> None:
+    def __init__(self, shard: Shard, records: RecordStore, tally: Tally, times: LiveValue[JobTimes]) -> None:
         self._shard = shard
         self._records = records
         self._tally = tally
         self._client = shard.client
         self._keys = shard.keys
-        self.tune(lease_ms=lease_ms, result_ttl_ms=result_ttl_ms)
-
-    def tune(self, *, lease_ms: int, result_ttl_ms: int) -> None:
-        """Change settings, from the next call on."""
-        self._lease_ms = lease_ms
-        self._result_ttl_ms = result_ttl_ms
+        self._times = times
 
     async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
         """Undo claims that were never started; claims that are over are passed by."""
@@ -99,7 +94,7 @@ class LeaseStore:
         """Let no lease last longer than a new one."""
         k = self._keys
         while True:
-            args = (self._shard.now_arg, epoch, self._lease_ms, MAX_PER_CALL)
+            args = (self._shard.now_arg, epoch, self._times.current.lease_ms, MAX_PER_CALL)
             _, data = await self._client.run("shorten_leases", (k.epoch, k.running), args)
             if data[0] < MAX_PER_CALL:
                 return
@@ -109,7 +104,13 @@ class LeaseStore:
         k = self._keys
         ended: list[bool] = []
         for chunk in pages(settlements, MAX_PER_CALL):
-            args: list[Arg] = [self._shard.now_arg, k.tag, epoch, self._result_ttl_ms, k.finished_channel]
+            args: list[Arg] = [
+                self._shard.now_arg,
+                k.tag,
+                epoch,
+                self._times.current.result_ttl_ms,
+                k.finished_channel,
+            ]
             for s in chunk:
                 d = s.decision
                 args += (

@@ -1,7 +1,9 @@
 """Results, kept for a while for those who pushed the jobs."""
 
 from jqmaster.domain.job import JobState
+from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
+from jqmaster.store.job_times import JobTimes
 from jqmaster.store.link.shard import Shard
 
 
@@ -9,15 +11,11 @@ class ResultStore:
     """Results of one shard. `result_grace_ms`: how long one lives on that was fetched. Raises what `StoreClient.run`
     raises."""
 
-    def __init__(self, shard: Shard, *, result_grace_ms: int) -> None:
+    def __init__(self, shard: Shard, times: LiveValue[JobTimes]) -> None:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
-        self.tune(result_grace_ms=result_grace_ms)
-
-    def tune(self, *, result_grace_ms: int) -> None:
-        """Change settings, from the next call on."""
-        self._result_grace_ms = result_grace_ms
+        self._times = times
 
     async def fetch_result(self, job_id: str, *, watch: bool) -> bytes | JobState | None:
         """Return the encoded result, or the state of an unfinished job (marked as watched if asked), or None if nothing is kept."""
@@ -25,7 +23,7 @@ class ResultStore:
         word, data = await self._client.run(
             "fetch_result",
             (k.job(job_id), k.result(job_id), k.results),
-            (self._shard.now_arg, job_id, self._result_grace_ms, int(watch)),
+            (self._shard.now_arg, job_id, self._times.current.result_grace_ms, int(watch)),
         )
         match word:
             case "ok":

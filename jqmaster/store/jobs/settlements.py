@@ -8,7 +8,9 @@ from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import unknown_worker
+from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
+from jqmaster.store.job_times import JobTimes
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
@@ -47,16 +49,12 @@ class SettlementStore:
     """Attempts of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises, and
     NotFoundError when nothing was settled and the worker is not registered."""
 
-    def __init__(self, shard: Shard, tally: Tally, *, result_ttl_ms: int) -> None:
+    def __init__(self, shard: Shard, tally: Tally, times: LiveValue[JobTimes]) -> None:
         self._shard = shard
         self._tally = tally
         self._client = shard.client
         self._keys = shard.keys
-        self.tune(result_ttl_ms=result_ttl_ms)
-
-    def tune(self, *, result_ttl_ms: int) -> None:
-        """Change settings, from the next call on."""
-        self._result_ttl_ms = result_ttl_ms
+        self._times = times
 
     async def confirm_start(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> list[bool]:
         """Return whether each (job ID, token) is still the worker's to start, its lease not being over."""
@@ -77,7 +75,7 @@ class SettlementStore:
         calls = []
         for chunk in pages(ended, MAX_PER_CALL):
             args: list[Arg] = [
-                self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._result_ttl_ms, self._shard.wake_channel,
+                self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._times.current.result_ttl_ms, self._shard.wake_channel,
                 k.finished_channel,
             ]  # fmt: skip
             for job_id, token, result in chunk:
@@ -113,7 +111,7 @@ class SettlementStore:
         calls = []
         for chunk in pages(settlements, MAX_PER_CALL):
             args: list[Arg] = [
-                self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._result_ttl_ms, self._shard.wake_channel,
+                self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._times.current.result_ttl_ms, self._shard.wake_channel,
                 k.finished_channel,
             ]  # fmt: skip
             for s in chunk:

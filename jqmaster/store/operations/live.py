@@ -1,10 +1,11 @@
 """Tells, in one round trip, whether anything changed that dashboards show."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from jqmaster.domain.job import FINISHED, INDEXED
+from jqmaster.domain.master import Pace
+from jqmaster.live_value import LiveValue
 from jqmaster.store.identity.audit import changes_of
 from jqmaster.store.link.shard import Shard
 
@@ -32,17 +33,18 @@ class LiveStore:
     """Watches one shard for one caller, and remembers what it saw last. `silence_ms`: silence after which a worker, and a master, is not
     fresh any more. Raises what `StoreClient.run` raises."""
 
-    def __init__(self, shard: Shard, *, silence_ms: Callable[[], tuple[int, int]]) -> None:
+    def __init__(self, shard: Shard, *, stale_ms: LiveValue[int], pace: LiveValue[Pace]) -> None:
         self._client = shard.client
         self._keys = shard.keys
-        self._silence_ms = silence_ms
+        self._stale_ms = stale_ms
+        self._pace = pace
         self._at_ms = 0
         # The newest entry that was seen of each log.
         self._audited = {shard.keys.audit: "", shard.keys.access: ""}
 
     async def look(self) -> Look:
         k = self._keys
-        worker_ms, master_ms = self._silence_ms()
+        worker_ms, master_ms = self._stale_ms.current, self._pace.current.fresh_ms
         finished = sorted(k.finished(state) for state in FINISHED)
         indexes = [k.index(state) for state in INDEXED]
         replies = await self._client.pipeline(

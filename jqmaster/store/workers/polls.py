@@ -6,7 +6,9 @@ from enum import Enum
 from typing import Any
 
 from jqmaster.errors import DamagedError
+from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
+from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import MailArrived, PollOpened, encode
@@ -49,15 +51,11 @@ def reply_of(epoch: int, claim: Claim) -> PollReply:
 class PollStore:
     """Polls of one shard; a worker has one, its newest. Raises what `StoreClient.run` raises."""
 
-    def __init__(self, shard: Shard, *, lease_ms: int) -> None:
+    def __init__(self, shard: Shard, times: LiveValue[JobTimes]) -> None:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
-        self.tune(lease_ms=lease_ms)
-
-    def tune(self, *, lease_ms: int) -> None:
-        """Change settings, from the next call on."""
-        self._lease_ms = lease_ms
+        self._times = times
 
     async def open(self, worker_id: str, poll_id: str, max_jobs: int, wait_ms: int) -> PollReply | NoPoll:
         """From now on the leader may claim for this poll, once. A poll that was answered already, and one that comes
@@ -123,5 +121,7 @@ class PollStore:
             except DamagedError:
                 continue  # nobody can run it; when its lease ends the leader sets it aside
             job = ClaimedJob(job_id.decode(), offered.token, offered.fence, offered.claimed)
-            offers.append(Offer(job, offered.not_after_ms, offered.started_at_ms + self._lease_ms))
+            offers.append(
+                Offer(job, offered.not_after_ms, offered.started_at_ms + self._times.current.lease_ms)
+            )
         return offers

@@ -10,8 +10,10 @@ import msgpack
 
 from jqmaster.domain.worker import DetachedBy, Worker, WorkerSpec
 from jqmaster.errors import DamagedError, StoreUnavailableError
+from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
+from jqmaster.store.job_times import JobTimes
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
@@ -64,18 +66,12 @@ class Commanded(Enum):
 class WorkerStore:
     """Workers of one shard. Raises what `StoreClient.run` raises."""
 
-    def __init__(self, shard: Shard, *, lease_ms: int, offer_ms: int, grace_ms: int) -> None:
+    def __init__(self, shard: Shard, times: LiveValue[JobTimes]) -> None:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
-        self.tune(lease_ms=lease_ms, offer_ms=offer_ms, grace_ms=grace_ms)
+        self._times = times
         self._known_ids: list[str] = []
-
-    def tune(self, *, lease_ms: int, offer_ms: int, grace_ms: int) -> None:
-        """Change settings, from the next call on."""
-        self._lease_ms = lease_ms
-        self._offer_ms = offer_ms
-        self._grace_ms = grace_ms
 
     async def register(self, worker_id: str, spec: WorkerSpec, owner: str = "") -> tuple[int, int]:
         """Make the worker known; another one at its URL is detached, and its claims are over if it is known to have ended.
@@ -149,8 +145,8 @@ class WorkerStore:
             # Only the last call has seen all claims through: until then their absence proves nothing.
             is_last = start + MAX_PER_CALL >= len(claims)
             args: list[Arg] = [
-                self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, as_of_ms if is_last else 0, self._lease_ms,
-                self._offer_ms, self._grace_ms, k.job_prefix,
+                self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, as_of_ms if is_last else 0, self._times.current.lease_ms,
+                self._times.current.offer_ms, self._times.current.grace_ms, k.job_prefix,
             ]  # fmt: skip
             for job_id, token in claims[start : start + MAX_PER_CALL]:
                 args += (job_id, bytes.fromhex(token))

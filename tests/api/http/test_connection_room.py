@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from jqmaster.api.http.connection_room import ConnectionRoom
+from jqmaster.api.http.connection_room import ConnectionRoom, RoomLimits
 from jqmaster.domain.caller import TrustedProxies
+from jqmaster.live_value import LiveValue
 from tests.support import real_time
 
 pytestmark = real_time.SOCKETS
@@ -20,9 +21,8 @@ class Connection:
 
 
 def a_room(*, most: int = 32, unproven_share: float = 0.5, address_share: float = 1.0) -> ConnectionRoom:
-    room = ConnectionRoom(TrustedProxies())
-    room.tune(most=most, unproven_share=unproven_share, address_share=address_share)
-    return room
+    limits = RoomLimits.of(most=most, unproven_share=unproven_share, address_share=address_share)
+    return ConnectionRoom(TrustedProxies(), LiveValue(limits))
 
 
 def fill(room: ConnectionRoom, peer: str, count: int) -> list[Connection]:

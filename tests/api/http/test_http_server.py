@@ -18,9 +18,11 @@ import pytest
 from jqmaster.api.encoding.bodies import Encoding, join_fields, read_body
 from jqmaster.api.http.connection_room import PROVE
 from jqmaster.api.http.problems import problem_response
-from jqmaster.api.http.server import EdgeProtocol, MasterServer
+from jqmaster.api.http.server import EdgeProtocol, MasterServer, RequestLimits, ServerLimits
+from jqmaster.app.policies import room_limits
 from jqmaster.config import Settings
 from jqmaster.errors import JqmasterError
+from jqmaster.live_value import LiveValue
 from tests.support import real_time
 
 pytestmark = real_time.SOCKETS
@@ -93,9 +95,10 @@ class App:
 
 
 class Edge:
-    def __init__(self, app: App, server: MasterServer) -> None:
+    def __init__(self, app: App, server: MasterServer, limits: ServerLimits) -> None:
         self.app = app
         self.server = server
+        self.limits = limits
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
@@ -147,10 +150,12 @@ async def start() -> AsyncIterator[Start]:
 
     async def start_edge(**settings: Any) -> Edge:
         app = App()
-        server = MasterServer(app, Settings(port=0, **settings))
+        given = Settings(port=0, **settings)
+        limits = ServerLimits(LiveValue(room_limits(given)), LiveValue(RequestLimits.of(given)))
+        server = MasterServer(app, given, limits)
         await server.start()
         servers.append((app, server))
-        return Edge(app, server)
+        return Edge(app, server, limits)
 
     yield start_edge
     for app, server in servers:
@@ -643,7 +648,7 @@ async def test_one_address_holds_no_more_than_its_share(start: Start) -> None:
     edge = await start(max_connections=64, address_share=0.25)
     async with held(edge, 16, PROVED):
         assert await ask(edge, PROVED) == 503
-        edge.server.tune(Settings(max_connections=64, address_share=0.5))
+        edge.limits.room.current = room_limits(Settings(max_connections=64, address_share=0.5))
         assert await ask(edge, PROVED) == 200
 
 

@@ -8,7 +8,8 @@ from jqmaster.app import running_master
 from jqmaster.clock import SystemClock
 from jqmaster.domain.access import ConfiguredTokens, Scope, make_token, token_id_of
 from jqmaster.errors import StoreUnavailableError
-from jqmaster.service.identity.identity import TRUSTED_S, IdentityService
+from jqmaster.live_value import LiveValue
+from jqmaster.service.identity.identity import TRUSTED_S, IdentityService, LoginPolicy
 from tests.api.identity.test_sessions import follower, guarded
 from tests.support import real_time
 from tests.support.master import Api, master_on
@@ -152,9 +153,7 @@ async def test_who_cannot_tell_whether_a_token_was_revoked_lets_nobody_in(store_
             store,
             clock,
             ConfiguredTokens(["admin:a"]),
-            session_life_s=60,
-            session_idle_s=60,
-            login_attempts=10,
+            LiveValue(LoginPolicy(60_000, 60_000, 10)),
         )
         text, token = await service.create_token(
             label="x", scopes=[Scope.PUSH], names=[], ttl_ms=None, expires_at_ms=None, who="me"

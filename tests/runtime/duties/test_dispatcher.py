@@ -8,6 +8,7 @@ import pytest
 
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.dispatcher import FINISH_WITHIN_S
 from jqmaster.runtime.duties.fleet import SHORTEST_PAUSE_S
 from jqmaster.runtime.outbound.worker_client import WorkerClient
@@ -494,7 +495,7 @@ async def test_a_probe_that_was_cut_off_does_not_lock_the_worker_out(dispatching
 
 @pytest.mark.req("M7")
 async def test_bad_workers_do_not_slow_the_good_ones(dispatching: Dispatching) -> None:
-    patient = WorkerClient(loopback_guard(), timeout_s=60)
+    patient = WorkerClient(loopback_guard(), timeout_s=LiveValue(60))
     await patient.start()
     dispatching.client, dispatching.claims = patient, dispatching.claim_store(offer_ms=60_000)
     bad = [

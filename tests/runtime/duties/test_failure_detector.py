@@ -7,8 +7,9 @@ import pytest
 
 from jqmaster.domain.silence import CrowdRules
 from jqmaster.domain.worker import Worker
-from jqmaster.runtime.duties.failure_detector import FailureDetector
-from jqmaster.runtime.duties.grace import Grace
+from jqmaster.live_value import LiveValue
+from jqmaster.runtime.duties.failure_detector import DetectorPolicy, FailureDetector
+from jqmaster.runtime.duties.grace import Grace, GracePolicy
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.store.leadership.leadership import Leadership
 from tests.support import real_time
@@ -28,7 +29,7 @@ class Attending:
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
         self.clock = ManualClock(lambda seconds: world.pass_ms(round(seconds * 1000)))
-        self.grace = Grace(self.clock, grace_s=GRACE_S, trust_s=5, crowd=CrowdRules(5_000, 0.3, 3))
+        self.grace = Grace(self.clock, LiveValue(GracePolicy(GRACE_S, 5, CrowdRules(5_000, 0.3, 3))))
         self.deaf: set[str] = set()
         self.pinged: list[str] = []
         self.stale = 0
@@ -46,10 +47,7 @@ class Attending:
             self,  # type: ignore[arg-type]
             self.clock,
             self.grace,
-            stale_ms=5_000,
-            forget_ms=60_000,
-            ping_timeout_s=0.5,
-            max_missed=3,
+            policy=LiveValue(DetectorPolicy(5_000, 60_000, 0.5, 3)),
             on_detached=on_detached,
             on_stale=on_stale,
         )
@@ -243,7 +241,7 @@ async def test_a_ping_wants_an_answer_soon(world: StoreWorld, answer: bytes, liv
         await closed.wait()
         writer.close()
 
-    client = WorkerClient(loopback_guard(), timeout_s=30)
+    client = WorkerClient(loopback_guard(), timeout_s=LiveValue(30))
     await client.start()
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -261,7 +259,7 @@ async def test_a_ping_wants_an_answer_soon(world: StoreWorld, answer: bytes, liv
 
 
 async def test_a_ping_of_nobody(world: StoreWorld) -> None:
-    client = WorkerClient(loopback_guard(), timeout_s=30)
+    client = WorkerClient(loopback_guard(), timeout_s=LiveValue(30))
     await client.start()
     try:
         for url in (None, "http://127.0.0.1:1"):

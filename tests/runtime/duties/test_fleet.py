@@ -6,6 +6,7 @@ from jqmaster.domain.breaker import FAILURES_TO_OPEN
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.verdict import Reach
 from jqmaster.domain.worker import Worker, WorkerSpec
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.fleet import SHORTEST_PAUSE_S, Fleet
 from tests.support.clock import ManualClock
 
@@ -19,7 +20,7 @@ def worker(**fields: object) -> Worker:
 
 def fleet_of(*workers: Worker) -> tuple[Fleet, ManualClock]:
     clock = ManualClock()
-    fleet = Fleet(clock, stale_ms=5000)
+    fleet = Fleet(clock, stale_ms=LiveValue(5000))
     fleet.refresh(workers, NOW_MS)
     return fleet, clock
 

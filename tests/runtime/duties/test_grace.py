@@ -9,8 +9,9 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.silence import CrowdRules
 from jqmaster.domain.worker import Worker, WorkerSpec
 from jqmaster.errors import StoreUnavailableError
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties import grace as module
-from jqmaster.runtime.duties.grace import Grace
+from jqmaster.runtime.duties.grace import Grace, GracePolicy
 from tests.support import real_time
 from tests.support.clock import ManualClock
 
@@ -24,7 +25,7 @@ class Asking:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.grace = Grace(self.clock, grace_s=GRACE_S, trust_s=TRUST_S, crowd=CrowdRules(5_000, 0.3, 3))
+        self.grace = Grace(self.clock, LiveValue(GracePolicy(GRACE_S, TRUST_S, CrowdRules(5_000, 0.3, 3))))
         self.store_ms = 1_800_000_000_000
         self.clock._tied = self.store_moves
 
@@ -72,7 +73,7 @@ async def asking() -> Asking:
 
 
 async def test_it_ends_after_its_time(asking: Asking) -> None:
-    one = Grace(asking.clock, grace_s=GRACE_S, trust_s=TRUST_S, crowd=CrowdRules(5_000, 0.3, 3))
+    one = Grace(asking.clock, LiveValue(GracePolicy(GRACE_S, TRUST_S, CrowdRules(5_000, 0.3, 3))))
     asking.clock.jump(GRACE_S - 0.1)
     assert not one.is_over
     asking.clock.jump(0.1)

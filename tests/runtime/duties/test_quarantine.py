@@ -6,6 +6,7 @@ import pytest
 
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.duties.quarantine import Quarantine
 from jqmaster.store.jobs.claims import Claim
@@ -24,7 +25,7 @@ class Giving:
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
         self.clock = ManualClock(lambda seconds: world.pass_ms(round(seconds * 1000)))
-        self.fleet = Fleet(self.clock, stale_ms=5_000)
+        self.fleet = Fleet(self.clock, stale_ms=LiveValue(5_000))
         self.given: list[tuple[str, Claim]] = []
         self.stale = 0
         self.workers: list[str] = []

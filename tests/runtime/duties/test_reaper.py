@@ -10,8 +10,9 @@ from jqmaster.domain.outcome import ExpiryRules
 from jqmaster.domain.silence import CrowdRules
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import StoreUnavailableError
-from jqmaster.runtime.duties.grace import Grace
-from jqmaster.runtime.duties.reaper import Reaper
+from jqmaster.live_value import LiveValue
+from jqmaster.runtime.duties.grace import Grace, GracePolicy
+from jqmaster.runtime.duties.reaper import Reaper, ReaperPolicy
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.claims import Claim
 from jqmaster.store.leadership.leadership import Leadership
@@ -32,16 +33,18 @@ class Reaping:
         def on_stale() -> None:
             self.stale += 1
 
-        self.grace = Grace(self.clock, grace_s=GRACE_S, trust_s=5, crowd=CrowdRules(5000, 0.3, 3))
+        self.grace = Grace(self.clock, LiveValue(GracePolicy(GRACE_S, 5, CrowdRules(5000, 0.3, 3))))
         self.reaper = Reaper(
             Leadership(world.epoch, "master-1"),
             world.leases,
             world.workers,
             self.grace,
             self.clock,
-            rules=ExpiryRules(stale_ms=5000, max_losses=3, alone_wait_ms=60_000),
-            timeout_grace_ms=GRACE_MS,
-            offer_ms=OFFER_MS,
+            policy=LiveValue(
+                ReaperPolicy(
+                    ExpiryRules(stale_ms=5000, max_losses=3, alone_wait_ms=60_000), GRACE_MS, OFFER_MS
+                )
+            ),
             on_ready=lambda: None,
             on_stale=on_stale,
         )

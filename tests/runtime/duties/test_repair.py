@@ -16,14 +16,14 @@ from tests.support.admin import admin_of
 from tests.support.clock import ManualClock
 from tests.support.master import master_on
 from tests.support.server import StoreServer
-from tests.support.store import LEASE_MS, RESULT_TTL_MS, StoreWorld
+from tests.support.store import TIMES, StoreWorld
 from tests.support.waiting import wait_until
 
 pytestmark = real_time.LOOPS
 
 
 def repair_of(world: StoreWorld) -> Repair:
-    return Repair(world.shard, world.epoch, who="master m", lease_ms=LEASE_MS, result_ttl_ms=RESULT_TTL_MS)
+    return Repair(world.shard, world.epoch, who="master m", times=TIMES)
 
 
 class EagerClock:

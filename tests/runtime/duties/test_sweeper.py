@@ -1,6 +1,7 @@
 import pytest
 
 from jqmaster.domain.job import JobState
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties import sweeper as module
 from jqmaster.runtime.duties.sweeper import Sweeper
 from jqmaster.store.leadership.leadership import Leadership
@@ -24,7 +25,7 @@ class Sweeping:
             Leadership(world.epoch, "m"),
             world.retention,
             self.clock,
-            retention={JobState(state): limits for state, limits in retention.items()},
+            retention=LiveValue({JobState(state): limits for state, limits in retention.items()}),
             on_stale=on_stale,
         )
 

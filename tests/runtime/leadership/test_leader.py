@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from jqmaster.clock import Clock, SystemClock
-from jqmaster.domain.master import MasterRecord
+from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.lifecycle import Component
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.leadership.leader import RENEWALS_PER_TTL, TRUST, Leader
 from jqmaster.store.keys import Keys
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
@@ -71,6 +72,7 @@ class Electorate:
         name: str,
         *,
         ttl_s: float = 0.6,
+        pace: LiveValue[Pace] | None = None,
         listens: bool = False,
         stop_s: float = 0.0,
         goes_first: bool = True,
@@ -85,7 +87,7 @@ class Electorate:
             store,
             clock or SystemClock(),
             master_id=name,
-            ttl_s=ttl_s,
+            pace=pace or LiveValue(Pace(ttl_s)),
             make_duties=make_duties,
             goes_first=lambda: goes_first,
         )
@@ -413,9 +415,10 @@ async def test_a_longer_life_of_the_lock_counts_from_the_renewal_that_asked_for_
     electorate: Electorate,
 ) -> None:
     clock, ttl_s = ManualClock(), 2.0
-    leader = await electorate.leader("m1", ttl_s=ttl_s, clock=clock)
+    pace = LiveValue(Pace(ttl_s))
+    leader = await electorate.leader("m1", pace=pace, clock=clock)
     await wait_until(lambda: leader.leadership)
-    leader.tune(ttl_s=30.0)
+    pace.current = Pace(30.0)
     # The store was told of two seconds: nothing longer may be trusted yet.
     clock.jump(ttl_s * TRUST + 0.01)
     assert not leader.is_trusted()
@@ -423,11 +426,12 @@ async def test_a_longer_life_of_the_lock_counts_from_the_renewal_that_asked_for_
 
 @pytest.mark.req("D15")
 async def test_a_leader_keeps_the_lead_while_the_life_of_its_lock_changes(electorate: Electorate) -> None:
-    leader = await electorate.leader("m1", ttl_s=0.6)
+    pace = LiveValue(Pace(0.6))
+    leader = await electorate.leader("m1", pace=pace)
     await wait_until(lambda: leader.leadership)
     held, store = leader.leadership, await electorate.store()
     for ttl_s, least_ms in ((4.0, 2_000), (0.6, 0)):
-        leader.tune(ttl_s=ttl_s)
+        pace.current = Pace(ttl_s)
 
         async def told(least_ms: int = least_ms, most_ms: float = ttl_s * 1000) -> bool:
             left_ms = await admin_of(store._shard.client).pttl(store._shard.keys.leader)

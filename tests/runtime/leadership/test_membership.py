@@ -6,6 +6,7 @@ import pytest
 
 from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.leadership.membership import Membership
 from jqmaster.store.leadership.masters import MasterStore
 from tests.support.clock import ManualClock
@@ -19,7 +20,7 @@ class Joining:
         self.world = world
         self.clock = ManualClock(tied=lambda s: world.pass_ms(round(s * 1000)))
         self.store = MasterStore(world.shard)
-        self.membership = Membership(self.store, self.clock, pace=PACE, describe=self._describe)
+        self.membership = Membership(self.store, self.clock, pace=LiveValue(PACE), describe=self._describe)
 
     async def _describe(self, started_at_ms: int) -> MasterRecord:
         return MasterRecord("me", "node", 1, "http://me", "1", started_at_ms)

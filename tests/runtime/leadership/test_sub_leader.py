@@ -6,6 +6,7 @@ import pytest
 
 from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.errors import StoreUnavailableError
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.runtime.leadership.sub_leader import SubLeader
 from jqmaster.store.leadership.leadership import Leadership
@@ -50,7 +51,7 @@ class Watching:
             return self.does_answer
 
         self.sub_leader = SubLeader(
-            self.masters, self.candidate, self.clock, master_id="me", pace=PACE, answers=answers
+            self.masters, self.candidate, self.clock, master_id="me", pace=LiveValue(PACE), answers=answers
         )
 
     async def beat(self, master_id: str, node_id: str = "node-1", started_at_ms: int = 1) -> None:

@@ -8,6 +8,7 @@ import pytest
 from jqmaster.clock import SystemClock
 from jqmaster.domain.breaker import Breaker
 from jqmaster.domain.outcome import Outcome
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.outbound.worker_client import MaybeDelivered, NotDelivered, PushResult
@@ -50,7 +51,7 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
     delivery = Delivery(
         Leadership(world.epoch, "master-1"),
         leases=world.leases,
-        fleet=Fleet(clock, stale_ms=5_000),
+        fleet=Fleet(clock, stale_ms=LiveValue(5_000)),
         desk=PollDesk(world.polls, world.leases),
         client=client,  # type: ignore[arg-type]
         report=nobody_reports,

@@ -10,6 +10,7 @@ import pytest
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.worker import Worker, WorkerSpec
 from jqmaster.errors import AddressRefusedError
+from jqmaster.live_value import LiveValue
 from jqmaster.net.egress import EgressGuard
 from jqmaster.runtime.outbound.orders import CancelOrders
 from jqmaster.runtime.outbound.worker_client import (
@@ -175,7 +176,7 @@ async def test_a_connection_that_never_comes_about_is_no_delivery(serve: Callabl
                 filler = stack.enter_context(socket.socket())
                 filler.setblocking(False)
                 filler.connect_ex(full.getsockname())
-            client = WorkerClient(loopback_guard(), timeout_s=30)
+            client = WorkerClient(loopback_guard(), timeout_s=LiveValue(30))
             await client.start()
             endpoint = await serve()
             url = f"http://127.0.0.1:{full.getsockname()[1]}"
@@ -185,7 +186,7 @@ async def test_a_connection_that_never_comes_about_is_no_delivery(serve: Callabl
 
 
 async def test_an_address_that_is_refused_at_connect_is_no_delivery(serve: Callable) -> None:
-    client = WorkerClient(EgressGuard([]), timeout_s=1)
+    client = WorkerClient(EgressGuard([]), timeout_s=LiveValue(1))
     await client.start()
     endpoint = await serve()
     assert isinstance(await push(client, endpoint), NotDelivered)
@@ -305,7 +306,7 @@ async def test_an_order_to_a_worker_that_is_gone_or_dead_is_no_error(
 
 
 async def test_a_call_ends_with_its_time(serve: Callable) -> None:
-    client = WorkerClient(loopback_guard(), timeout_s=0.2)
+    client = WorkerClient(loopback_guard(), timeout_s=LiveValue(0.2))
     await client.start()
     endpoint = await serve(fake.hang, fake.trickle)
     for _ in range(2):

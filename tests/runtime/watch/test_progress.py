@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 
 from jqmaster.domain.worker import Worker
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.runtime.watch.progress import QUIET_S, Progress
@@ -28,7 +29,7 @@ class Leading:
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
         self.clock = ManualClock()
-        self.fleet = Fleet(self.clock, stale_ms=STALE_MS)
+        self.fleet = Fleet(self.clock, stale_ms=LiveValue(STALE_MS))
         self.rounds: Rounds | None = Rounds(self.clock.now_s, self.clock.now_s)
         self.progress = Progress(
             world.inspector,

@@ -16,6 +16,7 @@ from jqmaster.errors import (
     RateLimitedError,
     StoreUnavailableError,
 )
+from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.constraints import (
     ANYHOW,
     MAX_REPEATS,
@@ -53,7 +54,7 @@ def service(world: StoreWorld) -> ConstraintService:
 
     usage = UsageStore(world.shard, world.records)
     return ConstraintService(
-        world.rule_store, world.rules, usage, SystemClock(), now_ms, audience=lambda: ALL
+        world.rule_store, world.rules, usage, SystemClock(), now_ms, audience=LiveValue(ALL)
     )
 
 

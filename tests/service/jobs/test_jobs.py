@@ -20,6 +20,7 @@ from jqmaster.errors import (
     OutcomeUnknownError,
     StoreUnavailableError,
 )
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.outbound.orders import CancelOrders
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.jobs import jobs as module
@@ -451,7 +452,7 @@ async def test_cancelling_a_running_job_tells_its_worker(served: Served) -> None
 @pytest.mark.req("M9", "D14")
 async def test_the_order_reaches_the_endpoint_of_the_worker(served: Served) -> None:
     world = served.world
-    client = WorkerClient(loopback_guard(), timeout_s=2)
+    client = WorkerClient(loopback_guard(), timeout_s=LiveValue(2))
     await client.start()
     async with FakeWorker().serving() as endpoint:
         await endpoint.join(world.workers)

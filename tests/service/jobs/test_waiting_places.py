@@ -2,11 +2,12 @@
 
 import contextlib
 
+from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 
 
 def test_clients_leave_connections_to_those_who_do_not_wait_and_workers_a_part_of_their_own() -> None:
-    places = WaitingPlaces(lambda: 64)
+    places = WaitingPlaces(LiveValue(64))
     with contextlib.ExitStack() as stack:
         taken = [stack.enter_context(places.take()) for _ in range(60)]
         assert taken == [True] * 48 + [False] * 12
@@ -17,12 +18,12 @@ def test_clients_leave_connections_to_those_who_do_not_wait_and_workers_a_part_o
 
 
 def test_the_number_of_places_follows_the_setting() -> None:
-    most = 16
-    places = WaitingPlaces(lambda: most)
+    most = LiveValue(16)
+    places = WaitingPlaces(most)
     with contextlib.ExitStack() as stack:
         assert all(stack.enter_context(places.take()) for _ in range(12))
         with places.take() as has_place:
             assert not has_place
-        most = 32
+        most.current = 32
         with places.take() as has_place:
             assert has_place

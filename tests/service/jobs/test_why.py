@@ -11,13 +11,14 @@ from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.verdict import Ahead, ByConstraint, Reach, Running, WorkersUnavailable
 from jqmaster.errors import NotFoundError, StoreUnavailableError
-from jqmaster.service.jobs.why import Answer, WhyService
+from jqmaster.live_value import LiveValue
+from jqmaster.service.jobs.why import Answer, WhyPolicy, WhyService
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 from tests.support.constraints import ConstrainedWorld, constraint
-from tests.support.store import LEASE_MS, RESULT_TTL_MS, StoreWorld
+from tests.support.store import TIMES, StoreWorld
 
 pytestmark = pytest.mark.req("J13")
 
@@ -38,8 +39,7 @@ class Desk:
             WhyStore(shard or world.shard, world.records),
             world.workers,
             world.rules,
-            stale_ms=5_000,
-            deadline_extra_ms=10_000,
+            policy=LiveValue(WhyPolicy(5_000, 10_000)),
             reach=lambda: self.reach,
         )
 
@@ -106,7 +106,7 @@ async def test_a_ready_job_that_no_claim_finds_is_not_called_the_next(
     (verdict,) = (await desk.why(job)).verdicts
     assert verdict.code == "index_missing"
     assert "no claim finds it" in verdict.text
-    repair = Repair(world.shard, world.epoch, who="test", lease_ms=LEASE_MS, result_ttl_ms=RESULT_TTL_MS)
+    repair = Repair(world.shard, world.epoch, who="test", times=TIMES)
     _ = [step async for step in repair.steps()]
     assert "index_missing" not in await desk.codes(job)
 

@@ -13,6 +13,7 @@ from jqmaster.domain.master import Pace
 from jqmaster.domain.outcome import Decision, Outcome
 from jqmaster.domain.tally import TOTAL, Tally
 from jqmaster.errors import InvalidError
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.watch.history_keeper import HistoryKeeper
 from jqmaster.service.jobs.failures import FailureReader
 from jqmaster.service.operations.stats import SPANS, Span, StatsService, StoreState
@@ -32,10 +33,10 @@ def service(world: StoreWorld) -> StatsService:
         HistoryStore(world.shard, master_id="reader"),
         world.inspector,
         world.workers,
-        MasterService(MasterStore(world.shard), world.leadership, Pace(1.0)),
+        MasterService(MasterStore(world.shard), world.leadership, LiveValue(Pace(1.0))),
         SystemClock(),
         failures=FailureReader(HistoryStore(world.shard, master_id="reader"), world.records),
-        stale_ms=3_000,
+        stale_ms=LiveValue(3_000),
         store_state=lambda: STATE,
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jqmaster.errors import AddressRefusedError, RateLimitedError
+from jqmaster.live_value import LiveValue
 from jqmaster.service.workers import registrations as module
 from jqmaster.service.workers.registrations import Registrations
 from tests.support import real_time
@@ -57,7 +58,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def registrations(prover: Prover, clock: ManualClock) -> Registrations:
-    return Registrations(prover, clock, failures_per_minute=3)
+    return Registrations(prover, clock, failures_per_minute=LiveValue(3))
 
 
 async def refusal(registrations: Registrations, caller: str = "caller") -> tuple[str, str]:

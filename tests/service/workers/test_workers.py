@@ -9,6 +9,7 @@ from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import AddressRefusedError, NotFoundError
+from jqmaster.live_value import LiveValue
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.workers.registrations import Registrations
 from jqmaster.service.workers.workers import MAX_MESSAGE, WorkerOrder, WorkerService
@@ -20,12 +21,12 @@ from tests.support.store import StoreWorld
 
 @pytest.fixture
 async def service(world: StoreWorld) -> AsyncIterator[WorkerService]:
-    client = WorkerClient(loopback_guard(), timeout_s=1)
+    client = WorkerClient(loopback_guard(), timeout_s=LiveValue(1))
     await client.start()
     yield WorkerService(
         world.workers,
         world.rules,
-        Registrations(client, SystemClock(), failures_per_minute=60),
+        Registrations(client, SystemClock(), failures_per_minute=LiveValue(60)),
         settlements=world.settlements,
         records=world.records,
         tell=nobody,

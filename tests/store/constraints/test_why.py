@@ -16,7 +16,8 @@ from jqmaster.domain.limit_kinds import CONCURRENCY, HOLD, PAUSE, RATE, closing
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.verdict import Ahead, Bound, Snapshot, Standing
 from jqmaster.errors import DamagedError, StoreUnavailableError
-from jqmaster.service.jobs.why import WhyService
+from jqmaster.live_value import LiveValue
+from jqmaster.service.jobs.why import WhyPolicy, WhyService
 from jqmaster.store.constraints import why as why_module
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.jobs.settlements import Hold
@@ -369,8 +370,7 @@ async def test_what_it_says_is_what_the_next_claims_do(
         WhyStore(world.shard, world.records),
         world.workers,
         world.rules,
-        stale_ms=5000,
-        deadline_extra_ms=0,
+        policy=LiveValue(WhyPolicy(5000, 0)),
         reach=dict,
     )
     said = {job: {v.code: v for v in (await service.why(job, full_access([]))).verdicts} for job in waiting}

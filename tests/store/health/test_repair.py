@@ -13,7 +13,7 @@ from jqmaster.store.keys import Keys
 from tests.store.health.test_fsck import HARMS, SLOT_HARMS
 from tests.store.jobs.test_operator_actions import job_in
 from tests.support.constraints import ConstrainedWorld, constraint
-from tests.support.store import LEASE_MS, RESULT_TTL_MS, StoreWorld
+from tests.support.store import LEASE_MS, TIMES, StoreWorld
 
 # The record itself is what is missing or wrong: nothing can tell what it said.
 BEYOND_REPAIR = {"wrong type", "cut short", "set aside", "wrong index"}
@@ -22,7 +22,7 @@ COUNTED_FOR_GOOD = {"gone", "gone while claimed"}
 
 
 async def repaired(world: StoreWorld) -> list[Finding]:
-    repair = Repair(world.shard, world.epoch, who="test", lease_ms=LEASE_MS, result_ttl_ms=RESULT_TTL_MS)
+    repair = Repair(world.shard, world.epoch, who="test", times=TIMES)
     return [finding async for step in repair.steps() for finding in step.repaired]
 
 
@@ -275,7 +275,7 @@ async def test_under_another_leadership_nothing_is_changed(world: StoreWorld) ->
     k = world.shard.keys
     await world.redis.zrem(k.scheduled, job.id)
     old = await world.reelect()
-    repair = Repair(world.shard, old, who="test", lease_ms=LEASE_MS, result_ttl_ms=RESULT_TTL_MS)
+    repair = Repair(world.shard, old, who="test", times=TIMES)
     async with world.unchanged():
         with pytest.raises(StaleEpochError):
             _ = [step async for step in repair.steps()]
@@ -297,7 +297,7 @@ async def test_no_step_is_taken_under_another_leadership(limited: ConstrainedWor
         case "slots":
             await world.redis.hincrby(k.slot_counts, (await limited.slots(one)).popitem()[0], 1)
     old = await world.reelect()
-    repair = Repair(world.shard, old, who="test", lease_ms=LEASE_MS, result_ttl_ms=RESULT_TTL_MS)
+    repair = Repair(world.shard, old, who="test", times=TIMES)
     async with world.unchanged():
         with pytest.raises(StaleEpochError):
             _ = [step async for step in repair.steps()]

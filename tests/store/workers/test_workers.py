@@ -7,7 +7,7 @@ from jqmaster.domain.worker import Worker, WorkerSpec
 from jqmaster.errors import StaleEpochError, StoreUnavailableError
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.workers.workers import WorkerStore
-from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
+from tests.support.store import LEASE_MS, TIMES, StoreWorld
 
 SPEC = WorkerSpec("http://h:1/jq", ("a", "b"), 7, "node-1", 42, {"zone": "x"}, "1.2", "s" * 32)
 
@@ -42,9 +42,7 @@ async def test_a_registration_that_nobody_waits_for_any_more_replaces_nobody(wor
     instants = iter([sent_ms, late_ms])
     held_up = WorkerStore(
         Shard(world.shard.client, world.shard.keys, now=lambda: next(instants)),
-        lease_ms=LEASE_MS,
-        offer_ms=OFFER_MS,
-        grace_ms=GRACE_MS,
+        TIMES,
     )
     async with world.unchanged():
         with pytest.raises(StoreUnavailableError):

@@ -1,0 +1,114 @@
+"""What each part of a master reads of the settings, made anew whenever they change.
+
+A part gets its live value when it is built, and reads `current` at each use. Handlers read the settings themselves, as
+`Services.settings`. A test compares masters to hold that nothing keeps a value of its own.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from jqmaster.api.http.connection_room import RoomLimits
+from jqmaster.api.http.server import RequestLimits, ServerLimits
+from jqmaster.config import Settings
+from jqmaster.domain.content import full_access, no_access
+from jqmaster.domain.job import FINISHED, JobState
+from jqmaster.domain.master import Pace
+from jqmaster.domain.outcome import ExpiryRules
+from jqmaster.domain.silence import CrowdRules
+from jqmaster.net import descriptors
+from jqmaster.runtime.duties.failure_detector import DetectorPolicy
+from jqmaster.runtime.duties.grace import GracePolicy
+from jqmaster.runtime.duties.reaper import ReaperPolicy
+from jqmaster.service.identity.identity import LoginPolicy
+from jqmaster.service.jobs.why import WhyPolicy
+from jqmaster.service.operations.live_settings import LiveSettings
+from jqmaster.store.job_times import JobTimes
+
+# After an election the living get this much more than a lease to say so.
+GRACE_EXTRA_S: Final = 2.0
+
+
+class Policies:
+    """The live values of one process. Parts that ask the same share one."""
+
+    def __init__(self, live: LiveSettings) -> None:
+        self.job_times = live.derive(job_times)
+        self.stale_ms = live.derive(stale_ms)
+        self.pace = live.derive(lambda s: Pace(s.leader_ttl_s))
+        self.max_intake_bytes = live.derive(
+            # One body must always find room.
+            lambda s: max(s.max_intake_bytes, s.max_body_bytes)
+        )
+        self.max_push_jobs = live.derive(lambda s: s.max_push_jobs)
+        self.push_timeout_s = live.derive(lambda s: s.push_timeout_s)
+        self.failed_registrations = live.derive(lambda s: s.failed_registrations_per_minute)
+        self.max_connections = live.derive(max_connections)
+        self.max_streams = live.derive(lambda s: s.max_streams)
+        # The most that readers of the audit log may see, and what those of the live stream do.
+        self.audience = live.derive(lambda s: full_access(s.redact_paths))
+        self.listeners = live.derive(lambda s: no_access(s.redact_paths))
+        self.why = live.derive(why)
+        self.logins = live.derive(logins)
+        self.grace = live.derive(grace)
+        self.reaper = live.derive(reaper)
+        self.failure_detector = live.derive(failure_detector)
+        self.retention = live.derive(retention)
+        self.server = ServerLimits(live.derive(room_limits), live.derive(RequestLimits.of))
+
+
+def job_times(s: Settings) -> JobTimes:
+    return JobTimes(
+        s.lease_ms, s.offer_ms, _ms(s.timeout_grace_s), _ms(s.result_ttl_s), _ms(s.result_grace_s)
+    )
+
+
+def stale_ms(s: Settings) -> int:
+    return _ms(s.worker_stale_s)
+
+
+def max_connections(s: Settings) -> int:
+    return min(s.max_connections, descriptors.for_clients())
+
+
+def room_limits(s: Settings) -> RoomLimits:
+    return RoomLimits.of(
+        most=max_connections(s), unproven_share=s.unproven_share, address_share=s.address_share
+    )
+
+
+def why(s: Settings) -> WhyPolicy:
+    return WhyPolicy(stale_ms(s), s.offer_ms + _ms(s.timeout_grace_s))
+
+
+def logins(s: Settings) -> LoginPolicy:
+    return LoginPolicy(_ms(s.session_life_s), _ms(s.session_idle_s), s.login_attempts_per_minute)
+
+
+def grace(s: Settings) -> GracePolicy:
+    return GracePolicy(
+        grace_s=max(s.lease_ms / 1000, s.worker_stale_s, s.leader_ttl_s) + GRACE_EXTRA_S,
+        trust_s=s.leader_ttl_s,
+        crowd=CrowdRules(stale_ms(s), s.crowd_share, s.crowd_least),
+    )
+
+
+def reaper(s: Settings) -> ReaperPolicy:
+    return ReaperPolicy(
+        ExpiryRules(stale_ms(s), s.max_losses, _ms(s.alone_wait_s)), _ms(s.timeout_grace_s), s.offer_ms
+    )
+
+
+def failure_detector(s: Settings) -> DetectorPolicy:
+    return DetectorPolicy(stale_ms(s), _ms(s.worker_forget_s), s.ping_timeout_s, s.max_missed_pings)
+
+
+def retention(s: Settings) -> Mapping[JobState, tuple[int, int]]:
+    over = (_ms(s.retention_succeeded_s), s.retention_succeeded_max)
+    return {
+        **dict.fromkeys(FINISHED, over),
+        JobState.FAILED: (_ms(s.retention_failed_s), s.retention_failed_max),
+    }
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

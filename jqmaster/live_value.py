@@ -1,0 +1,14 @@
+"""Values that are replaced as a whole while others read them."""
+
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class LiveValue(Generic[T]):
+    """The settings that one part of a master reads. Read `current` at each use: a change replaces it at any time."""
+
+    __slots__ = ("current",)
+
+    def __init__(self, current: T) -> None:
+        self.current = current
