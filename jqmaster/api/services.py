@@ -9,7 +9,7 @@ from jqmaster.config import Durability, Settings
 from jqmaster.domain.latency import Traffic
 from jqmaster.service.constraints.constraints import ConstraintService
 from jqmaster.service.identity.audit_writer import AuditWriter
-from jqmaster.service.identity.identity import IdentityService
+from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.bulk_actions import BulkActionService
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.jobs import JobService
@@ -58,7 +58,7 @@ class Services:
     audit_writer: AuditWriter
     masters: MasterService
     stats: StatsService
-    identity: IdentityService
+    identity: Identity
     master_id: str
     store_id: str
     admit_url: Callable[[str], Awaitable[str]]

@@ -19,7 +19,7 @@ from jqmaster.net import descriptors
 from jqmaster.runtime.duties.failure_detector import DetectorPolicy
 from jqmaster.runtime.duties.grace import GracePolicy
 from jqmaster.runtime.duties.reaper import ReaperPolicy
-from jqmaster.service.identity.identity import LoginPolicy
+from jqmaster.service.identity.sessions import LoginPolicy
 from jqmaster.service.jobs.why import WhyPolicy
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.store.job_times import JobTimes

@@ -26,7 +26,7 @@ from jqmaster.runtime.leadership.local_leader import LocalLeader
 from jqmaster.runtime.leadership.master_client import MasterClient
 from jqmaster.runtime.leadership.own_address import at_port, own_url
 from jqmaster.runtime.outbound.worker_client import WorkerClient
-from jqmaster.service.identity.identity import IdentityService
+from jqmaster.service.identity.identity import Identity
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.store.identity.identity import IdentityStore
 from jqmaster.store.keys import Keys
@@ -73,7 +73,7 @@ class Master:
             failure=lambda: self.failure,
         )
         configured = configured_tokens(settings, own_tokens)
-        self.identity = IdentityService(
+        self.identity = Identity.on(
             IdentityStore(link),
             clock,
             configured,
@@ -81,7 +81,7 @@ class Master:
             is_exposed=settings.public_url is not None,
         )
         self.shard = ServedShard(
-            self.shared, link, local_leader, store, identity=self.identity, describe=self._describe
+            self.shared, link, local_leader, store, identity=self.identity.directory, describe=self._describe
         )
         self.services = RequestServices(
             self.shared,
@@ -93,7 +93,12 @@ class Master:
         self.server = MasterServer(
             build_app(
                 self.services.bundle(),
-                AccessPolicy.from_settings(settings, configured=configured, credentials=self.identity),
+                AccessPolicy.from_settings(
+                    settings,
+                    configured=configured,
+                    credentials=self.identity.directory,
+                    sessions=self.identity.sessions,
+                ),
             ),
             settings,
             policies.server,
@@ -109,7 +114,7 @@ class Master:
             self.shared.masters,
             self.live,
             *self.shard.lower_components(),
-            self.identity,
+            *self.identity.components(),
             self.server,
             self.services.feed,
             *self.shard.upper_components(),

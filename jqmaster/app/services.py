@@ -10,7 +10,7 @@ from jqmaster.app.shared import Shared
 from jqmaster.domain.latency import Traffic
 from jqmaster.service.constraints.constraints import ConstraintService
 from jqmaster.service.identity.audit_writer import AuditWriter
-from jqmaster.service.identity.identity import IdentityService
+from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.bulk_actions import BulkActionService
 from jqmaster.service.jobs.failures import FailureReader
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
@@ -36,7 +36,7 @@ class RequestServices:
         shared: Shared,
         shard: ServedShard,
         *,
-        identity: IdentityService,
+        identity: Identity,
         admit_url: Callable[[str], Awaitable[str]],
         connections: Callable[[], int],
     ) -> None:

@@ -17,7 +17,7 @@ from jqmaster.runtime.wake_router import WakeRouter
 from jqmaster.runtime.watch.history_keeper import HistoryKeeper
 from jqmaster.runtime.watch.progress import Progress
 from jqmaster.runtime.watch.watchdog import Watchdog
-from jqmaster.service.identity.identity import IdentityService
+from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
 from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.shard import Shard
@@ -34,7 +34,7 @@ class ServedShard:
         local_leader: LocalLeader,
         store: ServingStore,
         *,
-        identity: IdentityService,
+        identity: IdentityDirectory,
         describe: Callable[[int], Awaitable[MasterRecord]],
     ) -> None:
         self._shared = shared

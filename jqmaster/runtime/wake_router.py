@@ -8,7 +8,7 @@ from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.promoter import Promoter
 from jqmaster.runtime.leadership.leader import Leader
-from jqmaster.service.identity.identity import IdentityService
+from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.workers.polls import PollDesk
@@ -65,7 +65,7 @@ class WakeRouter:
     def __init__(
         self,
         *,
-        identity: IdentityService,
+        identity: IdentityDirectory,
         settings: LiveSettings,
         polls: PollDesk,
         waiters: FinishWaiters,

@@ -10,7 +10,7 @@ from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.domain.access import ROLE_SCOPES, Principal, Role, Scope
 from jqmaster.domain.ids import new_id
-from jqmaster.service.identity.identity import Session, csrf_token_of
+from jqmaster.service.identity.sessions import Session, csrf_token_of
 from tests.support.contract import check_answer
 from tests.support.master import Api, app_alone, master_on
 from tests.support.server import StoreServer
@@ -45,15 +45,19 @@ def secret_of(role: Role) -> str:
     return role.ljust(43, "_")
 
 
-class Sessions:
-    """Credentials as the store would know them: one session for each role."""
+class NoTokens:
+    """Credentials among which is no token."""
 
     has_any = True
 
     def find(self, token: bytes) -> Principal | None:
         return None
 
-    async def session(self, secret: str) -> Session | None:
+
+class RoleSessions:
+    """One session for each role."""
+
+    async def find(self, secret: str) -> Session | None:
         role = next((role for role in Role if secret_of(role) == secret), None)
         if role is None:
             return None
@@ -64,7 +68,7 @@ class Sessions:
 @pytest.mark.row(116)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: f"{op.method} {op.path}")
 async def test_every_role_against_every_operation(operation: Operation) -> None:
-    app = app_alone(credentials=Sessions())
+    app = app_alone(credentials=NoTokens(), sessions=RoleSessions())
     for role in Role:
         cookie: dict[str, Any] = {"Cookie": f"jqmaster_session={secret_of(role)}"}
         status, problem = await ask(app, operation, **cookie | {"X-CSRF-Token": csrf_token_of(role)})

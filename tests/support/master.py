@@ -11,7 +11,7 @@ import msgpack
 from starlette.routing import Router
 
 from jqmaster.api.app import build_app
-from jqmaster.api.http.auth import AccessPolicy, Credentials
+from jqmaster.api.http.auth import AccessPolicy, Credentials, Sessions
 from jqmaster.api.services import Services
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
@@ -83,12 +83,14 @@ class Api:
         return await wait_until(reached, timeout_s=timeout_s, what=f"job {job_id} in {states}")
 
 
-def app_alone(*tokens: str, credentials: Credentials | None = None) -> Router:
+def app_alone(
+    *tokens: str, credentials: Credentials | None = None, sessions: Sessions | None = None
+) -> Router:
     """The application without anything behind it: whoever is not let in never reaches a service, and there is none."""
     services = cast(
         Services, SimpleNamespace(settings=Settings(), contract=dict, traffic=Traffic(), store_id="0" * 32)
     )
-    return build_app(services, AccessPolicy(tokens, credentials=credentials))
+    return build_app(services, AccessPolicy(tokens, credentials=credentials, sessions=sessions))
 
 
 @contextlib.asynccontextmanager

@@ -38,7 +38,7 @@ async def test_no_page_shows_content_to_viewers_or_what_is_redacted_to_anybody(
         admin = Api(master.server.url, "t-admin")
         its = Screens(screens.browser, master.server.url)
         for role in Role:
-            await master.identity.create_user(f"u-{role}", PASSWORD, role, who="test")
+            await master.identity.users.create(f"u-{role}", PASSWORD, role, who="test")
         async with marked(admin) as ids:
             await admin.call("PATCH", "/api/settings", {"redact_paths": list(REDACT_PATHS)})
             for role in Role:
@@ -119,7 +119,7 @@ async def test_operators_are_told_which_settings_are_for_admins(
 ) -> None:
     async with master_on(store_server.url, tokens=["admin:t-admin"]) as (master, _):
         its = Screens(screens.browser, master.server.url)
-        await master.identity.create_user("olga", PASSWORD, Role.OPERATOR, who="test")
+        await master.identity.users.create("olga", PASSWORD, Role.OPERATOR, who="test")
         async with its.open("#/settings?q=redact_paths") as page:
             await page.get_by_label("User").fill("olga")
             await page.get_by_label("Password").fill(PASSWORD)

@@ -105,9 +105,9 @@ async def test_tokens_are_shown_once_and_users_rule_who_sees_what(
     async with master_on(store_server.url) as (master, _):
         its = Screens(screens.browser, master.server.url)
         secret = uuid.uuid4().hex
-        client = master.identity
-        await client.create_user("ada", secret, Role.ADMIN, who="test")
-        await client.create_user("vera", secret, Role.VIEWER, who="test")
+        users = master.identity.users
+        await users.create("ada", secret, Role.ADMIN, who="test")
+        await users.create("vera", secret, Role.VIEWER, who="test")
         async with its.open("#/workers") as page:
             await page.get_by_label("User").fill("vera")
             await page.get_by_label("Password").fill(secret)

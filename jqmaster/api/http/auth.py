@@ -15,7 +15,7 @@ from jqmaster.config import Settings
 from jqmaster.domain.access import LOCAL, ConfiguredTokens, Principal, Scope, digest_of, make_token
 from jqmaster.domain.caller import TrustedProxies
 from jqmaster.errors import ForbiddenError, JqmasterError, UnauthorizedError, UnparsableError
-from jqmaster.service.identity.identity import Session
+from jqmaster.service.identity.sessions import Session
 
 __all__ = ["AccessPolicy", "Principal", "Scope"]
 
@@ -28,14 +28,18 @@ CSRF_FIELD: Final = b"x-csrf-token"
 
 
 class Credentials(Protocol):
-    """Tokens and users that are kept in the store; see `service.identity.IdentityService`."""
+    """Tokens and users that are kept in the store; see `IdentityDirectory`."""
 
     @property
     def has_any(self) -> bool: ...
 
     def find(self, token: bytes) -> Principal | None: ...
 
-    async def session(self, secret: str) -> Session | None: ...
+
+class Sessions(Protocol):
+    """Logins of browsers; see `SessionService`."""
+
+    async def find(self, secret: str) -> Session | None: ...
 
 
 class AccessPolicy:
@@ -50,11 +54,13 @@ class AccessPolicy:
         public_url: str | None = None,
         has_tls: bool = False,
         credentials: Credentials | None = None,
+        sessions: Sessions | None = None,
         trusted_proxies: Iterable[str] = (),
     ) -> None:
         """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on."""
         self._configured = tokens if isinstance(tokens, ConfiguredTokens) else ConfiguredTokens(tokens)
         self._credentials = credentials
+        self._sessions = sessions
         self._proxies = TrustedProxies(trusted_proxies)
         self._demands_credentials = not self._configured.is_empty or public_url is not None
         self.cookie = SessionCookie(public_url, has_tls=has_tls)
@@ -73,6 +79,7 @@ class AccessPolicy:
         *,
         configured: ConfiguredTokens | None = None,
         credentials: Credentials | None = None,
+        sessions: Sessions | None = None,
     ) -> "AccessPolicy":
         """`configured`: those of `configured_tokens`, which are made here if not given. Raises what that raises."""
         return cls(
@@ -82,6 +89,7 @@ class AccessPolicy:
             public_url=settings.public_url,
             has_tls=settings.tls_certfile is not None,
             credentials=credentials,
+            sessions=sessions,
             trusted_proxies=settings.trusted_proxies,
         )
 
@@ -97,9 +105,9 @@ class AccessPolicy:
     async def session(self, fields: Fields) -> Session | None:
         """The session that the browser's cookie names; None also where two cookies name different ones, as one of them may
         be somebody else's who had the browser keep it. A round trip to the store for each, and for cookies alone."""
-        if self._credentials is None or self.is_open:
+        if self._sessions is None or self.is_open:
             return None
-        found = [await self._credentials.session(secret) for secret in self.cookie.candidates(fields)]
+        found = [await self._sessions.find(secret) for secret in self.cookie.candidates(fields)]
         valid = [session for session in found if session is not None]
         return valid[0] if len(valid) == 1 else None
 

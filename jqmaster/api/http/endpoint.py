@@ -44,7 +44,7 @@ from jqmaster.errors import (
     UnparsableError,
 )
 from jqmaster.log_context import REQUEST, RequestContext
-from jqmaster.service.identity.identity import Session
+from jqmaster.service.identity.sessions import Session
 from jqmaster.service.jobs.intake import Visit
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

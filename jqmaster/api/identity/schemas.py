@@ -6,13 +6,13 @@ from pydantic import Field, model_validator
 
 from jqmaster.api.schemas import Answer, Instant, Request, Seconds, Timestamp
 from jqmaster.domain.access import Role, Scope
-from jqmaster.service.identity.identity import MAX_OVERLAP_S
+from jqmaster.service.identity.tokens import MAX_OVERLAP_S
 
 USER_PATTERN: Final = r"^[a-z0-9][a-z0-9._@-]{0,63}$"
 MAX_TTL_S: Final = 10 * 365 * 86_400
 
 UserName = Annotated[str, Field(pattern=USER_PATTERN, examples=["ada"])]
-# service/identity/identity.py checks its strength, for which it needs the user's name.
+# service/identity/users.py checks its strength, for which it needs the user's name.
 Password = Annotated[
     str,
     Field(

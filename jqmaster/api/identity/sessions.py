@@ -8,7 +8,7 @@ from jqmaster.api.identity.schemas import LoginRequest, OwnPasswordRequest
 from jqmaster.domain.access import Principal, role_of
 from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import ConflictError, UnauthorizedError
-from jqmaster.service.identity.identity import Session, csrf_token_of, session_id_of
+from jqmaster.service.identity.sessions import Session, csrf_token_of, session_id_of
 from jqmaster.store.identity.identity import ListedSession
 
 # The caller of a login is not known yet.
@@ -29,9 +29,9 @@ async def login(call: Call) -> Reply:
     replaces = _secret(call)
     cookies: tuple[tuple[bytes, bytes], ...] = ()
     if request.token is not None:
-        secret = await identity.login_by_token(request.token, address=call.address, replaces=replaces)
+        secret = await identity.logins.by_token(request.token, address=call.address, replaces=replaces)
     else:
-        secret, device = await identity.login(
+        secret, device = await identity.logins.by_password(
             request.user or "",
             request.password or "",
             address=call.address,
@@ -39,7 +39,7 @@ async def login(call: Call) -> Reply:
             device=cookie.device(call.fields),
         )
         cookies = (cookie.set_device(device),)
-    session = await identity.session(secret)
+    session = await identity.sessions.find(secret)
     if session is None:
         raise UnauthorizedError("the token has just been revoked", code="login_failed")
     max_age_s = int(call.services.settings.session_life_s)
@@ -53,7 +53,7 @@ async def logout(call: Call) -> Reply:
     if call.session is not None:
         check_csrf("DELETE", call.fields, call.session)
         if secret := _secret(call):
-            await call.services.identity.logout(secret, call.session.principal.name)
+            await call.services.identity.sessions.logout(secret, call.session.principal.name)
     return Reply(204, headers=(cookie.clear(),))
 
 
@@ -67,24 +67,24 @@ def _secret(call: Call) -> str | None:
 
 async def list_own(call: Call) -> Reply:
     session = _logged_in(call)
-    found = await call.services.identity.own_sessions(session)
+    found = await call.services.identity.sessions.own(session)
     return Reply(200, {"sessions": [_own_view(one, session) for one in found]})
 
 
 async def end_others(call: Call) -> Reply:
-    await call.services.identity.end_own(_logged_in(call), None)
+    await call.services.identity.sessions.end_own(_logged_in(call), None)
     return Reply(204)
 
 
 async def end_one(call: Call) -> Reply:
-    await call.services.identity.end_own(_logged_in(call), call.path["session_id"])
+    await call.services.identity.sessions.end_own(_logged_in(call), call.path["session_id"])
     return Reply(204)
 
 
 async def change_password(call: Call) -> Reply:
     session = _logged_in(call)
     request = await call.read(OwnPasswordRequest, max_bytes=MAX_LOGIN_BYTES)
-    await call.services.identity.change_own_password(
+    await call.services.identity.logins.change_own_password(
         session, request.old_password, request.new_password, address=call.address
     )
     return Reply(204)
@@ -119,5 +119,5 @@ def _view(call: Call, principal: Principal | None, session: Session | None) -> d
         "method": method,
         "csrf_token": session.csrf_token if session else None,
         "expires_at": iso_ms(session.until_ms) if session else None,
-        "login_by_user": call.services.identity.has_users,
+        "login_by_user": call.services.identity.directory.has_users,
     }

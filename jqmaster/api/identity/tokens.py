@@ -9,13 +9,13 @@ from jqmaster.store.identity.identity import StoredToken
 
 
 async def list_tokens(call: Call) -> Reply:
-    listed = await call.services.identity.tokens()
+    listed = await call.services.identity.tokens.all()
     return Reply(200, {"tokens": [_view(one.token, one.last_used_ms) for one in listed]})
 
 
 async def create(call: Call) -> Reply:
     request = await call.read(TokenRequest)
-    text, token = await call.services.identity.create_token(
+    text, token = await call.services.identity.tokens.create(
         label=request.label,
         scopes=request.scope_set,
         names=request.names,
@@ -28,14 +28,14 @@ async def create(call: Call) -> Reply:
 
 async def rotate(call: Call) -> Reply:
     request = await call.read(RotateRequest)
-    text, token = await call.services.identity.rotate_token(
+    text, token = await call.services.identity.tokens.rotate(
         call.path["token_id"], overlap_ms=round(request.overlap_s * 1000), who=call.who
     )
     return Reply(201, {"token": text, **_view(token, None)})
 
 
 async def revoke(call: Call) -> Reply:
-    await call.services.identity.revoke_token(call.path["token_id"], call.who)
+    await call.services.identity.tokens.revoke(call.path["token_id"], call.who)
     return Reply(204)
 
 

@@ -10,13 +10,13 @@ from jqmaster.store.identity.identity import StoredUser
 
 
 async def list_users(call: Call) -> Reply:
-    users = await call.services.identity.users()
+    users = await call.services.identity.users.all()
     return Reply(200, {"users": [_view(user, last_login_ms) for user, last_login_ms in users]})
 
 
 async def create(call: Call) -> Reply:
     request = await call.read(UserRequest)
-    user = await call.services.identity.create_user(
+    user = await call.services.identity.users.create(
         request.name, request.password, Role(request.role), who=call.who
     )
     return Reply(201, _view(user, None))
@@ -24,7 +24,7 @@ async def create(call: Call) -> Reply:
 
 async def change(call: Call) -> Reply:
     request = await call.read(UserPatch)
-    user, last_login_ms = await call.services.identity.change_user(
+    user, last_login_ms = await call.services.identity.users.change(
         call.path["user"],
         role=request.new_role,
         password=request.password,
@@ -35,12 +35,12 @@ async def change(call: Call) -> Reply:
 
 
 async def remove(call: Call) -> Reply:
-    await call.services.identity.remove_user(call.path["user"], call.who)
+    await call.services.identity.users.remove(call.path["user"], call.who)
     return Reply(204)
 
 
 async def end_sessions(call: Call) -> Reply:
-    await call.services.identity.end_sessions_of(call.path["user"], call.who)
+    await call.services.identity.sessions.end_all_of(call.path["user"], call.who)
     return Reply(204)
 
 

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 class Passwords:
-    """Hashes and checks."""
+    """Component. Hashes and checks."""
 
     def __init__(self) -> None:
         self._hasher = h = PasswordHasher()
@@ -39,7 +39,10 @@ class Passwords:
         self._threads = ThreadPoolExecutor(MAX_AT_ONCE, "passwords", initializer=_give_way)
         self._waiting: Counter[str] = Counter()
 
-    def stop(self) -> None:
+    async def start(self) -> None:
+        """Nothing runs before the first call."""
+
+    async def stop(self) -> None:
         """End the threads after their current work."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 

@@ -100,8 +100,8 @@ class Held(Passwords):
 async def test_what_is_refused_for_want_of_room_counts_as_no_failure(store_server: StoreServer) -> None:
     async with guarded(store_server.url) as (master, admin), browsers(master) as (browser,):
         await add_user(admin, "ada")
-        held, real = Held(), master.identity._passwords
-        master.identity._passwords = held
+        held, real = Held(), master.identity.logins._passwords
+        master.identity.logins._passwords = held
         calls = [
             asyncio.create_task(browser.status_of("POST", "/api/session", WRONG))
             for _ in range(passwords.MAX_WAITING_OF_CALLER)
@@ -111,8 +111,8 @@ async def test_what_is_refused_for_want_of_room_counts_as_no_failure(store_serve
             assert await browser.status_of("POST", "/api/session", WRONG) == 429
         held.go.set()
         assert await asyncio.gather(*calls) == [401] * len(calls)
-        held.stop()
-        master.identity._passwords = real
+        await held.stop()
+        master.identity.logins._passwords = real
         await browser.log_in("ada")
 
 
@@ -128,4 +128,4 @@ async def test_one_caller_leaves_room_for_others_and_all_of_them_for_known_devic
                 stack.enter_context(waiting.place(f"caller {n}"))
         stack.enter_context(waiting.place("eve", is_trusted=True))
     assert waiting._waiting.total() == 0
-    waiting.stop()
+    await waiting.stop()

@@ -9,7 +9,9 @@ from jqmaster.clock import SystemClock
 from jqmaster.domain.access import ConfiguredTokens, Scope, make_token, token_id_of
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.live_value import LiveValue
-from jqmaster.service.identity.identity import TRUSTED_S, IdentityService, LoginPolicy
+from jqmaster.service.identity.directory import TRUSTED_S
+from jqmaster.service.identity.identity import Identity
+from jqmaster.service.identity.sessions import LoginPolicy
 from tests.api.identity.test_sessions import follower, guarded
 from tests.support import real_time
 from tests.support.master import Api, master_on
@@ -148,26 +150,27 @@ async def test_a_token_for_some_names_knows_no_other_jobs(store_server: StoreSer
 async def test_who_cannot_tell_whether_a_token_was_revoked_lets_nobody_in(store_server: StoreServer) -> None:
     async with master_on(store_server.url, tokens=["admin:a"]) as (master, _):
         clock = Later()
-        store = master.identity._store
-        service = IdentityService(
+        store = master.identity.directory._store
+        service = Identity.on(
             store,
             clock,
             ConfiguredTokens(["admin:a"]),
             LiveValue(LoginPolicy(60_000, 60_000, 10)),
         )
-        text, token = await service.create_token(
+        text, token = await service.tokens.create(
             label="x", scopes=[Scope.PUSH], names=[], ttl_ms=None, expires_at_ms=None, who="me"
         )
-        found = service.find(text.encode())
+        found = service.directory.find(text.encode())
         assert found is not None
         assert found.name == f"token:{token.id}"
         clock.later_s += TRUSTED_S + 0.1
         with pytest.raises(StoreUnavailableError):
-            service.find(text.encode())
-        assert service.find(b"a") is not None
-        await service.reload()
-        assert service.find(text.encode()) == found
-        await service.stop()
+            service.directory.find(text.encode())
+        assert service.directory.find(b"a") is not None
+        await service.directory.reload()
+        assert service.directory.find(text.encode()) == found
+        await service.directory.stop()
+        await service.passwords.stop()
         assert (await store.token_uses()).keys() == {token.id}
 
 

@@ -1,0 +1,28 @@
+"""Entries of the access log, as changes of tokens, users and sessions leave them."""
+
+from typing import Any
+
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.identity.identity import StoredToken, StoredUser
+
+
+def entry(
+    who: str, action: str, target: str, before: dict[str, Any] | None, after: dict[str, Any] | None
+) -> bytes:
+    """Return the entry for the access log."""
+    return encode_entry(who=who, action=action, target=target, before=before, after=after)
+
+
+def audited_token(token: StoredToken) -> dict[str, Any]:
+    """Return the fields of a token that the access log shows."""
+    return {
+        "label": token.label,
+        "scopes": sorted(token.scopes),
+        "names": list(token.names),
+        "expires_at_ms": token.expires_at_ms,
+    }
+
+
+def audited_user(user: StoredUser) -> dict[str, Any]:
+    """Return the fields of a user that the access log shows."""
+    return {"role": str(user.role), "is_disabled": user.is_disabled}

@@ -1,0 +1,66 @@
+"""A master that has had an administrator always has one."""
+
+from collections.abc import Sequence
+
+from jqmaster.domain.access import ConfiguredTokens, Role, Scope
+from jqmaster.errors import ConflictError
+from jqmaster.service.identity.directory import IdentityDirectory
+from jqmaster.store.identity.identity import IdentityStore, StoredToken, StoredUser
+
+
+class AdminGuard:
+    """Keeps people from locking everybody out. Methods raise ConflictError (`first_must_be_admin`, `last_admin`)."""
+
+    def __init__(
+        self,
+        store: IdentityStore,
+        directory: IdentityDirectory,
+        configured: ConfiguredTokens,
+        *,
+        is_exposed: bool,
+    ) -> None:
+        """`is_exposed`: callers that come from this machine are not trusted for it."""
+        self._store = store
+        self._directory = directory
+        self._configured = configured
+        self._is_exposed = is_exposed
+
+    def check_first(self, *, is_admin: bool) -> None:
+        """Refuse a first user or token that could not make others."""
+        if self._configured.is_empty and not self._directory.has_any and not is_admin:
+            raise ConflictError(
+                "the first user or token must have admin rights and must not expire, because from then on every caller must log in",
+                code="first_must_be_admin",
+            )
+
+    async def check_last(
+        self,
+        *,
+        without_user: str | None = None,
+        without_token: str | None = None,
+        changed: StoredUser | None = None,
+    ) -> None:
+        """Refuse to remove the last admin. Not atomic: two concurrent removals can both pass; a configured token helps then.
+        `changed`: the user's new value."""
+        if self._configured.have_admin:
+            return
+        await self._directory.reload()
+        tokens = list(self._directory.tokens.values())
+        users = [user for user, _ in await self._store.users()]
+        left_tokens = [token for token in tokens if token.id != without_token]
+        left_users = [user for user in users if user.name != without_user]
+        if changed:
+            left_users.append(changed)
+        is_open_then = (
+            not left_tokens and not left_users and self._configured.is_empty and not self._is_exposed
+        )
+        if _has_admin(tokens, users) and not _has_admin(left_tokens, left_users) and not is_open_then:
+            raise ConflictError(
+                "this would leave no administrator: create another admin first", code="last_admin"
+            )
+
+
+def _has_admin(tokens: Sequence[StoredToken], users: Sequence[StoredUser]) -> bool:
+    return any(Scope.ADMIN in token.scopes and token.expires_at_ms is None for token in tokens) or any(
+        user.role is Role.ADMIN and not user.is_disabled for user in users
+    )

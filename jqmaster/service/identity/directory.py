@@ -1,0 +1,159 @@
+"""The copy of tokens and users that requests are judged by."""
+
+import asyncio
+import contextlib
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from jqmaster.clock import Clock, until_tick_s
+from jqmaster.domain.access import ConfiguredTokens, Principal, digest_of, token_id_of, with_implied
+from jqmaster.domain.glob import compile_glob
+from jqmaster.errors import JqmasterError, StoreUnavailableError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.store.identity.identity import Directory, IdentityStore, StoredToken
+
+POLL_S: Final = 2.0
+# Data read longer ago than this may lack a revocation, so nobody is let in by it.
+TRUSTED_S: Final = 5.0
+NOTE_USES_S: Final = 60.0
+
+
+class IdentityDirectory:
+    """Component. Judges tokens by a copy of the store's, which is never older than `TRUSTED_S`. All but `find` and
+    `has_any` raise what the store raises."""
+
+    def __init__(self, store: IdentityStore, clock: Clock, configured: ConfiguredTokens) -> None:
+        self._store = store
+        self._clock = clock
+        self._configured = configured
+        self._directory = Directory(0, 0, {}, 0)
+        self._principals: dict[str, Principal] = {}
+        self._read_at_s = float("-inf")
+        self._used_ms: dict[str, int] = {}
+        self._woken = asyncio.Event()
+        self._loops = BackgroundLoops("identity")
+
+    async def start(self) -> None:
+        """Read the tokens before the first request is served."""
+        await self.reload()
+        self._loops.spawn("follow", self._follow)
+        self._loops.spawn("note_uses", self._note_uses)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+        with contextlib.suppress(JqmasterError):  # best effort: it says when a token was last used
+            await self._flush_uses()
+
+    def wake(self) -> None:
+        """Read again: somebody changed something."""
+        self._woken.set()
+
+    async def reload(self) -> None:
+        """Read changes of tokens and users."""
+        asked_at_s = self._clock.monotonic_s()
+        version, now_ms = await self._store.version()
+        if self._read_at_s == float("-inf") or version != self._directory.version:
+            directory = await self._store.load()
+            self._principals = {t.id: principal_of(t) for t in directory.tokens.values()}
+            self._directory = directory
+        else:
+            self._directory = replace(self._directory, now_ms=now_ms)
+        # From before it was asked: what changed later is not in it.
+        self._read_at_s = asked_at_s
+
+    async def reload_after_change(self) -> None:
+        """Read what was just changed here, if the store answers."""
+        with contextlib.suppress(JqmasterError):  # it was done; the loop asks again
+            await self.reload()
+
+    @property
+    def now_ms(self) -> int:
+        """Return the store's time, as far as it is known here."""
+        return self._directory.now_ms + round((self._clock.monotonic_s() - self._read_at_s) * 1000)
+
+    @property
+    def read_at_ms(self) -> int:
+        """Return the store's time when the copy was read."""
+        return self._directory.now_ms
+
+    @property
+    def tokens(self) -> Mapping[str, StoredToken]:
+        """Return all tokens by ID."""
+        return self._directory.tokens
+
+    @property
+    def used_ms(self) -> Mapping[str, int]:
+        """Return when tokens were last used here, by ID, where the store was not told yet."""
+        return self._used_ms
+
+    @property
+    def has_any(self) -> bool:
+        """Return whether there is a token or user, as far as is known."""
+        return bool(self._directory.tokens or self._directory.user_count)
+
+    @property
+    def has_users(self) -> bool:
+        """Return whether somebody can log in by name and password."""
+        return self._directory.user_count > 0
+
+    def find(self, token: bytes) -> Principal | None:
+        """Return the caller with this token; None if the token is not valid. No round trip.
+
+        Raises StoreUnavailableError where it cannot be told whether it was revoked.
+        """
+        digest = digest_of(token)
+        if (principal := self._configured.find(digest)) is not None:
+            return principal
+        token_id = token_id_of(token.decode("latin-1"))
+        if token_id is None:
+            return None
+        age_s = self._clock.monotonic_s() - self._read_at_s
+        if age_s > TRUSTED_S:
+            self.wake()
+            raise StoreUnavailableError("the token cannot be checked at this moment", retry_after_s=1.0)
+        stored = self._directory.tokens.get(token_id)
+        if stored is None or not hmac.compare_digest(stored.digest, digest):
+            return None
+        now_ms = self._directory.now_ms + round(age_s * 1000)
+        if stored.is_expired(now_ms):
+            return None
+        self._used_ms[token_id] = now_ms
+        return self._principals[token_id]
+
+    async def _follow(self) -> None:
+        while True:
+            self._woken.clear()
+            with contextlib.suppress(JqmasterError):  # it is asked again, and old copies are not trusted
+                await self.reload()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(until_tick_s(self._clock.monotonic_s(), POLL_S)):
+                    await self._woken.wait()
+
+    async def _note_uses(self) -> None:
+        while True:
+            await asyncio.sleep(NOTE_USES_S)
+            with contextlib.suppress(JqmasterError):  # best effort, with the next minute's
+                await self._flush_uses()
+                await self._store.close_access_folds()
+
+    async def _flush_uses(self) -> None:
+        used_ms = dict(self._used_ms)
+        await self._store.note_uses(used_ms)
+        for token_id, ms in used_ms.items():
+            if self._used_ms.get(token_id) == ms:
+                del self._used_ms[token_id]
+
+
+def principal_of(token: StoredToken) -> Principal:
+    """Return the caller that a token stands for."""
+    lineage = f"token:{token.lineage}" if token.lineage else ""
+    return Principal(f"token:{token.id}", with_implied(token.scopes), _name_test(token.names), lineage)
+
+
+def _name_test(names: Sequence[str]) -> Callable[[str], bool] | None:
+    if not names:
+        return None
+    tests = [compile_glob(pattern) for pattern in names]
+    return lambda name: any(test(name) for test in tests)

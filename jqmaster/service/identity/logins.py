@@ -1,0 +1,167 @@
+"""Logins by password and by token: whatever somebody could try often."""
+
+import hashlib
+import logging
+import secrets
+from dataclasses import replace
+from typing import Any, Final
+
+from jqmaster.domain.access import digest_of, token_id_of
+from jqmaster.domain.caller import caller_of
+from jqmaster.errors import ForbiddenError, RateLimitedError, StoreUnavailableError, UnauthorizedError
+from jqmaster.live_value import LiveValue
+from jqmaster.service.identity import devices
+from jqmaster.service.identity.access_entries import audited_user, entry
+from jqmaster.service.identity.directory import IdentityDirectory
+from jqmaster.service.identity.passwords import Passwords
+from jqmaster.service.identity.sessions import LoginPolicy, Session, session_digest
+from jqmaster.service.identity.users import UserService, check_password
+from jqmaster.store.identity.identity import IdentityStore
+
+logger = logging.getLogger(__name__)
+
+_ADDRESS_SHARE: Final = 3
+
+
+class LoginService:
+    """Opens sessions, and counts failures. Methods raise what the store raises."""
+
+    def __init__(
+        self,
+        store: IdentityStore,
+        directory: IdentityDirectory,
+        users: UserService,
+        passwords: Passwords,
+        policy: LiveValue[LoginPolicy],
+    ) -> None:
+        self._store = store
+        self._directory = directory
+        self._users = users
+        self._passwords = passwords
+        self._policy = policy
+
+    async def by_password(
+        self, name: str, password: str, *, address: str, replaces: str | None, device: str | None = None
+    ) -> tuple[str, str]:
+        """Log in, and return the cookies for the browser: one for this session, and one for good, as `device`. `address`: of the caller; `replaces`,
+        `device`: what it kept before.
+
+        Raises UnauthorizedError, and RateLimitedError after too many failures; those of others do not count where the
+        user has logged in on this device before. How long it takes does not tell whether the user exists already.
+        """
+        user, caller = await self._store.user(name), caller_of(address)
+        is_known = user is not None and devices.is_known(device, name, user.password)
+        with self._passwords.place(caller, is_trusted=is_known):
+            counted = (_counted(f"device {device}"), "") if is_known else (_counted(caller), _counted(name))
+            # Not before there is a place for it: what is not judged is no failure.
+            await self._count(*counted, is_known=is_known)
+            is_right = await self._passwords.check(user.password if user else None, password)
+        if user is None or not is_right or user.is_disabled:
+            logger.warning("a login was refused (user %.64r, from %s)", name, address)
+            # A name that is nobody's is not written down: people type passwords there.
+            await self._log_refused(f"user:{user.name}" if user else "unknown", "password", address)
+            raise UnauthorizedError("the user name or the password is wrong", code="login_failed")
+        secret = await self._open(
+            f"user:{user.name}",
+            user.stored,
+            {"role": str(user.role), "address": address},
+            counted=counted,
+            replaces=replaces,
+        )
+        return secret, device if device and is_known else devices.make(name, user.password)
+
+    async def by_token(self, token: str, *, address: str, replaces: str | None) -> str:
+        """As `by_password`. A valid token is let in whatever failed before: nobody finds one by trying."""
+        encoded = token.encode()
+        try:
+            principal = self._directory.find(encoded)
+        except StoreUnavailableError:
+            await self._directory.reload()
+            principal = self._directory.find(encoded)
+        if principal is None:
+            await self._count(_counted(caller_of(address)), "")
+            logger.warning("a login by token was refused (from %s)", address)
+            await self._log_refused("unknown", "token", address)
+            raise UnauthorizedError("the token is not valid", code="login_failed")
+        token_id = token_id_of(token)
+        stored = self._directory.tokens.get(token_id) if token_id else None
+        if stored is not None and principal.name == f"token:{stored.id}":
+            subject, proved = principal.name, stored.encode()
+        else:
+            subject, proved = f"config:{digest_of(encoded).hex()}", b""
+        return await self._open(
+            subject,
+            proved,
+            {"scopes": sorted(principal.scopes), "address": address},
+            who=principal.name,
+            counted=("", ""),
+            replaces=replaces,
+        )
+
+    async def change_own_password(self, session: Session, old: str, new: str, *, address: str) -> None:
+        """Give a user who is logged in another password, and end the user's other logins.
+
+        Raises ForbiddenError (`not_a_user`, `wrong_password`), InvalidError, RateLimitedError.
+        """
+        kind, _, name = session.subject.partition(":")
+        if kind != "user":
+            raise ForbiddenError("only users have passwords", code="not_a_user")
+        # A stolen session must not be good for guessing the password.
+        before = await self._users.get(name)
+        with self._passwords.place(caller_of(address), is_trusted=True):
+            await self._count(_counted(f"session {session.digest}"), "", is_known=True)
+            is_right = await self._passwords.check(before.password, old)
+        if not is_right:
+            await self._log_refused(session.subject, "password", address)
+            raise ForbiddenError("the current password is wrong", code="wrong_password")
+        check_password(new, name, "new_password")
+        after = replace(before, password=await self._passwords.hash(new))
+        audited = audited_user(before)
+        access_entry = entry(session.subject, "user.change", name, audited, audited | {"password": "changed"})
+        await self._users.replace(name, before, after, access_entry, kept_session=session.digest)
+
+    async def _log_refused(self, who: str, by: str, address: str) -> None:
+        after = {"by": by, "address": address}
+        await self._store.log_refused_login(f"{by} {who}", entry(who, "session.refused", who, None, after))
+
+    async def _count(self, address: str, user: str, *, is_known: bool = False) -> None:
+        most = self._policy.current.login_attempts
+        wait_ms = await self._store.count_login(
+            address, user, most_of_address=most * (1 if is_known else _ADDRESS_SHARE), most_of_user=most
+        )
+        if wait_ms:
+            raise RateLimitedError(
+                "too many failed logins; wait a moment", code="too_many_logins", retry_after_s=wait_ms / 1000
+            )
+
+    async def _open(
+        self,
+        subject: str,
+        proved: bytes,
+        after: dict[str, Any],
+        *,
+        counted: tuple[str, str],
+        replaces: str | None,
+        who: str | None = None,
+    ) -> str:
+        secret = secrets.token_urlsafe(32)
+        name = who or subject
+        until_ms = await self._store.open_session(
+            session_digest(secret),
+            subject,
+            proved,
+            idle_ms=self._policy.current.session_idle_ms,
+            life_ms=self._policy.current.session_life_ms,
+            old_digest=session_digest(replaces) if replaces else "",
+            address=counted[0],
+            counted_user=counted[1],
+            place=after["address"],
+            access_entry=entry(name, "session.login", name, None, after),
+        )
+        if until_ms is None:
+            raise UnauthorizedError("the user name or the password is wrong", code="login_failed")
+        return secret
+
+
+def _counted(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

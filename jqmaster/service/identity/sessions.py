@@ -1,0 +1,133 @@
+"""Sessions of browsers."""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.domain.access import ROLE_SCOPES, ConfiguredTokens, Principal, Role, role_of
+from jqmaster.errors import NotFoundError
+from jqmaster.live_value import LiveValue
+from jqmaster.service.identity.access_entries import entry
+from jqmaster.service.identity.directory import IdentityDirectory, principal_of
+from jqmaster.service.identity.users import UserService
+from jqmaster.store.identity.identity import IdentityStore, ListedSession, StoredToken, StoredUser
+
+_SECRET_LENGTH: Final = 43
+
+
+@dataclass(frozen=True, slots=True)
+class LoginPolicy:
+    """`session_life_ms`: the most that a session lasts; `session_idle_ms`: the most that it lasts unused. `login_attempts`: of
+    one user in a minute."""
+
+    session_life_ms: int
+    session_idle_ms: int
+    login_attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A login that holds. `csrf_token` must come with whatever it changes."""
+
+    principal: Principal
+    role: Role | None
+    until_ms: int
+    csrf_token: str
+    subject: str = ""
+    digest: str = ""
+
+
+class SessionService:
+    """Methods raise what the store raises."""
+
+    def __init__(
+        self,
+        store: IdentityStore,
+        directory: IdentityDirectory,
+        users: UserService,
+        configured: ConfiguredTokens,
+        policy: LiveValue[LoginPolicy],
+    ) -> None:
+        self._store = store
+        self._directory = directory
+        self._users = users
+        self._configured = configured
+        self._policy = policy
+
+    async def find(self, secret: str) -> Session | None:
+        """Return the session of a browser that keeps `secret`; None if it is over, or its owner may no longer call."""
+        if len(secret) != _SECRET_LENGTH or not secret.isascii():
+            return None
+        found = await self._store.use_session(
+            session_digest(secret), idle_ms=self._policy.current.session_idle_ms
+        )
+        if found is None:
+            return None
+        kind, _, name = found.subject.partition(":")
+        principal: Principal | None = None
+        if kind == "user":
+            user = StoredUser.decode(name, found.credential) if found.credential else None
+            if user is not None and not user.is_disabled:
+                principal = Principal(found.subject, ROLE_SCOPES[user.role])
+        elif kind == "token":
+            token = StoredToken.decode(name, found.credential) if found.credential else None
+            if token is not None and not token.is_expired(self._directory.now_ms):
+                principal = principal_of(token)
+        else:
+            principal = self._configured.find(bytes.fromhex(name))
+        if principal is None:
+            return None
+        return Session(
+            principal,
+            role_of(principal.scopes),
+            found.until_ms,
+            csrf_token_of(secret),
+            found.subject,
+            session_digest(secret),
+        )
+
+    async def own(self, session: Session) -> list[ListedSession]:
+        """Return all logins of the one who is logged in."""
+        return await self._store.sessions(session.subject)
+
+    async def end_own(self, session: Session, session_id: str | None) -> None:
+        """End one login of the one who is logged in, or all others. Raise NotFoundError."""
+        found = await self._store.sessions(session.subject)
+        digests = [
+            one.digest
+            for one in found
+            if (one.digest != session.digest if session_id is None else session_id_of(one) == session_id)
+        ]
+        if session_id is not None and not digests:
+            raise NotFoundError(f"no session {session_id[:64]}", code="unknown_session")
+        if digests:
+            who = session.principal.name
+            access_entry = entry(who, "session.end", who, None, {"ended": len(digests)})
+            await self._store.end_sessions(session.subject, digests, access_entry=access_entry, is_own=True)
+
+    async def end_all_of(self, name: str, who: str) -> int:
+        """End all logins of a user; return how many there were. Raise NotFoundError."""
+        await self._users.get(name)
+        access_entry = entry(who, "session.end", f"user:{name}", None, {"ended": "all"})
+        return await self._store.end_sessions(f"user:{name}", (), access_entry=access_entry, is_own=False)
+
+    async def logout(self, secret: str, who: str) -> None:
+        """End the session, so that its cookie is no longer accepted."""
+        access_entry = entry(who, "session.logout", who, None, None)
+        await self._store.end_session(session_digest(secret), access_entry=access_entry)
+
+
+def session_id_of(session: ListedSession) -> str:
+    """Name a session without telling what opens it."""
+    return session.digest[:16]
+
+
+def csrf_token_of(secret: str) -> str:
+    """Known to whoever has the session, and to nobody who only can make a browser send it."""
+    return hmac.new(secret.encode(), b"csrf", hashlib.sha256).hexdigest()
+
+
+def session_digest(secret: str) -> str:
+    """Return what the store knows a session by."""
+    return hashlib.sha256(secret.encode()).hexdigest()

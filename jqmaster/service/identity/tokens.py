@@ -1,0 +1,138 @@
+"""Tokens of callers: list, create, rotate and revoke them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from jqmaster.domain.access import Scope, make_token
+from jqmaster.domain.glob import compile_glob
+from jqmaster.errors import ConflictError, FieldError, InvalidError, NotFoundError, invalid
+from jqmaster.service.identity.access_entries import audited_token, entry
+from jqmaster.service.identity.admins import AdminGuard
+from jqmaster.service.identity.directory import IdentityDirectory
+from jqmaster.store.identity.identity import IdentityStore, StoredToken
+
+MAX_OVERLAP_S: Final = 30 * 86_400
+# An expired token is listed for so long, that people see why something stopped; then its place is free.
+KEEP_EXPIRED_MS: Final = 30 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class ListedToken:
+    """A token as its owner's administrators see it."""
+
+    token: StoredToken
+    last_used_ms: int | None
+
+
+class TokenService:
+    """Methods raise what the store raises."""
+
+    def __init__(self, store: IdentityStore, directory: IdentityDirectory, admins: AdminGuard) -> None:
+        self._store = store
+        self._directory = directory
+        self._admins = admins
+
+    async def all(self) -> list[ListedToken]:
+        """Return all tokens, newest first."""
+        await self._directory.reload()
+        uses = {**await self._store.token_uses(), **self._directory.used_ms}
+        tokens = sorted(self._directory.tokens.values(), key=lambda t: (-t.created_at_ms, t.id))
+        return [ListedToken(token, uses.get(token.id)) for token in tokens]
+
+    async def create(
+        self,
+        *,
+        label: str,
+        scopes: Sequence[Scope],
+        names: Sequence[str],
+        ttl_ms: int | None,
+        expires_at_ms: int | None,
+        who: str,
+    ) -> tuple[str, StoredToken]:
+        """Create a token; return it, which is the only time, and its entry. Raise InvalidError, ConflictError (`too_many_tokens`,
+        `first_must_be_admin`)."""
+        await self._directory.reload()
+        if names and not set(scopes) <= {Scope.PUSH, Scope.WORK}:
+            raise InvalidError(
+                "names can be given only to tokens whose scopes are push, work or both",
+                errors=[FieldError(("names",), "allowed only with the scopes push and work")],
+            )
+        for index, pattern in enumerate(names):
+            try:
+                compile_glob(pattern)
+            except ValueError as exc:
+                raise invalid([FieldError(("names", index), str(exc))]) from None
+        if ttl_ms is not None:
+            expires_at_ms = self._directory.read_at_ms + ttl_ms
+        if expires_at_ms is not None and expires_at_ms <= self._directory.read_at_ms:
+            raise invalid([FieldError(("expires_at",), "must lie in the future")])
+        lasts = expires_at_ms is None
+        self._admins.check_first(is_admin=Scope.ADMIN in scopes and lasts)
+        text, token = self._new(label, frozenset(scopes), tuple(names), expires_at_ms, who)
+        access_entry = entry(who, "token.create", token.id, None, audited_token(token))
+        forgotten: list[tuple[str, StoredToken | None, StoredToken | None]] = [
+            (old.id, old, None)
+            for old in self._directory.tokens.values()
+            if old.is_expired(self._directory.read_at_ms - KEEP_EXPIRED_MS)
+        ]
+        await self._put([(token.id, None, token), *forgotten[:100]], access_entry)
+        return text, token
+
+    async def rotate(self, token_id: str, *, overlap_ms: int, who: str) -> tuple[str, StoredToken]:
+        """Another token for the same; the old one goes on for `overlap_ms`. The new one lives as long as the old one was
+        meant to. Raise NotFoundError, ConflictError."""
+        await self._directory.reload()
+        old = self._get(token_id)
+        now_ms = self._directory.read_at_ms
+        if old.is_expired(now_ms):
+            raise ConflictError("the token has expired; create a new one", code="token_expired")
+        expires_at_ms = None if old.expires_at_ms is None else now_ms + old.expires_at_ms - old.created_at_ms
+        text, token = self._new(old.label, old.scopes, old.names, expires_at_ms, who)
+        token = replace(token, lineage=old.lineage or old.id)
+        ends_ms = min(now_ms + overlap_ms, old.expires_at_ms or now_ms + overlap_ms)
+        access_entry = entry(
+            who, "token.rotate", old.id, audited_token(old), audited_token(token) | {"id": token.id}
+        )
+        ended = replace(old, expires_at_ms=ends_ms) if overlap_ms else None
+        await self._put([(token.id, None, token), (old.id, old, ended)], access_entry)
+        return text, token
+
+    async def revoke(self, token_id: str, who: str) -> None:
+        """In force here at once, on other masters as soon as they hear of it, at the latest after `TRUSTED_S`. Raises
+        NotFoundError, ConflictError (`last_admin`)."""
+        await self._directory.reload()
+        old = self._get(token_id)
+        await self._admins.check_last(without_token=token_id)
+        access_entry = entry(who, "token.revoke", old.id, audited_token(old), None)
+        await self._put([(old.id, old, None)], access_entry)
+
+    def _new(
+        self,
+        label: str,
+        scopes: frozenset[Scope],
+        names: tuple[str, ...],
+        expires_at_ms: int | None,
+        who: str,
+    ) -> tuple[str, StoredToken]:
+        made = make_token(scopes)
+        now_ms = self._directory.read_at_ms
+        return made.text, StoredToken(made.id, label, scopes, names, made.digest, now_ms, who, expires_at_ms)
+
+    def _get(self, token_id: str) -> StoredToken:
+        token = self._directory.tokens.get(token_id)
+        if token is None:
+            raise NotFoundError(f"no token {token_id[:64]}", code="unknown_token")
+        return token
+
+    async def _put(
+        self, changes: Sequence[tuple[str, StoredToken | None, StoredToken | None]], access_entry: bytes
+    ) -> None:
+        word = await self._store.put_tokens(changes, access_entry=access_entry)
+        if word == "full":
+            raise ConflictError("there are too many tokens; revoke some", code="too_many_tokens")
+        if word == "changed":
+            raise ConflictError(
+                "another caller changed it at the same time; read it again", code="changed_meanwhile"
+            )
+        await self._directory.reload_after_change()
