@@ -28,7 +28,6 @@ from jqmaster.runtime.leadership.own_address import at_port, own_url
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.operations.live_settings import LiveSettings
-from jqmaster.store.identity.identity import IdentityStore
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.operations.settings import SettingsStore
@@ -74,7 +73,7 @@ class Master:
         )
         configured = configured_tokens(settings, own_tokens)
         self.identity = Identity.on(
-            IdentityStore(link),
+            link,
             clock,
             configured,
             policies.logins,

@@ -9,7 +9,7 @@ from jqmaster.domain.access import Principal, role_of
 from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import ConflictError, UnauthorizedError
 from jqmaster.service.identity.sessions import Session, csrf_token_of, session_id_of
-from jqmaster.store.identity.identity import ListedSession
+from jqmaster.store.identity.sessions import ListedSession
 
 # The caller of a login is not known yet.
 MAX_LOGIN_BYTES: Final = 4096

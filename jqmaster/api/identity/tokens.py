@@ -5,7 +5,7 @@ from typing import Any
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.identity.schemas import RotateRequest, TokenRequest
 from jqmaster.domain.instant import iso_ms
-from jqmaster.store.identity.identity import StoredToken
+from jqmaster.store.identity.credentials import StoredToken
 
 
 async def list_tokens(call: Call) -> Reply:

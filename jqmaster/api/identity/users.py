@@ -6,7 +6,7 @@ from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.identity.schemas import UserPatch, UserRequest
 from jqmaster.domain.access import Role
 from jqmaster.domain.instant import iso_ms
-from jqmaster.store.identity.identity import StoredUser
+from jqmaster.store.identity.credentials import StoredUser
 
 
 async def list_users(call: Call) -> Reply:

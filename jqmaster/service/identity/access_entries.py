@@ -3,7 +3,7 @@
 from typing import Any
 
 from jqmaster.store.identity.audit import encode_entry
-from jqmaster.store.identity.identity import StoredToken, StoredUser
+from jqmaster.store.identity.credentials import StoredToken, StoredUser
 
 
 def entry(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from jqmaster.domain.access import ConfiguredTokens, Role, Scope
 from jqmaster.errors import ConflictError
 from jqmaster.service.identity.directory import IdentityDirectory
-from jqmaster.store.identity.identity import IdentityStore, StoredToken, StoredUser
+from jqmaster.store.identity.credentials import CredentialStore, StoredToken, StoredUser
 
 
 class AdminGuard:
@@ -13,7 +13,7 @@ class AdminGuard:
 
     def __init__(
         self,
-        store: IdentityStore,
+        store: CredentialStore,
         directory: IdentityDirectory,
         configured: ConfiguredTokens,
         *,

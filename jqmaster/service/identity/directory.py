@@ -12,7 +12,8 @@ from jqmaster.domain.access import ConfiguredTokens, Principal, digest_of, token
 from jqmaster.domain.glob import compile_glob
 from jqmaster.errors import JqmasterError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops
-from jqmaster.store.identity.identity import Directory, IdentityStore, StoredToken
+from jqmaster.store.identity.credentials import CredentialStore, Directory, StoredToken
+from jqmaster.store.identity.logins import LoginStore
 
 POLL_S: Final = 2.0
 # Data read longer ago than this may lack a revocation, so nobody is let in by it.
@@ -24,8 +25,11 @@ class IdentityDirectory:
     """Component. Judges tokens by a copy of the store's, which is never older than `TRUSTED_S`. All but `find` and
     `has_any` raise what the store raises."""
 
-    def __init__(self, store: IdentityStore, clock: Clock, configured: ConfiguredTokens) -> None:
+    def __init__(
+        self, store: CredentialStore, logins: LoginStore, clock: Clock, configured: ConfiguredTokens
+    ) -> None:
         self._store = store
+        self._logins = logins
         self._clock = clock
         self._configured = configured
         self._directory = Directory(0, 0, {}, 0)
@@ -136,7 +140,7 @@ class IdentityDirectory:
             await asyncio.sleep(NOTE_USES_S)
             with contextlib.suppress(JqmasterError):  # best effort, with the next minute's
                 await self._flush_uses()
-                await self._store.close_access_folds()
+                await self._logins.close_folds()
 
     async def _flush_uses(self) -> None:
         used_ms = dict(self._used_ms)

@@ -13,7 +13,10 @@ from jqmaster.service.identity.passwords import Passwords
 from jqmaster.service.identity.sessions import LoginPolicy, SessionService
 from jqmaster.service.identity.tokens import TokenService
 from jqmaster.service.identity.users import UserService
-from jqmaster.store.identity.identity import IdentityStore
+from jqmaster.store.identity.credentials import CredentialStore
+from jqmaster.store.identity.logins import LoginStore
+from jqmaster.store.identity.sessions import SessionStore
+from jqmaster.store.link.shard import Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Identity:
     @classmethod
     def on(
         cls,
-        store: IdentityStore,
+        shard: Shard,
         clock: Clock,
         configured: ConfiguredTokens,
         policy: LiveValue[LoginPolicy],
@@ -38,7 +41,8 @@ class Identity:
         is_exposed: bool = False,
     ) -> "Identity":
         """`is_exposed`: callers that come from this machine are not trusted for it."""
-        directory = IdentityDirectory(store, clock, configured)
+        store, sessions, logins = CredentialStore(shard), SessionStore(shard), LoginStore(shard)
+        directory = IdentityDirectory(store, logins, clock, configured)
         admins = AdminGuard(store, directory, configured, is_exposed=is_exposed)
         passwords = Passwords()
         users = UserService(store, directory, admins, passwords)
@@ -47,8 +51,10 @@ class Identity:
             passwords,
             TokenService(store, directory, admins),
             users,
-            SessionService(store, directory, users, configured, policy),
-            LoginService(store, directory, users, passwords, policy),
+            SessionService(sessions, directory, users, configured, policy),
+            LoginService(
+                logins, sessions, directory=directory, users=users, passwords=passwords, policy=policy
+            ),
         )
 
     def components(self) -> list[Component]:

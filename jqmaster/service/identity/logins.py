@@ -16,7 +16,8 @@ from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.service.identity.passwords import Passwords
 from jqmaster.service.identity.sessions import LoginPolicy, Session, session_digest
 from jqmaster.service.identity.users import UserService, check_password
-from jqmaster.store.identity.identity import IdentityStore
+from jqmaster.store.identity.logins import LoginStore
+from jqmaster.store.identity.sessions import SessionStore
 
 logger = logging.getLogger(__name__)
 
@@ -28,13 +29,16 @@ class LoginService:
 
     def __init__(
         self,
-        store: IdentityStore,
+        store: LoginStore,
+        sessions: SessionStore,
+        *,
         directory: IdentityDirectory,
         users: UserService,
         passwords: Passwords,
         policy: LiveValue[LoginPolicy],
     ) -> None:
         self._store = store
+        self._sessions = sessions
         self._directory = directory
         self._users = users
         self._passwords = passwords
@@ -49,7 +53,7 @@ class LoginService:
         Raises UnauthorizedError, and RateLimitedError after too many failures; those of others do not count where the
         user has logged in on this device before. How long it takes does not tell whether the user exists already.
         """
-        user, caller = await self._store.user(name), caller_of(address)
+        user, caller = await self._users.find(name), caller_of(address)
         is_known = user is not None and devices.is_known(device, name, user.password)
         with self._passwords.place(caller, is_trusted=is_known):
             counted = (_counted(f"device {device}"), "") if is_known else (_counted(caller), _counted(name))
@@ -122,11 +126,11 @@ class LoginService:
 
     async def _log_refused(self, who: str, by: str, address: str) -> None:
         after = {"by": by, "address": address}
-        await self._store.log_refused_login(f"{by} {who}", entry(who, "session.refused", who, None, after))
+        await self._store.log_refused(f"{by} {who}", entry(who, "session.refused", who, None, after))
 
     async def _count(self, address: str, user: str, *, is_known: bool = False) -> None:
         most = self._policy.current.login_attempts
-        wait_ms = await self._store.count_login(
+        wait_ms = await self._store.count(
             address, user, most_of_address=most * (1 if is_known else _ADDRESS_SHARE), most_of_user=most
         )
         if wait_ms:
@@ -146,7 +150,7 @@ class LoginService:
     ) -> str:
         secret = secrets.token_urlsafe(32)
         name = who or subject
-        until_ms = await self._store.open_session(
+        until_ms = await self._sessions.open(
             session_digest(secret),
             subject,
             proved,

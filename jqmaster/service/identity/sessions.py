@@ -11,7 +11,8 @@ from jqmaster.live_value import LiveValue
 from jqmaster.service.identity.access_entries import entry
 from jqmaster.service.identity.directory import IdentityDirectory, principal_of
 from jqmaster.service.identity.users import UserService
-from jqmaster.store.identity.identity import IdentityStore, ListedSession, StoredToken, StoredUser
+from jqmaster.store.identity.credentials import StoredToken, StoredUser
+from jqmaster.store.identity.sessions import ListedSession, SessionStore
 
 _SECRET_LENGTH: Final = 43
 
@@ -43,7 +44,7 @@ class SessionService:
 
     def __init__(
         self,
-        store: IdentityStore,
+        store: SessionStore,
         directory: IdentityDirectory,
         users: UserService,
         configured: ConfiguredTokens,
@@ -59,9 +60,7 @@ class SessionService:
         """Return the session of a browser that keeps `secret`; None if it is over, or its owner may no longer call."""
         if len(secret) != _SECRET_LENGTH or not secret.isascii():
             return None
-        found = await self._store.use_session(
-            session_digest(secret), idle_ms=self._policy.current.session_idle_ms
-        )
+        found = await self._store.use(session_digest(secret), idle_ms=self._policy.current.session_idle_ms)
         if found is None:
             return None
         kind, _, name = found.subject.partition(":")
@@ -89,11 +88,11 @@ class SessionService:
 
     async def own(self, session: Session) -> list[ListedSession]:
         """Return all logins of the one who is logged in."""
-        return await self._store.sessions(session.subject)
+        return await self._store.all_of(session.subject)
 
     async def end_own(self, session: Session, session_id: str | None) -> None:
         """End one login of the one who is logged in, or all others. Raise NotFoundError."""
-        found = await self._store.sessions(session.subject)
+        found = await self._store.all_of(session.subject)
         digests = [
             one.digest
             for one in found
@@ -104,18 +103,18 @@ class SessionService:
         if digests:
             who = session.principal.name
             access_entry = entry(who, "session.end", who, None, {"ended": len(digests)})
-            await self._store.end_sessions(session.subject, digests, access_entry=access_entry, is_own=True)
+            await self._store.end_all_of(session.subject, digests, access_entry=access_entry, is_own=True)
 
     async def end_all_of(self, name: str, who: str) -> int:
         """End all logins of a user; return how many there were. Raise NotFoundError."""
         await self._users.get(name)
         access_entry = entry(who, "session.end", f"user:{name}", None, {"ended": "all"})
-        return await self._store.end_sessions(f"user:{name}", (), access_entry=access_entry, is_own=False)
+        return await self._store.end_all_of(f"user:{name}", (), access_entry=access_entry, is_own=False)
 
     async def logout(self, secret: str, who: str) -> None:
         """End the session, so that its cookie is no longer accepted."""
         access_entry = entry(who, "session.logout", who, None, None)
-        await self._store.end_session(session_digest(secret), access_entry=access_entry)
+        await self._store.end(session_digest(secret), access_entry=access_entry)
 
 
 def session_id_of(session: ListedSession) -> str:

@@ -10,7 +10,7 @@ from jqmaster.errors import ConflictError, FieldError, InvalidError, NotFoundErr
 from jqmaster.service.identity.access_entries import audited_token, entry
 from jqmaster.service.identity.admins import AdminGuard
 from jqmaster.service.identity.directory import IdentityDirectory
-from jqmaster.store.identity.identity import IdentityStore, StoredToken
+from jqmaster.store.identity.credentials import CredentialStore, StoredToken
 
 MAX_OVERLAP_S: Final = 30 * 86_400
 # An expired token is listed for so long, that people see why something stopped; then its place is free.
@@ -28,7 +28,7 @@ class ListedToken:
 class TokenService:
     """Methods raise what the store raises."""
 
-    def __init__(self, store: IdentityStore, directory: IdentityDirectory, admins: AdminGuard) -> None:
+    def __init__(self, store: CredentialStore, directory: IdentityDirectory, admins: AdminGuard) -> None:
         self._store = store
         self._directory = directory
         self._admins = admins

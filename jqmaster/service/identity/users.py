@@ -9,14 +9,14 @@ from jqmaster.service.identity.access_entries import audited_user, entry
 from jqmaster.service.identity.admins import AdminGuard
 from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.service.identity.passwords import Passwords
-from jqmaster.store.identity.identity import IdentityStore, StoredUser
+from jqmaster.store.identity.credentials import CredentialStore, StoredUser
 
 
 class UserService:
     """Methods raise what the store raises."""
 
     def __init__(
-        self, store: IdentityStore, directory: IdentityDirectory, admins: AdminGuard, passwords: Passwords
+        self, store: CredentialStore, directory: IdentityDirectory, admins: AdminGuard, passwords: Passwords
     ) -> None:
         self._store = store
         self._directory = directory
@@ -77,9 +77,13 @@ class UserService:
         access_entry = entry(who, "user.remove", name, audited_user(before), None)
         await self.replace(name, before, None, access_entry)
 
+    async def find(self, name: str) -> StoredUser | None:
+        """Return a user, if there is one of this name."""
+        return await self._store.user(name)
+
     async def get(self, name: str) -> StoredUser:
         """Return a user. Raise NotFoundError."""
-        user = await self._store.user(name)
+        user = await self.find(name)
         if user is None:
             raise NotFoundError(f"no user {name[:64]}", code="unknown_user")
         return user

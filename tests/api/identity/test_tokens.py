@@ -152,7 +152,7 @@ async def test_who_cannot_tell_whether_a_token_was_revoked_lets_nobody_in(store_
         clock = Later()
         store = master.identity.directory._store
         service = Identity.on(
-            store,
+            store._shard,
             clock,
             ConfiguredTokens(["admin:a"]),
             LiveValue(LoginPolicy(60_000, 60_000, 10)),

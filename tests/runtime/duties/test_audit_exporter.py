@@ -17,7 +17,7 @@ from jqmaster.runtime.duties.audit_exporter import AuditExporter
 from jqmaster.runtime.outbound.line_sink import LineSink, SinkClosedError
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.identity.audit_export import AuditExportStore
-from jqmaster.store.identity.identity import IdentityStore
+from jqmaster.store.identity.logins import LoginStore
 from jqmaster.store.leadership.leadership import Leadership
 from tests.support import real_time
 from tests.support.admin import admin_of
@@ -85,7 +85,7 @@ async def change(world: StoreWorld, target: str, **after: Any) -> None:
 
 
 async def access(world: StoreWorld, target: str) -> None:
-    await IdentityStore(world.shard).log_refused_login(target, entry(target))
+    await LoginStore(world.shard).log_refused(target, entry(target))
 
 
 async def test_both_logs_go_out_in_order_with_numbers(world: StoreWorld, path: Path) -> None:

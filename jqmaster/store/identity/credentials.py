@@ -1,4 +1,4 @@
-"""Tokens, users and sessions. Of a secret only its digest or hash is here."""
+"""Tokens and users. Of a secret only its digest or hash is here."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,8 @@ from jqmaster.store.link.shard import Shard
 logger = logging.getLogger(__name__)
 
 MAX_TOKENS: Final = 2_000
+
 MAX_USERS: Final = 2_000
-# Sessions of one user or token.
-MAX_SESSIONS: Final = 50
-# The counter of failed logins holds at most so many addresses and users; then all counts restart.
-MAX_COUNTED: Final = 10_000
-LOGIN_WINDOW_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,29 +108,8 @@ class Directory:
     user_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSession:
-    """A login that holds. `subject`: `user:NAME`, `token:ID` or `config:DIGEST`; `credential` the entry of that user or token as it is now, empty
-    where there is none."""
-
-    subject: str
-    until_ms: int
-    credential: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ListedSession:
-    """A login for people. `opened_ms` 0 and `address` empty: a master of an earlier release opened it."""
-
-    digest: str
-    opened_ms: int
-    used_ms: int
-    until_ms: int
-    address: str
-
-
-class IdentityStore:
-    """Identity of one shard. Raises what `StoreClient.run` raises."""
+class CredentialStore:
+    """Tokens and users of one shard. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
@@ -241,137 +216,6 @@ class IdentityStore:
             ),
         )
         return word
-
-    async def count_login(self, address: str, user: str, *, most_of_address: int, most_of_user: int) -> int:
-        """Count an attempt; return 0, or the ms to wait if there were too many recently. `address` and `user` are digests."""
-        word, data = await self._client.run(
-            "count_login",
-            (self._keys.login_attempts,),
-            (
-                self._shard.now_arg,
-                LOGIN_WINDOW_MS,
-                most_of_address,
-                most_of_user,
-                MAX_COUNTED,
-                address,
-                user,
-            ),
-        )
-        return 0 if word == "ok" else max(1, int(data[0]))
-
-    async def open_session(
-        self,
-        digest: str,
-        subject: str,
-        proved: bytes,
-        *,
-        idle_ms: int,
-        life_ms: int,
-        old_digest: str,
-        address: str,
-        counted_user: str,
-        place: str,
-        access_entry: bytes,
-    ) -> int | None:
-        """When it ends at the latest; None where the user or token changed since it was `proved` (the entry as it was read;
-        empty for one that is not kept here)."""
-        k = self._keys
-        kind, _, name = subject.partition(":")
-        word, data = await self._client.run(
-            "open_session",
-            (
-                k.session(digest),
-                k.sessions(subject),
-                k.users if kind == "user" else k.tokens,
-                k.logins,
-                k.login_attempts,
-                k.access,
-                k.access_folds,
-            ),
-            (
-                self._shard.now_arg,
-                digest,
-                subject,
-                name,
-                proved,
-                idle_ms,
-                life_ms,
-                MAX_SESSIONS,
-                old_digest,
-                address,
-                counted_user,
-                place,
-                access_entry,
-                k.session_prefix,
-            ),
-        )
-        return int(data[0]) if word == "ok" else None
-
-    async def use_session(self, digest: str, *, idle_ms: int) -> FoundSession | None:
-        """Return the session, and restart its idle time; None: it does not exist, or is over."""
-        k = self._keys
-        word, data = await self._client.run(
-            "use_session", (k.session(digest), k.users, k.tokens), (self._shard.now_arg, idle_ms)
-        )
-        return FoundSession(data[0].decode(), int(data[1]), data[2]) if word == "ok" else None
-
-    async def end_session(self, digest: str, *, access_entry: bytes) -> bool:
-        """End a session, and return whether it existed."""
-        k = self._keys
-        word, _ = await self._client.run(
-            "end_session",
-            (k.session(digest), k.access, k.access_folds),
-            (self._shard.now_arg, digest, k.sessions_prefix, access_entry),
-        )
-        return word == "ok"
-
-    async def sessions(self, subject: str) -> list[ListedSession]:
-        """Return the sessions of a user or token, the newest first."""
-        k = self._keys
-        digests = [raw.decode() for raw in await self._client.command("ZRANGE", k.sessions(subject), 0, -1)]
-        reads: list[tuple[Arg, ...]] = [
-            ("HMGET", k.session(digest), "opened_ms", "used_ms", "until_ms", "address") for digest in digests
-        ]
-        found = [
-            ListedSession(
-                digest, int(opened or 0), int(used), int(until), (address or b"").decode("utf-8", "replace")
-            )
-            for digest, (opened, used, until, address) in zip(
-                digests, await self._client.pipeline(reads) if reads else (), strict=True
-            )
-            if used and until
-        ]
-        return sorted(found, key=lambda session: -session.until_ms)
-
-    async def end_sessions(
-        self, subject: str, digests: Sequence[str], *, access_entry: bytes, is_own: bool
-    ) -> int:
-        """End these sessions of a user or token, or all if none is named; return how many there were."""
-        k = self._keys
-        _, data = await self._client.run(
-            "end_sessions",
-            (k.sessions(subject), k.access, k.access_folds),
-            (
-                self._shard.now_arg,
-                k.session_prefix,
-                f"logout {subject}" if is_own else "",
-                access_entry,
-                *digests,
-            ),
-        )
-        return int(data[0])
-
-    async def log_refused_login(self, kind: str, access_entry: bytes) -> None:
-        """Write a login that failed into the access log. `kind`: whose; repeats of one kind are counted for an hour."""
-        k = self._keys
-        await self._client.run(
-            "log_refused_login", (k.access, k.access_folds), (self._shard.now_arg, kind, access_entry)
-        )
-
-    async def close_access_folds(self) -> None:
-        """Write the repeats of access events whose hour is over."""
-        k = self._keys
-        await self._client.run("close_access_folds", (k.access, k.access_folds), (self._shard.now_arg,))
 
     async def _times(self, key: str) -> dict[str, int]:
         flat = await self._client.command("HGETALL", key)

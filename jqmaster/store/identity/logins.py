@@ -1,0 +1,47 @@
+"""Attempts to log in: how many there were, and what the access log says of those that failed."""
+
+from typing import Final
+
+from jqmaster.store.link.shard import Shard
+
+# The counter of failed logins holds at most so many addresses and users; then all counts restart.
+MAX_COUNTED: Final = 10_000
+LOGIN_WINDOW_MS: Final = 60_000
+
+
+class LoginStore:
+    """Logins of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+
+    async def count(self, address: str, user: str, *, most_of_address: int, most_of_user: int) -> int:
+        """Count an attempt; return 0, or the ms to wait if there were too many recently. `address` and `user` are digests."""
+        word, data = await self._client.run(
+            "count_login",
+            (self._keys.login_attempts,),
+            (
+                self._shard.now_arg,
+                LOGIN_WINDOW_MS,
+                most_of_address,
+                most_of_user,
+                MAX_COUNTED,
+                address,
+                user,
+            ),
+        )
+        return 0 if word == "ok" else max(1, int(data[0]))
+
+    async def log_refused(self, kind: str, access_entry: bytes) -> None:
+        """Write a login that failed into the access log. `kind`: whose; repeats of one kind are counted for an hour."""
+        k = self._keys
+        await self._client.run(
+            "log_refused_login", (k.access, k.access_folds), (self._shard.now_arg, kind, access_entry)
+        )
+
+    async def close_folds(self) -> None:
+        """Write the repeats of access events whose hour is over."""
+        k = self._keys
+        await self._client.run("close_access_folds", (k.access, k.access_folds), (self._shard.now_arg,))

@@ -1,0 +1,23 @@
+"""The stores of the identity of callers."""
+
+import pytest
+
+from jqmaster.store.identity.credentials import CredentialStore
+from jqmaster.store.identity.logins import LoginStore
+from jqmaster.store.identity.sessions import SessionStore
+from tests.support.store import StoreWorld
+
+
+@pytest.fixture
+def credentials(world: StoreWorld) -> CredentialStore:
+    return CredentialStore(world.shard)
+
+
+@pytest.fixture
+def sessions(world: StoreWorld) -> SessionStore:
+    return SessionStore(world.shard)
+
+
+@pytest.fixture
+def logins(world: StoreWorld) -> LoginStore:
+    return LoginStore(world.shard)
