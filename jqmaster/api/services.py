@@ -11,8 +11,10 @@ from jqmaster.service.constraints.constraints import ConstraintService
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.bulk_actions import BulkActionService
+from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.intake import Intake
-from jqmaster.service.jobs.jobs import JobService
+from jqmaster.service.jobs.operator_actions import JobActions
+from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
 from jqmaster.service.operations.live_settings import LiveSettings
@@ -44,10 +46,12 @@ class Services:
     worker where this master leads; `contract` the OpenAPI document."""
 
     live: LiveSettings
-    jobs: JobService
+    enqueue: EnqueueService
+    jobs: JobReader
+    job_actions: JobActions
     feed: LiveFeed
     intake: Intake
-    actions: BulkActionService
+    bulk_actions: BulkActionService
     why: WhyService
     workers: WorkerService
     owners: WorkerOwners

@@ -15,7 +15,7 @@ from jqmaster.domain.worker import Worker
 from jqmaster.service.constraints.constraints import Detail, KeyUsage, Usage
 from jqmaster.service.constraints.documents import describe, describe_limits
 from jqmaster.service.constraints.preview import Preview
-from jqmaster.service.jobs.jobs import JobDetail
+from jqmaster.service.jobs.reader import JobDetail
 from jqmaster.service.workers.masters import ListedMaster
 from jqmaster.store.constraints.constraints import StoredConstraint
 from jqmaster.store.identity.audit import AuditEntry

@@ -189,7 +189,7 @@ class LeaderDuties:
             self._shared.clock,
             records=stores.records,
             inspector=stores.inspector,
-            service=self._parts.jobs,
+            job_actions=self._parts.job_actions,
             history=stores.history,
             store_time_ms=self._parts.store_time_ms,
             is_trusted=self._leader.is_trusted,

@@ -9,9 +9,11 @@ from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.runtime.outbound.orders import CancelOrders, WorkerOrders
 from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.intake import Intake
-from jqmaster.service.jobs.jobs import JobService
+from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.push_pace import PushPace
+from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.service.workers.polls import PollDesk
 from jqmaster.service.workers.registrations import Registrations
@@ -39,19 +41,19 @@ class ShardParts:
         self.polls = PollDesk(stores.polls, stores.leases)
         self.waiters = FinishWaiters()
         self.intake = Intake(PushPace(stores.inspector.load, clock), policies.max_intake_bytes)
-        self.jobs = JobService(
-            stores.inspector,
-            self.waiters,
-            clock,
+        self.enqueue = EnqueueService(
+            stores.acceptance,
             self.rules,
-            acceptance=stores.acceptance,
-            steering=stores.steering,
-            records=stores.records,
-            results=stores.results,
-            tell_worker=CancelOrders(stores.workers, stores.leadership, shared.workers),
             admit=self.admit,
             tracing=shared.tracing,
             pace=self.intake.pace,
+        )
+        self.jobs = JobReader(stores.records, stores.results, stores.inspector, self.waiters, clock)
+        self.job_actions = JobActions(
+            stores.steering,
+            stores.records,
+            self.rules,
+            tell_worker=CancelOrders(stores.workers, stores.leadership, shared.workers),
         )
         self.registrations = Registrations(
             shared.workers, clock, failures_per_minute=policies.failed_registrations

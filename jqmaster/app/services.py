@@ -75,10 +75,12 @@ class RequestServices:
         audit, traffic, constraints = AuditStore(parts.link), Traffic(), self._make_constraints()
         return Services(
             live=shared.live,
+            enqueue=parts.enqueue,
             jobs=parts.jobs,
+            job_actions=parts.job_actions,
             feed=self.feed,
             intake=parts.intake,
-            actions=BulkActionService(
+            bulk_actions=BulkActionService(
                 stores.actions, stores.records, stores.inspector, clock, parts.store_time_ms
             ),
             why=self.why,

@@ -76,7 +76,8 @@ class ServedShard:
             self._events,
             self.parts.health,
             self.parts.intake.pace,
-            self.parts.jobs,
+            self.parts.job_actions,
+            self.parts.enqueue,
             self._watchdog,
             # Stops after all that counts.
             self._history_keeper,

@@ -21,7 +21,7 @@ from jqmaster.domain.key_value import key_value
 from jqmaster.domain.redact import Redactor
 from jqmaster.errors import InvalidError, JqmasterError, TooLargeError, UnparsableError
 from jqmaster.runtime.outbound.push_body import encode_push
-from jqmaster.service.jobs.jobs import JobDetail
+from jqmaster.service.jobs.reader import JobDetail
 from jqmaster.store import codec
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from jqmaster.store.jobs.placement import fields_of

@@ -258,7 +258,7 @@ def test_no_package_may_import_one_that_may_import_it() -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("jqmaster.store.jobs.claims", "from jqmaster.service.jobs.jobs import JobService"),
+        ("jqmaster.store.jobs.claims", "from jqmaster.service.jobs.reader import JobReader"),
         ("jqmaster.store.jobs.claims", "def f():\n    import jqmaster.api.routes"),
         ("jqmaster.service.jobs.jobs", "from jqmaster import app"),
         ("jqmaster.service.jobs.jobs", "from ...runtime.leadership import leader"),

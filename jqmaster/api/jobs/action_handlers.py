@@ -11,10 +11,10 @@ async def begin(call: Call) -> Reply:
     if wish.filter is not None and wish.filter.text is not None:
         call.content.check_error_text(("filter", "text"))
     if request.dry_run:
-        counted = await call.services.actions.preview(wish)
+        counted = await call.services.bulk_actions.preview(wish)
         examples = [views.job_summary(job) for job in counted.examples]
         return Reply(200, {"count": counted.count, "is_exact": counted.is_exact, "examples": examples})
-    return Reply(202, views.action_view(await call.services.actions.begin(wish, call.who), call.content))
+    return Reply(202, views.action_view(await call.services.bulk_actions.begin(wish, call.who), call.content))
 
 
 async def list_actions(call: Call) -> Reply:
@@ -23,7 +23,7 @@ async def list_actions(call: Call) -> Reply:
         200,
         {
             "actions": [
-                views.action_view(stored, call.content) for stored in await call.services.actions.all()
+                views.action_view(stored, call.content) for stored in await call.services.bulk_actions.all()
             ]
         },
     )
@@ -31,12 +31,14 @@ async def list_actions(call: Call) -> Reply:
 
 async def get(call: Call) -> Reply:
     return Reply(
-        200, views.action_view(await call.services.actions.get(call.path["action_id"]), call.content)
+        200, views.action_view(await call.services.bulk_actions.get(call.path["action_id"]), call.content)
     )
 
 
 async def cancel(call: Call) -> Reply:
     return Reply(
         202,
-        views.action_view(await call.services.actions.cancel(call.path["action_id"], call.who), call.content),
+        views.action_view(
+            await call.services.bulk_actions.cancel(call.path["action_id"], call.who), call.content
+        ),
     )

@@ -58,7 +58,7 @@ async def enqueue(call: Call) -> Reply:
     check_argument(call, spec)
     key, durability = _idempotency_key(call), _durability(call)
     caller = "" if call.known.name == LOCAL else call.known.identity
-    job_id, is_new = await call.services.jobs.enqueue(spec, key, caller=caller, durability=durability)
+    job_id, is_new = await call.services.enqueue.one(spec, key, caller=caller, durability=durability)
     return Reply(201 if is_new else 200, {"id": job_id}, _promised(durability))
 
 
@@ -67,7 +67,7 @@ async def enqueue_bulk(call: Call) -> Reply:
         raise InvalidError("Idempotency-Key is for single jobs; give each job of a bulk an id instead")
     durability = _durability(call)
     specs = list(_bulk_specs(call, await call.body()))
-    ids = await call.services.jobs.enqueue_bulk(specs, durability=durability)
+    ids = await call.services.enqueue.bulk(specs, durability=durability)
     return Reply(201, {"ids": ids}, _promised(durability))
 
 
@@ -130,7 +130,7 @@ async def patch(call: Call) -> Reply:
         max_retry=request.max_retry,
         timeout_ms=None if request.timeout is None else round(request.timeout * 1000),
     )
-    await call.services.jobs.patch(job_id, changes)
+    await call.services.job_actions.patch(job_id, changes)
     with after_it_was_done():
         reply = await get(call)
         await _write_down(call, "job.patch", request.model_dump(mode="json", exclude_unset=True))
@@ -140,7 +140,7 @@ async def patch(call: Call) -> Reply:
 async def cancel(call: Call) -> Reply:
     if not await _may_touch(call, call.path["job_id"]):
         raise NotFoundError(f"no job {call.path['job_id'][:64]}", code="unknown_job")
-    await call.services.jobs.cancel(call.path["job_id"])
+    await call.services.job_actions.cancel(call.path["job_id"])
     with after_it_was_done():
         reply = await get(call)
         await _write_down(call, "job.cancel")
@@ -148,7 +148,7 @@ async def cancel(call: Call) -> Reply:
 
 
 async def retry(call: Call) -> Reply:
-    await call.services.jobs.retry(call.path["job_id"])
+    await call.services.job_actions.retry(call.path["job_id"])
     with after_it_was_done():
         reply = await get(call)
         await _write_down(call, "job.retry")
@@ -156,7 +156,7 @@ async def retry(call: Call) -> Reply:
 
 
 async def run_now(call: Call) -> Reply:
-    await call.services.jobs.run_now(call.path["job_id"])
+    await call.services.job_actions.run_now(call.path["job_id"])
     with after_it_was_done():
         reply = await get(call)
         await _write_down(call, "job.run")
@@ -164,7 +164,7 @@ async def run_now(call: Call) -> Reply:
 
 
 async def delete(call: Call) -> Reply:
-    await call.services.jobs.delete(call.path["job_id"])
+    await call.services.job_actions.delete(call.path["job_id"])
     with after_it_was_done():
         await _write_down(call, "job.delete")
     return Reply(204)

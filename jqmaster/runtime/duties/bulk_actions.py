@@ -14,7 +14,7 @@ from jqmaster.domain.job_filter import JobFilter
 from jqmaster.errors import DamagedError
 from jqmaster.runtime.leader_loop import LeaderLoop
 from jqmaster.service.jobs.bulk_actions import described
-from jqmaster.service.jobs.jobs import JobService
+from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.operator_actions import Changes, CountedBy
@@ -63,7 +63,7 @@ class BulkActions(LeaderLoop):
         *,
         records: RecordStore,
         inspector: Inspector,
-        service: JobService,
+        job_actions: JobActions,
         history: HistoryStore,
         store_time_ms: Callable[[], Awaitable[int]],
         is_trusted: Callable[[], bool],
@@ -80,7 +80,7 @@ class BulkActions(LeaderLoop):
         self._actions = actions
         self._records = records
         self._inspector = inspector
-        self._service = service
+        self._job_actions = job_actions
         self._history = history
         self._store_time_ms = store_time_ms
         self._is_trusted = is_trusted
@@ -223,22 +223,24 @@ class BulkActions(LeaderLoop):
         counted_by = CountedBy(action.id, is_watched=action.stop_at_failure_share is not None)
         match action.kind:
             case ActionKind.CANCEL:
-                ends = await self._service.cancel_all(ids, counted_by)
+                ends = await self._job_actions.cancel_all(ids, counted_by)
             case ActionKind.DELETE:
-                ends = await self._service.delete_all(ids, counted_by)
+                ends = await self._job_actions.delete_all(ids, counted_by)
                 if failed := {job.id for job in jobs if job.state is JobState.FAILED or job.failures}:
                     await self._history.forget_failures(failed)
             case ActionKind.RUN:
-                ends = await self._service.run_all_now(ids, counted_by)
+                ends = await self._job_actions.run_all_now(ids, counted_by)
             case ActionKind.RETRY | ActionKind.SET_PRIORITY:
                 # Constraints may look at the arguments.
                 whole = await self._records.get_all(ids)
                 jobs = [job for job in whole.values() if action.touches(job)]
                 ids = [job.id for job in jobs]
                 if action.kind is ActionKind.RETRY:
-                    ends = await self._service.retry_all(jobs, counted_by)
+                    ends = await self._job_actions.retry_all(jobs, counted_by)
                 else:
-                    ends = await self._service.patch_all(jobs, Changes(priority=action.priority), counted_by)
+                    ends = await self._job_actions.patch_all(
+                        jobs, Changes(priority=action.priority), counted_by
+                    )
         return [job_id for job_id, is_done in zip(ids, ends, strict=True) if is_done]
 
     async def _save(self, work: _Work) -> None:

@@ -13,8 +13,7 @@ from jqmaster.domain.outcome import Decision
 from jqmaster.runtime.duties import bulk_actions
 from jqmaster.runtime.duties.bulk_actions import BulkActions
 from jqmaster.service.jobs.bulk_actions import BulkActionService, Wish
-from jqmaster.service.jobs.jobs import JobService
-from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.store.jobs.operator_actions import Changes, CountedBy
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.operations.bulk_actions import ActionStore, StoredAction
@@ -37,18 +36,7 @@ class Acting:
         self.stale = 0
         self.is_trusted = True
         self.service = BulkActionService(self.store, world.records, world.inspector, self.clock, self.now_ms)
-        self.jobs = JobService(
-            world.inspector,
-            FinishWaiters(),
-            self.clock,
-            world.rules,
-            acceptance=world.acceptance,
-            steering=world.steering,
-            records=world.records,
-            results=world.results,
-            tell_worker=self.tell,
-            admit=lambda _: 0,
-        )
+        self.jobs = JobActions(world.steering, world.records, world.rules, tell_worker=self.tell)
 
     async def now_ms(self) -> int:
         return self.world.now_ms
@@ -67,7 +55,7 @@ class Acting:
             self.clock,
             records=self.world.records,
             inspector=self.world.inspector,
-            service=self.jobs,
+            job_actions=self.jobs,
             history=HistoryStore(self.world.shard, master_id="m"),
             store_time_ms=self.now_ms,
             is_trusted=lambda: self.is_trusted,

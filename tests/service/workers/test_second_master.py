@@ -5,11 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jqmaster.clock import SystemClock
 from jqmaster.domain.constraint import gate_id
 from jqmaster.service.constraints.cache import RuleCache
-from jqmaster.service.jobs.jobs import JobService
-from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.service.jobs.enqueue import EnqueueService
+from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.store.constraints.constraints import Rules, RuleStore
 from jqmaster.store.jobs.operator_actions import Changes
 from tests.support.constraints import ConstrainedWorld
@@ -33,18 +32,8 @@ class SecondMaster:
 
     def __init__(self, world: StoreWorld) -> None:
         self.rules = CountedRules(RuleStore(world.shard))
-        self.jobs = JobService(
-            world.inspector,
-            FinishWaiters(),
-            SystemClock(),
-            self.rules,
-            acceptance=world.acceptance,
-            steering=world.steering,
-            records=world.records,
-            results=world.results,
-            tell_worker=self._tell,
-            admit=lambda _: 0,
-        )
+        self.enqueue = EnqueueService(world.acceptance, self.rules, admit=lambda _: 0)
+        self.actions = JobActions(world.steering, world.records, self.rules, tell_worker=self._tell)
 
     async def _tell(self, *order: str) -> None:
         raise AssertionError(f"no job of these tests is canceled: {order}")
@@ -57,9 +46,9 @@ class SecondMaster:
 @pytest.fixture
 async def second(world: StoreWorld) -> AsyncIterator[SecondMaster]:
     one = SecondMaster(world)
-    await one.jobs.start()
     yield one
-    await one.jobs.stop()
+    await one.actions.stop()
+    await one.enqueue.stop()
 
 
 @pytest.fixture
@@ -86,15 +75,15 @@ async def test_a_master_with_old_rules_acts_under_the_new_ones(
     match act:
         case "enqueue":
             for spec in specs:
-                assert await second.jobs.enqueue(spec) == (spec.id, True)
+                assert await second.enqueue.one(spec) == (spec.id, True)
             changed = [spec.id for spec in specs]
         case "enqueue_bulk":
-            changed = await second.jobs.enqueue_bulk(specs)
+            changed = await second.enqueue.bulk(specs)
         case "retry":
-            await second.jobs.retry(failed.job_id)
+            await second.actions.retry(failed.job_id)
             changed = [failed.job_id]
         case _:
-            await second.jobs.patch(patched, Changes(priority=0))
+            await second.actions.patch(patched, Changes(priority=0))
             changed = [patched]
 
     # It was told once, and knows from then on.
@@ -123,12 +112,12 @@ async def test_a_master_with_old_rules_puts_no_job_behind_a_constraint_that_is_g
     await first.limit("other", {"field": "name", "op": "eq", "value": "other"}, paused=True)
     match act:
         case "enqueue":
-            changed, _ = await second.jobs.enqueue(world.spec())
+            changed, _ = await second.enqueue.one(world.spec())
         case "retry":
             changed = failed.job_id
-            await second.jobs.retry(changed)
+            await second.actions.retry(changed)
         case _:
             changed = patched
-            await second.jobs.patch(changed, Changes(priority=0))
+            await second.actions.patch(changed, Changes(priority=0))
     assert await gates(first, changed) == []
     assert changed in await first.take(await world.worker())

@@ -1,0 +1,183 @@
+"""Pushers' use case: have jobs accepted, each once."""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from jqmaster.config import Durability
+from jqmaster.domain.job import JobSpec
+from jqmaster.errors import ConflictError, FieldError, RateLimitedError, after_it_was_done
+from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.jobs.batching import NaturalBatcher
+from jqmaster.service.jobs.push_pace import PushPace
+from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted, BacklogFull
+from jqmaster.store.link.pages import MAX_PER_CALL
+from jqmaster.tracing import Tracing
+
+IDEMPOTENCY_LIFE_MS: Final = 24 * 3600 * 1000
+# Enough for many thousands of pushes a second; beyond it the store is the bottleneck and waiting would only grow.
+MAX_WAITING_ENQUEUES: Final = 5_000
+# Pushes with an Idempotency-Key ask the store by themselves: heartbeats and results must find a connection besides.
+KEYED_AT_A_TIME: Final = 8
+# A backlog that is full empties at the pace of its workers.
+BACKLOG_RETRY_AFTER_S: Final = 5.0
+
+
+class EnqueueService:
+    """Component. `admit(durability)` raises while new jobs are refused; it tells how many replicas must have a job before it
+    is accepted (`durability` None: what is configured). `pace` lets pushes rest."""
+
+    def __init__(
+        self,
+        acceptance: AcceptanceStore,
+        rules: RuleCache,
+        *,
+        admit: Callable[[Durability | None], int],
+        tracing: Tracing | None = None,
+        pace: PushPace | None = None,
+    ) -> None:
+        self._acceptance = acceptance
+        self._rules = rules
+        self._admit = admit
+        self._tracing = tracing
+        self._pace = pace
+        # By the number of replicas: a batch waits for them once, and nobody for more than was asked for.
+        self._enqueues: dict[int, NaturalBatcher[JobSpec, Accepted | BacklogFull]] = {}
+        self._keyed = asyncio.Semaphore(KEYED_AT_A_TIME)
+
+    async def start(self) -> None:
+        """Nothing runs before the first call."""
+
+    async def stop(self) -> None:
+        for batcher in self._enqueues.values():
+            await batcher.stop()
+
+    async def one(
+        self,
+        spec: JobSpec,
+        idempotency_key: str | None = None,
+        *,
+        caller: str = "",
+        durability: Durability | None = None,
+    ) -> tuple[str, bool]:
+        """Return the job's ID, and whether it is new. Each `caller` has idempotency keys of its own. Raise ConflictError when the ID or key stands for another request,
+        RateLimitedError while as many wait as a constraint allows, StoreUnavailableError while the store is too full or
+        cannot give `durability`, OutcomeUnknownError where it did not give it in time."""
+        replicas = self._admit(durability)
+        if idempotency_key is None:
+            return await self._enqueue_one(spec, replicas)
+        # A key has no blanks: no caller and key read as another pair.
+        key = f"{caller} {idempotency_key}" if caller else idempotency_key
+        digest = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+        async with self._keyed:
+            bound = await self._acceptance.reserve_id(
+                digest, spec, life_ms=IDEMPOTENCY_LIFE_MS, replicas=replicas
+            )
+        if bound is None:
+            raise ConflictError(
+                "the Idempotency-Key was used for another request", code="idempotency_key_reused"
+            )
+        job_id, was_accepted = bound
+        if was_accepted:
+            return job_id, False
+        answer = await self._enqueue_one(replace(spec, id=job_id), replicas)
+        with after_it_was_done():
+            async with self._keyed:
+                await self._acceptance.mark_accepted(digest, replicas=replicas)
+        return answer
+
+    async def bulk(self, specs: Sequence[JobSpec], *, durability: Durability | None = None) -> list[str]:
+        """Return the IDs, in order. Raise ConflictError that names each index whose ID is taken, RateLimitedError where a
+        constraint has no room for all of them to wait, StoreUnavailableError as `one`; then none is
+        accepted. Only if an ID was taken by another call between the look and the
+        write are the others in; the error says so. Of more than `MAX_PER_CALL` jobs a part may be in when the store
+        fails: OutcomeUnknownError."""
+        replicas = self._admit(durability)
+        doubled = _doubled(specs) if len({spec.id for spec in specs}) < len(specs) else []
+        if taken := doubled or await self._acceptance.find_taken(specs):
+            raise _ids_taken(specs, taken, "no job was accepted")
+        with self._traced(specs):
+            accepted = await self._rules.under(
+                lambda rules: self._acceptance.enqueue(specs, rules, is_whole=True, replicas=replicas)
+            )
+        if full := next((outcome for outcome in accepted if isinstance(outcome, BacklogFull)), None):
+            raise self._backlog_full(full)
+        # Only a call at this very instant, with the same ID, can still be in the way.
+        if taken := [n for n, outcome in enumerate(accepted) if outcome is Accepted.TAKEN]:
+            raise _ids_taken(specs, taken, "all other jobs were accepted")
+        return [spec.id for spec in specs]
+
+    async def _enqueue_one(self, spec: JobSpec, replicas: int) -> tuple[str, bool]:
+        if self._tracing is None:
+            accepted = await self._batcher(replicas).submit(spec)
+        else:
+            with self._traced([spec]):
+                accepted = await self._batcher(replicas).submit(spec)
+        if isinstance(accepted, BacklogFull):
+            raise self._backlog_full(accepted)
+        if accepted is Accepted.TAKEN:
+            raise ConflictError(f"the ID {spec.id} is taken", code="id_taken")
+        return spec.id, accepted is Accepted.NEW
+
+    @contextlib.contextmanager
+    def _traced(self, specs: Sequence[JobSpec]) -> Iterator[None]:
+        if self._tracing is None:
+            yield
+            return
+        spans = self._tracing.begin("enqueue", ((spec.id, spec.name, spec.headers) for spec in specs))
+        outcome = "failed"
+        try:
+            yield
+            outcome = "answered"
+        finally:
+            self._tracing.end(spans, outcome)
+
+    def _batcher(self, replicas: int) -> NaturalBatcher[JobSpec, Accepted | BacklogFull]:
+        batcher = self._enqueues.get(replicas)
+        if batcher is None:
+            batcher = self._enqueues[replicas] = self._new_batcher(replicas)
+        return batcher
+
+    def _new_batcher(self, replicas: int) -> NaturalBatcher[JobSpec, Accepted | BacklogFull]:
+        async def flush(specs: Sequence[JobSpec]) -> list[Accepted | BacklogFull]:
+            return await self._rules.under(
+                lambda rules: self._acceptance.enqueue(specs, rules, replicas=replicas)
+            )
+
+        return NaturalBatcher(
+            flush,
+            max_batch=MAX_PER_CALL,
+            max_waiting=MAX_WAITING_ENQUEUES,
+            rest_s=self._pace.rest_s if self._pace else lambda took_s: 0.0,
+        )
+
+    def _backlog_full(self, full: BacklogFull) -> RateLimitedError:
+        constraint = self._rules.current.of_gate(full.gate_id)
+        which = (
+            f"constraint {constraint.name} lets no more than {constraint.max_backlog}"
+            if constraint
+            else "a constraint lets no more"
+        )
+        return RateLimitedError(
+            f"{which} of these jobs wait; no job was accepted",
+            code="backlog_full",
+            retry_after_s=BACKLOG_RETRY_AFTER_S,
+        )
+
+
+def _doubled(specs: Sequence[JobSpec]) -> list[int]:
+    """Return the positions of jobs whose ID stands for another job before them."""
+    first: dict[str, JobSpec] = {}
+    return [
+        n
+        for n, spec in enumerate(specs)
+        if (other := first.setdefault(spec.id, spec)) is not spec and other != spec
+    ]
+
+
+def _ids_taken(specs: Sequence[JobSpec], taken: Sequence[int], others: str) -> ConflictError:
+    errors = [FieldError(("jobs", n, "id"), f"{specs[n].id} is the ID of another job already") for n in taken]
+    return ConflictError(f"{len(taken)} of the IDs are taken; {others}", code="id_taken", errors=errors)

@@ -1,0 +1,183 @@
+"""Operators' actions on jobs, one by one and many at once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Final, NoReturn
+
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.job import FINISHED, Job
+from jqmaster.domain.ruleset import Ruleset
+from jqmaster.errors import ConflictError
+from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.jobs.batching import NaturalBatcher
+from jqmaster.service.jobs.reader import existing_job, unknown_job
+from jqmaster.store.jobs.operator_actions import (
+    NOBODY,
+    STALE_RULES,
+    Changes,
+    CountedBy,
+    Refusal,
+    StateConflict,
+    SteeringStore,
+)
+from jqmaster.store.jobs.placement import StaleRules
+from jqmaster.store.jobs.records import RecordStore
+
+# Jobs in one round trip; the store does nothing else meanwhile.
+MAX_CANCELS: Final = 100
+MAX_WAITING_CANCELS: Final = 5_000
+# Orders to workers under way. Further workers learn of a cancellation by their heartbeats.
+MAX_ORDERS: Final = 200
+_READ_AGAIN: Final = 3
+
+TellWorker = Callable[[str, str, str], Coroutine[None, None, None]]
+
+
+class JobActions:
+    """Component. `tell_worker(worker_id, job_id, token)` orders a worker to stop a canceled job; its failure is made
+    good by the answer to the worker's next heartbeat."""
+
+    def __init__(
+        self, steering: SteeringStore, records: RecordStore, rules: RuleCache, *, tell_worker: TellWorker
+    ) -> None:
+        self._steering = steering
+        self._records = records
+        self._rules = rules
+        self._tell_worker = tell_worker
+        self._cancels: NaturalBatcher[str, tuple[str, str] | Refusal | Exception | None] = NaturalBatcher(
+            steering.cancel_each, max_batch=MAX_CANCELS, max_waiting=MAX_WAITING_CANCELS
+        )
+        self._orders: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Nothing runs before the first call."""
+
+    async def stop(self) -> None:
+        await self._cancels.stop()
+        await asyncio.gather(*self._orders, return_exceptions=True)
+
+    async def cancel(self, job_id: str) -> None:
+        """Cancel a job. Raise NotFoundError, ConflictError (it is over)."""
+        if not is_id(job_id):
+            raise unknown_job(job_id)
+        # Concurrent calls share a round trip, and a wait for the disk.
+        end = await self._cancels.submit(job_id)
+        if isinstance(end, Exception):
+            raise end
+        if isinstance(end, Refusal):
+            try:
+                end.throw()
+            except KeyError:
+                raise unknown_job(job_id) from None
+            except StateConflict as exc:
+                _raise_conflict(exc, "be canceled")
+        self._order_stop(end, job_id)
+
+    async def cancel_all(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
+        """Cancel each job separately, and return whether it was done. Known IDs only."""
+        ends = await self._steering.cancel_all(job_ids, counted_by)
+        for job_id, end in zip(job_ids, ends, strict=True):
+            if isinstance(end, tuple):
+                self._order_stop(end, job_id)
+        return [not isinstance(end, Refusal) for end in ends]
+
+    async def delete_all(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
+        """Delete each job separately, and return whether it was done. Known IDs only."""
+        return [end is None for end in await self._steering.delete_all(job_ids, counted_by)]
+
+    async def run_all_now(self, job_ids: Sequence[str], counted_by: CountedBy = NOBODY) -> list[bool]:
+        """Run each job now, separately, and return whether it was done. Known IDs only."""
+        return [end is None for end in await self._steering.run_all_now(job_ids, counted_by)]
+
+    async def retry_all(self, jobs: Sequence[Job], counted_by: CountedBy = NOBODY) -> list[bool]:
+        """Retry each job separately if it is unchanged since it was read, and return whether it was done. The jobs are whole."""
+
+        def retry(some: Sequence[Job], rules: Ruleset) -> Awaitable[list[Refusal | None]]:
+            return self._steering.retry_all(some, rules, counted_by)
+
+        return await self._under_rules(jobs, retry)
+
+    async def patch_all(
+        self, jobs: Sequence[Job], changes: Changes, counted_by: CountedBy = NOBODY
+    ) -> list[bool]:
+        """Change each job separately, and return whether it was done. The jobs are whole."""
+
+        def change(some: Sequence[Job], rules: Ruleset) -> Awaitable[list[Refusal | None]]:
+            return self._steering.patch_all(some, changes, rules, counted_by)
+
+        return await self._under_rules(jobs, change)
+
+    async def retry(self, job_id: str) -> None:
+        """Run a finished job again. Raise NotFoundError, ConflictError (it is not over)."""
+
+        async def again(job_id: str) -> None:
+            for _ in range(_READ_AGAIN):
+                job = await existing_job(self._records, job_id)
+                try:
+                    return await self._rules.under(lambda rules, job=job: self._steering.retry(job, rules))  # type: ignore[misc]
+                except StateConflict as exc:
+                    if exc.state not in FINISHED:
+                        raise
+                    # It ended, or ran once more, between the look and the write.
+            raise StateConflict(job.state)
+
+        await self._steer(again, job_id, "be retried")
+
+    async def run_now(self, job_id: str) -> None:
+        """Run a waiting job now. Raise NotFoundError, ConflictError (it does not wait)."""
+        await self._steer(self._steering.run_now, job_id, "be run now")
+
+    async def delete(self, job_id: str) -> None:
+        """Delete a job. Raise NotFoundError, ConflictError (it runs)."""
+        await self._steer(self._steering.delete, job_id, "be deleted")
+
+    async def patch(self, job_id: str, changes: Changes) -> None:
+        """Change a waiting job. Raise NotFoundError, ConflictError (it does not wait)."""
+
+        async def change(known_id: str) -> None:
+            job = await existing_job(self._records, known_id)
+            await self._rules.under(lambda rules: self._steering.patch(job, changes, rules))
+
+        await self._steer(change, job_id, "be changed")
+
+    async def _steer(self, change: Callable[[str], Awaitable[None]], job_id: str, what: str) -> None:
+        if not is_id(job_id):
+            raise unknown_job(job_id)
+        try:
+            await change(job_id)
+        except KeyError:
+            raise unknown_job(job_id) from None
+        except StateConflict as exc:
+            _raise_conflict(exc, what)
+
+    async def _under_rules(
+        self,
+        jobs: Sequence[Job],
+        act: Callable[[Sequence[Job], Ruleset], Awaitable[list[Refusal | None]]],
+    ) -> list[bool]:
+        """Match again those jobs that were matched against older constraints, and only those."""
+        ends: dict[str, bool] = {}
+
+        async def some(rules: Ruleset) -> None:
+            todo = [job for job in jobs if job.id not in ends]
+            for job, end in zip(todo, await act(todo, rules), strict=True):
+                if end is None or end.word != STALE_RULES:
+                    ends[job.id] = end is None
+            if len(ends) < len(jobs):
+                raise StaleRules
+
+        await self._rules.under(some)
+        return [ends[job.id] for job in jobs]
+
+    def _order_stop(self, claim: tuple[str, str] | None, job_id: str) -> None:
+        # If there are many at once, the rest learn of it by their heartbeats.
+        if claim is None or len(self._orders) >= MAX_ORDERS:
+            return
+        worker_id, token = claim
+        order = asyncio.create_task(self._tell_worker(worker_id, job_id, token))
+        self._orders.add(order)
+        order.add_done_callback(self._orders.discard)
+
+
+def _raise_conflict(conflict: StateConflict, what: str) -> NoReturn:
+    raise ConflictError(f"a {conflict.state} job cannot {what}", code=f"job_{conflict.state}") from None

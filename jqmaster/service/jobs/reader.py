@@ -1,0 +1,116 @@
+"""Jobs and their results, as pushers and operators see them."""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.job import CONTINUED, FINISHED, Attempt, Job, JobState
+from jqmaster.domain.job_filter import JobFilter
+from jqmaster.errors import NotFoundError
+from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.store.health.inspect import Inspector
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.jobs.results import ResultStore
+
+# Hundreds of views that waited for a connection would keep the leader's duties from getting one, which then take the store
+# for away; and each answer to an order is a view.
+VIEWS_AT_A_TIME: Final = 16
+# The store's word that a job ended can be lost; a long poll looks again this often.
+LOOK_AGAIN_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail:
+    """A job with everything that happened to it, the present attempt last. `events`: what happened within attempts;
+    `result`: the encoded Result that is kept for its pusher, if there is one."""
+
+    job: Job
+    attempts: list[Attempt]
+    events: list[Attempt]
+    result: bytes | None = None
+
+
+class JobReader:
+    """Methods raise what the store raises."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        results: ResultStore,
+        inspector: Inspector,
+        waiters: FinishWaiters,
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._results = results
+        self._inspector = inspector
+        self._waiters = waiters
+        self._clock = clock
+        self._views = asyncio.Semaphore(VIEWS_AT_A_TIME)
+
+    async def name_of(self, job_id: str) -> str | None:
+        """Return the name of a job; None if it does not exist, or no longer."""
+        found = await self._records.get_without_argument([job_id]) if is_id(job_id) else {}
+        return found[job_id].name if job_id in found else None
+
+    async def view(self, job_id: str) -> JobDetail:
+        """Return a job as its views need it. Raise NotFoundError."""
+        async with self._views:
+            return await self._view(job_id)
+
+    async def _view(self, job_id: str) -> JobDetail:
+        job = await existing_job(self._records, job_id)
+        history = await self._records.history(job_id)
+        attempts = [entry for entry in history if entry.outcome != CONTINUED]
+        events = [entry for entry in history if entry.outcome == CONTINUED]
+        # Other ends of attempts are in the history; those that go well, and the one that runs, cost no entry.
+        if job.state in (JobState.RUNNING, JobState.SUCCEEDED):
+            outcome = "success" if job.state is JobState.SUCCEEDED else None
+            attempts.append(
+                Attempt(
+                    job.attempt, job.worker_id, job.started_at_ms, job.finished_at_ms, outcome, None, None
+                )
+            )
+        result = await self._results.look_at_result(job_id) if job.state in FINISHED else None
+        return JobDetail(job, attempts, events, result)
+
+    async def page(
+        self, wanted: JobFilter, *, limit: int, cursor: str | None, is_backward: bool = False
+    ) -> tuple[list[Job], str | None, dict[JobState, int]]:
+        """Jobs, where to go on, and the counts by state. Raise InvalidError for a foreign cursor."""
+        jobs, next_cursor = await self._inspector.page(
+            wanted, limit=limit, cursor=cursor, is_backward=is_backward
+        )
+        return jobs, next_cursor, await self._inspector.counts()
+
+    async def result(self, job_id: str, *, wait_s: float) -> bytes | JobState | None:
+        """Return the encoded Result; or after `wait_s` the state of a job that is not over; or None: nothing is kept."""
+        if not is_id(job_id):
+            return None
+        ends_at_s = self._clock.monotonic_s() + wait_s
+        with self._waiters.listening(job_id) as ended:
+            while True:
+                left_s = ends_at_s - self._clock.monotonic_s()
+                ended.clear()
+                result = await self._results.fetch_result(job_id, watch=left_s > 0)
+                if not isinstance(result, JobState) or left_s <= 0:
+                    return result
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
+                        await ended.wait()
+
+
+async def existing_job(records: RecordStore, job_id: str) -> Job:
+    """Return a job. Raise NotFoundError."""
+    job = await records.get(job_id) if is_id(job_id) else None
+    if job is None:
+        raise unknown_job(job_id)
+    return job
+
+
+def unknown_job(job_id: str) -> NotFoundError:
+    """Return the error for a job that is not there."""
+    return NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
