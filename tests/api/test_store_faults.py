@@ -110,7 +110,7 @@ async def test_what_was_done_is_not_told_as_refused_when_the_store_dies_before_t
 ) -> None:
     async with master_on(store.url, store_timeout_s=1) as (master, api):
         job_id = await api.enqueue("later", delay=3600)
-        jobs = master.shard.parts.jobs
+        jobs = master.shard.parts.job_actions
         name = {"run": "run_now", "": "patch"}.get(step, step)
         done = getattr(jobs, name)
 

@@ -9,11 +9,7 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobSpec, JobState
-from jqmaster.errors import (
-    ConflictError,
-    OutcomeUnknownError,
-    StoreUnavailableError,
-)
+from jqmaster.errors import ConflictError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.link.scripts import ScriptCall
 from tests.support import real_time
 from tests.support.jobs import Served

@@ -7,11 +7,7 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobState
-from jqmaster.errors import (
-    ConflictError,
-    DamagedError,
-    NotFoundError,
-)
+from jqmaster.errors import ConflictError, DamagedError, NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.outbound.orders import CancelOrders
 from jqmaster.runtime.outbound.worker_client import WorkerClient
