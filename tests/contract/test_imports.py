@@ -260,8 +260,8 @@ def test_no_package_may_import_one_that_may_import_it() -> None:
     [
         ("jqmaster.store.jobs.claims", "from jqmaster.service.jobs.reader import JobReader"),
         ("jqmaster.store.jobs.claims", "def f():\n    import jqmaster.api.routes"),
-        ("jqmaster.service.jobs.jobs", "from jqmaster import app"),
-        ("jqmaster.service.jobs.jobs", "from ...runtime.leadership import leader"),
+        ("jqmaster.service.jobs.reader", "from jqmaster import app"),
+        ("jqmaster.service.jobs.reader", "from ...runtime.leadership import leader"),
         ("jqmaster.api.jobs.handlers", "from jqmaster.runtime import leader"),
         ("jqmaster.api.jobs.handlers", "import redis.asyncio"),
         ("jqmaster.domain.job", "import asyncio"),

@@ -91,7 +91,7 @@ async def test_a_long_poll_is_answered_when_the_job_ends(api: Api) -> None:
 async def test_a_long_poll_ends_when_the_job_is_canceled_or_deleted(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jqmaster.service.jobs.jobs.LOOK_AGAIN_S", 0.3)  # nobody is told of a deletion
+    monkeypatch.setattr("jqmaster.service.jobs.reader.LOOK_AGAIN_S", 0.3)  # nobody is told of a deletion
     for method, tail in (("POST", "/cancel"), ("DELETE", "")):
         job_id = await api.enqueue("work", keep_result=True)
         poll = asyncio.create_task(result_of(api, job_id, "?wait=60"))
