@@ -107,11 +107,11 @@ check-web: $(WEB_TOOLS) ## Format and types of the web UI (needs node and npm)
 spec: setup ## Write openapi/ and worker_sdk/protocol.py anew from the code
 	$(BIN)/python -m jqmaster.spec.openapi --write
 
-docs: setup ## Write the generated parts of docs/, deploy/valkey.acl, the layout for Lua and the states for the web UI anew
+docs: setup ## Write the generated parts of docs/, deploy/valkey.acl, the layout for Lua and the tables for the web UI anew
 	$(BIN)/python -m jqmaster.cli.commands.docs --write
 	$(BIN)/python -m jqmaster.store.health.rights --write
 	$(BIN)/python -m jqmaster.store.layout --write
-	$(BIN)/python -m jqmaster.spec.ui_states --write
+	$(BIN)/python -m jqmaster.spec.ui_tables --write
 	$(BIN)/python -m tools.sdk_reference --write
 
 wheels: setup ## Build the wheels of a release into dist/: jqmaster, and jqmaster-sdk for workers and pushers alone

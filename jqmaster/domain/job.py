@@ -44,7 +44,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The mark of a state in the web UI. `shape` is one of those that `jqmaster/spec/ui_states.py` can draw."""
+    """The mark of a state in the web UI. `shape` is one of those that `jqmaster/spec/ui_tables.py` can draw."""
 
     shape: str
     light: str

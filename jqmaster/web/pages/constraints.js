@@ -3,6 +3,8 @@ import { html, useEffect, useState } from "../lib.js";
 import { Problem, call, del, get, may, parseExact, post, toJson } from "../api.js";
 import { curl } from "../curl.js";
 import { number, t } from "../i18n.js";
+import { LIMIT_KINDS } from "../limit_kinds.js";
+import { PER_VALUE, SWITCHES, formOf, limitTexts, limitsIn, limitsOf } from "../limits.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
@@ -23,7 +25,6 @@ import {
   Text,
   Time,
   attempt,
-  durationText,
   useHold,
   useSteadyRows,
   toast,
@@ -36,14 +37,9 @@ const BLANK = {
   name: "",
   matcher: '{"field": "name", "op": "eq", "value": "mail.send"}',
   key: "",
-  concurrency: "",
-  limit: "",
-  period: "",
-  max_backlog: "",
+  ...formOf(null),
   mode: "enforce",
   enabled: "yes",
-  fair: "",
-  paused: "",
 };
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
@@ -54,21 +50,7 @@ export function Page({ query, go, session }) {
 }
 
 /** @param {any} constraint */
-function limitsText(constraint) {
-  const parts = [];
-  if (constraint.concurrency !== null)
-    parts.push(t("enqueue.concurrency", { count: constraint.concurrency }));
-  if (constraint.rate)
-    parts.push(
-      t("enqueue.rate", {
-        count: constraint.rate.limit,
-        duration: durationText(constraint.rate.period_s * 1000),
-      }),
-    );
-  if (constraint.max_backlog !== null && constraint.max_backlog !== undefined)
-    parts.push(t("enqueue.backlog", { count: constraint.max_backlog }));
-  return parts.join(" · ") || t("constraints.no_limit");
-}
+const limitsText = (constraint) => limitTexts(constraint).join(" · ") || t("constraints.no_limit");
 
 /** @param {{constraint: any}} props */
 function Marks({ constraint }) {
@@ -228,7 +210,7 @@ function One({ name, go, session }) {
               mayOperate &&
               !one.values_hidden &&
               html`<${Button} class="small" onClick=${() => setLimiting(key)}>${t("constraints.limit_value")}…<//>
-              <${Button} class="small" onClick=${() => limitValue(valueOf(key.value), { ...limitsOf(override(key)), paused: !key.limits.paused })}>${t(key.limits.paused ? "constraints.unpause" : "constraints.pause")}<//>
+              <${Button} class="small" onClick=${() => limitValue(valueOf(key.value), { ...limitsOf(override(key), PER_VALUE), paused: !key.limits.paused })}>${t(key.limits.paused ? "constraints.unpause" : "constraints.pause")}<//>
               ${override(key) && html`<${Button} class="small" onClick=${() => limitValue(override(key).value, {})}>${t("constraints.as_all")}<//>`}`
             }</div></li>`,
               )}</ul>`
@@ -236,7 +218,7 @@ function One({ name, go, session }) {
       }
         <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((/** @type {any} */ holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
-    ${limiting && html`<${ValueLimits} shown=${limiting} given=${override(limiting)} path=${path} onClose=${() => setLimiting(null)} onDone=${found.reload} />`}
+    ${limiting && html`<${ValueLimits} shown=${limiting} override=${override(limiting)} path=${path} onClose=${() => setLimiting(null)} onDone=${found.reload} />`}
     ${dialog === "edit" && html`<${Editor} constraint=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
     ${dialog === "delete" && html`<${Delete} one=${one} path=${path} onClose=${() => setDialog("")} onDone=${() => go("constraints")} />`}`;
 }
@@ -269,22 +251,17 @@ function Changes({ name, etag }) {
     <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
 }
 
-/** @param {{shown: any, given: any, path: string, onClose: () => void, onDone: () => unknown}} props `given`: what the value has of its own so far. */
-function ValueLimits({ shown, given, path, onClose, onDone }) {
+/** @param {{shown: any, override: any, path: string, onClose: () => void, onDone: () => unknown}} props `override`: what the value has of its own so far. */
+function ValueLimits({ shown, override, path, onClose, onDone }) {
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const own = formOf(override);
   const save = async (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
     const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
-    const figure = (/** @type {string} */ name) => String(form.get(name) ?? "").trim();
-    const limits = {
-      ...(figure("concurrency") && { concurrency: Number(figure("concurrency")) }),
-      ...((figure("limit") || figure("period")) && {
-        rate: { limit: Number(figure("limit")), period_s: Number(figure("period")) },
-      }),
-      ...(shown.limits.paused && { paused: true }),
-    };
+    const given = Object.fromEntries([...form].map(([name, value]) => [name, String(value).trim()]));
+    const limits = limitsIn({ ...given, paused: shown.limits.paused ? "yes" : "" }, PER_VALUE);
     try {
-      await post(`${path}/values`, { value: given ? given.value : valueOf(shown.value), ...limits });
+      await post(`${path}/values`, { value: override ? override.value : valueOf(shown.value), ...limits });
       toast(t("constraints.saved"));
       await onDone();
       onClose();
@@ -295,20 +272,8 @@ function ValueLimits({ shown, given, path, onClose, onDone }) {
   };
   return html`<${Dialog} title=${t("constraints.limit_value.title")} onClose=${onClose}><form class="stack" novalidate onSubmit=${save}>
     <p><strong><${Text} value=${shown.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
-    <div class="form-grid"><${Field} label=${t("constraints.form.concurrency")} problem=${problem} path="concurrency">${(/** @type {any} */ a) => html`<input ...${a} name="concurrency" type="number" min="1" autofocus value=${given?.concurrency ?? ""} />`}<//>
-      <${Field} label=${t("constraints.form.limit")} problem=${problem} path="rate.limit">${(/** @type {any} */ a) => html`<input ...${a} name="limit" type="number" min="1" value=${given?.rate?.limit ?? ""} />`}<//>
-      <${Field} label=${t("constraints.form.period")} problem=${problem} path="rate.period_s">${(/** @type {any} */ a) => html`<input ...${a} name="period" type="number" min="0.001" step="any" value=${given?.rate?.period_s ?? ""} />`}<//></div>
+    <div class="form-grid">${PER_VALUE.flatMap((kind) => kind.figures).map((figure, at) => html`<${Field} key=${figure.name} label=${t(`constraints.form.${figure.name}`)} problem=${problem} path=${figure.path.join(".")}>${(/** @type {any} */ a) => html`<input ...${a} name=${figure.name} type="number" min=${figure.min} step=${figure.step} autofocus=${at === 0} value=${own[figure.name]} />`}<//>`)}</div>
     <${ErrorBox} problem=${problem} /><footer><${Button} onClick=${onClose}>${t("cancel")}<//><button class="button primary">${t("save")}</button></footer></form><//>`;
-}
-
-/** @param {any} override */
-function limitsOf(override) {
-  return override
-    ? {
-        ...(override.concurrency !== null && { concurrency: override.concurrency }),
-        ...(override.rate && { rate: override.rate }),
-      }
-    : {};
 }
 
 /** @param {string} text A value as it is shown: text as it is unless it could be read as another value, else JSON. */
@@ -322,19 +287,8 @@ function valueOf(text) {
 
 /** @param {any} one What the API takes of what it gave. */
 function documentOf(one) {
-  const { matcher, key, concurrency, rate, paused, max_backlog, fair, overrides, enabled, mode } = one;
-  return {
-    enabled,
-    mode,
-    matcher,
-    ...(key && { key }),
-    ...(concurrency !== null && { concurrency }),
-    ...(rate && { rate }),
-    ...(paused && { paused }),
-    ...(max_backlog !== null && { max_backlog }),
-    fair,
-    overrides,
-  };
+  const { matcher, key, overrides, enabled, mode } = one;
+  return { enabled, mode, matcher, ...(key && { key }), ...limitsOf(one, LIMIT_KINDS), overrides };
 }
 
 /** @param {{constraint: any, onClose: () => void, onDone: (name: string) => unknown}} props `constraint` null: a new one. */
@@ -346,14 +300,9 @@ function Editor({ constraint, onClose, onDone }) {
             name: constraint.name,
             matcher: toJson(constraint.matcher, 2),
             key: constraint.key ?? "",
-            concurrency: String(constraint.concurrency ?? ""),
-            limit: String(constraint.rate?.limit ?? ""),
-            period: String(constraint.rate?.period_s ?? ""),
-            max_backlog: String(constraint.max_backlog ?? ""),
+            ...formOf(constraint),
             mode: constraint.mode,
             enabled: constraint.enabled ? "yes" : "",
-            fair: constraint.fair ? "yes" : "",
-            paused: constraint.paused ? "yes" : "",
           }
         : BLANK
     ),
@@ -365,20 +314,13 @@ function Editor({ constraint, onClose, onDone }) {
   const save = async (/** @type {Event} */ event) => {
     event.preventDefault();
     if (matcher.problem) return setProblem(matcher.problem);
-    const figure = (/** @type {string} */ name) => (form[name] ? { [name]: Number(form[name]) } : {});
     const body = {
       matcher: matcher.value,
       mode: form["mode"],
       enabled: form["enabled"] === "yes",
-      fair: form["fair"] === "yes",
       overrides: constraint?.overrides ?? [],
       ...(form["key"]?.trim() && { key: form["key"].trim() }),
-      ...figure("concurrency"),
-      ...figure("max_backlog"),
-      ...(form["paused"] && { paused: true }),
-      ...((form["limit"] || form["period"]) && {
-        rate: { limit: Number(form["limit"]), period_s: Number(form["period"]) },
-      }),
+      ...limitsIn(form, LIMIT_KINDS),
     };
     const name = form["name"]?.trim() ?? "";
     try {
@@ -406,12 +348,9 @@ function Editor({ constraint, onClose, onDone }) {
     <div class="form-grid"><${Field} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${problem ?? matcher.problem} path="matcher">${(/** @type {any} */ a) => html`<textarea ...${a} rows="6" spellcheck=${false} value=${form["matcher"]} onInput=${(/** @type {any} */ e) => set({ matcher: e.target.value })}></textarea>`}<//>
       <${Preview} text=${matcher.problem ? "" : (form["matcher"] ?? "")} matchKey=${form["key"]?.trim() ?? ""} /></div>
     <div class="form-grid"><${Field} label=${t("constraints.key")} hint=${t("constraints.key.hint")} problem=${problem} path="key">${input("key", { placeholder: "argument.host" })}<//>
-      <${Field} label=${t("constraints.form.concurrency")} problem=${problem} path="concurrency">${input("concurrency", { type: "number", min: 1 })}<//>
-      <${Field} label=${t("constraints.form.limit")} problem=${problem} path="rate.limit">${input("limit", { type: "number", min: 1 })}<//>
-      <${Field} label=${t("constraints.form.period")} problem=${problem} path="rate.period_s">${input("period", { type: "number", min: 0.001, step: "any" })}<//>
-      <${Field} label=${t("constraints.form.max_backlog")} problem=${problem} path="max_backlog">${input("max_backlog", { type: "number", min: 0 })}<//>
+      ${LIMIT_KINDS.flatMap((kind) => kind.figures).map((figure) => html`<${Field} key=${figure.name} label=${t(`constraints.form.${figure.name}`)} problem=${problem} path=${figure.path.join(".")}>${input(figure.name, { type: "number", min: figure.min, step: figure.step })}<//>`)}
       <${Field} label=${t("constraints.form.mode")}>${(/** @type {any} */ a) => html`<select ...${a} value=${form["mode"]} onChange=${(/** @type {any} */ e) => set({ mode: e.target.value })}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option></select>`}<//></div>
-    <div class="row">${check("enabled")} ${check("paused")} ${check("fair")}</div>
+    <div class="row">${check("enabled")} ${SWITCHES.map((kind) => check(kind.name))}</div>
     <${ErrorBox} problem=${problem} /><footer><${Button} onClick=${onClose}>${t("cancel")}<//><button class="button primary">${t("save")}</button></footer></form><//>`;
 }
 

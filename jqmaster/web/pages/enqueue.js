@@ -3,9 +3,10 @@ import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { Problem, call, get, parseExact, toJson } from "../api.js";
 import { curl } from "../curl.js";
 import { t } from "../i18n.js";
+import { limitTexts } from "../limits.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
-import { Badge, Button, Copy, ErrorBox, Field, Text, durationText, toast } from "../ui.js";
+import { Badge, Button, Copy, ErrorBox, Field, Text, toast } from "../ui.js";
 import { isArgumentIncomplete, specOf } from "./job.js";
 
 const PREVIEW_MS = 500;
@@ -274,7 +275,7 @@ function Preview({ preview, isReady }) {
                     one,
                   ) => html`<li key=${one.name} class="preview-item"><a href=${href("constraints", { name: one.name })}><strong>${visible(one.name)}</strong></a> ${one.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//>`} ${one.limits.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}
         ${one.key && html`<br /><span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${120} /></span>`}
-        <br />${one.limits.concurrency !== null && html`<span>${t("enqueue.concurrency", { count: one.limits.concurrency })}</span> `}${one.limits.rate && html`<span>${t("enqueue.rate", { count: one.limits.rate.limit, duration: durationText(one.limits.rate.period_s * 1000) })}</span> `}${one.max_backlog !== null && html`<span>${t("enqueue.backlog", { count: one.max_backlog })}</span>`}</li>`,
+        <br />${limitTexts({ ...one.limits, max_backlog: one.max_backlog }).map((text) => html`<span>${text}</span> `)}</li>`,
                 )}</ul>`
     }</section>`;
 }

@@ -1,0 +1,67 @@
+/** Limits of a constraint, or of one value of its key, as forms and lists have them; the kinds come from the master. */
+import { t } from "./i18n.js";
+import { LIMIT_KINDS } from "./limit_kinds.js";
+import { durationText } from "./ui.js";
+
+export const PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
+export const SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
+
+/** @param {any} document @param {string[]} path */
+const at = (document, path) => path.reduce((part, step) => part?.[step], document);
+
+/**
+ * What a form shows of a document: figures as text, switches as "yes" or "".
+ * @param {any} document null: nothing is limited.
+ * @returns {Record<string, string>}
+ */
+export function formOf(document) {
+  return Object.fromEntries(
+    LIMIT_KINDS.flatMap(({ name, figures }) =>
+      figures.length === 0
+        ? [[name, document?.[name] ? "yes" : ""]]
+        : figures.map((figure) => [figure.name, String(at(document, figure.path) ?? "")]),
+    ),
+  );
+}
+
+/**
+ * The limits that a form gives, as the API takes them. Where one figure of a limit is given all of them are sent.
+ * @param {Record<string, string | undefined>} form
+ * @param {import("./limit_kinds.js").LimitKind[]} kinds
+ */
+export function limitsIn(form, kinds) {
+  /** @type {Record<string, any>} */
+  const limits = {};
+  for (const { name, figures } of kinds) {
+    if (figures.length === 0) {
+      if (form[name]) limits[name] = true;
+    } else if (figures.some((figure) => form[figure.name])) {
+      for (const figure of figures) {
+        const value = Number(form[figure.name]);
+        if (figure.path.length === 1) limits[name] = value;
+        else limits[name] = { ...limits[name], [figure.path[1] ?? ""]: value };
+      }
+    }
+  }
+  return limits;
+}
+
+/**
+ * The limits that a document gives, without those that it leaves open.
+ * @param {any} document
+ * @param {import("./limit_kinds.js").LimitKind[]} kinds
+ */
+export function limitsOf(document, kinds) {
+  const given = kinds.filter(({ name }) => (document?.[name] ?? false) !== false);
+  return Object.fromEntries(given.map(({ name }) => [name, document[name]]));
+}
+
+/** @param {any} document @returns {string[]} Each limit that has figures, in words. */
+export function limitTexts(document) {
+  return LIMIT_KINDS.filter(
+    ({ name, figures }) => figures.length > 0 && (document[name] ?? null) !== null,
+  ).map(({ name, figures }) => {
+    const [count, seconds] = figures.map((figure) => at(document, figure.path));
+    return t(`limit.${name}`, { count, ...(seconds && { duration: durationText(seconds * 1000) }) });
+  });
+}
