@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import yaml
 from apispec import APISpec
@@ -504,8 +504,29 @@ def _content(
 ) -> dict[str, Any]:
     media: dict[str, Any] = {"schema": schema}
     if model and model.__name__ in EXAMPLES:
-        media["example"] = EXAMPLES[model.__name__]
+        media["example"] = _whole_example(model, EXAMPLES[model.__name__])
     return dict.fromkeys(media_types, media)
+
+
+def _whole_example(annotation: Any, example: Any) -> Any:
+    """Return the example of an answer with null for each field that it leaves out, where that may be null."""
+    models = [annotation, *get_args(annotation)]
+    if isinstance(example, list):
+        return (
+            [_whole_example(get_args(annotation)[0], one) for one in example]
+            if get_args(annotation)
+            else example
+        )
+    model = next((one for one in models if isinstance(one, type) and issubclass(one, BaseModel)), None)
+    if model is None or not isinstance(example, dict):
+        return example
+    fields = model.model_fields
+    whole = {
+        name: _whole_example(fields[name].annotation, value) if name in fields else value
+        for name, value in example.items()
+    }
+    missing = (name for name, field in fields.items() if field.is_required() and name not in whole)
+    return whole | {name: None for name in missing if type(None) in get_args(fields[name].annotation)}
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
