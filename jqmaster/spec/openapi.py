@@ -242,9 +242,7 @@ def worker_document() -> dict[str, Any]:
             w.ChallengeRequest,
             w.ChallengeAnswer,
             w.WorkerStatus,
-            w.DrainOrder,
-            w.ResumeOrder,
-            w.DetachOrder,
+            *(body for body, _ in w.ORDERS.values()),
         ],
     )
     spec.components.security_scheme(
@@ -289,28 +287,8 @@ def worker_document() -> dict[str, Any]:
             )
         },
     )
-    spec.path(
-        "/drain",
-        operations={
-            "post": _worker_operation(
-                "drain", "Take no more jobs and finish those that run", w.DrainOrder, {**order, **stale}
-            )
-        },
-    )
-    spec.path(
-        "/resume",
-        operations={
-            "post": _worker_operation("resume", "Take jobs again", w.ResumeOrder, {**order, **stale})
-        },
-    )
-    spec.path(
-        "/detach",
-        operations={
-            "post": _worker_operation(
-                "detach", "Tell the worker that it was detached", w.DetachOrder, {**order, **stale}
-            )
-        },
-    )
+    for name, (body, summary) in w.ORDERS.items():
+        spec.path(f"/{name}", operations={"post": _worker_operation(name, summary, body, {**order, **stale})})
     spec.path(
         "/ping",
         operations={

@@ -27,14 +27,13 @@ _MAX_CHALLENGE_BYTES: Final = 1024
 # The longest wait of a signed call for a registration that is under way; less than a master waits for its answer.
 _REGISTRATION_WAIT_S: Final = 2.0
 
+_ORDERS: Final = ("/drain", "/resume", "/detach")
 _METHODS: Final = {
     "/jobs": "POST",
     "/status": "GET",
     "/ping": "GET",
-    "/drain": "POST",
-    "/resume": "POST",
-    "/detach": "POST",
     "/challenge": "POST",
+    **dict.fromkeys(_ORDERS, "POST"),
 }
 
 
@@ -125,7 +124,7 @@ class Endpoint:
                 raise MalformedError("not a map")
             if route == "/jobs":
                 return self._push(fields, worker_id)
-            if route in ("/drain", "/resume", "/detach"):
+            if route in _ORDERS:
                 return self._order(route, fields)
             return self._cancel(_cancel_target(route) or "", fields)
         except DecodeError as exc:

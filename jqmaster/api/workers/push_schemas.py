@@ -4,7 +4,8 @@ The master writes pushes by hand (runtime/outbound/push_body.py) and reads answe
 and tests hold both sides against it.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, Field
 
@@ -131,3 +132,11 @@ class ResumeOrder(DrainOrder):
 
 class DetachOrder(DrainOrder):
     """Notice that the worker was detached. Its next heartbeat is answered so."""
+
+
+# The orders about the worker itself, each a path of it, with its body and its summary.
+ORDERS: Final[Mapping[str, tuple[type[DrainOrder], str]]] = {
+    "drain": (DrainOrder, "Take no more jobs and finish those that run"),
+    "resume": (ResumeOrder, "Take jobs again"),
+    "detach": (DetachOrder, "Tell the worker that it was detached"),
+}
