@@ -60,6 +60,7 @@ class StateFacts:
     * `position`: its place among the states in a list of jobs.
     * `actions`: what people may do to a job in this state.
     * `label`: its English name in the web UI.
+    * `is_timed`: its jobs wait for an instant, by which their index is ordered.
     """
 
     code: int
@@ -69,6 +70,7 @@ class StateFacts:
     actions: tuple[ActionKind, ...]
     label: str
     look: Look
+    is_timed: bool = False
 
 
 _CHANGE: Final = (ActionKind.CANCEL, ActionKind.SET_PRIORITY, ActionKind.DELETE)
@@ -85,10 +87,24 @@ STATES: Final[Mapping[JobState, StateFacts]] = {
         4, Phase.RUNNING, "running", 1, (ActionKind.CANCEL,), "Running", Look("disc", "#00778f", "#4cc3d9")
     ),
     JobState.RETRYING: StateFacts(
-        3, Phase.WAITING, "retrying", 3, _START_OR_CHANGE, "Retrying", Look("triangle", "#b06c00", "#eab04f")
+        3,
+        Phase.WAITING,
+        "retrying",
+        3,
+        _START_OR_CHANGE,
+        "Retrying",
+        Look("triangle", "#b06c00", "#eab04f"),
+        is_timed=True,
     ),
     JobState.SCHEDULED: StateFacts(
-        1, Phase.WAITING, "scheduled", 4, _START_OR_CHANGE, "Scheduled", Look("ring", "#5d6b98", "#98a6d4")
+        1,
+        Phase.WAITING,
+        "scheduled",
+        4,
+        _START_OR_CHANGE,
+        "Scheduled",
+        Look("ring", "#5d6b98", "#98a6d4"),
+        is_timed=True,
     ),
     JobState.FAILED: StateFacts(
         7, Phase.FINISHED, "failed", 5, _AGAIN, "Failed", Look("square", "#c8372d", "#f2685d")
@@ -110,9 +126,9 @@ FINISHED: Final = frozenset(state for state, facts in STATES.items() if facts.ph
 LISTED: Final = tuple(sorted(JobState, key=lambda state: STATES[state].position))
 # The ways in which a job can end, in the order of their codes.
 OUTCOMES: Final = tuple(state for state in JobState if state in FINISHED)
-# The states whose jobs are in an index of their own, and those of them that wait for a time.
+# The states whose jobs are in an index of their own, and those of them that wait for an instant.
 INDEXED: Final = tuple(state for state in JobState if STATES[state].index is not None)
-TIMED: Final = tuple(state for state in INDEXED if state in WAITING)
+TIMED: Final = tuple(state for state in INDEXED if STATES[state].is_timed)
 
 
 def states_for(action: ActionKind) -> tuple[JobState, ...]:
