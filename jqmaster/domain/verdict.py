@@ -117,13 +117,16 @@ class Expired:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class NoLeader:
-    code: ClassVar = "no_leader"
+class PlainVerdict:
+    """Base of the verdicts that consist of nothing but a code and a sentence."""
 
-    @property
-    def text(self) -> str:
-        return "No master leads at present: nobody gives jobs to workers until one does."
+    code: ClassVar[str]
+    text: ClassVar[str]
+
+
+class NoLeader(PlainVerdict):
+    code = "no_leader"
+    text = "No master leads at present: nobody gives jobs to workers until one does."
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,13 +291,9 @@ class IndexMissing:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Next:
-    code: ClassVar = "next"
-
-    @property
-    def text(self) -> str:
-        return "It is the next: the first free slot of its workers takes it."
+class Next(PlainVerdict):
+    code = "next"
+    text = "It is the next: the first free slot of its workers takes it."
 
 
 @dataclass(frozen=True, slots=True)

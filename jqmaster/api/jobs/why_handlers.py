@@ -15,9 +15,8 @@ from jqmaster.domain.verdict import (
     Expired,
     Finished,
     IndexMissing,
-    Next,
-    NoLeader,
     NoWorker,
+    PlainVerdict,
     RulesChanging,
     Running,
     Verdict,
@@ -52,7 +51,7 @@ def _numbers(verdict: Verdict) -> dict[str, Any]:
             }
         case Expired():
             return {"expires_at": iso_ms(verdict.expires_at_ms)}
-        case NoLeader() | Next():
+        case PlainVerdict():
             return {}
         case IndexMissing():
             return {"fault": verdict.fault}
