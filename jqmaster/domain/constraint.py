@@ -24,7 +24,7 @@ from jqmaster.domain.matcher import (
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
 MAX_OVERRIDES: Final = 1000
-_NO_KEY: Final = "0" * 16
+NO_KEY: Final = "0" * 16
 
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
 CID_LENGTH: Final = 8
@@ -226,4 +226,4 @@ def read_key(constraint: Constraint, fields: JobFields) -> object:
 
 def gate_id(cid: str, key: KeyValue | None) -> str:
     """`cid`, then 16 hexadecimal digits: scripts read from it whose gate it is."""
-    return cid + (_NO_KEY if key is None else blake2b(key.canonical, digest_size=8).hexdigest())
+    return cid + (NO_KEY if key is None else blake2b(key.canonical, digest_size=8).hexdigest())

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from jqmaster.domain.constraint import CID_LENGTH, NO_KEY
 from jqmaster.domain.job import FINISHED, INDEXED, STATES, WAITING, ActionKind, Cause, JobState, states_for
 from jqmaster.store import codec
 
@@ -37,15 +38,20 @@ _COMMENT: Final = """\
 def layout_file() -> str:
     """Return the text of `lua/lib/layout.lua`."""
     longest = codec.HEAD_SIZE + 1 + codec.MAX_NAME_BYTES + 1 + codec.MAX_GATES * codec.GATE_BYTES
+    gates = {"length": codec.GATE_BYTES, "in_lane": codec.GATES_IN_LANE[0], "constraint_length": CID_LENGTH}
+    lane = _fields()["lane_id"]
     lines = [
         f"VERSION = {codec.VERSION}",
         *(f"{name} = {_table(place.items())}" for name, place in _fields().items()),
         f"head = {_table([('length', codec.HEAD_SIZE)])}",
         f"name = {_table([('length_at', codec.HEAD_SIZE + 1), ('at', codec.HEAD_SIZE + 2)])}",
-        f"gates = {_table([('length', codec.GATE_BYTES), ('in_lane', codec.GATES_IN_LANE[0])])}",
+        f"gates = {_table(gates.items())}",
+        # In hexadecimal digits, as keys have it, and groups too.
+        f"lane = {_table([('id_length', 2 * (lane['last'] - lane['offset']))])}",
         # Head, name and gates together.
         f"longest_beginning = {longest}",
         "NO_ID = '" + r"\0" * 16 + "'",
+        f"NO_KEY = '{NO_KEY}'",
         f"STATE = {_table((state.value, code) for state, code in codec.STATE_CODES.items())}",
         f"CAUSE = {_table((cause.name.lower(), int(cause)) for cause in Cause)}",
         f"FLAG = {_table(codec.FLAGS.items())}",

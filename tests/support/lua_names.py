@@ -30,9 +30,10 @@ class _Function:
 
 @dataclass(slots=True)
 class LuaNames:
-    """`locals` are those at the top, outside any block; the others count what one function has at once."""
+    """`locals` are those at the top, outside any block, `inner` all others; the numbers count what one function has at once."""
 
     locals: list[str] = field(default_factory=list)
+    inner: set[str] = field(default_factory=set)
     most_locals: int = 0
     most_upvalues: int = 0
     globals: set[str] = field(default_factory=set)
@@ -165,6 +166,8 @@ class _Reader:
             function.active += 1
             if not self._blocks:
                 self._found.locals.append(name)
+            else:
+                self._found.inner.add(name)
         self._found.most_locals = max(self._found.most_locals, function.active)
 
     def _refer(self, name: str) -> None:

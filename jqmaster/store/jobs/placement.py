@@ -124,7 +124,7 @@ class LaneTable:
         return number
 
     def packed(self) -> bytes:
-        """As `lanes_defined` of lib/lanes.lua takes it."""
+        """As `homes.read` of lib/homes.lua takes it."""
         packed: bytes = _PACKER.pack((self._base_parts, self._parts))
         return packed
 

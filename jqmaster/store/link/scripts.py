@@ -12,6 +12,8 @@ Each of them may go on in the following lines, which begin with two spaces or mo
 `-- include lib/NAME.lua` puts a module in its place: one table of that name, with the functions that others may call. A
 module includes what it needs itself; each is put in once.
 
+`ARGV.NAME` in a module is the argument to which the script's header gives this name.
+
 `layout.NAME` and `layout.NAME.PART` become the values that lib/layout.lua has for them: no script makes that table, which
 would cost more than many scripts do.
 """
@@ -35,6 +37,7 @@ _FIELD = re.compile(r"^-- (KEYS|ARGV|REPLY|CHECKS FIRST)(?: (.*(?:\n--  +.*)*))?
 _NEXT_LINE = re.compile(r"\n--  +")
 _LAYOUT_ENTRY = re.compile(r"^  (\w+) = (.*),$", re.MULTILINE)
 _LAYOUT_PART = re.compile(r"(\w+) = (\w+)")
+_OF_ARGUMENTS = re.compile(r"(?<![\w.])ARGV\.(\w+)")
 _OF_LAYOUT = re.compile(r"(?<![/\w])layout\.(\w+(?:\.\w+)?)")
 _FORGET_LAST_KEY = b"\nKEYS[#KEYS] = nil\n"
 _REMARK = re.compile(r"\([^)]*\)")
@@ -103,7 +106,7 @@ def parse(name: str, text: str) -> Script:
         )
     keys, has_more_keys = _names(fields["KEYS"])
     args, group = _names(fields["ARGV"])
-    source = _with_layout(_with_includes(text, set())).encode()
+    source = _with_layout(_with_arguments(_with_includes(text, set()), name, args)).encode()
     return Script(
         name=name,
         source=source,
@@ -130,6 +133,15 @@ def _with_includes(text: str, included: set[str]) -> str:
         return _with_includes((_LUA / match[1]).read_text().rstrip(), included)
 
     return _INCLUDE.sub(module, text)
+
+
+def _with_arguments(text: str, script: str, args: Sequence[str]) -> str:
+    def argument(match: re.Match[str]) -> str:
+        if match[1] not in args:
+            raise ScriptContractError(f"a module of {script}.lua needs the argument {match[1]}")
+        return f"ARGV[{args.index(match[1]) + 1}]"
+
+    return _OF_ARGUMENTS.sub(argument, text)
 
 
 def _with_layout(text: str) -> str:

@@ -5,20 +5,21 @@
 -- REPLY ok:now_ms,[waiting,running(-1: not counted),starts within the period(-1: not counted),when it opens by time alone(0: not closed, or not by time),held until(0: not held),is_open,text of its key value]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
--- include lib/lanes.lua
+-- include lib/slots.lua
+-- include lib/gates.lua
+-- include lib/waiting.lua
 local now_ms = clock.now_ms(ARGV[1])
-tag = ARGV[2]
 local FIRST = 3
 
 local found = {}
 for i = FIRST, #ARGV do
   local id = ARGV[i]
-  local gate = gate_of(id, now_ms)
+  local gate = gates.of(id, now_ms)
   local is_open = gate.room > 0
-  local waiting, text = note_of(id)
+  local waiting_jobs, text = waiting.at(id)
   found[#found + 1] = {
-    waiting,
-    gate.tracks_slots and slots_used(id) or -1,
+    waiting_jobs,
+    gate.tracks_slots and slots.used(id) or -1,
     gate.starts or -1,
     not is_open and gate.due_ms or 0,
     gate.held_until_ms or 0,

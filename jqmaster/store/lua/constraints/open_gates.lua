@@ -5,12 +5,11 @@
 -- REPLY ok:gates opened by time,ms until the next opens by time(-1: none),1 if jobs may start that could not before | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
--- include lib/lists.lua
 -- include lib/leadership.lua
--- include lib/lanes.lua
+-- include lib/lists.lua
+-- include lib/parking.lua
 local epoch_key, gates_due_key, holds_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
-tag = ARGV[2]
 local FIRST = 5
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
@@ -18,10 +17,13 @@ local due = redis.call('ZRANGEBYSCORE', gates_due_key, '-inf', now_ms, 'LIMIT', 
 lists.call('ZREM', gates_due_key, due)
 for _, gate_id in ipairs(due) do
   if tonumber(redis.call('HGET', holds_key, gate_id) or 0) <= now_ms then redis.call('HDEL', holds_key, gate_id) end
-  open_gate(gate_id)
 end
-for i = FIRST, #ARGV do open_gate(ARGV[i]) end
+parking.open_all(due)
 -- Whatever lay there may have come back already, by the claim of another name.
-if #due > 0 then has_opened = true end
+local has_opened = #due > 0
+for i = FIRST, #ARGV do
+  local _, has_come_back = parking.open(ARGV[i])
+  has_opened = has_opened or has_come_back
+end
 local next_due = redis.call('ZRANGE', gates_due_key, 0, 0, 'WITHSCORES')
 return {'ok', #due, next_due[2] and math.max(0, tonumber(next_due[2]) - now_ms) or -1, has_opened and 1 or 0}

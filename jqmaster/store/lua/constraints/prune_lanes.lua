@@ -6,15 +6,16 @@
 -- CHECKS FIRST epoch, then that each lane is empty
 -- include lib/leadership.lua
 -- include lib/lanes.lua
+-- include lib/lane_writes.lua
 local epoch_key, epoch = KEYS[1], ARGV[2]
-tag = ARGV[1]
+local tag = ARGV[1]
 local FIRST = 3
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local empty = {}
 for i = FIRST, #ARGV do
-  local lane = lane_by_id(ARGV[i])
+  local lane = lanes.by_id(ARGV[i])
   if not lane.is_lost and lane.jobs <= 0 and redis.call('EXISTS', tag .. 'ready:' .. lane.id) == 0 then empty[#empty + 1] = lane end
 end
-if #empty > 0 then drop_lanes(empty) end
+if #empty > 0 then lane_writes.drop(empty) end
 return {'ok', #empty}

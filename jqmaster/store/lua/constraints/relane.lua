@@ -1,16 +1,19 @@
 #!lua flags=allow-oom
 -- Puts unfinished jobs into the lanes that the rules of this edition give them. One that runs holds its slots from now on where the new lane says, whether there is room or not.
 -- KEYS epoch:string rules:hash damaged:set
--- ARGV now_ms tag epoch edition lanes(as lanes_defined takes them) [+ id old_lane_bytes lane(its number, from 1; 0: its record cannot be read)]
+-- ARGV now_ms tag epoch edition lanes(as lib/homes.lua reads them) [+ id old_lane_bytes lane(its number, from 1; 0: its record cannot be read)]
 -- REPLY ok:moved | stale_epoch | stale_rules
 -- CHECKS FIRST epoch, the edition of the rules, then state and lane of each
 -- include lib/clock.lua
--- include lib/record.lua
 -- include lib/leadership.lua
+-- include lib/record.lua
+-- include lib/passing.lua
 -- include lib/lanes.lua
+-- include lib/lane_writes.lua
+-- include lib/homes.lua
 local epoch_key, rules_key, damaged_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, epoch, edition, definitions = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], lanes_defined(ARGV[5])
-tag = ARGV[2]
+local now_ms, epoch, edition, definitions = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], homes.read(ARGV[5])
+local tag = ARGV[2]
 local FIRST, WIDTH = 6, 3
 local is_unfinished = layout.is_unfinished
 
@@ -24,33 +27,33 @@ for i = FIRST, #ARGV, WIDTH do
   local state = record.state_of(head)
   local is_there = head ~= '' and record.lane_id_of(head) == old_bytes and is_unfinished[state]
   if (number == 0 or not is_there or state ~= layout.STATE.ready) and redis.call('ZSCORE', tag .. 'ready:' .. record.hex(old_bytes), id) then
-    local old = lane_by_id(record.hex(old_bytes))
-    lane_remove(old, id)
-    if not old.is_lost then lane_counts(old, is_there and #old.keyed == 0 and own_gates(head) or nil, -1, -1) end
+    local old = lanes.by_id(record.hex(old_bytes))
+    lanes.remove(old, id)
+    if not old.is_lost then lanes.count(old, is_there and #old.keyed == 0 and record.own_gates(head) or nil, -1, -1) end
     redis.call('SADD', damaged_key, id)
     moved = moved + 1
   elseif number > 0 and is_there then
-    local old, old_own = home_of(head)
-    local lane, own = home_defined(definitions, number, tonumber(edition))
+    local old, old_own = lanes.home_of(head)
+    local lane, own = homes.of(definitions, number, tonumber(edition))
     if old.id ~= lane.id then
-      write_home(key, head, lane, definitions[number].bytes, #head < layout.longest_beginning and head or nil)
-      local waiting = state == layout.STATE.running and 0 or 1
-      lane_counts(old, old_own, -1, -waiting)
-      lane_counts(lane, own, 1, waiting)
+      homes.write(key, head, lane, definitions[number].bytes, #head < layout.longest_beginning and head or nil)
+      local waits = state == layout.STATE.running and 0 or 1
+      lanes.count(old, old_own, -1, -waits)
+      lanes.count(lane, own, 1, waits)
       if state == layout.STATE.ready then
-        lane_remove(old, id)
-        lane_add(lane, record.priority_of(head), id)
+        lanes.remove(old, id)
+        lanes.add(lane, record.priority_of(head), id)
       elseif state == layout.STATE.running then
-        lane_free(old, old_own, id)
+        lanes.free(old, old_own, id)
         running[#running + 1] = {{lane.shared, own or lane.keyed}, {id, record.token_of(head)}, {record.int64(head, layout.started_at_ms.at), record.token_of(head)}}
       end
       moved = moved + 1
     end
   end
 end
-write_lanes(nil)
+lane_writes.write(nil)
 -- After the old slots were freed: a gate may be in both lanes.
 for _, claim in ipairs(running) do
-  for _, gate_ids in ipairs(claim[1]) do pass_gates(gate_ids, claim[2], claim[3], now_ms) end
+  for _, ids in ipairs(claim[1]) do passing.pass(ids, claim[2], claim[3], now_ms) end
 end
 return {'ok', moved}

@@ -5,9 +5,10 @@
 -- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime, exists history, [gates, token of a slot that it has], [gates of a slot that it must have], exists lane]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/record.lua
+-- include lib/slots.lua
 -- include lib/lanes.lua
 local results_key, rules_key = KEYS[1], KEYS[2]
-tag = ARGV[1]
+local tag = ARGV[1]
 local head_bytes, found_in = tonumber(ARGV[2]), ARGV[3]
 local FIRST = 4
 local index_of = layout.index
@@ -30,11 +31,11 @@ for i = FIRST, #ARGV do
   for _, index in pairs(index_of) do indexes[tag .. index] = true end
   if found_lane then indexes[found_in] = true end
   if #head >= layout.head.length then
-    lane = lane_by_id(record.hex(record.lane_id_of(head)))
+    lane = lanes.by_id(record.hex(record.lane_id_of(head)))
     indexes[tag .. 'ready:' .. lane.id] = true
     local whole = record.read_head(tag .. 'job:' .. id)
     if #lane.shared > 0 then slot_lists[table.concat(lane.shared)] = true end
-    for _, list in ipairs({lane.keyed, #lane.keyed == 0 and whole ~= '' and own_gates(whole) or {}}) do
+    for _, list in ipairs({lane.keyed, #lane.keyed == 0 and whole ~= '' and record.own_gates(whole) or {}}) do
       for _, gate_id in ipairs(list) do slot_lists[gate_id] = true end
     end
   end
@@ -53,12 +54,7 @@ for i = FIRST, #ARGV do
   end
   if is_settled then
     for gates in pairs(slot_lists) do
-      local is_held = false
-      for _, gate_id in ipairs(gates_in(gates)) do
-        local limits = limits_of(string.sub(gate_id, 1, CID_LENGTH))
-        is_held = is_held or (limits and limits.tracks_slots)
-      end
-      if is_held then needs_slots[#needs_slots + 1] = gates end
+      if slots.are_needed(gates) then needs_slots[#needs_slots + 1] = gates end
     end
   end
   if found_gates then slot_lists[found_gates] = true end

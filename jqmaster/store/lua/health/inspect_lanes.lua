@@ -4,14 +4,12 @@
 -- ARGV tag [+ lane]
 -- REPLY ok:[text]
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/lanes.lua
--- include lib/lane_fault.lua
+-- include lib/lane_faults.lua
 local rules_key = KEYS[1]
-tag = ARGV[1]
 local FIRST = 2
 
 local edition = tonumber(redis.call('HGET', rules_key, 'edition') or '0')
 
 local faults = {}
-for i = FIRST, #ARGV do faults[#faults + 1] = fault_of(ARGV[i], edition) end
+for i = FIRST, #ARGV do faults[#faults + 1] = lane_faults.of(ARGV[i], edition) end
 return {'ok', faults}

@@ -4,17 +4,15 @@
 -- ARGV tag [+ name]
 -- REPLY ok:[text]
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/lanes.lua
--- include lib/ready_count.lua
+-- include lib/ready_counts.lua
 local names_key, counts_key = KEYS[1], KEYS[2]
-tag = ARGV[1]
 local FIRST = 2
 
 local faults = {}
 for i = FIRST, #ARGV do
-  local ready, counted, lanes = ready_and_counted(ARGV[i], counts_key)
+  local ready, counted, lane_count = ready_counts.of(ARGV[i], counts_key)
   local fault = ''
-  if lanes ~= 0 and redis.call('SISMEMBER', names_key, ARGV[i]) == 0 then
+  if lane_count ~= 0 and redis.call('SISMEMBER', names_key, ARGV[i]) == 0 then
     fault = 'its name is not in the set of names'
   elseif ready and ready ~= counted then
     fault = string.format('counts %.0f ready jobs, %.0f are', counted, ready)

@@ -4,21 +4,21 @@
 -- ARGV tag [+ gates(as slots:{gates} names them)]
 -- REPLY ok:[gates that are not listed],[gate,counted,held] of each whose count is wrong
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/lanes.lua
+-- include lib/gate_ids.lua
 local lists_key, counts_key = KEYS[1], KEYS[2]
-tag = ARGV[1]
+local tag = ARGV[1]
 local FIRST = 2
 
 local unlisted, held, wrong = {}, {}, {}
 for i = FIRST, #ARGV do
   local gates = ARGV[i]
-  if is_shared(gates) and redis.call('SISMEMBER', lists_key, gates) == 0 and redis.call('EXISTS', tag .. 'slots:' .. gates) == 1 then
+  if gate_ids.is_shared(gates) and redis.call('SISMEMBER', lists_key, gates) == 0 and redis.call('EXISTS', tag .. 'slots:' .. gates) == 1 then
     unlisted[#unlisted + 1] = gates
   end
 end
 for _, gates in ipairs(redis.call('SMEMBERS', lists_key)) do
   local count = redis.call('HLEN', tag .. 'slots:' .. gates)
-  for _, gate_id in ipairs(gates_in(gates)) do held[gate_id] = (held[gate_id] or 0) + count end
+  for _, gate_id in ipairs(gate_ids.split(gates)) do held[gate_id] = (held[gate_id] or 0) + count end
 end
 local counts = redis.call('HGETALL', counts_key)
 for i = 1, #counts, 2 do

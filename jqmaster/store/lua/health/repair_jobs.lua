@@ -5,12 +5,16 @@
 -- REPLY ok:[id of each of which something was put right] | stale_epoch
 -- CHECKS FIRST epoch; of each job that it is not set aside, and that its record can be read
 -- include lib/clock.lua
--- include lib/record.lua
 -- include lib/leadership.lua
+-- include lib/record.lua
+-- include lib/gate_ids.lua
+-- include lib/slots.lua
 -- include lib/lanes.lua
+-- include lib/parking.lua
+-- include lib/lane_writes.lua
 local epoch_key, results_key, rules_key, damaged_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, epoch, found_in, lease_ms, result_ttl_ms = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
-tag = ARGV[2]
+local tag = ARGV[2]
 local wake_channel, audit_entry, audit_max = ARGV[7], ARGV[8], tonumber(ARGV[9])
 local FIRST = 10
 
@@ -27,20 +31,20 @@ local found_lane, found_worker, found_gates = after('ready:'), after('claims:'),
 local is_unfinished = layout.is_unfinished
 
 local done, freed = {}, {}
-local function free(gates, id)
-  if redis.call('HEXISTS', tag .. 'slots:' .. gates, id) == 0 then return 0 end
-  for _, gate_id in ipairs(gates_in(gates)) do freed[#freed + 1] = gate_id end
-  return give_slots_back(gates, {id})
+local function free(gate_list, id)
+  if redis.call('HEXISTS', tag .. 'slots:' .. gate_list, id) == 0 then return 0 end
+  for _, gate_id in ipairs(gate_ids.split(gate_list)) do freed[#freed + 1] = gate_id end
+  return slots.give_back(gate_list, {id})
 end
 
 -- What stands in an order of ready jobs to which it does not belong. A job without a record was counted by that lane.
 local function leave_found_lane(id, is_gone)
   if redis.call('EXISTS', tag .. 'lane:' .. found_lane) == 0 then return redis.call('ZREM', tag .. 'ready:' .. found_lane, id) end
   if not redis.call('ZSCORE', tag .. 'ready:' .. found_lane, id) then return 0 end
-  local lane = lane_by_id(found_lane)
-  lane_remove(lane, id)
+  local lane = lanes.by_id(found_lane)
+  lanes.remove(lane, id)
   lane.has_moved = true
-  if is_gone then lane_counts(lane, nil, -1, -1) end
+  if is_gone then lanes.count(lane, nil, -1, -1) end
   return 1
 end
 
@@ -61,16 +65,16 @@ local function put_in_its_index(id, head, state)
   end
   local own_lane = record.hex(record.lane_id_of(head))
   if found_lane and (state ~= layout.STATE.ready or found_lane ~= own_lane) then count = count + leave_found_lane(id, false) end
-  local lane = is_unfinished[state] and lane_by_id(own_lane, record.name_of(head)) or nil
+  local lane = is_unfinished[state] and lanes.by_id(own_lane, record.name_of(head)) or nil
   if lane and lane.is_lost then
-    lane_counts(lane_of(head), nil, 1, 0)
+    lanes.count(lanes.of(head), nil, 1, 0)
     count = count + 1
   end
   local own_key = tag .. 'ready:' .. own_lane
   if state == layout.STATE.ready then
     local priority = record.priority_of(head)
     if tonumber(redis.call('ZSCORE', own_key, id)) ~= priority then
-      lane_add(lane, priority, id)
+      lanes.add(lane, priority, id)
       lane.has_moved = true
       count = count + 1
     end
@@ -78,7 +82,7 @@ local function put_in_its_index(id, head, state)
   end
   if redis.call('ZSCORE', own_key, id) then
     if lane then
-      lane_remove(lane, id)
+      lanes.remove(lane, id)
       lane.has_moved = true
     else
       redis.call('ZREM', own_key, id)
@@ -101,25 +105,20 @@ local function put_under_its_worker(id, head, state)
 end
 
 local function put_slots_right(id, head, state)
-  local lane, own, count, lists = lane_by_id(record.hex(record.lane_id_of(head))), own_gates(head), 0, {}
-  if #lane.shared > 0 then lists[table.concat(lane.shared)] = true end
-  for _, gate_id in ipairs(#lane.keyed > 0 and lane.keyed or own or {}) do lists[gate_id] = true end
+  local lane, own, count, gate_lists = lanes.by_id(record.hex(record.lane_id_of(head))), record.own_gates(head), 0, {}
+  if #lane.shared > 0 then gate_lists[table.concat(lane.shared)] = true end
+  for _, gate_id in ipairs(#lane.keyed > 0 and lane.keyed or own or {}) do gate_lists[gate_id] = true end
   local token = record.token_of(head)
-  for gates in pairs(lists) do
-    local is_needed = false
-    for _, gate_id in ipairs(gates_in(gates)) do
-      local limits = limits_of(string.sub(gate_id, 1, CID_LENGTH))
-      is_needed = is_needed or (limits and limits.tracks_slots)
-    end
-    local held = redis.call('HGET', tag .. 'slots:' .. gates, id)
+  for gate_list in pairs(gate_lists) do
+    local held = redis.call('HGET', tag .. 'slots:' .. gate_list, id)
     if state ~= layout.STATE.running then
-      count = count + free(gates, id)
-    elseif held and held ~= token or not held and is_needed and is_settled then
-      take_slots(gates, {id, token})
+      count = count + free(gate_list, id)
+    elseif held and held ~= token or not held and is_settled and slots.are_needed(gate_list) then
+      slots.take(gate_list, {id, token})
       count = count + 1
     end
   end
-  if found_gates and not lists[found_gates] and (state ~= layout.STATE.running or redis.call('HGET', tag .. 'slots:' .. found_gates, id) ~= token) then
+  if found_gates and not gate_lists[found_gates] and (state ~= layout.STATE.running or redis.call('HGET', tag .. 'slots:' .. found_gates, id) ~= token) then
     count = count + free(found_gates, id)
   end
   return count
@@ -149,8 +148,8 @@ for i = FIRST, #ARGV do
   end
   if count > 0 then done[#done + 1] = id end
 end
-write_lanes(nil)
-for _, gate_id in ipairs(closed_among(freed)) do open_gate(gate_id) end
+lane_writes.write(nil)
+parking.open_all(parking.closed_among(freed))
 if #done > 0 then
   redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
   if wake_channel ~= '' then

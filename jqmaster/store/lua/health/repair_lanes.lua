@@ -5,13 +5,15 @@
 -- REPLY ok:[lane of each that was put right] | stale_epoch
 -- CHECKS FIRST epoch, then what is wrong with each
 -- include lib/clock.lua
--- include lib/record.lua
 -- include lib/leadership.lua
+-- include lib/record.lua
 -- include lib/lanes.lua
--- include lib/lane_fault.lua
+-- include lib/turns.lua
+-- include lib/parking.lua
+-- include lib/lane_faults.lua
 local epoch_key, rules_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, wake_channel, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
-tag = ARGV[2]
+local tag = ARGV[2]
 local FIRST = 7
 -- Entries under which a lane may stand besides: looked for among so many.
 local LOOKED_AT = 500
@@ -31,7 +33,7 @@ end
 local function leave(key, lane)
   local gone = {lane.member}
   for _, member in ipairs(redis.call('ZRANGE', key, 0, LOOKED_AT - 1)) do
-    if string.sub(member, -ID_LENGTH) == lane.id then gone[#gone + 1] = member end
+    if string.sub(member, -layout.lane.id_length) == lane.id then gone[#gone + 1] = member end
   end
   redis.call('ZREM', key, unpack(gone))
 end
@@ -42,12 +44,12 @@ local function stand_open(lane)
   if lane.at ~= '' then
     local parked_key = tag .. 'parked:' .. lane.at .. ':' .. lane.group
     leave(parked_key, lane)
-    if redis.call('EXISTS', parked_key) == 0 then waits_no_more(lane.at, 'L' .. lane.group .. lane.name) end
+    if redis.call('EXISTS', parked_key) == 0 then parking.lanes_left(lane.at, lane) end
   end
   local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0, 'WITHSCORES')
   lane.at, lane.score, lane.member = '', 0, ''
   if first[1] then
-    lane.score, lane.member = tonumber(first[2]), order_of(lane, first[1]) .. lane.id
+    lane.score, lane.member = tonumber(first[2]), turns.order_of(lane, first[1]) .. lane.id
     redis.call('ZADD', open_key, lane.score, lane.member)
     redis.call('SADD', tag .. 'open_groups:' .. lane.name, lane.group)
   end
@@ -56,15 +58,15 @@ end
 local done = {}
 for i = FIRST, #ARGV do
   local id = ARGV[i]
-  if fault_of(id, edition) ~= '' then
-    local lane = lane_by_id(id)
+  if lane_faults.of(id, edition) ~= '' then
+    local lane = lanes.by_id(id)
     if not lane.is_lost or found_again(lane) then
       redis.call('ZADD', tag .. 'lanes:' .. lane.name, lane.edition, id)
       redis.call('SADD', tag .. 'names', lane.name)
       -- Too high a count keeps a lane for longer; too low a one would remove it under its jobs.
       lane.jobs = math.max(lane.jobs, redis.call('ZCARD', tag .. 'ready:' .. id))
       stand_open(lane)
-      save_lane(lane)
+      lanes.save(lane)
       done[#done + 1] = id
     end
   end

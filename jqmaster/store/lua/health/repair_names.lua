@@ -6,19 +6,17 @@
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/lanes.lua
--- include lib/ready_count.lua
+-- include lib/ready_counts.lua
 local epoch_key, names_key, counts_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, epoch, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
-tag = ARGV[2]
 local FIRST = 6
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local done = {}
 for i = FIRST, #ARGV do
   local name = ARGV[i]
-  local ready, counted, lanes = ready_and_counted(name, counts_key)
-  local count = lanes ~= 0 and redis.call('SADD', names_key, name) or 0
+  local ready, counted, lane_count = ready_counts.of(name, counts_key)
+  local count = lane_count ~= 0 and redis.call('SADD', names_key, name) or 0
   if ready and ready ~= counted then
     redis.call('HSET', counts_key, name, ready)
     count = count + 1

@@ -6,22 +6,23 @@
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/lanes.lua
+-- include lib/gate_ids.lua
+-- include lib/parking.lua
 local epoch_key, lists_key, counts_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, epoch, wake_channel, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
-tag = ARGV[2]
+local tag = ARGV[2]
 local FIRST = 7
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local count, held, freed = 0, {}, {}
 for i = FIRST, #ARGV do
-  local gates = ARGV[i]
-  if is_shared(gates) and redis.call('EXISTS', tag .. 'slots:' .. gates) == 1 then count = count + redis.call('SADD', lists_key, gates) end
+  local gate_list = ARGV[i]
+  if gate_ids.is_shared(gate_list) and redis.call('EXISTS', tag .. 'slots:' .. gate_list) == 1 then count = count + redis.call('SADD', lists_key, gate_list) end
 end
-for _, gates in ipairs(redis.call('SMEMBERS', lists_key)) do
-  local slots = redis.call('HLEN', tag .. 'slots:' .. gates)
-  if slots == 0 then count = count + redis.call('SREM', lists_key, gates) end
-  for _, gate_id in ipairs(gates_in(gates)) do held[gate_id] = (held[gate_id] or 0) + slots end
+for _, gate_list in ipairs(redis.call('SMEMBERS', lists_key)) do
+  local held_here = redis.call('HLEN', tag .. 'slots:' .. gate_list)
+  if held_here == 0 then count = count + redis.call('SREM', lists_key, gate_list) end
+  for _, gate_id in ipairs(gate_ids.split(gate_list)) do held[gate_id] = (held[gate_id] or 0) + held_here end
 end
 local counts = redis.call('HGETALL', counts_key)
 for i = 1, #counts, 2 do
@@ -36,13 +37,13 @@ for i = 1, #counts, 2 do
   end
   held[counts[i]] = nil
 end
-for gate_id, slots in pairs(held) do
-  if slots > 0 then
-    redis.call('HSET', counts_key, gate_id, slots)
+for gate_id, count_held in pairs(held) do
+  if count_held > 0 then
+    redis.call('HSET', counts_key, gate_id, count_held)
     count = count + 1
   end
 end
-for _, gate_id in ipairs(closed_among(freed)) do open_gate(gate_id) end
+local has_opened = parking.open_all(parking.closed_among(freed))
 if count > 0 then
   redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
   if has_opened and wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end

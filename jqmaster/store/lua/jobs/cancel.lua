@@ -8,10 +8,11 @@
 -- include lib/record.lua
 -- include lib/history.lua
 -- include lib/lanes.lua
--- include lib/touched.lua
+-- include lib/lane_writes.lua
+-- include lib/actions.lua
 local job_key, canceled_key, history_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, id, wake_channel, finished_channel, action_id = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-tag = ARGV[2]
+local tag = ARGV[2]
 local is_cancelable, index = layout.is_cancelable, layout.index
 
 local head = record.read_head(job_key)
@@ -23,21 +24,21 @@ if state == layout.STATE.canceled then
 end
 if not is_cancelable[state] then return {'state', state} end
 local was_running = state == layout.STATE.running
-local lane, own = home_of(head)
+local lane, own = lanes.home_of(head)
 local worker_id = was_running and record.uuid_text(record.worker_of(head))
-if index[state] then redis.call('ZREM', tag .. index[state], id) else lane_remove(lane, id) end
+if index[state] then redis.call('ZREM', tag .. index[state], id) else lanes.remove(lane, id) end
 if was_running then
   redis.call('SREM', tag .. 'claims:' .. worker_id, id)
-  lane_free(lane, own, id)
+  lanes.free(lane, own, id)
   local attempt, started_at_ms = record.attempts_of(head), record.int64(head, layout.started_at_ms.at)
   history.add(history_key, now_ms, history.entry_of(attempt, worker_id, started_at_ms, 'canceled'))
   history.trim(history_key)
 end
-lane_counts(lane, own, -1, was_running and 0 or -1)
+lanes.count(lane, own, -1, was_running and 0 or -1)
 record.set_ended(job_key, layout.STATE.canceled, flags, layout.CAUSE.canceled, now_ms)
 redis.call('ZADD', canceled_key, now_ms, id)
-write_lanes(nil)
-count_touched(action_id, id, false)
+local has_opened = lane_writes.write(nil)
+actions.count_job(action_id, id, false)
 if record.has_flag(flags, layout.FLAG.watched) then redis.call('PUBLISH', finished_channel, id) end
 if wake_channel ~= '' then
   if was_running then redis.call('PUBLISH', wake_channel, 'freed:' .. worker_id .. ':1') end

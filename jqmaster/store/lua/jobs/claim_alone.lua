@@ -7,12 +7,15 @@
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/record.lua
+-- include lib/gates.lua
+-- include lib/passing.lua
 -- include lib/lanes.lua
+-- include lib/lane_writes.lua
 -- include lib/mail.lua
 local epoch_key, worker_key, claims_key, running_key, retrying_key, suspects_key, fence_key, rules_key, mail_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local now_ms, epoch, edition, worker_id_bytes, id, token_bytes = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local lease_ms, offer_ms, grace_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
-tag = ARGV[10]
+local tag = ARGV[10]
 local worker_id, mail_channel = ARGV[11], ARGV[12]
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
@@ -27,11 +30,11 @@ local head = record.read_head(key)
 if record.state_of(head) ~= layout.STATE.retrying or redis.call('SISMEMBER', suspects_key, id) == 0 or not redis.call('ZSCORE', retrying_key, id) then return {'over'} end
 local expires_at_ms = record.int64(head, layout.expires_at_ms.at)
 if expires_at_ms > 0 and expires_at_ms <= now_ms then return {'over'} end
-local lane, own = home_of(head)
+local lane, own = lanes.home_of(head)
 -- A lane of older rules: the leader is matching its jobs again.
 if lane.edition ~= tonumber(edition) then return {'closed'} end
 local keyed = own or lane.keyed
-if closed_gate(lane.shared, now_ms) or closed_gate(keyed, now_ms) then return {'closed'} end
+if gates.first_closed(lane.shared, now_ms) or gates.first_closed(keyed, now_ms) then return {'closed'} end
 
 local whole = redis.call('GET', key)
 local flags = record.flags_of(head)
@@ -49,7 +52,7 @@ redis.call('ZREM', retrying_key, id)
 redis.call('SREM', suspects_key, id)
 redis.call('HSET', worker_key, 'alone_with', id)
 if worker[4] == '' then mail.give(worker_key, mail_key, {id, token_bytes}, offer_ms, mail_channel, 'mail:' .. worker_id) end
-lane_counts(lane, own, 0, -1)
-for _, gate_ids in ipairs({lane.shared, keyed}) do pass_gates(gate_ids, {id, token_bytes}, {now_ms, token_bytes}, now_ms) end
-write_lanes(nil)
+lanes.count(lane, own, 0, -1)
+for _, ids in ipairs({lane.shared, keyed}) do passing.pass(ids, {id, token_bytes}, {now_ms, token_bytes}, now_ms) end
+lane_writes.write(nil)
 return {'ok', now_ms, fence, whole}

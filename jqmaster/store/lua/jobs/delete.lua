@@ -6,10 +6,11 @@
 -- CHECKS FIRST the state, unless it was set aside
 -- include lib/record.lua
 -- include lib/lanes.lua
--- include lib/touched.lua
+-- include lib/lane_writes.lua
+-- include lib/actions.lua
 local job_key, history_key, result_key, damaged_key, results_key, expiring_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local id, wake_channel, action_id = ARGV[2], ARGV[3], ARGV[4]
-tag = ARGV[1]
+local tag = ARGV[1]
 local is_waiting, is_deletable, indexes = layout.is_waiting, layout.is_deletable, layout.index
 
 local head = record.read_head(job_key)
@@ -21,19 +22,19 @@ if not was_set_aside then
 end
 if was_set_aside then
   -- Its lane has counted it out already, and may be gone with it.
-  local lane = home_of_damaged(job_key)
-  if lane and redis.call('ZSCORE', tag .. 'ready:' .. lane.id, id) then lane_remove(lane, id) end
+  local lane = lanes.home_of_damaged(job_key)
+  if lane and redis.call('ZSCORE', tag .. 'ready:' .. lane.id, id) then lanes.remove(lane, id) end
 elseif is_waiting[state] then
-  local lane, own = home_of(head)
-  if state == layout.STATE.ready then lane_remove(lane, id) end
-  lane_counts(lane, own, -1, -1)
+  local lane, own = lanes.home_of(head)
+  if state == layout.STATE.ready then lanes.remove(lane, id) end
+  lanes.count(lane, own, -1, -1)
 end
 for _, index in pairs(indexes) do redis.call('ZREM', tag .. index, id) end
 redis.call('ZREM', results_key, id)
 redis.call('ZREM', expiring_key, id)
 redis.call('SREM', damaged_key, id)
 redis.call('UNLINK', job_key, history_key, result_key)
-write_lanes(nil)
-count_touched(action_id, id, false)
+local has_opened = lane_writes.write(nil)
+actions.count_job(action_id, id, false)
 if has_opened and wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 return {'ok'}

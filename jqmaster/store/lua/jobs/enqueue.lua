@@ -1,16 +1,20 @@
 #!lua
 -- Accepts new jobs, each by itself: a repeat of an accepted one changes nothing that anyone can see.
 -- KEYS scheduled:zset expiring:zset rules:hash
--- ARGV now_ms tag wake_channel(empty: nobody to wake) edition push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in) following(MessagePack: [[lane, jobs of the same push that follow in further calls]]) lanes(as lanes_defined takes them) mark(of the data; empty: whatever it is) [+ id terms(priority to expires_at_ms as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of its lane from 1) digest rest_of_record(behind the lane)]
+-- ARGV now_ms tag wake_channel(empty: nobody to wake) edition push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in) following(MessagePack: [[lane, jobs of the same push that follow in further calls]]) lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is) [+ id terms(priority to expires_at_ms as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of its lane from 1) digest rest_of_record(behind the lane)]
 -- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full],gate whose backlog is full(empty: none) | stale_rules | other_data
 -- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; how much waits behind each gate
 -- include lib/clock.lua
 -- include lib/lists.lua
+-- include lib/constraints.lua
+-- include lib/waiting.lua
 -- include lib/lanes.lua
+-- include lib/lane_writes.lua
+-- include lib/homes.lua
 local scheduled_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
-tag = ARGV[2]
-local push, following, definitions, mark = ARGV[5], cmsgpack.unpack(ARGV[6]), lanes_defined(ARGV[7]), ARGV[8]
+local tag = ARGV[2]
+local push, following, definitions, mark = ARGV[5], cmsgpack.unpack(ARGV[6]), homes.read(ARGV[7]), ARGV[8]
 local job_prefix = tag .. 'job:'
 local FIRST, WIDTH = 9, 4
 
@@ -27,9 +31,8 @@ local rooms = {}
 local function backlog_room(gate_id)
   local room = rooms[gate_id]
   if room == nil then
-    local cid = string.sub(gate_id, 1, CID_LENGTH)
-    local limits = limits_of(cid)
-    room = limits and limits.max_backlog and limits.max_backlog - (note_of(gate_id)) or false
+    local limits = constraints.limits_of(gate_id)
+    room = limits and limits.max_backlog and limits.max_backlog - (waiting.at(gate_id)) or false
     rooms[gate_id] = room
   end
   return room
@@ -40,9 +43,9 @@ local backlogs = {}  -- of each lane, the gates that bound it
 local function bounding_gates(number)
   if not backlogs[number] then
     local list, definition = {}, definitions[number]
-    for _, gate_ids in ipairs(push == 'rest' and {} or {definition.base.shared, definition.keyed}) do
-      for _, gate_id in ipairs(gate_ids) do
-        local limits = limits_of(string.sub(gate_id, 1, CID_LENGTH))
+    for _, ids in ipairs(push == 'rest' and {} or {definition.base.shared, definition.keyed}) do
+      for _, gate_id in ipairs(ids) do
+        local limits = constraints.limits_of(gate_id)
         if backlog_room(gate_id) and not limits.is_shadow then list[#list + 1] = gate_id end
       end
     end
@@ -88,16 +91,16 @@ for i = 1, count do
   if digest then
     status[i] = digest == ARGV[at + 2] and 0 or -1
   else
-    local gates = kind_of(ARGV[at + 1]).gates
+    local bounding = kind_of(ARGV[at + 1]).gates
     is_new = true
-    for _, gate_id in ipairs(gates) do
+    for _, gate_id in ipairs(bounding) do
       if rooms[gate_id] <= 0 then
         status[i], full_gate = -2, gate_id
       end
     end
     if status[i] == 1 then
       seen[keys[i]] = ARGV[at + 2]
-      for _, gate_id in ipairs(gates) do rooms[gate_id] = rooms[gate_id] - 1 end
+      for _, gate_id in ipairs(bounding) do rooms[gate_id] = rooms[gate_id] - 1 end
     end
   end
 end
@@ -120,14 +123,14 @@ for i = 1, count do
   if status[i] == 1 then
     local id, kind = ARGV[at], kinds[ARGV[at + 1]]
     if not kind.lane then
-      kind.lane, kind.own = home_defined(definitions, kind.number, tonumber(edition))
-      kind.lane_bytes = lane_bytes(kind.lane)
+      kind.lane, kind.own = homes.of(definitions, kind.number, tonumber(edition))
+      kind.lane_bytes = lanes.bytes_of(kind.lane)
     end
     kind.accepted = kind.accepted + 1
     records[filled + 1], records[filled + 2] = keys[i], kind.head .. ARGV[at + 2] .. kind.lane_bytes .. ARGV[at + 3]
     filled = filled + 2
     if kind.is_due then
-      lane_add(kind.lane, kind.priority, id)
+      lanes.add(kind.lane, kind.priority, id)
       wakes = true
     else
       lists.add_pair(scheduled, kind.due_at_ms, id)
@@ -139,10 +142,10 @@ for i = 1, count do
   end
 end
 for _, kind in ipairs(kinds_seen) do
-  if kind.lane then lane_counts(kind.lane, kind.own, kind.accepted, kind.accepted) end
+  if kind.lane then lanes.count(kind.lane, kind.own, kind.accepted, kind.accepted) end
 end
 if #records > 0 then redis.call('MSET', unpack(records)) end
-write_lanes(nil)
+lane_writes.write(nil)
 lists.zadd(scheduled_key, scheduled)
 lists.zadd(expiring_key, expiring)
 if wake_channel ~= '' then

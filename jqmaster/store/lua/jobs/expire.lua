@@ -5,13 +5,14 @@
 -- REPLY ok:skipped,ms until the next expires (-1: none),[name](of each that was skipped) | stale_epoch
 -- CHECKS FIRST epoch, then the state of each
 -- include lib/clock.lua
+-- include lib/leadership.lua
 -- include lib/record.lua
 -- include lib/lists.lua
--- include lib/leadership.lua
 -- include lib/lanes.lua
+-- include lib/lane_writes.lua
 local epoch_key, expiring_key, skipped_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
-tag = ARGV[2]
+local tag = ARGV[2]
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local due = redis.call('ZRANGEBYSCORE', expiring_key, '-inf', now_ms, 'LIMIT', 0, limit)
@@ -22,9 +23,9 @@ for _, id in ipairs(due) do
   local head = record.read_head(key)
   local state = record.state_of(head)
   if is_waiting[state] then
-    local lane, own = home_of(head)
-    if index[state] then redis.call('ZREM', tag .. index[state], id) else lane_remove(lane, id) end
-    lane_counts(lane, own, -1, -1)
+    local lane, own = lanes.home_of(head)
+    if index[state] then redis.call('ZREM', tag .. index[state], id) else lanes.remove(lane, id) end
+    lanes.count(lane, own, -1, -1)
     record.set_ended(key, layout.STATE.skipped, record.flags_of(head), layout.CAUSE.expired, now_ms)
     redis.call('ZADD', skipped_key, now_ms, id)
     if record.has_flag(record.flags_of(head), layout.FLAG.watched) then watched[#watched + 1] = id end
@@ -38,7 +39,7 @@ for _, id in ipairs(due) do
 end
 lists.call('ZREM', expiring_key, due)
 lists.zadd(expiring_key, running)
-write_lanes(nil)
+lane_writes.write(nil)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 local next_due = redis.call('ZRANGE', expiring_key, 0, 0, 'WITHSCORES')
 return {'ok', skipped, next_due[2] and math.max(0, tonumber(next_due[2]) - now_ms) or -1, names}

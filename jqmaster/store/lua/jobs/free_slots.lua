@@ -5,20 +5,21 @@
 -- REPLY ok:1 if jobs may start that could not before | stale_epoch
 -- CHECKS FIRST epoch, then that none runs again
 -- include lib/leadership.lua
--- include lib/lanes.lua
+-- include lib/gate_ids.lua
+-- include lib/slots.lua
+-- include lib/parking.lua
 local epoch_key, running_key = KEYS[1], KEYS[2]
 local epoch, ids = ARGV[2], cmsgpack.unpack(ARGV[3])
-tag = ARGV[1]
 local FIRST = 4
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
-local lost = {}
+local lost, has_any_opened = {}, false
 for _, id in ipairs(ids) do
   if not redis.call('ZSCORE', running_key, id) then lost[#lost + 1] = id end
 end
 for i = FIRST, #ARGV do
-  if #lost > 0 and give_slots_back(ARGV[i], lost) > 0 then
-    for _, gate_id in ipairs(gates_in(ARGV[i])) do open_gate(gate_id) end
+  if #lost > 0 and slots.give_back(ARGV[i], lost) > 0 then
+    has_any_opened = parking.open_all(gate_ids.split(ARGV[i])) or has_any_opened
   end
 end
-return {'ok', has_opened and 1 or 0}
+return {'ok', has_any_opened and 1 or 0}

@@ -1,17 +1,19 @@
 #!lua
 -- Changes priority, time, retries or timeout of a job that waits; its lane may be another one after that.
 -- KEYS job:string rules:hash
--- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lanes_defined takes them) priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty) action_id(that counts it; empty: none)
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/homes.lua reads them) priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty) action_id(that counts it; empty: none)
 -- REPLY ok | stale_rules | unknown | state:state
 -- CHECKS FIRST the edition of the rules, the state
 -- include lib/clock.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
--- include lib/touched.lua
+-- include lib/lane_writes.lua
+-- include lib/homes.lua
+-- include lib/actions.lua
 local job_key, rules_key = KEYS[1], KEYS[2]
-local now_ms, id, wake_channel, edition, definitions = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], lanes_defined(ARGV[6])
+local now_ms, id, wake_channel, edition, definitions = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], homes.read(ARGV[6])
 local priority, run_at_ms, max_retry, timeout_ms, action_id = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11]
-tag = ARGV[2]
+local tag = ARGV[2]
 local is_changeable, index = layout.is_changeable, layout.index
 
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
@@ -30,22 +32,22 @@ if run_at_ms then
 end
 record.set_state(job_key, target)
 record.set_int64(job_key, layout.due_at_ms.offset, due_at_ms)
-local old_lane, old_own = home_of(head)
-local lane, own = home_defined(definitions, 1, tonumber(edition))
-if state == layout.STATE.ready and (target ~= state or lane.id ~= old_lane.id) then lane_remove(old_lane, id)
+local old_lane, old_own = lanes.home_of(head)
+local lane, own = homes.of(definitions, 1, tonumber(edition))
+if state == layout.STATE.ready and (target ~= state or lane.id ~= old_lane.id) then lanes.remove(old_lane, id)
 elseif target ~= state then redis.call('ZREM', tag .. index[state], id) end
-write_home(job_key, head, lane, definitions[1].bytes)
-lane_counts(old_lane, old_own, -1, -1)
-lane_counts(lane, own, 1, 1)
+homes.write(job_key, head, lane, definitions[1].bytes)
+lanes.count(old_lane, old_own, -1, -1)
+lanes.count(lane, own, 1, 1)
 if target == layout.STATE.ready then
   -- A changed priority moves it in its lane, and with it maybe the lane.
-  touched(lane).has_moved = true
-  lane_add(lane, priority, id)
+  lanes.touch(lane).has_moved = true
+  lanes.add(lane, priority, id)
 else
   redis.call('ZADD', tag .. index[target], due_at_ms, id)
 end
-write_lanes(nil)
-count_touched(action_id, id, false)
+local has_opened = lane_writes.write(nil)
+actions.count_job(action_id, id, false)
 if wake_channel ~= '' then
   if target == layout.STATE.ready or has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
   if target ~= layout.STATE.ready then redis.call('PUBLISH', wake_channel, 'due') end

@@ -5,28 +5,27 @@
 -- REPLY ok:[1 reclaimed, 0 renewed or settled meanwhile] | stale_epoch
 -- CHECKS FIRST epoch, then the lease, state and token of each
 -- include lib/clock.lua
+-- include lib/leadership.lua
 -- include lib/record.lua
 -- include lib/lists.lua
--- include lib/leadership.lua
--- include lib/lanes.lua
--- include lib/settle.lua
+-- include lib/attempts.lua
 local epoch_key, running_key, results_key, suspects_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, epoch, result_ttl_ms, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
-tag = ARGV[2]
+local tag = ARGV[2]
 local FIRST, WIDTH = 6, 10
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
-local batch = new_batch(now_ms)
+local batch = attempts.new_batch(now_ms)
 local reclaimed, suspects = {}, {}
 for i = FIRST, #ARGV, WIDTH do
   local id, target = ARGV[i], tonumber(ARGV[i + 2])
   local lease_end = redis.call('ZSCORE', running_key, id)
   local head = record.read_head(tag .. 'job:' .. id)
-  if lease_end and tonumber(lease_end) <= now_ms and holds(head, ARGV[i + 1]) then
-    end_attempt(batch, id, head, target, ARGV[i + 3], now_ms + tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7]), ARGV[i + 8])
+  if lease_end and tonumber(lease_end) <= now_ms and attempts.is_held(head, ARGV[i + 1]) then
+    attempts.finish(batch, id, head, target, ARGV[i + 3], now_ms + tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7]), ARGV[i + 8])
     -- The token dies with the lease: what its holder still reports is stale.
     record.void_token(tag .. 'job:' .. id)
-    keep_failure(id, head, target, ARGV[i + 9], results_key, now_ms + result_ttl_ms)
+    attempts.keep_failure(id, head, target, ARGV[i + 9], results_key, now_ms + result_ttl_ms)
     -- Lost, and not ready again at once: it waits for a worker to itself.
     if target == layout.STATE.retrying and ARGV[i + 7] == '1' then suspects[#suspects + 1] = id end
     reclaimed[#reclaimed + 1] = 1
@@ -35,5 +34,5 @@ for i = FIRST, #ARGV, WIDTH do
   end
 end
 lists.call('SADD', suspects_key, suspects)
-write_batch(batch, running_key, '', finished_channel)
+attempts.write(batch, running_key, '', finished_channel)
 return {'ok', reclaimed}

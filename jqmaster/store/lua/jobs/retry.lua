@@ -1,17 +1,19 @@
 #!lua
 -- Makes a finished job ready again by hand, with all its retries; its history stays.
 -- KEYS job:string result:string results:zset expiring:zset rules:hash history:list
--- ARGV tag job_id wake_channel(empty: nobody to wake) edition lanes(as lanes_defined takes them) history_entry(of an attempt that succeeded; empty: none) finished_at_ms(when it ended, as the caller read it) action_id(that counts it; empty: none) is_watched(1: the action waits for its end)
+-- ARGV tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/homes.lua reads them) history_entry(of an attempt that succeeded; empty: none) finished_at_ms(when it ended, as the caller read it) action_id(that counts it; empty: none) is_watched(1: the action waits for its end)
 -- REPLY ok | stale_rules | unknown | state:state
 -- CHECKS FIRST the edition of the rules, the state, that it has not run again since it was read
 -- include lib/record.lua
 -- include lib/history.lua
 -- include lib/lanes.lua
--- include lib/touched.lua
+-- include lib/lane_writes.lua
+-- include lib/homes.lua
+-- include lib/actions.lua
 local job_key, result_key, results_key, expiring_key, rules_key, history_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local id, wake_channel, edition, definitions, entry, finished_at_ms = ARGV[2], ARGV[3], ARGV[4], lanes_defined(ARGV[5]), ARGV[6], tonumber(ARGV[7])
+local id, wake_channel, edition, definitions, entry, finished_at_ms = ARGV[2], ARGV[3], ARGV[4], homes.read(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local action_id, is_watched = ARGV[8], ARGV[9] == '1'
-tag = ARGV[1]
+local tag = ARGV[1]
 local is_retryable, index = layout.is_retryable, layout.index
 
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
@@ -34,11 +36,11 @@ record.set_int64(job_key, layout.expires_at_ms.offset, 0)
 redis.call('UNLINK', result_key)
 redis.call('ZREM', results_key, id)
 redis.call('ZREM', expiring_key, id)
-local lane, own = home_defined(definitions, 1, tonumber(edition))
-write_home(job_key, head, lane, definitions[1].bytes)
-lane_counts(lane, own, 1, 1)
-lane_add(lane, record.priority_of(head), id)
-write_lanes(nil)
-count_touched(action_id, id, is_watched)
+local lane, own = homes.of(definitions, 1, tonumber(edition))
+homes.write(job_key, head, lane, definitions[1].bytes)
+lanes.count(lane, own, 1, 1)
+lanes.add(lane, record.priority_of(head), id)
+lane_writes.write(nil)
+actions.count_job(action_id, id, is_watched)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 return {'ok'}

@@ -4,13 +4,14 @@
 -- ARGV tag epoch(empty: the worker itself does) worker_id worker_id_bytes wake_channel(empty: nobody to wake) [+ id token_bytes]
 -- REPLY ok:[1 returned, 0 no longer ours] | stale_epoch
 -- CHECKS FIRST epoch, then state, token and worker of each
+-- include lib/leadership.lua
 -- include lib/record.lua
 -- include lib/lists.lua
--- include lib/leadership.lua
 -- include lib/lanes.lua
+-- include lib/lane_writes.lua
 local epoch_key, running_key, claims_key = KEYS[1], KEYS[2], KEYS[3]
 local epoch, worker_id, worker_id_bytes, wake_channel = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-tag = ARGV[1]
+local tag = ARGV[1]
 local FIRST, WIDTH = 6, 2
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
@@ -26,10 +27,10 @@ for i = FIRST, #ARGV, WIDTH do
       .. struct.pack('>I4I4I2I2i8i8', attempt - 1, failures, losses, math.min(offers + 1, 65535), 0, 0))
     -- Token and worker go with the offer.
     redis.call('SETRANGE', key, layout.token.offset, layout.NO_ID .. layout.NO_ID)
-    local lane, own = home_of(head)
-    lane_free(lane, own, id)
-    lane_add(lane, record.priority_of(head), id)
-    lane_counts(lane, own, 0, 1)
+    local lane, own = lanes.home_of(head)
+    lanes.free(lane, own, id)
+    lanes.add(lane, record.priority_of(head), id)
+    lanes.count(lane, own, 0, 1)
     ids[#ids + 1] = id
     tokens[#tokens + 1] = token_bytes
     returned[#returned + 1] = 1
@@ -40,7 +41,7 @@ end
 lists.call('ZREM', running_key, ids)
 lists.call('SREM', claims_key, ids)
 -- What never started does not count against a rate.
-write_lanes(tokens)
+lane_writes.write(tokens)
 if wake_channel ~= '' and #ids > 0 then
   redis.call('PUBLISH', wake_channel, 'freed:' .. worker_id .. ':' .. #ids)
   redis.call('PUBLISH', wake_channel, 'ready')

@@ -6,10 +6,11 @@
 -- CHECKS FIRST the state
 -- include lib/record.lua
 -- include lib/lanes.lua
--- include lib/touched.lua
+-- include lib/lane_writes.lua
+-- include lib/actions.lua
 local job_key = KEYS[1]
 local id, wake_channel, action_id = ARGV[2], ARGV[3], ARGV[4]
-tag = ARGV[1]
+local tag = ARGV[1]
 local is_startable, index = layout.is_startable, layout.index
 
 local head = record.read_head(job_key)
@@ -23,8 +24,8 @@ if not is_startable[state] then return {'state', state} end
 redis.call('ZREM', tag .. index[state], id)
 record.set_state(job_key, layout.STATE.ready)
 record.set_int64(job_key, layout.due_at_ms.offset, 0)
-lane_add(lane_of(head), record.priority_of(head), id)
-write_lanes(nil)
-count_touched(action_id, id, false)
+lanes.add(lanes.of(head), record.priority_of(head), id)
+lane_writes.write(nil)
+actions.count_job(action_id, id, false)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 return {'ok'}

@@ -6,9 +6,10 @@
 -- CHECKS FIRST epoch, then that each is still claimed
 -- include lib/leadership.lua
 -- include lib/lanes.lua
+-- include lib/lane_writes.lua
 local epoch_key, running_key, damaged_key, workers_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local epoch = ARGV[2]
-tag = ARGV[1]
+local tag = ARGV[1]
 local FIRST = 3
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
@@ -20,14 +21,14 @@ for i = FIRST, #ARGV do
     redis.call('SADD', damaged_key, id)
     -- Who holds it stood in the record.
     for _, worker_id in ipairs(workers) do redis.call('SREM', tag .. 'claims:' .. worker_id, id) end
-    local lane, own, is_all = home_of_damaged(tag .. 'job:' .. id)
+    local lane, own, is_all = lanes.home_of_damaged(tag .. 'job:' .. id)
     if lane then
-      lane_free(lane, own, id)
-      lane_counts(lane, own, -1, 0)
+      lanes.free(lane, own, id)
+      lanes.count(lane, own, -1, 0)
     end
     if not is_all then untold[#untold + 1] = id end
     count = count + 1
   end
 end
-write_lanes(nil)
+local has_opened = lane_writes.write(nil)
 return {'ok', count, untold, has_opened and 1 or 0}

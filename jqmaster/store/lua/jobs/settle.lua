@@ -6,24 +6,24 @@
 -- CHECKS FIRST state, token and worker of each; where none counts, that the worker is registered
 -- include lib/clock.lua
 -- include lib/record.lua
--- include lib/lanes.lua
--- include lib/settle.lua
+-- include lib/gates.lua
+-- include lib/attempts.lua
 local running_key, results_key, worker_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, worker_id_bytes, result_ttl_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
-tag = ARGV[2]
+local tag = ARGV[2]
 local wake_channel, finished_channel = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 11
 
-local batch = new_batch(now_ms)
+local batch = attempts.new_batch(now_ms)
 local accepted, runs, known = {}, {}, 0
 for i = FIRST, #ARGV, WIDTH do
   local id, token_bytes, target = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local head = record.read_head(tag .. 'job:' .. id)
   runs[#runs + 1] = -1
-  if holds(head, token_bytes) and record.worker_of(head) == worker_id_bytes then
-    end_attempt(batch, id, head, target, ARGV[i + 3], now_ms + tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), 0, ARGV[i + 7])
-    keep_failure(id, head, target, ARGV[i + 8], results_key, now_ms + result_ttl_ms)
-    if ARGV[i + 9] ~= '' then hold_gate(ARGV[i + 9], now_ms + tonumber(ARGV[i + 10])) end
+  if attempts.is_held(head, token_bytes) and record.worker_of(head) == worker_id_bytes then
+    attempts.finish(batch, id, head, target, ARGV[i + 3], now_ms + tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), 0, ARGV[i + 7])
+    attempts.keep_failure(id, head, target, ARGV[i + 8], results_key, now_ms + result_ttl_ms)
+    if ARGV[i + 9] ~= '' then gates.hold(ARGV[i + 9], now_ms + tonumber(ARGV[i + 10])) end
     runs[#runs] = math.max(0, now_ms - record.int64(head, layout.started_at_ms.at))
     accepted[#accepted + 1] = 1
     known = known + 1
@@ -39,4 +39,4 @@ for i = FIRST, #ARGV, WIDTH do
 end
 -- Whoever holds a token that counts is known; only a stranger's results could all be stale for another reason.
 if known == 0 and redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
-return {'ok', accepted, write_batch(batch, running_key, wake_channel, finished_channel), runs}
+return {'ok', accepted, attempts.write(batch, running_key, wake_channel, finished_channel), runs}

@@ -8,9 +8,10 @@
 -- include lib/record.lua
 -- include lib/lists.lua
 -- include lib/lanes.lua
+-- include lib/lane_writes.lua
 local running_key, claims_key, succeeded_key, results_key, worker_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, worker_id_bytes, result_ttl_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
-tag = ARGV[2]
+local tag = ARGV[2]
 local wake_channel, finished_channel = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 3
 
@@ -50,7 +51,7 @@ for i = FIRST, #ARGV, WIDTH do
     local home_bytes = sub(head, layout.lane_id.at, layout.name.at + byte(head, layout.name.length_at))
     local home = homes[home_bytes]
     if not home then
-      local lane, own = home_of(head)
+      local lane, own = lanes.home_of(head)
       home = {lane = lane, brings_gates = own ~= nil, has_gates = own or #lane.shared > 0 or #lane.keyed > 0, name = record.name_of(head), ended = 0, runs = {}}
       homes[home_bytes] = home
       homes_seen[#homes_seen + 1] = home
@@ -59,8 +60,8 @@ for i = FIRST, #ARGV, WIDTH do
     local run_ms = ending.run_ms
     home.runs[run_ms] = (home.runs[run_ms] or 0) + 1
     if home.has_gates then
-      local own = home.brings_gates and own_gates(head) or nil
-      lane_free(home.lane, own, id)
+      local own = home.brings_gates and record.own_gates(head) or nil
+      lanes.free(home.lane, own, id)
     end
     if ending.keeps_result then
       redis.call('SET', result_prefix .. id, result)
@@ -80,7 +81,7 @@ end
 -- Whoever holds a token that counts is known; only a stranger's results could all be stale for another reason.
 if known == 0 and redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 for _, home in ipairs(homes_seen) do
-  lane_counts(home.lane, nil, -home.ended, 0)
+  lanes.count(home.lane, nil, -home.ended, 0)
   for run_ms, times in pairs(home.runs) do
     runs[#runs + 1] = home.name
     runs[#runs + 1] = run_ms
@@ -91,7 +92,7 @@ lists.call('ZREM', running_key, ended)
 lists.call('SREM', claims_key, ended)
 lists.zadd(succeeded_key, finished_at)
 lists.zadd(results_key, results)
-write_lanes(nil)
+local has_opened = lane_writes.write(nil)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 if wake_channel ~= '' and count > 0 then
   redis.call('PUBLISH', wake_channel, 'freed:' .. record.uuid_text(worker_id_bytes) .. ':' .. count)

@@ -52,6 +52,24 @@ local record = (function()
     return at, at + 1 + (count ~= IN_LANE and count * layout.gates.length or 0)
   end
 
+  -- The list of gates that begins with its number at `at`.
+  local function gates_at(bytes, at)
+    local list, count = {}, byte(bytes, at)
+    if count == IN_LANE then return list end
+    for i = at + 1, at + count * layout.gates.length, layout.gates.length do
+      list[#list + 1] = sub(bytes, i, i + layout.gates.length - 1)
+    end
+    return list
+  end
+
+  -- The keyed gates that a job of a base lane brings along; nil where there are none, or its lane knows them.
+  local function own_gates(head)
+    local at = NAME_AT + byte(head, NAME_LENGTH_AT)
+    if byte(head, at) == 0 then return nil end
+    local own = gates_at(head, at)
+    return #own > 0 and own or nil
+  end
+
   -- nil where the head is empty.
   local function state_of(head)
     return (byte(head, layout.state.at))
@@ -123,7 +141,8 @@ local record = (function()
 
   return {
     has_flag = has_flag, int64 = int64, hex = hex, uuid_text = uuid_text, beginning = beginning, read_head = read_head,
-    name_of = name_of, gates_span = gates_span, state_of = state_of, flags_of = flags_of, token_of = token_of,
+    name_of = name_of, gates_span = gates_span, gates_at = gates_at, own_gates = own_gates,
+    state_of = state_of, flags_of = flags_of, token_of = token_of,
     worker_of = worker_of, lane_id_of = lane_id_of, priority_of = priority_of, attempts_of = attempts_of,
     is_claim_of = is_claim_of,
     is_held_by = is_held_by, write_again = write_again, set_state = set_state, set_ended = set_ended,

@@ -1,0 +1,17 @@
+-- Counts a job for the action on many jobs that changes it, in the very step that changes it: however often a page is
+-- repeated, and whoever repeats it, the count is exact.
+local actions = (function()
+  local tag = ARGV.tag
+
+  local function count_job(action_id, job_id, is_watched)
+    local action_key = tag .. 'action:' .. action_id
+    if action_id == '' or redis.call('EXISTS', action_key) == 0 then return end
+    redis.call('HINCRBY', action_key, 'done', 1)
+    -- The end of these jobs is waited for, so that a retry stops by itself; nobody waits once the action is over.
+    if is_watched and redis.call('SISMEMBER', tag .. 'running_actions', action_id) == 1 then
+      redis.call('SADD', tag .. 'watched:' .. action_id, job_id)
+    end
+  end
+
+  return {count_job = count_job}
+end)()

@@ -1,0 +1,90 @@
+-- include lib/record.lua
+-- include lib/gate_ids.lua
+-- include lib/constraints.lua
+-- include lib/lanes.lua
+-- include lib/waiting.lua
+-- Where jobs are to wait, as a master made it out by the rules: definitions of lanes.
+local homes = (function()
+  local tag = ARGV.tag
+
+  -- From MessagePack: [[[base lane, name, group, shared gates], …], [[base (its number, from 1), keyed gates as a record has
+  -- them, keyed gates where the record leaves them to its lane, texts of their key values], …]]
+  local function read(packed)
+    local parts = cmsgpack.unpack(packed)
+    local definitions, bases = {}, parts[1]
+    for i, base in ipairs(bases) do
+      bases[i] = {id = base[1], name = base[2], group = base[3], shared = gate_ids.split(base[4])}
+    end
+    for i, part in ipairs(parts[2]) do
+      local bytes = part[2]
+      local is_in_lane = string.byte(bytes) == layout.gates.in_lane
+      definitions[i] = {base = bases[part[1]], bytes = bytes, is_in_lane = is_in_lane, texts = part[4],
+        keyed = is_in_lane and gate_ids.split(part[3]) or record.gates_at(bytes, 1)}
+    end
+    return definitions
+  end
+
+  -- Whether jobs of a name may lie in lanes of their own kind: the one lane that most names have is the base.
+  local has_lanes = {}
+  local function may_have_lanes(name)
+    if has_lanes[name] == nil then has_lanes[name] = redis.call('ZCARD', tag .. 'lanes:' .. name) > 1 end
+    return has_lanes[name]
+  end
+
+  -- Looks up in one command which of these definitions have a lane of their own already.
+  local function find_lanes(definitions)
+    local found, keys = {}, {}
+    for _, definition in ipairs(definitions) do
+      definition.is_looked_up = true
+      if #definition.keyed > 0 and may_have_lanes(definition.base.name) then
+        definition.lane_id = lanes.id_of(definition.base.group, definition.keyed)
+        found[#found + 1] = definition
+        keys[#keys + 1] = tag .. 'lane:' .. definition.lane_id
+      end
+    end
+    for from = 1, #keys, 1000 do
+      for n, lane in ipairs(redis.call('MGET', unpack(keys, from, math.min(from + 999, #keys)))) do
+        found[from + n - 1].has_lane = lane and true
+      end
+    end
+  end
+
+  -- Of definition `n` of these: lane and own gates, as `lanes.home_of`.
+  local function of(definitions, n, edition)
+    local definition = definitions[n]
+    if definition.home then return definition.home, definition.own end
+    local base, keyed = definition.base, definition.keyed
+    local waits_in_lane = definition.is_in_lane
+    for i, gate_id in ipairs(keyed) do
+      local limits = constraints.limits_of(gate_id)
+      waiting.list(gate_id, definition.texts[i])
+      -- Whose turn it is shows only between lanes.
+      waits_in_lane = waits_in_lane or (limits and limits.is_fair)
+    end
+    if #keyed > 0 then
+      if not waits_in_lane and not definition.is_looked_up then find_lanes(definitions) end
+      if waits_in_lane or definition.has_lane then
+        local id = definition.lane_id or lanes.id_of(base.group, keyed)
+        definition.home = lanes.made(id, base.name, edition, base.group, base.shared, keyed)
+        return definition.home
+      end
+    end
+    base.lane = base.lane or lanes.made(base.id, base.name, edition, base.group, base.shared, {})
+    definition.home, definition.own = base.lane, #keyed > 0 and keyed or nil
+    return definition.home, definition.own
+  end
+
+  -- Writes into a record where its job waits now. `whole`: the record as it is, where the caller has it.
+  local function write(key, head, lane, gates_bytes, whole)
+    local at, behind = record.gates_span(head)
+    if string.sub(head, at, behind - 1) == gates_bytes then
+      redis.call('SETRANGE', key, layout.lane_id.offset, lanes.bytes_of(lane))
+      return
+    end
+    local job = whole or redis.call('GET', key)
+    redis.call('SET', key, table.concat({string.sub(job, 1, layout.lane_id.offset), lanes.bytes_of(lane),
+      string.sub(job, layout.lane_id.last + 1, at - 1), gates_bytes, string.sub(job, behind)}))
+  end
+
+  return {read = read, of = of, write = write}
+end)()

@@ -1,0 +1,16 @@
+-- How many jobs of a name are ready.
+local ready_counts = (function()
+  local tag = ARGV.tag
+  local MOST_LANES = 500
+
+  -- How many are ready, how many are counted, and in how many lanes; nil where they are too many to say so at one instant.
+  local function of(name, counts_key)
+    local ids = redis.call('ZRANGE', tag .. 'lanes:' .. name, 0, MOST_LANES)
+    if #ids > MOST_LANES then return nil end
+    local ready = 0
+    for _, id in ipairs(ids) do ready = ready + redis.call('ZCARD', tag .. 'ready:' .. id) end
+    return ready, tonumber(redis.call('HGET', counts_key, name) or 0), #ids
+  end
+
+  return {of = of}
+end)()
