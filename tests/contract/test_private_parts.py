@@ -3,6 +3,8 @@
 `pyproject.toml` bounds both libraries from above. Before a bound is raised, these tests say what changed.
 """
 
+import ast
+import asyncio
 import importlib.metadata
 import inspect
 import re
@@ -16,12 +18,15 @@ from redis._parsers import helpers
 from uvicorn.protocols.http import httptools_impl
 from uvicorn.server import ServerState
 
+from jqmaster.api.http import server
+from worker_sdk.transport import guarded, http_server
+
 ROOT = Path(__file__).parents[2]
 
 UVICORN: dict[type, str] = {
     httptools_impl.HttpToolsProtocol: """
-        _start_asgi_task app config connection_lost connection_made connections cycle data_received expect_100_continue flow
-        headers loop on_body on_header on_headers_complete on_message_begin on_message_complete on_response_complete on_url
+        _start_asgi_task access_logger app client config connection_lost connection_made connections cycle data_received expect_100_continue flow
+        headers logger loop on_body on_header on_headers_complete on_message_begin on_message_complete on_response_complete on_url
         parser pipeline scheme scope server server_state shutdown tasks transport url
     """,
     httptools_impl.RequestResponseCycle: """
@@ -36,6 +41,17 @@ REDIS: dict[type, str] = {
 }
 
 
+# Our classes on those of uvicorn.
+HEIRS: dict[type, tuple[type, ...]] = {
+    httptools_impl.HttpToolsProtocol: (
+        guarded.GuardedProtocol,
+        http_server.WorkerProtocol,
+        server.EdgeProtocol,
+    ),
+    httptools_impl.RequestResponseCycle: (server.EdgeCycle,),
+}
+
+
 def names_of(owner: type) -> set[str]:
     """What instances of a class have: what it defines, and what its methods and those of its bases set."""
     found = set(dir(owner))
@@ -43,6 +59,47 @@ def names_of(owner: type) -> set[str]:
         found |= set(re.findall(r"self\.(\w+)", inspect.getsource(base)))
         found |= set(re.findall(r"^    (\w+):", inspect.getsource(base), re.MULTILINE))
     return found
+
+
+def used_by(heirs: tuple[type, ...]) -> set[str]:
+    """The attributes of `self` that these classes use and do not define."""
+    defined: set[str] = set()
+    used: set[str] = set()
+    for heir in heirs:
+        defined |= set(vars(heir))
+        for node in ast.walk(ast.parse(inspect.getsource(heir))):
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                defined.add(node.target.id)
+            elif (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "self"
+            ):
+                is_set_first = isinstance(node.ctx, ast.Store) and node.attr.startswith("_")
+                (defined if is_set_first else used).add(node.attr)
+    return used - defined
+
+
+@pytest.mark.parametrize("owner", HEIRS)
+def test_each_part_of_uvicorn_that_is_used_is_listed_here(owner: type) -> None:
+    assert used_by(HEIRS[owner]) - set(UVICORN[owner].split()) == set()
+
+
+def test_uvicorns_protocol_is_used_in_three_files_only() -> None:
+    using = [
+        path.relative_to(ROOT).as_posix()
+        for package in ("jqmaster", "worker_sdk")
+        for path in (ROOT / package).rglob("*.py")
+        if "uvicorn.protocols" in path.read_text("utf-8")
+    ]
+    assert sorted(using) == [
+        "jqmaster/api/http/server.py", "worker_sdk/transport/guarded.py", "worker_sdk/transport/http_server.py",
+    ]  # fmt: skip
+
+
+def test_asyncio_still_has_the_unread_bytes_of_a_stream() -> None:
+    """jqmaster/store/link/client.py takes a connection with unread bytes for one that is out of step."""
+    assert "_buffer" in names_of(asyncio.StreamReader), "asyncio: StreamReader._buffer is gone"
 
 
 @pytest.mark.parametrize(
@@ -57,8 +114,8 @@ def names_of(owner: type) -> set[str]:
 def test_a_private_part_is_still_there(library: str, owner: type, name: str) -> None:
     version = importlib.metadata.version(library)
     assert name in names_of(owner), (
-        f"{library} {version}: {owner.__name__}.{name} is gone, and jqmaster/api/http/server.py, worker_sdk/transport/http_server.py or "
-        f"jqmaster/store/ uses it. Adapt them before the bound of {library} in pyproject.toml is raised."
+        f"{library} {version}: {owner.__name__}.{name} is gone, and jqmaster/api/http/server.py, worker_sdk/transport/ or "
+        f"jqmaster/store/link/ uses it. Adapt them before the bound of {library} in pyproject.toml is raised."
     )
 
 
@@ -73,8 +130,11 @@ def test_redis_still_reads_what_info_answers() -> None:
     assert helpers.parse_info(b"redis_version:7.2.4\r\n")["redis_version"] == "7.2.4"
 
 
-@pytest.mark.parametrize("library", ["uvicorn", "redis"])
-def test_a_library_with_private_parts_in_use_is_bounded_from_above(library: str) -> None:
-    dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+@pytest.mark.parametrize(
+    ("project", "library"),
+    [("pyproject.toml", "uvicorn"), ("pyproject.toml", "redis"), ("worker_sdk/pyproject.toml", "uvicorn")],
+)
+def test_a_library_with_private_parts_in_use_is_bounded_from_above(project: str, library: str) -> None:
+    dependencies = tomllib.loads((ROOT / project).read_text())["project"]["dependencies"]
     (bound,) = (line for line in dependencies if line.startswith(f"{library}>"))
     assert re.search(r",<\d", bound), bound

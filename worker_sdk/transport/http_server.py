@@ -1,51 +1,36 @@
-"""The HTTP server of a worker that serves alone: uvicorn's httptools protocol with the limits that uvicorn does not have.
-
-One sweep over all connections enforces every deadline; a request costs no timer.
-"""
+"""The HTTP server of a worker that serves alone."""
 
 import asyncio
 import functools
-import math
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Final, cast
 
-import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from worker_sdk import forked
+from worker_sdk.transport.guarded import LINGER_S, App, GuardedProtocol, ParsingEndsError, config_of
 from worker_sdk.transport.tls import LiveContext
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-# Between the last byte of an answer and the end of a connection with unread input: closing at once would make the
-# kernel send a reset, which takes the answer away.
-_LINGER_S: Final = 1.0
-_BODY_BYTES_PER_S: Final = 64 * 1024
-_MAX_TARGET_BYTES: Final = 2048
-# Of the first bytes of a request so many are kept until its request line has been judged.
-_MAX_LINE_BYTES: Final = _MAX_TARGET_BYTES + 64
-_FIELD_OVERHEAD_BYTES: Final = 32
 _STOP_GRACE_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`receipt_s`: for a request to arrive, and a second more for each 64 KiB; also for the first byte of a connection.
-    `keep_alive_s`: between requests; longer than a master keeps an idle connection, for the side that sends must be
-    the one that closes. `answer_s`: until an answer is made and taken.
+    """Limits of the server.
+
+    * `receipt_s`: for a request to arrive, and a second more for each 64 KiB; also for the first byte of a connection.
+    * `keep_alive_s`: between requests. Longer than a master keeps an idle connection: the side that sends must be the one that
+      closes.
+    * `answer_s`: until an answer is made and taken.
     """
 
     connections: int = 512
     head_bytes: int = 32 * 1024
+    header_count: int = 500
     receipt_s: float = 10.0
     keep_alive_s: float = 75.0
     answer_s: float = 30.0
@@ -62,17 +47,7 @@ class WorkerServer:
     ) -> None:
         self._limits = limits or Limits()
         self._tls = tls
-        self._config = Config(
-            app,
-            interface="asgi3",
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-        )
+        self._app = app
         self._state = ServerState()
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -111,13 +86,13 @@ class WorkerServer:
         return len(self._state.connections)
 
     async def start(self) -> None:
-        self._config.load()
+        config = config_of(self._app)
         loop = asyncio.get_running_loop()
-        connected = functools.partial(EdgeProtocol, self._config, self._state, self._limits)
+        connected = functools.partial(WorkerProtocol, config, self._state, self._limits)
         self._server = await loop.create_server(
             connected,
             sock=self._socket,
-            backlog=self._config.backlog,
+            backlog=config.backlog,
             ssl=self._tls.context if self._tls else None,
             ssl_handshake_timeout=self._limits.receipt_s if self._tls else None,
         )
@@ -140,7 +115,7 @@ class WorkerServer:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
         # The last answers are on their way, and a client that does not take its own must not hold the stop up.
-        end_s = asyncio.get_running_loop().time() + _LINGER_S
+        end_s = asyncio.get_running_loop().time() + LINGER_S
         while self._state.connections and asyncio.get_running_loop().time() < end_s:  # noqa: ASYNC110  uvicorn's set
             await asyncio.sleep(0.01)
         for connection in list(self._state.connections):
@@ -152,30 +127,28 @@ class WorkerServer:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         for connection in list(self._state.connections):
-            assert isinstance(connection, EdgeProtocol)
+            assert isinstance(connection, WorkerProtocol)
             connection.check_deadline(now_s)
         if self._tls:
             self._tls.refresh()
         self._sweeper = loop.call_later(interval_s, self._sweep, interval_s)
 
 
-class EdgeProtocol(HttpToolsProtocol):
-    """One connection, one request at a time. What it refuses never reaches the application."""
+class WorkerProtocol(GuardedProtocol):
+    """One connection, one request at a time."""
+
+    is_host_required_in_1_0 = False
 
     def __init__(self, config: Config, state: ServerState, limits: Limits) -> None:
-        super().__init__(config, state, {})
+        super().__init__(config, state)
         self._limits = limits
-        self._deadline_s = math.inf
         self._since_s = 0.0  # when it began to wait for a request, or the request to arrive
-        self._is_arriving = False
-        self._is_deaf = False  # input is thrown away
-        self._close_after = False
-        self._received = 0  # bytes of the request, its first chunk left out
-        self._unused = 0  # of these, since the application got something
-        self._head_bytes = 0
-        self._line = b""  # the beginning of the request, until its head is here
-        self._refusal = HTTPStatus.BAD_REQUEST
         self._answer: _Answer
+
+    @property
+    def limits(self) -> Limits:
+        """See `GuardedProtocol`."""
+        return self._limits
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -184,11 +157,11 @@ class EdgeProtocol(HttpToolsProtocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """The longest idle connection goes, or the one whose request has been arriving for the longest."""
+        """Close the connection that has been idle for the longest, or the one whose request is the longest on its way."""
         others = [
             one
             for one in self.connections
-            if isinstance(one, EdgeProtocol) and one is not self and not one.transport.is_closing()
+            if isinstance(one, WorkerProtocol) and one is not self and not one.transport.is_closing()
         ]
         if len(others) < self._limits.connections:
             return
@@ -196,97 +169,29 @@ class EdgeProtocol(HttpToolsProtocol):
             min(waiting, key=lambda one: (one._is_arriving, one._since_s)).transport.abort()
         else:
             self._is_deaf = True
-            self.transport.write(_refusal(HTTPStatus.SERVICE_UNAVAILABLE))
+            self.transport.write(self.refusal_bytes(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded"))
             self.transport.close()
 
-    @property
-    def is_answering(self) -> bool:
-        """A whole request is here, and its answer is not complete."""
-        cycle = self.cycle
-        return cycle is not None and not cycle.response_complete and not cycle.more_body
-
-    def data_received(self, data: bytes) -> None:
-        if self._is_deaf:
-            return
-        if not self._is_arriving:
-            self._line = data
-        elif len(self._line) < _MAX_LINE_BYTES:
-            self._line += data
-        self._received += len(data)
-        self._unused += len(data)
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # Ignored: the request itself is answered. What follows it is in a protocol that nobody agreed to.
-            self._is_deaf = True
-            return
-        except httptools.HttpParserInvalidMethodError:
-            self._refuse(HTTPStatus.NOT_IMPLEMENTED)
-            return
-        except httptools.HttpParserError:
-            self._refuse(self._refusal)
-            return
-        if not self._is_arriving:
-            return
-        self._deadline_s = self._since_s + self._limits.receipt_s + self._received / _BODY_BYTES_PER_S
-        # The parser holds back a field that is not complete, in the head and in trailers, so its size shows only here.
-        if self._unused > self._limits.head_bytes:
-            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-
-    # --- what the parser calls
+    # --- called by the parser
 
     def on_message_begin(self) -> None:
         if self.is_answering:
-            raise _ParsingEndsError  # nobody who may call here asks before the answer has come
+            raise ParsingEndsError  # nobody who may call here asks before the answer has come
         super().on_message_begin()
-        self._is_arriving = True
         self._since_s = self.loop.time()
-        self._received = self._unused = self._head_bytes = 0
-
-    def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        if len(self.url) > _MAX_TARGET_BYTES:
-            self._stop_parsing(HTTPStatus.REQUEST_URI_TOO_LONG)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
-        self._head_bytes += len(name) + len(value) + _FIELD_OVERHEAD_BYTES
-        if self._head_bytes > self._limits.head_bytes:
-            self._stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
-        self._check_head()
+        self.check_head()
         super().on_headers_complete()
-        if not self.cycle.keep_alive:
-            # Until the body is here uvicorn must not close by itself: see _LINGER_S.
-            self._close_after = self.cycle.keep_alive = True
+        self.end_head()
         self._answer = _Answer(self.cycle, self.transport)
         self.cycle.transport = cast(asyncio.Transport, self._answer)
-        # The scope keeps its list; trailers must not slip fields into a request that is already being judged.
-        self.headers = []
-
-    def _check_head(self) -> None:
-        """Refuse what the parser reads generously and no master sends."""
-        version = self.parser.get_http_version()
-        if version not in ("1.1", "1.0"):
-            self._stop_parsing(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
-        line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version.encode())
-        hosts = sum(name == b"host" for name, _ in self.headers)
-        if not self._line.startswith(line) or hosts > 1 or (hosts < 1 and version == "1.1"):
-            self._stop_parsing(HTTPStatus.BAD_REQUEST)
-        if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in self.headers):
-            self._stop_parsing(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-
-    def on_body(self, body: bytes) -> None:
-        super().on_body(body)
-        self._unused = 0
 
     def on_message_complete(self) -> None:
+        if len(self.headers) > self._limits.header_count:  # trailers
+            self.stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
         super().on_message_complete()
-        self._is_arriving = False
         self._deadline_s = self.loop.time() + self._limits.answer_s
-        if self._close_after:
-            self.cycle.keep_alive = False
 
     # --- ends
 
@@ -297,19 +202,19 @@ class EdgeProtocol(HttpToolsProtocol):
             return
         if self._is_deaf or self.cycle.more_body:
             # The answer came before the end of the body (401, 413): the rest is not wanted.
-            self._linger()
+            self.linger()
         else:
             self._await_request(self._limits.keep_alive_s)
             self.flow.resume_reading()
 
     def check_deadline(self, now_s: float) -> None:
-        """Called by the sweep."""
+        """Called by the sweep: end what takes too long to arrive or to be taken."""
         has_unsent = self.transport.get_write_buffer_size() > 0
         if has_unsent and now_s > self._since_s + self._limits.answer_s:
             self.transport.abort()  # nobody takes them
         elif now_s > self._deadline_s:
             if self._is_arriving and not self.transport.is_closing():
-                self._refuse(HTTPStatus.REQUEST_TIMEOUT)
+                self.refuse_arriving(HTTPStatus.REQUEST_TIMEOUT, "receipt_deadline")
             else:
                 self.transport.abort()
 
@@ -317,12 +222,8 @@ class EdgeProtocol(HttpToolsProtocol):
         self._since_s = self.loop.time()
         self._deadline_s = self._since_s + within_s
 
-    def _stop_parsing(self, status: HTTPStatus) -> None:
-        self._refusal = status
-        raise _ParsingEndsError
-
-    def _refuse(self, status: HTTPStatus) -> None:
-        """What is arriving. What arrived whole before it is answered first."""
+    def refuse_arriving(self, status: HTTPStatus, code: str) -> None:
+        """See `GuardedProtocol`. After the answer of a whole request the connection closes without another word."""
         cycle = self.cycle
         if self.is_answering:
             self._is_deaf = True
@@ -332,15 +233,11 @@ class EdgeProtocol(HttpToolsProtocol):
             # Its own body is broken or late: the application is told that the client has gone.
             cycle.disconnected = True
             cycle.message_event.set()
-        self.transport.write(_refusal(status))
-        self._linger()
+        self.refuse(status, code)
 
-    def _linger(self) -> None:
-        self._is_deaf = True
-        self._is_arriving = False
-        self._deadline_s = self.loop.time() + _LINGER_S
-        self.transport.write_eof()
-        self.flow.resume_reading()
+    def refusal_bytes(self, status: HTTPStatus, code: str) -> bytes:
+        """See `GuardedProtocol`. The status says enough to a master."""
+        return f"HTTP/1.1 {status} {status.phrase}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
 
 
 class _Answer:
@@ -368,11 +265,3 @@ class _Answer:
 
     def is_closing(self) -> bool:
         return self._transport.is_closing()
-
-
-def _refusal(status: HTTPStatus) -> bytes:
-    return f"HTTP/1.1 {status} {status.phrase}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
-
-
-class _ParsingEndsError(Exception):
-    """Raised in a parser callback; the parser turns it into its own error."""

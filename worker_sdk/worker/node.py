@@ -14,7 +14,8 @@ from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.home import Home
 from worker_sdk.masters.masters import Masters, MasterUnreachableError
 from worker_sdk.pusher.by_process import LazyPushers
-from worker_sdk.transport.http_server import App, WorkerServer
+from worker_sdk.transport.guarded import App
+from worker_sdk.transport.http_server import WorkerServer
 from worker_sdk.transport.own_address import WILDCARDS, outgoing_address, url_of
 from worker_sdk.transport.signature import SignatureCheck
 from worker_sdk.worker.admission import Admission

@@ -18,7 +18,7 @@ from worker_sdk.worker.registry import Handler, Registry
 if TYPE_CHECKING:  # slow to import, and whoever only declares handlers serves nothing: an isolated attempt, a web application
     import asyncio
 
-    from worker_sdk.transport.http_server import App
+    from worker_sdk.transport.guarded import App
     from worker_sdk.worker.asgi import Endpoint
     from worker_sdk.worker.node import Node, NodeConfig
 

@@ -1,4 +1,4 @@
-"""The HTTP server of a master: uvicorn's httptools protocol with the limits that uvicorn does not have.
+"""The HTTP server of a master: the guarded protocol, with pipelining, room for workers, and answers in one write.
 
 One sweep over all connections, a few times a second, enforces every deadline; a request costs no timer.
 """
@@ -13,7 +13,7 @@ import socket
 import sys
 import termios
 import urllib.parse
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
@@ -25,7 +25,6 @@ from uvicorn.protocols.http.httptools_impl import (
     HEADER_RE,
     HEADER_VALUE_RE,
     STATUS_LINE,
-    HttpToolsProtocol,
     RequestResponseCycle,
 )
 from uvicorn.server import ServerState
@@ -38,31 +37,28 @@ from jqmaster.config import Settings
 from jqmaster.domain.caller import TrustedProxies
 from jqmaster.errors import OverloadedError
 from jqmaster.live_value import LiveValue
+from worker_sdk.transport.guarded import (
+    LINGER_S,
+    App,
+    GuardedProtocol,
+    ParsingEndsError,
+    Receive,
+    Scope,
+    Send,
+    config_of,
+)
+from worker_sdk.transport.own_address import url_of
 from worker_sdk.transport.tls import LiveContext, server_context
 
 logger = logging.getLogger(__name__)
 
-Message = MutableMapping[str, Any]
-AsgiApp = Callable[
-    [MutableMapping[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
-    Awaitable[None],
-]
-
 KEEP_ALIVE_S: Final = 75.0
 STOP_GRACE_S: Final = 5.0
-MAX_TARGET_BYTES: Final = 2048
 MAX_PIPELINE: Final = 100
 # A connection on which nobody has proved anything is served these when all others are taken.
 RESERVED_PATHS: Final = (b"/api/workers", b"/healthz", b"/readyz")
-# Between the last byte of a refusal and the end of the connection: time for the client to read it. Closing at once
-# with unread input makes the kernel send a reset, which takes the answer away.
-_LINGER_S: Final = 1.0
-_BODY_BYTES_PER_S: Final = 64 * 1024
-_TLS_HANDSHAKE: Final = 0x16
 # So many refused callers at once are given the time to read why; the connections of further ones are closed at once.
 _MAX_LINGERING: Final = 256
-# Of the first bytes of a request so many are kept until its request line has been judged.
-_MAX_LINE_BYTES: Final = MAX_TARGET_BYTES + 64
 # They change how an answer is written.
 _UNUSUAL_FIELDS: Final = frozenset({b"connection", b"transfer-encoding"})
 
@@ -98,7 +94,7 @@ class MasterServer:
     """Serves one ASGI application (lifecycle component). Signals, logging and lifespan belong to the caller."""
 
     def __init__(
-        self, app: AsgiApp, settings: Settings, limits: ServerLimits, *, sockets: Sequence[socket.socket] = ()
+        self, app: App, settings: Settings, limits: ServerLimits, *, sockets: Sequence[socket.socket] = ()
     ) -> None:
         """`sockets`: bound ones to serve instead of the settings' host and port. One of several processes shares the port
         with the others, and listens at one of its own besides, where it alone answers."""
@@ -140,7 +136,7 @@ class MasterServer:
     def _url_of(self, server: asyncio.Server) -> str:
         host, port = server.sockets[0].getsockname()[:2]
         scheme = "https" if self._settings.tls_certfile else "http"
-        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+        return url_of(scheme, host, port)
 
     @property
     def connections(self) -> int:
@@ -150,18 +146,7 @@ class MasterServer:
     async def start(self) -> None:
         """Listen. Raises OSError when the address cannot be bound."""
         settings = self._settings
-        config = Config(
-            self._serve,
-            interface="asgi3",
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-        )
-        config.load()
+        config = config_of(self._serve)
         if settings.tls_certfile is not None:
             self._tls = server_context(
                 settings.tls_certfile, settings.tls_keyfile, settings.tls_client_cafile
@@ -202,7 +187,7 @@ class MasterServer:
         for connection in list(self._state.connections):
             connection.transport.close()
         # A client that does not read its last answer would hold the stop up.
-        deadline = asyncio.get_running_loop().time() + _LINGER_S
+        deadline = asyncio.get_running_loop().time() + LINGER_S
         while self._state.connections and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110  uvicorn's set
             await asyncio.sleep(0.01)
         for connection in list(self._state.connections):
@@ -224,12 +209,7 @@ class MasterServer:
         interval_s = min(0.5, limits.receipt_s / 4, limits.write_s / 4)
         self._sweeper = loop.call_later(until_tick_s(now_s, interval_s), self._sweep)
 
-    async def _serve(
-        self,
-        scope: MutableMapping[str, Any],
-        receive: Callable[[], Awaitable[Message]],
-        send: Callable[[Message], Awaitable[None]],
-    ) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._app(scope, receive, send)
         except asyncio.CancelledError:
@@ -328,45 +308,27 @@ def _usual_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> _Head 
     return _Head(STATUS_LINE[status] + b"".join(lines), int(length))
 
 
-class EdgeProtocol(HttpToolsProtocol):
-    """One connection. What it refuses never reaches the application."""
+class EdgeProtocol(GuardedProtocol):
+    """One connection."""
 
     def __init__(self, config: Config, state: ServerState, shared: _Shared) -> None:
-        super().__init__(config, state, {})
+        super().__init__(config, state)
         self._shared = shared
-        self._deadline_s = math.inf
         self._untaken = 0  # bytes of the answer that the client had not taken at the last look
         self._stalled_since_s = 0.0  # of use while there are such bytes
-        # The request that is arriving:
-        self._arriving = False
-        self._began_s = 0.0  # 0: within the chunk that is being parsed
-        self._received = 0
-        self._unused = 0  # of these, since the parser gave the last field or piece of the body on
-        self._completed = False  # a request ended within the chunk that is being parsed
-        # The end of the connection:
-        self._close_after = False
-        self._deaf = False  # input is thrown away
-        self._refusal: tuple[HTTPStatus, str] | None = None
         self._lingers = False
-        self._answering: EdgeCycle | None = (
-            None  # the request whose answer is being made, of those that are here
-        )
-        # What begins with a request line, and where in it the last request line that was found ends.
-        self._line = b""
-        self._line_end = 0
+        # The request whose answer is being made, of those that are here.
+        self._answering: EdgeCycle | None = None
+
+    @property
+    def limits(self) -> RequestLimits:
+        """See `GuardedProtocol`."""
+        return self._shared.limits.current
 
     @property
     def peer(self) -> str:
         """See `Guest`."""
         return self.client[0] if self.client else ""
-
-    @property
-    def is_answering(self) -> bool:
-        """See `Guest`."""
-        cycle = self.cycle
-        return bool(self.pipeline) or (
-            cycle is not None and not cycle.response_complete and not cycle.more_body
-        )
 
     def give_way(self) -> None:
         """See `Guest`."""
@@ -379,9 +341,9 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._deadline_s = self.loop.time() + self._shared.limits.current.receipt_s
+        self._deadline_s = self.loop.time() + self.limits.receipt_s
         if not self._shared.room.enter(self):
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
+            self.refuse(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._shared.room.leave(self)
@@ -398,7 +360,7 @@ class EdgeProtocol(HttpToolsProtocol):
         self.pipeline.clear()
 
     def _abort(self) -> None:
-        self._deaf = True
+        self._is_deaf = True
         self._lose_all()
         self.transport.abort()
 
@@ -407,106 +369,20 @@ class EdgeProtocol(HttpToolsProtocol):
         self._answering = cycle
         super()._start_asgi_task(cycle, app)
 
-    def data_received(self, data: bytes) -> None:
-        if self._deaf:
-            return
-        self._keep_line(data)
-        self._completed = False
-        self._unused += len(data)
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # Ignored: the request itself is answered. What follows it is in a protocol that nobody agreed to.
-            self._deaf = True
-            return
-        except httptools.HttpParserInvalidMethodError:
-            if data[0] == _TLS_HANDSHAKE:
-                self.transport.close()
-            else:
-                self._refuse_in_turn(HTTPStatus.NOT_IMPLEMENTED, "unknown_method")
-            return
-        except httptools.HttpParserError:
-            self._refuse_in_turn(*(self._refusal or (HTTPStatus.BAD_REQUEST, "unparsable")))
-            return
-        if not self._arriving:
-            return
-        if not self._began_s:
-            self._began_s = self.loop.time()
-        if not self._completed:
-            self._received += len(data)
-        self._deadline_s = (
-            self._began_s + self._shared.limits.current.receipt_s + self._received / _BODY_BYTES_PER_S
-        )
-        # The parser holds back an unfinished field, of the head or a trailer, so its size shows only here. After the
-        # head it is trailers that gather.
-        if self._unused > self._shared.limits.current.head_bytes:
-            self._refuse_in_turn(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
-        elif len(self.headers) > self._shared.limits.current.header_count:
-            self._refuse_in_turn(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._arriving = True
-        self._began_s = 0.0
-        self._received = self._unused = 0
-
-    def on_url(self, url: bytes) -> None:
-        self.url += url
-        if len(self.url) > MAX_TARGET_BYTES:
-            self._stop_parsing(HTTPStatus.REQUEST_URI_TOO_LONG, "target_too_long")
-
     def on_headers_complete(self) -> None:
-        headers = self.headers
-        if len(headers) > self._shared.limits.current.header_count:
-            self._stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
-        version = self.parser.get_http_version()
-        if version not in ("1.1", "1.0"):
-            self._stop_parsing(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "http_version_not_supported")
-        self._check_request_line(version)
-        hosts = 0
-        size = 0
-        for name, value in headers:
-            size += len(name) + len(value)
-            if name == b"host":
-                hosts += 1
-            elif name == b"transfer-encoding" and value.lower() != b"chunked":
-                self._stop_parsing(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_transfer_encoding")
-        if size > self._shared.limits.current.head_bytes:
-            self._stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
-        if hosts != 1:
-            self._stop_parsing(HTTPStatus.BAD_REQUEST, "bad_host")
+        version = self.check_head()
         room = self._shared.room
         is_unproven = room.is_unproven(self)
         if is_unproven and not self.url.startswith(RESERVED_PATHS) and room.is_full_for(self):
-            self._stop_parsing(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
+            self.stop_parsing(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
         if len(self.pipeline) >= MAX_PIPELINE:
             # The client has not waited for a hundred answers; it gets those no more.
             self._abort()
-            raise _ParsingEndsError
+            raise ParsingEndsError
         if is_unproven:
             self.scope[PROVE] = self.prove  # type: ignore[typeddict-unknown-key]
         self._begin_cycle(version)
-        self._unused = 0
-        if not self.cycle.keep_alive:
-            # Until the body is here uvicorn must not close by itself: see _LINGER_S.
-            self._close_after = self.cycle.keep_alive = True
-        # The scope keeps its list; trailers must not slip fields into a request that is already being judged.
-        self.headers = []
-
-    def _keep_line(self, data: bytes) -> None:
-        if not self._arriving:
-            self._line, self._line_end = data, 0
-        elif len(self._line) - self._line_end < _MAX_LINE_BYTES:
-            self._line += data
-
-    def _check_request_line(self, version: str) -> None:
-        """Refuse what the parser reads generously: other protocols, more than one blank, line ends before it."""
-        line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version.encode())
-        # The first one stands at the beginning; pipelined ones behind bodies whose end only the parser knows.
-        found = self._line.find(line, self._line_end)
-        if found < 0 or (self._line_end == 0 and found > 0):
-            self._stop_parsing(HTTPStatus.BAD_REQUEST, "bad_request_line")
-        self._line_end = found + len(line)
+        self.end_head()
 
     def _begin_cycle(self, version: str) -> None:
         """What uvicorn does at the end of a head, with a cycle of ours."""
@@ -538,18 +414,6 @@ class EdgeProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, self.app))
 
-    def on_body(self, body: bytes) -> None:
-        super().on_body(body)
-        self._unused = 0
-
-    def on_message_complete(self) -> None:
-        super().on_message_complete()
-        self._arriving = False
-        self._completed = True
-        self._deadline_s = math.inf
-        if self._close_after:
-            self._close_after = self.cycle.keep_alive = False
-
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
         self._shared.room.rest(self)
@@ -560,12 +424,12 @@ class EdgeProtocol(HttpToolsProtocol):
             self._start_asgi_task(cycle, app)
             return
         if self._refusal is not None:
-            self._refuse(*self._refusal)
-        elif self._deaf or (self.cycle.response_complete and self.cycle.more_body):
+            self.refuse(*self._refusal)
+        elif self._is_deaf or (self.cycle.response_complete and self.cycle.more_body):
             # The answer came before the end of the body (413 and its like): the rest is not wanted.
-            self._linger()
+            self.linger()
         else:
-            if not self._arriving:
+            if not self._is_arriving:
                 self._deadline_s = self.loop.time() + KEEP_ALIVE_S
             self.flow.resume_reading()
 
@@ -575,18 +439,16 @@ class EdgeProtocol(HttpToolsProtocol):
         if not self._untaken or untaken < self._untaken:
             self._stalled_since_s = now_s
         self._untaken = untaken
-        if untaken and now_s - self._stalled_since_s > self._shared.limits.current.write_s:
+        if untaken and now_s - self._stalled_since_s > self.limits.write_s:
             self._abort()
         elif now_s > self._deadline_s:
-            if self._deaf:
+            if self._is_deaf:
                 if not untaken:
                     self._abort()
             elif self.flow.read_paused:
-                self._deadline_s = (
-                    now_s + self._shared.limits.current.receipt_s
-                )  # we do not read: not the client's fault
-            elif self._arriving:
-                self._refuse_in_turn(HTTPStatus.REQUEST_TIMEOUT, "receipt_deadline")
+                self._deadline_s = now_s + self.limits.receipt_s  # we do not read: not the client's fault
+            elif self._is_arriving:
+                self.refuse_arriving(HTTPStatus.REQUEST_TIMEOUT, "receipt_deadline")
             else:
                 self.transport.close()
 
@@ -606,18 +468,14 @@ class EdgeProtocol(HttpToolsProtocol):
             unsent += int.from_bytes(queue, sys.byteorder)
         return unsent
 
-    def _stop_parsing(self, status: HTTPStatus, code: str) -> None:
-        self._refusal = (status, code)
-        raise _ParsingEndsError
-
-    def _refuse_in_turn(self, status: HTTPStatus, code: str) -> None:
-        """Refuse what is arriving; what arrived whole before it is answered first."""
-        self._deaf = True
-        self._arriving = False
+    def refuse_arriving(self, status: HTTPStatus, code: str) -> None:
+        """See `GuardedProtocol`."""
+        self._is_deaf = True
+        self._is_arriving = False
         self._deadline_s = math.inf
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
-            self._refuse(status, code)
+            self.refuse(status, code)
         elif cycle.more_body:
             # Its own body is broken or late. The application is told that the client has gone.
             cycle.disconnected = True
@@ -625,19 +483,18 @@ class EdgeProtocol(HttpToolsProtocol):
             if cycle.response_started or self.pipeline:
                 self._abort()
             else:
-                self._refuse(status, code)
+                self.refuse(status, code)
         else:
             self._refusal = (status, code)
 
-    def _refuse(self, status: HTTPStatus, code: str) -> None:
-        self._deaf = True
-        self.transport.write(_refusal_bytes(status, code))
-        self._linger()
+    def refusal_bytes(self, status: HTTPStatus, code: str) -> bytes:
+        """See `GuardedProtocol`. It is a problem, as all errors of the API are."""
+        return _refusal_bytes(status, code)
 
-    def _linger(self) -> None:
-        """Leave the client time to read the answer; it may be sending a body still."""
-        self._deaf = True
-        self._arriving = False
+    def linger(self) -> None:
+        """See `GuardedProtocol`. Close at once if many refused callers linger."""
+        self._is_deaf = True
+        self._is_arriving = False
         self._shared.room.leave(self)
         if self._shared.lingering >= _MAX_LINGERING:
             self.transport.close()
@@ -645,14 +502,7 @@ class EdgeProtocol(HttpToolsProtocol):
         if not self._lingers:
             self._lingers = True
             self._shared.lingering += 1
-        self._deadline_s = self.loop.time() + _LINGER_S
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-        self.flow.resume_reading()
-
-
-class _ParsingEndsError(Exception):
-    """Raised in a parser callback; the parser turns it into its own error."""
+        super().linger()
 
 
 def _hsts_of(settings: Settings) -> tuple[tuple[bytes, bytes], ...]:

@@ -1,0 +1,242 @@
+"""The server side of HTTP/1.1: uvicorn's httptools protocol with the limits that uvicorn does not have.
+
+A request must be well formed, small enough, and here in time; what is refused never reaches the application. This is the
+one place that uses private parts of uvicorn's protocol; tests/contract/test_private_parts.py lists them.
+"""
+
+import math
+from collections.abc import Awaitable, Callable, MutableMapping
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MAX_TARGET_BYTES: Final = 2048
+# Time for the client to read a refusal. Closing at once with unread input makes the kernel send a reset, which takes the
+# answer away.
+LINGER_S: Final = 1.0
+_BODY_BYTES_PER_S: Final = 64 * 1024
+_TLS_HANDSHAKE: Final = 0x16
+# The first bytes of a request are kept, up to this many, until its request line has been judged.
+_MAX_LINE_BYTES: Final = MAX_TARGET_BYTES + 64
+
+
+class ArrivalLimits(Protocol):
+    """Limits of a request. `receipt_s`: time for it to arrive, and a second more for each 64 KiB."""
+
+    @property
+    def head_bytes(self) -> int: ...
+
+    @property
+    def header_count(self) -> int: ...
+
+    @property
+    def receipt_s(self) -> float: ...
+
+
+class ParsingEndsError(Exception):
+    """Raised in a callback of the parser, which turns it into its own error."""
+
+
+def config_of(app: App) -> Config:
+    """Return uvicorn's configuration of `app`, loaded, without its lifespan, logs and fields."""
+    config = Config(
+        app,
+        interface="asgi3",
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+    )
+    config.load()
+    return config
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """One connection. A sweep over all connections enforces `_deadline_s`, so a request costs no timer."""
+
+    is_host_required_in_1_0 = True
+
+    def __init__(self, config: Config, state: ServerState) -> None:
+        super().__init__(config, state, {})
+        self._deadline_s = math.inf
+        # The request that is arriving:
+        self._is_arriving = False
+        self._began_s = 0.0  # 0: within the chunk that is being parsed
+        self._received = 0
+        self._unused = 0  # of these, since the parser gave the last field or piece of the body on
+        self._has_ended = False  # a request ended within the chunk that is being parsed
+        # The end of the connection:
+        self._close_after = False
+        self._is_deaf = False  # input is thrown away
+        self._refusal: tuple[HTTPStatus, str] | None = None
+        # What begins with a request line, and where in it the last request line that was found ends.
+        self._line = b""
+        self._line_end = 0
+
+    # --- for subclasses to define
+
+    @property
+    def limits(self) -> ArrivalLimits:
+        """Limits of requests that arrive now."""
+        raise NotImplementedError
+
+    def refusal_bytes(self, status: HTTPStatus, code: str) -> bytes:
+        """Return the whole answer of a refusal. `code` says what is wrong, as problems do."""
+        raise NotImplementedError
+
+    def refuse_arriving(self, status: HTTPStatus, code: str) -> None:
+        """Refuse the request that is arriving. Requests that arrived whole before it are answered first."""
+        raise NotImplementedError
+
+    # --- for subclasses to use
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a whole request is here whose answer is not complete."""
+        cycle = self.cycle
+        return bool(self.pipeline) or (
+            cycle is not None and not cycle.response_complete and not cycle.more_body
+        )
+
+    def stop_parsing(self, status: HTTPStatus, code: str) -> None:
+        """Refuse the request, from a callback of the parser."""
+        self._refusal = (status, code)
+        raise ParsingEndsError
+
+    def check_head(self) -> str:
+        """Refuse what the parser reads generously. Return the version of HTTP."""
+        headers, limits = self.headers, self.limits
+        if len(headers) > limits.header_count:
+            self.stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
+        version = self.parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            self.stop_parsing(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "http_version_not_supported")
+        self._check_request_line(version)
+        hosts = 0
+        size = 0
+        for name, value in headers:
+            size += len(name) + len(value)
+            if name == b"host":
+                hosts += 1
+            elif name == b"transfer-encoding" and value.lower() != b"chunked":
+                self.stop_parsing(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_transfer_encoding")
+        if size > limits.head_bytes:
+            self.stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
+        if hosts != 1 and (hosts or version == "1.1" or self.is_host_required_in_1_0):
+            self.stop_parsing(HTTPStatus.BAD_REQUEST, "bad_host")
+        return version
+
+    def end_head(self) -> None:
+        """Do what follows the beginning of a cycle."""
+        self._unused = 0
+        if not self.cycle.keep_alive:
+            # Until the body is here uvicorn must not close by itself: see LINGER_S.
+            self._close_after = self.cycle.keep_alive = True
+        # The scope keeps its list; trailers must not slip fields into a request that is already being judged.
+        self.headers = []
+
+    def refuse(self, status: HTTPStatus, code: str) -> None:
+        """Write a refusal and close."""
+        self._is_deaf = True
+        self.transport.write(self.refusal_bytes(status, code))
+        self.linger()
+
+    def linger(self) -> None:
+        """Leave the client time to read the answer; it may be sending a body still."""
+        self._is_deaf = True
+        self._is_arriving = False
+        self._deadline_s = self.loop.time() + LINGER_S
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.flow.resume_reading()
+
+    # --- called by the transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            return
+        if not self._is_arriving:
+            self._line, self._line_end = data, 0
+        elif len(self._line) - self._line_end < _MAX_LINE_BYTES:
+            self._line += data
+        self._has_ended = False
+        self._unused += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # Ignored: the request itself is answered. What follows it is in a protocol that nobody agreed to.
+            self._is_deaf = True
+            return
+        except httptools.HttpParserInvalidMethodError:
+            if data[0] == _TLS_HANDSHAKE:
+                self.transport.close()
+            else:
+                self.refuse_arriving(HTTPStatus.NOT_IMPLEMENTED, "unknown_method")
+            return
+        except httptools.HttpParserError:
+            self.refuse_arriving(*(self._refusal or (HTTPStatus.BAD_REQUEST, "unparsable")))
+            return
+        if self._is_arriving:
+            self._check_arriving(len(data))
+
+    def _check_arriving(self, size: int) -> None:
+        """Refuse a request that is not complete yet and too large already. Give it time for the `size` bytes that came."""
+        if not self._began_s:
+            self._began_s = self.loop.time()
+        if not self._has_ended:
+            self._received += size
+        limits = self.limits
+        self._deadline_s = self._began_s + limits.receipt_s + self._received / _BODY_BYTES_PER_S
+        # The parser holds back an unfinished field, of the head or a trailer, so its size shows only here. After the
+        # head it is trailers that gather.
+        if self._unused > limits.head_bytes:
+            self.refuse_arriving(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
+        elif len(self.headers) > limits.header_count:
+            self.refuse_arriving(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
+
+    # --- called by the parser
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._is_arriving = True
+        self._began_s = 0.0
+        self._received = self._unused = 0
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        if len(self.url) > MAX_TARGET_BYTES:
+            self.stop_parsing(HTTPStatus.REQUEST_URI_TOO_LONG, "target_too_long")
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        self._unused = 0
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._is_arriving = False
+        self._has_ended = True
+        self._deadline_s = math.inf
+        if self._close_after:
+            self._close_after = self.cycle.keep_alive = False
+
+    def _check_request_line(self, version: str) -> None:
+        """Refuse other protocols, more than one blank, line ends before the line."""
+        line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version.encode())
+        # The first one stands at the beginning; pipelined ones behind bodies whose end only the parser knows.
+        found = self._line.find(line, self._line_end)
+        if found < 0 or (self._line_end == 0 and found > 0):
+            self.stop_parsing(HTTPStatus.BAD_REQUEST, "bad_request_line")
+        self._line_end = found + len(line)
