@@ -141,7 +141,7 @@ class ConcurrencyLimit(LimitKind[int | None], GateCloser):
         shown = [_holder(holder, now_ms, silent_ms) for holder in gate.holders[:MAX_NAMED_HOLDERS]]
         more = (gate.running or 0) - len(shown)
         holders = f": {', '.join(shown)}{f', and {more} more' if more > 0 else ''}" if shown else ""
-        return f"{gate.running} of {gate.concurrency} {'runs' if gate.running == 1 else 'run'}{holders}."
+        return f"{gate.running} of {gate.concurrency} slots taken{holders}."
 
     def use(self, gate: GateCheck) -> tuple[int | None, int | None, float | None]:
         return gate.concurrency, gate.running, None
@@ -278,7 +278,7 @@ class Hold(GateCloser):
 
     def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
         until_ms = gate.held_until_ms or 0
-        return f"a worker asked to hold it until {iso_ms(until_ms)}, for {span(until_ms - now_ms)} more."
+        return f"a worker asked to hold it until {iso_ms(until_ms)}, {span(until_ms - now_ms)} from now."
 
 
 CONCURRENCY: Final = ConcurrencyLimit()
@@ -306,6 +306,6 @@ def brief(document: Mapping[str, Any]) -> str:
 def _holder(holder: Holder, now_ms: int, silent_ms: Mapping[str, int]) -> str:
     # Its slot is free when its lease ends: whoever reads this need not look for a leak.
     silent_for_ms = silent_ms.get(holder.worker_id)
-    silent = "" if silent_for_ms is None else f" (silent for {span(silent_for_ms)})"
+    silent = "" if silent_for_ms is None else f" (worker silent for {span(silent_for_ms)})"
     since = span(now_ms - holder.since_ms)
-    return f"job {holder.job_id} on worker {holder.worker_id or '?'}{silent} since {since}"
+    return f"job {holder.job_id} on worker {holder.worker_id or '?'} for {since}{silent}"

@@ -94,13 +94,13 @@ class Due:
     @property
     def text(self) -> str:
         if self.code == JobState.RETRYING:
-            what = f"Waits to be tried again after {_count(self.failures, 'failed attempt')}"
+            what = f"Waits for a retry after {_count(self.failures, 'failed attempt')}"
         else:
             what = "Scheduled for later"
         at = iso_ms(self.due_at_ms)
         if self.in_ms > 0:
             return f"{what}: it is due at {at}, in {span(self.in_ms)}."
-        return f"{what}: it has been due since {at} and becomes ready at the leader's next look."
+        return f"{what}: it has been due since {at}, and the leader is about to make it ready."
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +112,7 @@ class Expired:
 
     @property
     def text(self) -> str:
-        return (
-            f"It still waited at {iso_ms(self.expires_at_ms)}, when it expired: it will be skipped, not run."
-        )
+        return f"It expired at {iso_ms(self.expires_at_ms)} while it waited: it will be skipped, not run."
 
 
 class PlainVerdict:
@@ -126,7 +124,7 @@ class PlainVerdict:
 
 class NoLeader(PlainVerdict):
     code = "no_leader"
-    text = "No master leads at present: nobody gives jobs to workers until one does."
+    text = "No master leads at present, so no job is dispatched."
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +140,12 @@ class RulesChanging:
     def text(self) -> str:
         if self.edition != self.settled_edition:
             return (
-                f"The constraints were changed: edition {self.edition} is being put in force, {self.settled_edition} "
-                "was before. Nothing starts until then, seconds at most while a master leads."
+                f"The constraints were changed: edition {self.edition} is about to replace {self.settled_edition}. "
+                "No job starts until then, which takes seconds at most while a master leads."
             )
         return (
-            f"The constraints were changed to edition {self.edition} and the leader has not matched this job again yet; "
-            "those that start next come first. Ask again in a few seconds."
+            f"The constraints were changed to edition {self.edition}, and the leader has not matched this job again yet. "
+            "It matches the jobs that start next first. Ask again in a few seconds."
         )
 
 
@@ -200,11 +198,7 @@ class NoWorker:
             for count, what in ((self.stale, "silent"), (self.detached, "detached"))
             if count
         ]
-        seen = (
-            ""
-            if self.last_seen_ms is None
-            else f", last heard of {span(self.now_ms - self.last_seen_ms)} ago"
-        )
+        seen = "" if self.last_seen_ms is None else f", last seen {span(self.now_ms - self.last_seen_ms)} ago"
         return f"No live worker is registered for jobs named {self.name}: {' and '.join(known)}{seen}."
 
 
@@ -237,13 +231,13 @@ class WorkersUnavailable:
                 (self.broken, f"not reachable ({': '.join(['circuit breaker open', *reasons])})"),
                 (self.paused, "asked for a pause"),
                 (self.refusing, "registered for the name and refused it as unknown"),
-                (self.pulling, "not asking for jobs (without an address, they pull)"),
+                (self.pulling, "not asking for jobs (they pull, because they have no address)"),
             )
             if count
         ]
         none = f"None of the {self.workers} live workers" if self.workers > 1 else "The only live worker"
         verb = "takes a job now" if self.workers > 1 else "takes no job now"
-        unknown = " Whether others are reachable only the leader knows." if self.broken is None else ""
+        unknown = " Only the leader knows whether other workers are reachable." if self.broken is None else ""
         return f"{none} for jobs named {self.name} {verb}: {', '.join(whys)}.{unknown}"
 
 
@@ -262,16 +256,18 @@ class Ahead:
     @property
     def text(self) -> str:
         if not self.count:
-            return "Jobs may come before it; there are more lanes than this look could count."
+            return "Other jobs may come before it, but there are too many lanes to count."
         least = {Bound.EXACT: "", Bound.AT_LEAST: "at least ", Bound.ABOUT: "about "}[self.bound]
         come = "comes" if self.count == 1 else "come"
         waits = "waits" if self.count == 1 else "wait"
-        which = f"that may start or {waits} for the same" if self.is_held_back else "that may start"
+        which = (
+            f"that may start or {waits} for the same constraint" if self.is_held_back else "that may start"
+        )
         text = f"{least}{_count(self.count, 'job')} {which} {come} before it"
         if self.others:
             shown = [f"{count} named {name}" for name, count in list(self.others.items())[:MAX_NAMED_NAMES]]
             more = len(self.others) - len(shown)
-            text += f", {', '.join(shown)}{f' and those of {more} more names' if more > 0 else ''} among them"
+            text += f", including {', '.join(shown)}{f' and those of {more} more names' if more > 0 else ''}"
         return f"{text[0].upper()}{text[1:]}."
 
 
@@ -286,14 +282,14 @@ class IndexMissing:
     def text(self) -> str:
         return (
             f"Its index entry is missing or wrong (its lane {self.fault}), so no claim finds it. The leader repairs the index "
-            "of names whose jobs have been ready for 30 s beside free workers, and all of it once an hour; "
-            "`jqmaster fsck --repair` does it now."
+            "of a name when its jobs have been ready for 30 s although workers are free, and the whole index once an hour. "
+            "`jqmaster fsck --repair` repairs it now."
         )
 
 
 class Next(PlainVerdict):
     code = "next"
-    text = "It is the next: the first free slot of its workers takes it."
+    text = "It is next: the first free slot of its workers takes it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,11 +308,12 @@ class Running:
 
     @property
     def text(self) -> str:
-        since = f"since {iso_ms(self.since_ms)}, for {span(self.now_ms - self.since_ms)}"
+        since, passed = iso_ms(self.since_ms), span(self.now_ms - self.since_ms)
         first = (
-            f"It runs on worker {self.worker_id} {since}, attempt {self.attempt}."
+            f"Attempt {self.attempt} has been running on worker {self.worker_id} since {since}, for {passed}."
             if self.is_confirmed
-            else f"It was given to worker {self.worker_id}, {since}, attempt {self.attempt}; no heartbeat has named it yet."
+            else f"It was given to worker {self.worker_id} at {since}, {passed} ago, as attempt {self.attempt}. No heartbeat has "
+            "named it yet."
         )
         lease = (
             ""
@@ -324,11 +321,11 @@ class Running:
             else f" Its lease ends at {iso_ms(self.lease_until_ms)} unless it is renewed."
         )
         seen = (
-            " The worker is not registered any more."
+            " The worker is no longer registered."
             if self.worker_last_seen_ms is None
-            else f" The worker was last heard of {span(self.now_ms - self.worker_last_seen_ms)} ago."
+            else f" The worker was last seen {span(self.now_ms - self.worker_last_seen_ms)} ago."
         )
-        return f"{first}{lease} It is ended at {iso_ms(self.deadline_ms)} at the latest.{seen}"
+        return f"{first}{lease} The master ends it at {iso_ms(self.deadline_ms)} at the latest.{seen}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +338,7 @@ class Finished:
     @property
     def text(self) -> str:
         cause = "" if self.cause is Cause.NONE else f" (cause: {self.cause.name.lower()})"
-        return f"It is over: {self.state}{cause} at {iso_ms(self.finished_at_ms)}."
+        return f"It ended at {iso_ms(self.finished_at_ms)}: {self.state}{cause}."
 
 
 Verdict = (

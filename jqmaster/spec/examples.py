@@ -297,8 +297,8 @@ EXAMPLES: Final[dict[str, Any]] = {
         "verdicts": [
             {
                 "code": "constraint",
-                "text": "Waits for constraint mail-per-host (argument.host = example.org): 1 of 1 runs: job "
-                f"{_OTHER_JOB_ID} on worker {WORKER_ID} since 12 s. 40 other jobs wait for it.",
+                "text": "Waits for constraint mail-per-host (argument.host = example.org): 1 of 1 slots taken: job "
+                f"{_OTHER_JOB_ID} on worker {WORKER_ID} for 12 s. 40 other jobs wait for it.",
                 "name": "mail-per-host",
                 "kind": "concurrency",
                 "kinds": ["concurrency"],
@@ -316,7 +316,7 @@ EXAMPLES: Final[dict[str, Any]] = {
             },
             {
                 "code": "ahead",
-                "text": "3 jobs that may start or wait for the same come before it, 1 named mail.read among them.",
+                "text": "3 jobs that may start or wait for the same constraint come before it, including 1 named mail.read.",
                 "count": 3,
                 "bound": "exact",
                 "others": {"mail.read": 1},

@@ -13,6 +13,7 @@ import typer
 
 from jqmaster.cli.commands.root import app
 from jqmaster.config import Settings
+from jqmaster.domain.job import JobState
 from jqmaster.spec.openapi import master_document, worker_document
 
 ROOT = Path(__file__).parents[2]
@@ -150,3 +151,25 @@ def test_cells_and_items_of_a_page_are_read() -> None:
         "What runs goes on.",
         "What was pushed stays so",
     ]
+
+
+def test_both_languages_of_the_web_ui_have_the_same_texts() -> None:
+    def texts(language: str) -> dict[str, str]:
+        files = sorted((ROOT / "jqmaster" / "web" / "lang").glob(f"{language}*.js"))
+        pairs = [
+            pair
+            for file in files
+            for pair in re.findall(r'"([\w.+]+)":\s+"((?:[^"\\]|\\.)*)"', file.read_text("utf-8"))
+        ]
+        assert len(pairs) > 500, "the texts were not found"
+        return dict(pairs)
+
+    english, japanese = texts("en"), texts("ja")
+    # The English names of the states come from their table.
+    assert english.keys() == {key for key in japanese if key not in {f"state.{state}" for state in JobState}}
+    assert {f"state.{state}" for state in JobState} <= japanese.keys()
+    for key, text in english.items():
+        names = set(re.findall(r"\{(\w+)\}", text))
+        assert set(re.findall(r"\{(\w+)\}", japanese[key])) <= names, key
+        words = re.sub(r"\{\w+\}|\W", "", japanese[key])
+        assert not words or not words.isascii() or text == japanese[key], f"{key} is not translated"

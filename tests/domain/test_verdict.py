@@ -97,7 +97,7 @@ def closed(**fields: Any) -> GateCheck:
 
 
 def test_nothing_in_the_way_means_next() -> None:
-    assert told(snapshot()) == [("next", "It is the next: the first free slot of its workers takes it.")]
+    assert told(snapshot()) == [("next", "It is next: the first free slot of its workers takes it.")]
 
 
 def test_next_also_while_all_workers_are_full() -> None:
@@ -117,13 +117,13 @@ def test_not_next_without_a_worker_or_a_leader_or_behind_a_gate_or_between_rules
     [
         (Standing({"mail": 1}, Bound.EXACT), "1 job that may start comes before it."),
         (Standing({"mail": 2, "feed": 3}, Bound.EXACT),
-         "5 jobs that may start come before it, 3 named feed among them."),
+         "5 jobs that may start come before it, including 3 named feed."),
         (Standing({"mail": 500}, Bound.AT_LEAST), "At least 500 jobs that may start come before it."),
         (Standing({"mail": 7}, Bound.ABOUT), "About 7 jobs that may start come before it."),
-        (Standing({}, Bound.AT_LEAST), "Jobs may come before it; there are more lanes than this look could count."),
+        (Standing({}, Bound.AT_LEAST), "Other jobs may come before it, but there are too many lanes to count."),
         (Standing({f"n{n}": 1 for n in range(7)}, Bound.EXACT),
-         "7 jobs that may start come before it, 1 named n0, 1 named n1, 1 named n2, 1 named n3, 1 named n4 and those of "
-         "2 more names among them."),
+         "7 jobs that may start come before it, including 1 named n0, 1 named n1, 1 named n2, 1 named n3, 1 named n4 and "
+         "those of 2 more names."),
     ],
 )  # fmt: skip
 def test_jobs_ahead_are_counted(standing: Standing, text: str) -> None:
@@ -134,8 +134,8 @@ def test_jobs_ahead_are_counted(standing: Standing, text: str) -> None:
 @pytest.mark.parametrize(
     ("count", "text"),
     [
-        (1, "1 job that may start or waits for the same comes before it."),
-        (3, "3 jobs that may start or wait for the same come before it."),
+        (1, "1 job that may start or waits for the same constraint comes before it."),
+        (3, "3 jobs that may start or wait for the same constraint come before it."),
     ],
 )
 def test_behind_a_closed_gate_those_are_ahead_that_wait_for_it_too(count: int, text: str) -> None:
@@ -156,30 +156,28 @@ def test_those_ahead_of_other_names_are_told_by_name() -> None:
 def test_a_holder_whose_worker_is_silent_is_told() -> None:
     gate = closed(concurrency=1, running=1, holders=(Holder("job-9", "worker-9", NOW_MS - 17_000),))
     workers = fleet(worker(), worker(9, age_ms=14_000))
-    assert "job job-9 on worker worker-9 (silent for 14 s) since 17 s" in only(
-        snapshot(gates=(gate,)), workers
-    )
+    assert "job job-9 on worker worker-9 for 17 s (worker silent for 14 s)" in only(snapshot(gates=(gate,)), workers)
 
 
 def test_a_full_gate_names_its_holders() -> None:
     gate = closed(concurrency=2, running=2, holders=HOLDERS[3:], waiting=42)
     assert only(snapshot(gates=(gate,))) == (
-        "Waits for constraint per-host (argument.host = example.org): 2 of 2 run: job job-3 on worker worker-3 since 24 s, "
-        "job job-4 on worker worker-4 since 12 s. 41 other jobs wait for it."
+        "Waits for constraint per-host (argument.host = example.org): 2 of 2 slots taken: job job-3 on worker worker-3 for 24 s, "
+        "job job-4 on worker worker-4 for 12 s. 41 other jobs wait for it."
     )
 
 
 def test_of_many_holders_three_are_named_in_the_sentence() -> None:
     gate = closed(gate_id=OTHER_CID + "0" * 16, concurrency=20, running=21, holders=HOLDERS, waiting=2)
     assert only(snapshot(gates=(gate,))) == (
-        "Waits for constraint all-mail: 21 of 20 run: job job-0 on worker worker-0 since 1 min, job job-1 on worker worker-1 "
-        "since 48 s, job job-2 on worker worker-2 since 36 s, and 18 more. 1 other job waits for it."
+        "Waits for constraint all-mail: 21 of 20 slots taken: job job-0 on worker worker-0 for 1 min, job job-1 on worker "
+        "worker-1 for 48 s, job job-2 on worker worker-2 for 36 s, and 18 more. 1 other job waits for it."
     )
 
 
 def test_one_slot_without_known_holder() -> None:
     gate = closed(concurrency=1, running=1)
-    assert only(snapshot(gates=(gate,))).endswith("example.org): 1 of 1 runs.")
+    assert only(snapshot(gates=(gate,))).endswith("example.org): 1 of 1 slots taken.")
 
 
 def test_a_spent_rate_says_when_the_next_may_start() -> None:
@@ -193,7 +191,7 @@ def test_a_spent_rate_says_when_the_next_may_start() -> None:
 def test_a_hold_and_a_pause() -> None:
     held = closed(held_until_ms=NOW_MS + 90_000, opens_at_ms=NOW_MS + 90_000)
     assert only(snapshot(gates=(held,))).endswith(
-        "a worker asked to hold it until 2027-01-15T08:01:30.000Z, for 1 min 30 s more."
+        "a worker asked to hold it until 2027-01-15T08:01:30.000Z, 1 min 30 s from now."
     )
     assert only(snapshot(gates=(closed(is_paused=True),))).endswith("it is paused until somebody resumes it.")
 
@@ -239,8 +237,8 @@ def test_behind_a_closed_gate_the_jobs_ahead_are_told_as_well() -> None:
 
 
 def test_between_rules_it_says_which_are_in_force() -> None:
-    assert "edition 3 is being put in force, 2 was before" in only(snapshot(settled_edition=2))
-    assert "changed to edition 3 and the leader has not matched this job again" in only(
+    assert "edition 3 is about to replace 2" in only(snapshot(settled_edition=2))
+    assert "changed to edition 3, and the leader has not matched this job again" in only(
         snapshot(lane_edition=2)
     )
 
@@ -260,7 +258,7 @@ def test_silent_and_detached_workers_are_counted() -> None:
     assert isinstance(verdict, NoWorker)
     assert (verdict.stale, verdict.detached, verdict.last_seen_ms) == (2, 1, NOW_MS - 6_000)
     assert verdict.text == (
-        "No live worker is registered for jobs named mail: 2 silent and 1 detached, last heard of 6 s ago."
+        "No live worker is registered for jobs named mail: 2 silent and 1 detached, last seen 6 s ago."
     )
 
 
@@ -290,7 +288,7 @@ def test_each_unavailable_worker_counts_once_under_its_first_reason() -> None:
     assert first.text == (
         "None of the 7 live workers for jobs named mail takes a job now: 2 full (13 of 28 slots), 1 draining, 1 not reachable "
         "(circuit breaker open), 1 asked for a pause, 1 registered for the name and refused it as unknown, 1 not "
-        "asking for jobs (without an address, they pull)."
+        "asking for jobs (they pull, because they have no address)."
     )
     assert second.code == "next"
 
@@ -322,8 +320,8 @@ def test_without_the_lead_breakers_are_not_known() -> None:
     assert isinstance(verdict, WorkersUnavailable)
     assert (verdict.full, verdict.broken, verdict.paused, verdict.refusing) == (1, None, None, None)
     assert verdict.text == (
-        "The only live worker for jobs named mail takes no job now: 1 full (4 of 4 slots). Whether others are reachable only "
-        "the leader knows."
+        "The only live worker for jobs named mail takes no job now: 1 full (4 of 4 slots). Only the leader knows "
+        "whether other workers are reachable."
     )
 
 
@@ -348,20 +346,19 @@ def test_a_scheduled_job_is_told_its_time_and_what_would_hold_it_back_then() -> 
 def test_a_retrying_job_tells_how_often_it_failed() -> None:
     job = replace(JOB, state=JobState.RETRYING, due_at_ms=NOW_MS + 2_500, failures=2)
     assert only(snapshot(job)) == (
-        "Waits to be tried again after 2 failed attempts: it is due at 2027-01-15T08:00:02.500Z, in 2.5 s."
+        "Waits for a retry after 2 failed attempts: it is due at 2027-01-15T08:00:02.500Z, in 2.5 s."
     )
     late = replace(job, due_at_ms=NOW_MS, failures=1)
     assert only(snapshot(late)) == (
-        f"Waits to be tried again after 1 failed attempt: it has been due since {AT} and becomes ready at the leader's next "
-        "look."
+        f"Waits for a retry after 1 failed attempt: it has been due since {AT}, and the leader is about to make it ready."
     )
 
 
 def test_an_expired_job_waits_for_nothing_but_its_end() -> None:
     job = replace(JOB, expires_at_ms=NOW_MS)
     assert told(snapshot(job, has_leader=False, gates=(closed(is_paused=True),))) == [
-        ("no_leader", "No master leads at present: nobody gives jobs to workers until one does."),
-        ("expired", f"It still waited at {AT}, when it expired: it will be skipped, not run."),
+        ("no_leader", "No master leads at present, so no job is dispatched."),
+        ("expired", f"It expired at {AT} while it waited: it will be skipped, not run."),
     ]
     assert codes(snapshot(replace(JOB, expires_at_ms=NOW_MS + 1))) == ["next"]
 
@@ -379,25 +376,25 @@ def test_a_running_job_tells_where_and_how_long() -> None:
     assert told(one, fleet(worker(1, age_ms=400))) == [
         (
             "running",
-            "It runs on worker worker-1 since 2027-01-15T07:59:48.000Z, for 12 s, attempt 2. Its lease ends at "
-            "2027-01-15T08:00:03.000Z unless it is renewed. It is ended at 2027-01-15T08:00:28.000Z at the latest. The worker "
-            "was last heard of 0.4 s ago.",
+            "Attempt 2 has been running on worker worker-1 since 2027-01-15T07:59:48.000Z, for 12 s. Its lease ends at "
+            "2027-01-15T08:00:03.000Z unless it is renewed. The master ends it at 2027-01-15T08:00:28.000Z at the latest. The worker "
+            "was last seen 0.4 s ago.",
         )
     ]
     offered = snapshot(replace(job, is_confirmed=False))
     assert only(offered, fleet()) == (
-        "It was given to worker worker-1, since 2027-01-15T07:59:48.000Z, for 12 s, attempt 2; no heartbeat has named it yet. "
-        "It is ended at 2027-01-15T08:00:28.000Z at the latest. The worker is not registered any more."
+        "It was given to worker worker-1 at 2027-01-15T07:59:48.000Z, 12 s ago, as attempt 2. No heartbeat has named it yet. "
+        "The master ends it at 2027-01-15T08:00:28.000Z at the latest. The worker is no longer registered."
     )
 
 
 @pytest.mark.parametrize(
     ("state", "cause", "text"),
     [
-        (JobState.SUCCEEDED, Cause.NONE, f"It is over: succeeded at {AT}."),
-        (JobState.FAILED, Cause.TIMEOUT, f"It is over: failed (cause: timeout) at {AT}."),
-        (JobState.CANCELED, Cause.CANCELED, f"It is over: canceled (cause: canceled) at {AT}."),
-        (JobState.SKIPPED, Cause.EXPIRED, f"It is over: skipped (cause: expired) at {AT}."),
+        (JobState.SUCCEEDED, Cause.NONE, f"It ended at {AT}: succeeded."),
+        (JobState.FAILED, Cause.TIMEOUT, f"It ended at {AT}: failed (cause: timeout)."),
+        (JobState.CANCELED, Cause.CANCELED, f"It ended at {AT}: canceled (cause: canceled)."),
+        (JobState.SKIPPED, Cause.EXPIRED, f"It ended at {AT}: skipped (cause: expired)."),
     ],
 )
 def test_a_finished_job_is_over_whatever_else_there_is(state: JobState, cause: Cause, text: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -49,8 +50,8 @@ async def test_each_verdict_is_a_line_and_the_constraints_a_table(api: Api) -> N
         first, verdict, empty, head, *rows = out.splitlines()
         assert first.startswith(f"{blocked} is ready (as of 20")
         assert verdict.startswith(
-            f"- Waits for constraint per-host (argument.host = example.org): 1 of 1 runs: job {holder} on worker "
-            f"{worker.id} since "
+            f"- Waits for constraint per-host (argument.host = example.org): 1 of 1 slots taken: job {holder} on worker "
+            f"{worker.id} for "
         )
         assert empty == ""
         columns = ["CONSTRAINT", "KEY", "VALUE", "NOW", "RUNNING", "STARTS", "WAITING", "OPENS"]
@@ -72,7 +73,7 @@ async def test_a_finished_job_is_over_and_has_no_table(api: Api) -> None:
     code, out, _ = await why(api, job)
     assert code == 0
     assert out.splitlines()[1:] == [out.splitlines()[1]]
-    assert out.splitlines()[1].startswith("- It is over: canceled (cause: canceled) at ")
+    assert re.fullmatch(r"- It ended at \S+: canceled \(cause: canceled\)\.", out.splitlines()[1])
 
 
 async def test_a_key_value_of_others_does_not_drive_the_terminal(api: Api) -> None:

@@ -174,7 +174,7 @@ async def test_all_constraints_of_a_job_are_told_and_the_closed_ones_are_verdict
     assert isinstance(verdict, ByConstraint)
     assert verdict.constraint.name == "a-full"
     assert [held.job_id for held in verdict.gate.holders] == [holder]
-    assert f"a-full (argument.host = example.org): 1 of 1 runs: job {holder}" in verdict.text
+    assert f"a-full (argument.host = example.org): 1 of 1 slots taken: job {holder}" in verdict.text
 
 
 async def test_a_constraint_removed_meanwhile_holds_nothing_back(
