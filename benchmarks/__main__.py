@@ -76,7 +76,7 @@ def chosen(patterns: list[str], groups: list[str], *, is_quick: bool) -> list[tu
 
 
 def defaults_of(scenario: Scenario) -> dict[str, Any]:
-    """What a parameter is where a case does not say."""
+    """Return the parameters' values for a case that does not name them."""
     return {
         name: parameter.default
         for name, parameter in inspect.signature(scenario.run).parameters.items()
@@ -85,7 +85,7 @@ def defaults_of(scenario: Scenario) -> dict[str, Any]:
 
 
 def commit() -> str:
-    """Of the working tree; with `+` where it was changed."""
+    """Return the commit of the working tree, with `+` if it was changed."""
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
         cwd=ROOT, capture_output=True, text=True, check=False,

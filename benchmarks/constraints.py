@@ -1,4 +1,4 @@
-"""What constraints cost: always beside the same load without them, in the same run on the same system."""
+"""Measure the cost of constraints, always beside the same load without them, in the same run on the same system."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ async def blocked_keys_in_front() -> Figures:
 
 
 async def change_under_load() -> Figures:
-    """How long until 100,000 waiting jobs obey a new constraint that reads their argument."""
+    """Measure how long it takes until 100,000 waiting jobs obey a new constraint that reads their argument."""
     async with _system(workers=0) as (system, session, pusher):
         await pusher.enqueue_many(_jobs(range(BLOCKED)))
         began, before = time.monotonic(), system.cpu_s()
@@ -160,7 +160,7 @@ async def _drained(system: System, session: aiohttp.ClientSession, pusher: Pushe
     left = await _unfinished(session, system)
     before, began = system.cpu_s(), time.monotonic()
     await pusher.enqueue_many(_jobs(numbers))
-    # What succeeded is no measure: only so many of these are kept.
+    # Do not count succeeded jobs: only a limited number of them is kept.
     while await _unfinished(session, system) > left:
         await asyncio.sleep(0.02)
     seconds, after = time.monotonic() - began, system.cpu_s()

@@ -1,4 +1,5 @@
-"""What size costs: many workers that only report, many jobs that only wait, and jobs that only take long."""
+"""Measure the cost of size: many workers that only report, many jobs that only wait, and jobs that only take
+long."""
 
 import asyncio
 import contextlib
@@ -23,7 +24,7 @@ WORKERS: Final = 500
 BEAT_S: Final = 1.0
 WATCHED_S: Final = 30.0
 WAITING: Final = 1_000_000
-# Of each measurement beside and without those that wait.
+# For each measurement beside waiting jobs and without them.
 JOBS: Final = 20_000
 SINGLE: Final = 5_000
 WARM_UP: Final = 2_000
@@ -58,7 +59,7 @@ class IdleWorker:
         return hmac.new(self._secret.encode(), nonce.encode(), hashlib.sha256).hexdigest()
 
     async def report_until(self, is_over: asyncio.Event) -> int:
-        """How many heartbeats were answered. Each worker has a connection of its own."""
+        """Return how many heartbeats were answered. Each worker has its own connection."""
         beats = 0
         connector = aiohttp.TCPConnector(limit=1)
         async with aiohttp.ClientSession(connector=connector, trust_env=False) as session:
@@ -192,7 +193,8 @@ async def _once(system: System, pusher: Pusher, session: aiohttp.ClientSession, 
         count = waiting - await _waiting(session, system)
         spent = sum(after[kind] - before[kind] for kind in ("master", "store", "worker"))
         figures["claim_to_end_us"] = spent / count * 1e6
-    # What the worker took beyond is made up for, or what is left is worked off, so that each round begins alike.
+    # Replace the jobs that the worker took beyond the count, or let the remaining ones run, so that each round
+    # begins alike.
     if (missing := left - await _waiting(session, system)) > 0:
         await _bulk(pusher, missing)
     elif missing < 0:
@@ -243,8 +245,8 @@ async def _until_waiting(session: aiohttp.ClientSession, system: System, most: i
 
 
 async def long_jobs() -> Figures:
-    """What a job that runs for long costs an hour, beside the same worker without jobs: CPU, and bytes that the store
-    appends to its file."""
+    """Measure the hourly cost of a long-running job, beside the same worker without jobs: CPU, and bytes that the
+    store appends to its file."""
     with running_system(workers=1, max_jobs=LONG_JOBS) as system:
         idle = await _spent(system)
         async with Pusher(system.url, max_wait_s=60) as pusher:

@@ -1,9 +1,9 @@
-"""How long pages of a list take that many jobs stand behind.
+"""Measure how long pages of a list with many jobs take.
 
     python -m benchmarks.listing [--jobs 1000000] [--pages 20]
 
-A master of its own on its embedded Valkey, no worker. Half of the jobs are ready, half wait for a time; one in ten
-thousand carries a tag of its own. Prints the slowest and the middle page of each list, over HTTP.
+It starts a master on its own embedded Valkey, without a worker. Half of the jobs are ready, half wait for a time,
+and one in ten thousand has its own tag. It prints the slowest and the median page of each list, over HTTP.
 """
 
 import argparse

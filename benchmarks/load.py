@@ -52,7 +52,8 @@ class System:
 
     @property
     def waits_file(self) -> Path:
-        """Where the handlers of `latency` note how long each job waited, as doubles in seconds."""
+        """Return the file in which the handlers of `latency` note how long each job waited, as doubles in
+        seconds."""
         return self.directory.parent / "waits"
 
     @property
@@ -81,7 +82,7 @@ class System:
         _until(lambda: len(self.get("/api/workers")["workers"]) == count, self.directory.parent / "log")
 
     def push(self, kind: str, **options: Any) -> dict[str, Any]:
-        """What a process of `benchmarks.pushing` tells when it is done; its CPU counts as the pusher's."""
+        """Return the report of a process of `benchmarks.pushing`; its CPU counts as the pusher's."""
         pushing = self.start_push(kind, **options)
         return self.end_push(pushing)
 
@@ -119,7 +120,7 @@ class System:
         return sum(counts[state] for state in ("scheduled", "ready", "retrying", "running"))
 
     def until_over(self, left: int = 0, *, timeout_s: float = 600) -> None:
-        """Until no more jobs than these wait or run. What succeeded is no measure: only so many of these are kept."""
+        """Wait until at most this many jobs wait or run. Succeeded jobs do not tell: only a limited number of them is kept."""
         began_s = time.monotonic()
         first = now = self.unfinished()
         while now > left:
@@ -132,7 +133,8 @@ class System:
             now = self.unfinished()
 
     def file_bytes(self) -> int:
-        """What the store has written for good so far; less after it has rewritten its file."""
+        """Return the bytes that the store has appended to its file so far; the number drops when it rewrites the
+        file."""
         return sum(path.stat().st_size for path in self.directory.rglob("*.aof"))
 
     def cpu_s(self) -> dict[str, float]:
@@ -145,7 +147,7 @@ class System:
         }
 
     def master_processes(self) -> list[psutil.Process]:
-        """Also those that `--processes` started."""
+        """Includes the processes that `--processes` started."""
         found = list(self.masters)
         for master in self.masters:
             found += [child for child in master.children() if child.pid != self.store.pid]

@@ -1,4 +1,4 @@
-"""How long dispatch stands still when the lead changes: three masters on one store, defaults everywhere."""
+"""Measure how long dispatch stops when the lead changes: three masters on one store, with default settings."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ from worker_sdk import Pusher
 
 MASTERS: Final = 3
 ROUNDS: Final = 10
-# From just before the event on, one job every so often, for as long as a change of the lead may take.
+# Push one job at this interval, from just before the event, for as long as a change of the lead may take.
 PUSH_EVERY_S: Final = 0.02
 PUSH_FOR_S: Final = 1.5
 UP_WITHIN_S: Final = 30.0
@@ -67,7 +67,7 @@ class Cluster:
         self._masters[url].send_signal(number)
 
     async def restore(self, ended: str | None) -> None:
-        """Who has ended is started again, and all know all."""
+        """Start the ended master again, and wait until all masters know each other."""
         if ended:
             await asyncio.to_thread(self._masters[ended].wait, UP_WITHIN_S)
             self._serve(ended)

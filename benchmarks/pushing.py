@@ -156,7 +156,7 @@ async def single_by_sdk(urls: list[str], *, count: int, connections: int, argume
 async def bulk(
     urls: list[str], *, count: int, argument_bytes: int, keys: int = 0, name: str = "noop", pushers: int = 1
 ) -> Told:
-    """By `Pusher.enqueue_many`. `keys`: the argument is a map with one of so many values under `k`."""
+    """Push with `Pusher.enqueue_many`. With `keys`, the argument is a map with one of so many values under `k`."""
     text = argument_of(argument_bytes)
 
     def jobs(part: int) -> Iterator[dict[str, Any]]:
@@ -170,7 +170,8 @@ async def bulk(
 
 
 async def latency(urls: list[str], *, rate: float, count: int, waits_file: str, delay_s: float = 0.0) -> Told:
-    """From the push (or from when a delayed job is due) to the start of its handler, at a steady rate; the handlers note it."""
+    """Measure the time from the push (or from when a delayed job is due) to the start of its handler, at a steady
+    rate. The handlers note it."""
     options: Any = {"delay": delay_s} if delay_s else {}
     async with Pusher(urls, max_wait_s=60) as pusher:
 
@@ -189,7 +190,7 @@ async def latency(urls: list[str], *, rate: float, count: int, waits_file: str, 
 
 
 async def _noted(path: str, count: int, delay_s: float) -> list[float]:
-    """What handlers have noted, once they are so many."""
+    """Return the times that handlers have noted, as soon as there are `count` of them."""
     async with asyncio.timeout(60 + delay_s):
         while not (os.path.exists(path) and os.path.getsize(path) >= count * 8):
             await asyncio.sleep(0.05)
@@ -250,7 +251,7 @@ async def storm(
 
 
 def _quantiles(seconds: list[float]) -> dict[str, float]:
-    """Of 0.5, 0.99 and 1, in ms."""
+    """Return the quantiles 0.5, 0.99 and 1, in ms."""
     if not seconds:
         return {"p50": 0.0, "p99": 0.0, "max": 0.0}
     seconds.sort()
@@ -277,7 +278,7 @@ def main() -> None:
     before, began_s = os.times(), time.monotonic()
     told = uvloop.run(KINDS[kind](urls, **order))
     after = os.times()
-    # Of the load alone, not of the imports.
+    # Measure the load alone, without the imports.
     told["cpu_s"] = after.user + after.system - before.user - before.system
     told["began_s"] = began_s
     json.dump(told, sys.stdout)

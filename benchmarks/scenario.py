@@ -1,4 +1,4 @@
-"""What a benchmark is, and what its records say."""
+"""Define a benchmark and the contents of its records."""
 
 import contextlib
 import time
@@ -40,7 +40,7 @@ def label(name: str, params: Params) -> str:
 
 
 class Meter:
-    """What a stretch of work cost: `figures(jobs)` after the `with` block."""
+    """Measure the cost of the `with` block; call `figures(jobs)` after it."""
 
     def __init__(self, system: System) -> None:
         self._system = system

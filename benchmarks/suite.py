@@ -20,7 +20,7 @@ NO_LIMIT: Final[dict[str, dict[str, Any]]] = {
 
 
 def machine() -> Figures:
-    """How fast this machine is at this moment. Shared machines vary by half; compare by it."""
+    """Measure the present speed of this machine. Shared machines vary by half; use this for comparison."""
     return {"loop_ns": loop_ns()}
 
 
@@ -82,7 +82,7 @@ def drain(*, jobs: int = JOBS, appendfsync: str = "always", workers: int = 1, ba
         with meter.running():
             system.until_over(backlog)
             left = system.unfinished()
-        # Where a backlog stays, the worker goes on: what it took beyond counts.
+        # If a backlog stays, the worker goes on: the jobs that it took beyond the count are included.
         return meter.figures(waiting - left)
 
 
@@ -112,7 +112,7 @@ def enqueue_single(
 def enqueue_bulk(
     *, jobs: int = 100_000, appendfsync: str = "always", argument_bytes: int = 100, backlog: int = 0
 ) -> Figures:
-    """By the SDK, in bulks of 1,000, no worker."""
+    """Push with the SDK, in bulks of 1,000, without a worker."""
     with running_system(workers=0, appendfsync=appendfsync) as system:
         system.push("bulk", count=max(backlog, WARM_UP), argument_bytes=100)
         memory, resident = system.store_memory(), system.store.memory_info().rss
@@ -128,7 +128,7 @@ def enqueue_bulk(
 def latency(
     *, rate: int = 100, seconds: float = 10, appendfsync: str = "always", pull: bool = False
 ) -> Figures:
-    """From the push to the start of the handler, at a steady rate."""
+    """Measure the time from the push to the start of the handler, at a steady rate."""
     with running_system(appendfsync=appendfsync, pull=pull) as system:
         told = system.push(
             "latency", rate=rate, count=max(20, int(rate * seconds)), waits_file=str(system.waits_file)
@@ -137,7 +137,8 @@ def latency(
 
 
 def delayed(*, rate: int = 100, seconds: float = 10, delay_s: float = 2.0) -> Figures:
-    """From the instant for which a job was pushed to the start of its handler; the time that the push took included."""
+    """Measure the time from the instant for which a job was pushed to the start of its handler, including the time
+    of the push."""
     with running_system() as system:
         count = max(20, int(rate * seconds))
         told = system.push(

@@ -56,7 +56,7 @@ class Case:
 
 
 def read(path: Path) -> list[Record]:
-    """The records of a file, in order. Raises ValueError for a line that is none."""
+    """Return the records of a file, in order. Raise ValueError for a line that is not a record."""
     return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
 
 
@@ -116,7 +116,7 @@ _PEER: Final[Column] = (
     lambda case: f"{case.params['peer']} {case.params.get('version', '')}".strip(),
 )
 
-# What the figures do not show.
+# Facts that the figures do not show.
 LOST_WHEN: Final = {
     "jqmaster": "never, once accepted (here, with `everysec`, in a power cut: the last second)",
     "jqmaster single": "as above",

@@ -1,9 +1,9 @@
-"""What open dashboards cost a master: its CPU under load without and with streams.
+"""Measure the cost of open dashboards to a master: its CPU under load without and with streams.
 
     python -m benchmarks.watching [--dashboards 100] [--rate 5000] [--seconds 15]
 
-A master of its own on its embedded Valkey, one worker process, pushes in bulks at a steady rate. The CPU is that of the
-master process alone, in cores.
+It starts a master on its own embedded Valkey and one worker process, and pushes in bulks at a steady rate. The CPU
+is that of the master process alone, in cores.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SETTLE_S = 4.0
 
 
 def cpu_s(pid: int) -> float:
-    """What the process has used, all its threads together."""
+    """Return the CPU time that the process has used, all its threads together."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -29,11 +29,12 @@ class SystemClock:
 
 
 def until_tick_s(now_s: float, seconds: float) -> float:
-    """How long to sleep for a poll every so many seconds: to the tick before, at most `TICK_S` less. `now_s` by a
-    monotonic clock.
+    """Return how long to sleep between polls `seconds` apart, rounded down to a tick: at most `TICK_S` less.
 
-    Whoever compares times of such rounds has to allow for that. What many loops do at the same instants costs a process
-    that has nothing else to do, its store and the disk one wake-up instead of many."""
+    `now_s` is of a monotonic clock. All loops therefore wake on the same ticks, which costs an idle process, its
+    store and the disk one wake-up instead of many. Callers that compare times of such rounds must allow for the
+    rounding.
+    """
     if seconds < TICK_S:
         return seconds
     tick_s = math.floor((now_s + seconds + _TICK_SLACK_S) / TICK_S) * TICK_S

@@ -13,7 +13,7 @@ from jqmaster.errors import JqmasterError
 logger = logging.getLogger(__name__)
 
 CANCEL_AGAIN_S = 1.0
-# Failures of one loop that are this far apart are no row.
+# Failures of one loop that are further apart do not belong to one series.
 _ROW_GAP_S: Final = 5.0
 
 
@@ -38,7 +38,7 @@ class LoopFailures:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        # By loop: first and last failure of the present row, and the last error.
+        # By loop: first and last failure of the current series, and the last error.
         self._rows: dict[str, tuple[float, float, str]] = {}
 
     def add(self, name: str, error: Exception) -> None:
@@ -62,7 +62,8 @@ class LoopFailures:
         return max(failing, default=None)
 
 
-# Where loops report to: set while components start, and so inherited by their tasks and by what those start.
+# The place where loops report failures. It is set while components start, so their tasks, and what these start,
+# inherit it.
 _failures: ContextVar[LoopFailures | None] = ContextVar("loop_failures", default=None)
 
 

@@ -1,4 +1,4 @@
-"""What is under way where something is logged: the request, and what it is about."""
+"""Tell log records the current request and its subject."""
 
 import re
 import secrets
@@ -11,7 +11,8 @@ _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9_.:/+=@-]{1,128}")
 
 
 class RequestContext:
-    """Of one request. Its ID is made when somebody asks for it, unless its client gave one: most are never asked for."""
+    """The context of one request. Its ID is created when somebody asks for it, unless the client gave one: most are
+    never asked for."""
 
     __slots__ = ("_id", "given", "path")
 
@@ -34,5 +35,5 @@ class RequestContext:
         return self._id
 
 
-# None: outside of requests.
+# None outside of requests.
 REQUEST: Final[ContextVar[RequestContext | None]] = ContextVar("request", default=None)

@@ -32,7 +32,7 @@ class Tracing:
 
     @classmethod
     def from_settings(cls, settings: Settings, master_id: str, version: str) -> "Tracing | None":
-        """None where no endpoint is set. Raises JqmasterError without the extra `tracing`."""
+        """Return None if no endpoint is set. Raise JqmasterError without the extra `tracing`."""
         if settings.traces_endpoint is None:
             return None
         try:
@@ -48,7 +48,8 @@ class Tracing:
             )
         )
         endpoint = settings.traces_endpoint.rstrip("/") + "/v1/traces"
-        # From a thread of its own and out of a bounded queue: a collector that is away costs spans, and no job waits for it.
+        # Send from a separate thread with a bounded queue: if the collector is away, spans are lost, but no job
+        # waits for it.
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint)))
         return cls(provider)
 

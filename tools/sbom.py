@@ -16,7 +16,7 @@ from worker_sdk.transport.release import VERSION
 ROOT: Final = Path(__file__).parents[1]
 FILE: Final = ROOT / "sbom.cdx.json"
 LOCK: Final = ROOT / "requirements.lock"
-# Of tools/web/package.json: what is copied into the pages. The others only check and build.
+# Packages of tools/web/package.json that are copied into the pages. The others only check and build.
 VENDORED: Final = ("htm", "preact", "uplot")
 
 _PINNED: Final = re.compile(r"^([a-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE | re.IGNORECASE)

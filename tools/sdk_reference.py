@@ -210,7 +210,7 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> str:
 
 
 def _annotation(node: ast.expr | None) -> str:
-    # One in quotes is not imported at run time, which is no reader's business.
+    # An annotation in quotes is not imported at run time, which does not concern the reader.
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     return "None" if node is None else _quoted(ast.unparse(node))

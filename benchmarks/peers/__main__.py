@@ -1,7 +1,8 @@
-"""`make bench-peers`: 20,000 no-op jobs in each queue, round after round in turns, on one kind of store.
+"""`make bench-peers`: run 20,000 no-op jobs in each queue, round after round in turns, on one kind of store.
 
-Stores: Debian's `redis-server` with an append-only file that is synced every second, for all but beanstalkd, whose binlog is
-synced every second. One worker process each. What is not installed is left out, and said so.
+The store is Debian's `redis-server` with an append-only file that is synced every second, for all but beanstalkd,
+whose binlog is synced every second. Each queue has one worker process. Queues that are not installed are left out,
+and the output says so.
 """
 
 import argparse
@@ -154,7 +155,7 @@ def redis_command(port: int, directory: Path) -> list[str]:
 
 
 def tree_cpu_s(process: psutil.Process) -> float:
-    """Of a process and its children: some workers are a parent that only watches."""
+    """Return the CPU time of a process and its children: some workers have a parent that only watches."""
     return cpu_s(process) + sum(map(cpu_s, process.children(recursive=True)))
 
 

@@ -1,4 +1,5 @@
-"""How many jobs a worker of a peer has run: eight bytes of a file that `COUNT_FILE` names, and who pushes tells its cost."""
+"""Count the jobs that a peer's worker has run, in eight bytes of the file that `COUNT_FILE` names; print the
+pusher's cost."""
 
 import json
 import mmap

@@ -22,7 +22,7 @@ def push(count: int) -> None:
 
 
 if __name__ == "__main__":
-    # By its own name: that of its module goes with the task.
+    # Import the module by its own name, because that name goes with the task.
     from benchmarks.peers import huey_app  # noqa: PLW0406
 
     tell(huey_app.push)

@@ -29,7 +29,7 @@ from jqmaster.store.link.wake import JobsReady, WakeMessage, WorkersChanged
 
 
 class LeaderDuties:
-    """What runs under one leadership. `route` takes messages for any part of this master."""
+    """The duties of one leadership. `route` takes messages for any part of this master."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ class ShardParts:
         self._shared = shared
         self.store = store
         self.link = link
-        # Also read by the metrics.
+        # The metrics read it, too.
         self.tally = Tally()
         self.stores = stores = Stores.on(link, policies.job_times, self.tally, master_id=shared.master_id)
         self.health = StoreHealth(

@@ -1,7 +1,7 @@
-"""What each part of a master reads of the settings, made anew whenever they change.
+"""The values that each part of a master reads from the settings, made anew whenever they change.
 
 A part gets its live value when it is built, and reads `current` at each use. Handlers read the settings themselves, as
-`Services.settings`. A test compares masters to hold that nothing keeps a value of its own.
+`Services.settings`. A test compares masters to ensure that no part keeps its own copy.
 """
 
 from collections.abc import Mapping

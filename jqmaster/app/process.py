@@ -125,14 +125,14 @@ class Master:
         if url is None:
             url = await asyncio.to_thread(own_url, server.own_url, self.shard.parts.store.url)
         elif server.own_port != server.port:
-            # Whoever asks whether this master lives must not be answered by one that shares its port.
+            # A caller that asks whether this master lives must not be answered by another one that shares its port.
             url = at_port(url, server.own_port)
         node_id = s.node_id or socket.gethostname()
         return MasterRecord(self.id, node_id, os.getpid(), url, __version__, started_at_ms)
 
     async def _admit_url(self, url: str) -> str:
         target = self.guard.parse(url)
-        # What a name stands for is not told; the call that has the address proven resolves it.
+        # The addresses of a name are not revealed: the call that has the address proven resolves it.
         if target.is_address:
             await self.guard.resolve(target)
         return target.url

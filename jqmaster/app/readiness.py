@@ -1,4 +1,4 @@
-"""Whether a master can do its work on a shard, as its health checks, statistics and metrics tell."""
+"""Tell health checks, statistics and metrics whether a master can do its work on a shard."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""What answers requests: the services of a shard, put together for the handlers."""
+"""Build the services of a shard for the API's handlers."""
 
 from collections.abc import Awaitable, Callable
 

@@ -16,7 +16,7 @@ from worker_sdk.transport.tls import LiveContext, client_context
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What a process has once. `settings` are those it was configured with, `live` gives those in force, and `policies` the
+    """The parts that a process has once. `settings` are those it was configured with, `live` gives those in force, and `policies` the
     part of them that each component reads.
 
     `fail` ends the process with a reason; `failure` returns that reason, or None.

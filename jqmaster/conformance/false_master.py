@@ -81,7 +81,7 @@ class FalseMaster:
         self.reports: list[Report] = []
         self.polls: list[Fields] = []
         self.most_polls = 0
-        # How many calls had come when one of them was answered by the script.
+        # For each call that the script answered: the number of calls until then.
         self.failed_polls: list[int] = []
         self.registrations: list[Registration] = []
         self.refusals: deque[tuple[int, str]] = deque()
@@ -90,7 +90,8 @@ class FalseMaster:
         self.faults: list[str] = []
         # Set: a registration is not answered before this is.
         self.hold_registration: asyncio.Event | None = None
-        # Jobs for the next call of a worker that pulls, and when they were made: the time until it comes is no fault of its.
+        # Jobs for the next call of a worker that pulls, and when they were made: the time until that call is not
+        # the worker's fault.
         self.mail: deque[tuple[int, list[Fields]]] = deque()
         self.url = ""
         self._last_poll: tuple[str, list[Fields]] = ("", [])

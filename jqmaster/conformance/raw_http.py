@@ -35,7 +35,7 @@ class Reply:
     fields: Mapping[str, str] | None = None
 
 
-# None: the connection is cut off without an answer.
+# None means that the connection is cut off without an answer.
 Serve = Callable[[Message], Awaitable[Reply | None]]
 
 
@@ -161,7 +161,8 @@ async def _read_message(
     has_body: bool = True,
     writer: asyncio.StreamWriter | None = None,
 ) -> Message | None:
-    """None: the connection ended between two messages. Raises EOFError within one, ValueError for what is no HTTP."""
+    """Read one message; None if the connection ended between two messages. Raise EOFError if it ended within one,
+    and ValueError if the bytes are not HTTP."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as exc:

@@ -117,7 +117,7 @@ async def _(worker: WorkerUnderTest) -> None:
     problem = {"type": "about:blank", "title": "Too large", "status": 413, "detail": "a result has more than 1048576 bytes", "code": "result_too_large",
                "errors": [{"loc": ["results", 0, "result"], "msg": "at most 1048576 bytes"}]}  # fmt: skip
     job = worker.job(argument=1)
-    # Whether it was alone in the call or not: the second refusal is for it alone.
+    # The second refusal concerns this result alone, whether or not it was alone in the first call.
     worker.master.script.results.extend([(413, problem, {})])
     await worker.give(job)
     await until(lambda: len(worker.reports_of(job)) >= 2, "nothing was sent instead")

@@ -52,7 +52,7 @@ class WorkerUnderTest:
         return self.master.heartbeat_interval_s
 
     async def settle(self) -> None:
-        """Between two questions: the master is an ordinary one again, and nothing runs. What still does is called off."""
+        """Reset between two questions: the master behaves normally again, and jobs that still run are canceled."""
         self.master.behave()
         # best effort: the next question tells
         with contextlib.suppress(FailedError):

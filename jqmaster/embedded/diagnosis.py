@@ -143,7 +143,7 @@ def _tail(log: Path, since_byte: int) -> list[str]:
 
 
 def _message(line: str) -> str:
-    """Without process, time and level: `1:M 21 Nov 2026 04:46:12.457 # Short write` → `Short write`."""
+    """Strip process, time and level: `1:M 21 Nov 2026 04:46:12.457 # Short write` → `Short write`."""
     for mark in (" # ", " * "):
         if mark in line:
             line = line.split(mark, 1)[1]

@@ -18,8 +18,8 @@ MAX_SOCKET_PATH_BYTES = 107
 _HARMLESS = frozenset({"first_token", "lost+found"})
 MAX_LOG_BYTES = 8 * 1024 * 1024
 
-# `hz`: how often the server does its chores, which an idle one does for nothing. What a job needs is done at once; what
-# has a TTL counts as gone when it is read, and is removed within moments at any rate.
+# `hz` is how often the server runs its background tasks, which are useless while it is idle. Jobs do not wait for
+# them. Keys with a TTL count as expired when they are read, and are removed within moments in any case.
 _CONFIG = """\
 # Written at each start by jqmaster for {binary}
 port 0
@@ -124,7 +124,8 @@ class DataDirectory:
         self._sync()
 
     def marks(self) -> dict[str, str]:
-        """By its key in the store, the mark of the data that were here: see `jqmaster.store.health.generation`."""
+        """Return the marks of the data in this directory, by their key in the store; see
+        `jqmaster.store.health.generation`."""
         with contextlib.suppress(FileNotFoundError):
             lines = (self.path / "generation").read_text("utf-8").splitlines()
             return dict(line.split(" ", 1) for line in lines if " " in line)
@@ -149,11 +150,11 @@ class DataDirectory:
         return self.path / "unsynced"
 
     def private_socket(self) -> Path:
-        """Where a server listens that serves nobody but us."""
+        """Return the socket of a server that serves only this process."""
         return self.socket().with_name("own.sock")
 
     def socket(self) -> Path:
-        """Where the server listens: in the directory, or in a short private one when that path is too long."""
+        """Return the server's socket: in the directory, or in a short private one if that path is too long."""
         inside = self.path / "valkey.sock"
         if len(os.fsencode(inside)) <= MAX_SOCKET_PATH_BYTES:
             return inside

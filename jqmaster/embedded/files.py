@@ -18,7 +18,7 @@ _EMPTY_BASE_BYTES: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class CutZeros:
-    """So many zeros were cut off `file` at byte `at`; `kept` has them."""
+    """`count` zeros were cut off `file` at byte `at`; `kept` contains them."""
 
     file: Path
     at: int

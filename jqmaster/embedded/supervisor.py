@@ -48,7 +48,7 @@ _REWRITING = (
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedStatus:
-    """For /readyz and `doctor`: the store serves only in `running`; `detail` says what an operator can do."""
+    """State for /readyz and `doctor`: the store serves only in `running`; `detail` says what an operator can do."""
 
     state: State
     pid: int | None = None
@@ -267,7 +267,7 @@ class EmbeddedValkey:
         kept, client = self._directory.marks().get(self._mark_key), self._redis()
         try:
             if kept is None:
-                # In this order: a directory that has a mark vouches for the store.
+                # In this order: if the directory has a mark, the store must have the same one.
                 await client.set(self._mark_key, secrets.token_hex(16), nx=True)
             answer: Any = await client.get(self._mark_key)
         except (RedisError, OSError) as error:
@@ -382,7 +382,7 @@ def examine(data_dir: Path) -> None:
         ending: Ending | None = Ending("damaged", fault)
     else:
         ending = last_ending(directory.log)
-    # Where a server only ended, the next start begins another.
+    # If a server merely ended, the next start starts another one.
     if ending and ending.cause != "crashed":
         raise error_of(ending, advice(ending, directory.path, _wheel_binary()))
 

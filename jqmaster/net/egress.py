@@ -1,7 +1,7 @@
-"""Which addresses the master may call. One guard for every URL that somebody registered.
+"""Guard the addresses that the master may call: one guard for every URL that somebody registered.
 
 A URL is parsed once and normalised, its name is resolved once, and the connection goes to the very address that was
-checked: a name that changes its mind between check and call (DNS rebinding) is of no use.
+checked. A name that changes between check and call (DNS rebinding) is therefore of no use.
 """
 
 import asyncio

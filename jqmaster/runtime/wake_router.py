@@ -1,4 +1,4 @@
-"""Who is woken by which message."""
+"""Route each message to the components that it wakes."""
 
 from collections.abc import Callable
 from typing import Protocol

@@ -1,8 +1,10 @@
 """Texts for users are plain English: whole sentences, and words that a reader can look up.
 
-Checked are the OpenAPI documents, the settings, the help of all commands, the web UI, the SDK's reference and the documents.
+Checked are the OpenAPI documents, the settings, the help of all commands, the web UI, the documents, and the docstrings and
+comments of the rooms in `ROOMS`.
 """
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,14 @@ from jqmaster.spec.openapi import master_document, worker_document
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+ROOMS = [
+    *(
+        ROOT / "jqmaster" / name
+        for name in ("app", "cli", "conformance", "embedded", "net", "runtime", "spec")
+    ),
+    ROOT / "benchmarks",
+    ROOT / "tools",
+]
 LANGUAGES = sorted((ROOT / "jqmaster" / "web" / "lang").glob("en*.js"))
 
 # A relative clause in the place of a subject makes the reader start again. Questions may begin so.
@@ -117,6 +127,19 @@ def ui_texts() -> Iterator[tuple[str, str]]:
             yield from ((f"{file.name} {key}", form) for form in text.split("||"))
 
 
+def code_texts() -> Iterator[tuple[str, str]]:
+    """Yield each docstring, and each comment that stands on lines of its own."""
+    for file in sorted(
+        file for room in ROOMS for file in room.rglob("*.py") if "node_modules" not in file.parts
+    ):
+        source, place = file.read_text("utf-8"), str(file.relative_to(ROOT))
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                yield place, ast.get_docstring(node) or ""
+        for comment in re.findall(r"^ *# .*(?:\n *# .*)*", source, re.MULTILINE):
+            yield place, re.sub(r"^ *# ", "", comment, flags=re.MULTILINE)
+
+
 SOURCES = {
     "master": lambda: descriptions(master_document()),
     "worker": lambda: descriptions(worker_document()),
@@ -124,6 +147,7 @@ SOURCES = {
     "commands": lambda: command_texts(typer.main.get_command(app), "jqmaster"),
     "pages": page_texts,
     "web UI": ui_texts,
+    "code": code_texts,
 }
 
 

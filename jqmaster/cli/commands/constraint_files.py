@@ -89,7 +89,7 @@ def only_one(file: str) -> dict[str, Any]:
 
 
 class Step(NamedTuple):
-    """A change of one constraint. `before` is None if it is created, `after` None if it is deleted."""
+    """A change of one constraint. `before` is missing for a creation, `after` for a deletion."""
 
     name: str
     etag: str

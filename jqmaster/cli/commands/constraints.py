@@ -362,7 +362,7 @@ def _value_of(text: str) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    # To the master 1.0 is 1.
+    # The master treats 1.0 as 1.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -132,8 +132,9 @@ def _run_loop(serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def _keep_what_is_made() -> None:
-    """All that was imported and built stays: the collector need not walk it again with every few thousand jobs. What
-    jobs leave behind has no cycles; the collector looks for those of other things, and may take its time."""
+    """Exempt everything imported and built so far from garbage collection, so that the collector does not walk it
+    again every few thousand jobs. Jobs leave no cycles behind. The collector looks for those of other objects, and
+    may take its time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)

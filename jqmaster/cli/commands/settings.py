@@ -47,7 +47,7 @@ def load_settings(config: Path | None = None, **given: Any) -> "Settings":
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        # Without the input: it may be a secret.
+        # Leave out the input, because it may be a secret.
         lines = [f"  {_fault(e['loc'], e['type'], e['msg'])}" for e in error.errors(include_input=False)]
         exits.fail(exits.USAGE, "the settings are not valid\n" + "\n".join(lines))
     except (OSError, ValueError) as error:

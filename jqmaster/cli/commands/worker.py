@@ -161,7 +161,7 @@ def load_worker(target: str) -> Any:
         if not hasattr(found, name):
             exits.fail(exits.USAGE, f"{module_name} has no {path}")
         found = getattr(found, name)
-    # By its name only: the packages do not import one another.
+    # Import it by name: the packages do not import one another.
     if not isinstance(found, importlib.import_module("worker_sdk").Worker):
         exits.fail(exits.USAGE, f"{target} is not a worker_sdk.Worker")
     return found

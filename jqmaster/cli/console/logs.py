@@ -27,7 +27,7 @@ _HIDDEN: Final = (
     (re.compile(r"\bjqm_[\w-]+"), f"jqm_{REDACTED}"),
     (re.compile(r"(?i)\b(password|passwd|passphrase|secret(?:_key)?|signing_key|api_key|csrf_token|token)(['\"]?\s*[:=]\s*b?['\"]?)[^\s'\",;)}\]]+"), rf"\1\2{REDACTED}"),
 )  # fmt: skip
-# Of `job %s: …` the first argument is the ID of a job: what messages name, programs find as fields.
+# In `job %s: …` the first argument is a job ID. Programs find the named IDs as fields.
 _NAMED: Final = re.compile(r"(job|worker|master|constraint|setting)s? (?=%s)", re.IGNORECASE)
 _PLACE: Final = re.compile(r"%%|%[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]")
 _FIELDS: Final = {"job": "job_id", "worker": "worker_id", "master": "master_id"}
@@ -51,7 +51,7 @@ def set_up(
 
 
 def formatter(log_format: Literal["console", "json"], secrets: Iterable[str] = ()) -> logging.Formatter:
-    """For records of the standard library and of structlog alike."""
+    """Format records of the standard library and of structlog alike."""
     import structlog
 
     known = tuple(sorted({s for s in secrets if len(s) >= LEAST_SECRET}, key=len, reverse=True))
@@ -102,7 +102,7 @@ def _add_request(_: Any, __: str, event: Event) -> Event:
 
 @functools.lru_cache(maxsize=512)
 def _fields_of(template: str) -> tuple[tuple[str, int], ...]:
-    """Which argument of a message is the ID of what."""
+    """Return which argument of a message is an ID, and of what."""
     starts = [match.start() for match in _PLACE.finditer(template) if match[0] != "%%"]
     places = {start: n for n, start in enumerate(starts)}
     found: dict[str, int] = {}

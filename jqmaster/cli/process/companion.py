@@ -1,7 +1,7 @@
-"""The worker of `jqmaster serve --with-worker`: in the master's process, in a thread and an event loop of its own.
+"""The worker of `jqmaster serve --with-worker`, in the master's process but with its own thread and event loop.
 
-Of its own, so that a handler that blocks its loop holds up no lease of others and not the lead. It talks to its master by
-loopback, as every worker does: nothing works in one process that would not work in two.
+A handler that blocks its loop therefore delays neither other workers' leases nor the lead. The worker talks to its
+master by loopback, as every worker does: nothing works in one process that would not work in two.
 """
 
 import asyncio

@@ -55,13 +55,13 @@ class SharedPort:
 
 def _resolved(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    # With a port that the system chooses all addresses would get one of their own.
+    # If the system chooses the port, each address would get a different one.
     return [(family, address) for family, _, _, _, address in (found if port else found[:1])]
 
 
 def _socket(family: socket.AddressFamily, *, is_shared: bool) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM)
-    # As the listeners have it: connections of an earlier process that are only waiting to be over are no hindrance.
+    # As the listeners do: connections of an earlier process in TIME_WAIT must not prevent the bind.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if is_shared:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -83,7 +83,7 @@ class Supervisor:
             _send(child, signal.SIGTERM)
 
     def kill(self) -> None:
-        """For whoever does not want to wait for an orderly end."""
+        """Kill all processes, without an orderly end."""
         for child in self._children.values():
             _send(child, signal.SIGKILL)
 

@@ -110,7 +110,7 @@ def line_of(one: Numbered) -> bytes:
 
 
 def _spelled(value: Any) -> Any:
-    """What JSON has no form for."""
+    """Return a text for a value that JSON cannot represent."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, msgpack.Timestamp):

@@ -44,5 +44,5 @@ class BacklogSampler(LeaderLoop):
     def _count(self, backlog: Backlog) -> None:
         for name, waiting in ((TOTAL, backlog.whole), *backlog.names.items()):
             age_ms = max(0, backlog.at_ms - waiting.since_ms) if waiting.since_ms else -1
-            # That nobody waits is known as well.
+            # An empty backlog is a sample, too.
             self._tally.sampled(name, waiting.ready, age_ms if waiting.ready else 0)

@@ -26,11 +26,11 @@ from jqmaster.store.operations.history import HistoryStore
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
-# So many jobs in one step: the store does each by itself, and serves others in between.
+# Jobs per step. The store processes each separately and serves other calls in between.
 PAGE: Final = 200
 # A rate is kept in steps of this length, or one job at a time.
 RATE_STEP_S: Final = 0.25
-# How often to look whether watched jobs have ended while no more may be retried, or whether the lock is renewed.
+# How often to check whether watched jobs have ended while no more may be retried, or whether the lock is renewed.
 WATCH_EVERY_S: Final = 0.2
 # Older progress is written down, and the epoch with it looked at, before anything more is done.
 SAVED_FOR_S: Final = 0.2
@@ -47,12 +47,13 @@ class _Work:
 
 
 class BulkActions(LeaderLoop):
-    """Component of one leadership; `on_stale` is called under a newer epoch, and nothing is done while `is_trusted` says
-    that the lock may be over. A leader that stood still in between does one page too many at most.
+    """Component of one leadership: carry out actions on many jobs, page by page.
 
-    What is written down after each page is where another leader goes on. Should a page have been done and not written
-    down, it is gone through again: its jobs are in another state by then, or ended after the action began, and are not
-    touched twice. Each is counted in the step that changes it, so `done` is exact whatever dies.
+    `on_stale` is called under a newer epoch. Nothing is done while `is_trusted` says that the lock may have
+    expired, so a suspended leader processes at most one page too many. Progress is saved after each page, and
+    another leader continues from there. If a page was processed but not saved, it is processed again: its jobs are
+    in another state by then, or ended after the action began, so none is changed twice. Each job is counted in the
+    step that changes it, so `done` is exact whatever dies.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class BulkActions(LeaderLoop):
             work.due_s = self._clock.monotonic_s() + WATCH_EVERY_S
 
     async def _room(self, work: _Work) -> int:
-        """How many jobs may be touched at once now. Ends the action where too many have failed again."""
+        """Return how many jobs may be changed now. End the action if too many have failed again."""
         action, progress = work.action, work.progress
         limit = PAGE
         if action.rate_per_s is not None:
@@ -161,7 +162,7 @@ class BulkActions(LeaderLoop):
         share = action.stop_at_failure_share
         if share is None or action.kind is not ActionKind.RETRY:
             return limit
-        # Also those of a page that was done and not written down.
+        # Includes the jobs of a page that was processed but not saved.
         in_store = await self._actions.watched(action.id) - set(work.ended)
         watched = progress.watched = sorted(in_store.union(progress.watched))
         jobs = await self._records.get_without_argument(watched)
@@ -199,7 +200,7 @@ class BulkActions(LeaderLoop):
         if action.filter is not None:
             progress.refused += len(jobs) - len(done)
         else:
-            # Those that a former leader changed on a page that it did not write down are none of them.
+            # Jobs that a former leader changed on a page that it did not save do not count as refused.
             progress.refused = progress.looked_at - progress.done
         if action.stop_at_failure_share is not None:
             progress.watched += done

@@ -74,7 +74,7 @@ class ConstraintKeeper(LeaderLoop):
             logger.info("constraints of edition %d are in force", rules.ruleset.edition)
             self._known_edition = -1
         if rules.ruleset.edition != self._known_edition:
-            # Also where another leader has settled it: the dispatcher may have asked with an older one.
+            # Notify even if another leader settled the edition: the dispatcher may have asked with an older one.
             self._known_edition = rules.ruleset.edition
             self._on_ready()
         for cid, version in await self._store.reopened():

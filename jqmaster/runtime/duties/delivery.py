@@ -1,4 +1,4 @@
-"""What becomes of a claim: it is pushed to its worker, or answers the worker's poll, and the worker's answer is acted on."""
+"""Deliver claims: push each to its worker or answer the worker's poll, and act on the worker's answer."""
 
 import asyncio
 import contextlib
@@ -247,6 +247,6 @@ class Delivery:
                 if name is not None:
                     member.unknown_names |= {name}
             case _:
-                # Also a stale epoch. When the offer is returned, the store says whether that is so: no worker's word
-                # alone deposes a leader.
+                # Includes a stale epoch. When the offer is returned, the store decides whether the epoch is stale:
+                # no worker's word alone deposes a leader.
                 member.pause(self._clock.monotonic_s(), retry_after_s or 0.0)

@@ -1,4 +1,4 @@
-"""From ready to claimed: which jobs to claim for which worker, and when. `Delivery` takes them to the worker."""
+"""Decide which jobs to claim for which worker, and when. `Delivery` takes the claimed jobs to the worker."""
 
 import asyncio
 import contextlib
@@ -93,7 +93,7 @@ class Dispatcher:
         # Sets of names that had no more ready jobs when last asked, and how often jobs became ready in all.
         self._exhausted: set[tuple[str, ...]] = set()
         self._times_ready = 0
-        # Of other sets: how many claims in a row left jobs behind.
+        # By set of names that is not exhausted: how many claims in a row left jobs behind.
         self._plenty: dict[tuple[str, ...], int] = {}
         self._loops = BackgroundLoops("dispatcher")
         # Those that travel with writes of others.
@@ -237,7 +237,7 @@ class Dispatcher:
             try:
                 await self._claim(orders)
             except _StaleRules:
-                # Whoever follows them up says so when jobs may be claimed again.
+                # The constraint keeper notifies the dispatcher when jobs may be claimed again.
                 self._notify(ConstraintsChanged())
                 return
             self.last_round_s = self._clock.monotonic_s()
@@ -307,7 +307,7 @@ class Dispatcher:
                 case NotClaimed():
                     failed = failed or self._take_refusal(member, claim)
                 case Claim():
-                    # What became ready while the claim was on its way may not have been seen by it.
+                    # The claim may not have seen jobs that became ready while it was in flight.
                     if claim.is_exhausted and pending.times_ready == self._times_ready:
                         self._exhausted.add(names)
                     left_behind[names] = not claim.is_exhausted

@@ -1,4 +1,4 @@
-"""Who is there: looks for silent workers, pings them, detaches those that do not answer, forgets those long gone."""
+"""Find silent workers, ping them, detach those that do not answer, and forget those that are long gone."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ from jqmaster.store.workers.workers import WorkerStore
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0
-# With all of them deaf, a round over 500 workers takes a few seconds.
+# If none of 500 workers answers, a round takes a few seconds.
 MAX_PINGS_AT_ONCE: Final = 64
 
 

@@ -1,4 +1,5 @@
-"""What the leader knows of its workers: who may take jobs now. The store is the truth; this is its copy, a second old at most."""
+"""The leader's copy of the workers, at most a second old: which of them may take jobs now. The store is the
+truth."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ class Member:
     is_prompt: bool = False
     claims: int = 0
     freed_meanwhile: int = 0
-    # Of one that pulls: until when it asks for jobs.
+    # Until when a worker that pulls asks for jobs.
     polls_until_s: float = 0.0
     unknown_names: frozenset[str] = frozenset()
 
@@ -46,14 +47,14 @@ class Member:
         self.freed_meanwhile = 0
 
     def end_claim(self, busy: int | None = None) -> None:
-        """`busy`: as the claim found or left it. What was freed while it was on its way was perhaps not seen by it: to
-        ask once in vain is better than to leave a slot empty."""
+        """End a claim that found or left `busy` slots in use. It may have missed slots that were freed while it was
+        in flight; asking once in vain is better than leaving a slot empty."""
         self.claims -= 1
         if busy is not None:
             self.busy = max(0, busy - self.freed_meanwhile)
 
     def may_be_given(self, now_s: float) -> bool:
-        """Whether there is a way to give it jobs; see `Worker.may_be_given`."""
+        """Return whether jobs can reach the worker now; see `Worker.may_be_given`."""
         return not self.worker.is_pulling or self.polls_until_s > now_s
 
     def pause(self, now_s: float, seconds: float) -> None:
@@ -86,7 +87,7 @@ class Fleet:
                 member.worker = worker
                 if not (member.pushes or member.claims):
                     member.busy = worker.busy
-            # That it asks no more the claim tells: what was read may be older than its question.
+            # Only a claim clears `polls_until_s`: this snapshot may predate the poll.
             if worker.polls_until_ms > store_time_ms:
                 left_s = (worker.polls_until_ms - store_time_ms) / 1000
                 member.polls_until_s = max(member.polls_until_s, self._read_at_s + left_s)
@@ -104,7 +105,7 @@ class Fleet:
         self._members.pop(worker_id, None)
 
     def freed(self, worker_id: str, count: int) -> None:
-        """So many claims of this worker ended. An estimate is enough: the claim script counts for itself."""
+        """Count `count` ended claims of this worker. An estimate is enough: the claim script counts for itself."""
         if member := self._members.get(worker_id):
             member.busy = max(0, member.busy - count)
             member.freed_meanwhile += count
@@ -135,7 +136,7 @@ class Fleet:
         return self._store_time_ms + int((now_s - self._read_at_s) * 1000)
 
     def quietest(self, name: str) -> Member | None:
-        """Of those that take jobs of this name the reserved one, or else the one that runs the fewest."""
+        """Return the reserved worker that takes jobs of this name, otherwise the one that runs the fewest."""
         now_s = self._clock.monotonic_s()
         able = [
             m
@@ -210,7 +211,7 @@ class Fleet:
         return names
 
     def breaker_states(self) -> dict[str, str]:
-        """Nobody calls those that pull: they have none."""
+        """Return the breaker states by worker ID. Workers that pull have no breaker, because nobody calls them."""
         now_s = self._clock.monotonic_s()
         return {
             worker_id: m.breaker.state(now_s)
@@ -219,7 +220,7 @@ class Fleet:
         }
 
     def reach(self) -> dict[str, Reach]:
-        """What this leader knows of each worker beyond the store."""
+        """Return the facts that only this leader knows about each worker."""
         now_s = self._clock.monotonic_s()
         return {
             worker_id: Reach(

@@ -5,7 +5,7 @@ from typing import Final
 
 from jqmaster.store.constraints.constraints import GATES_PER_PRUNING, RuleStore
 
-# Of a page's gates; where so many had gone idle, more are likely to follow.
+# If so many gates of a page were idle, more are likely to follow.
 MANY: Final = GATES_PER_PRUNING // 2
 
 
@@ -22,7 +22,7 @@ class GatePruning:
         self.is_idle = False
 
     async def step(self) -> bool:
-        """Whether there was much to remove. Raises StaleEpochError."""
+        """Prune one page, and return whether there was much to remove. Raise StaleEpochError."""
         if not self._line:
             self._line.extend(await self._store.counted())
             self._cursors = {cid: self._cursors.get(cid, "0") for cid in self._line}

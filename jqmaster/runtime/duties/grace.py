@@ -32,11 +32,14 @@ class GracePolicy:
 
 
 class Grace:
-    """Of one leadership: nothing is reclaimed or detached for `grace_s` after it began, after the store was away, after
-    its clock stepped, and after a crowd of workers fell silent at once. Else one outage would run every long job twice.
+    """Grace periods of one leadership, in which nothing is reclaimed or detached.
 
-    Whoever asks the store in rounds does it by `ask` and sleeps by `pause`. Own delays are no outage: a busy master would
-    never take anything back. But after one as long as `trust_s` another master may have led; that is as an election.
+    A grace period of `grace_s` begins with the leadership, after an outage of the store, after a change of its
+    clock, and after many workers fell silent at once. Otherwise one outage would run every long job twice.
+
+    Callers that query the store in rounds do so through `ask`, and sleep through `pause`. The master's own delays
+    do not count as an outage, otherwise a busy master would never reclaim anything. After a delay as long as
+    `trust_s`, however, another master may have led; that counts as an election.
     """
 
     def __init__(self, clock: Clock, policy: LiveValue[GracePolicy]) -> None:
@@ -46,10 +49,10 @@ class Grace:
         now_s = clock.monotonic_s()
         self._until_s = now_s + policy.current.grace_s
         self._short_s: float | None = None
-        # Of the last answer: when it was asked for and got, and what the store's clock said.
+        # The last answer: when it was asked for, when it arrived, and what the store's clock said.
         self._heard_s = (now_s, now_s)
         self._heard_ms: int | None = None
-        # Since then: time spent asking, time meant to be slept, and how much of both the store was away.
+        # Since then: seconds spent asking, seconds of planned sleep, and seconds of outage within both.
         self._asked_s = self._meant_s = self._away_s = 0.0
         self._is_away = False
         # The store's clock was set back; for whoever sets right what that made too long, and then takes it down again.
@@ -61,7 +64,7 @@ class Grace:
 
     @property
     def outage_ms(self) -> int | None:
-        """How long the store was away, where that is all that a time of grace was begun for; None: there is more."""
+        """Return how long the store was away, if that alone began the grace period; otherwise None."""
         return None if self._short_s is None else round(self._short_s * 1000)
 
     async def ask(self, read: Callable[[], Coroutine[Any, Any, _T]], time_of: Callable[[_T], int]) -> _T:

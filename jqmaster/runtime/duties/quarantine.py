@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
 MAX_LOOKED_AT: Final = 100
-# Of the fleet so many workers at most run a single job: an accident that took many workers must not halt the others.
+# At most one in so many workers runs a single job: an accident that took many workers must not halt the others.
 WORKERS_PER_ALONE_RUN: Final = 4
 
 
@@ -69,7 +69,7 @@ class Quarantine(LeaderLoop):
         return POLL_S
 
     async def _give_one(self) -> bool:
-        """Whether a job was given away."""
+        """Return whether a job was given to a worker."""
         job_ids = await self._claims.suspects(MAX_LOOKED_AT)
         if not job_ids:
             self._fleet.reserved = None
@@ -81,7 +81,7 @@ class Quarantine(LeaderLoop):
             await self._claims.drop_suspects(self._epoch, over)
         if await self._has_room():
             for job in sorted(waiting.values(), key=lambda job: (job.priority, job.id)):
-                # None: this one cannot start now; the next may.
+                # None: this job cannot start now, but the next one may.
                 if (is_given := await self._try(job)) is not None:
                     return is_given
         self._fleet.reserved = None

@@ -29,7 +29,7 @@ MESSAGES: Final = {
     "lost": "the worker fell silent while it ran the job",
     "timeout": "the run exceeded its timeout and its worker did not end it",
 }
-# Of a lost job whose worker was cut off.
+# For a lost job whose worker was detached.
 DETACHED_MESSAGES: Final = {
     "operator": "the worker was detached by people while it ran the job",
     "successor": "the worker was lost while it ran the job: another one was started at its address",
@@ -149,7 +149,7 @@ class Reaper(LeaderLoop):
                     message=message,
                 )
             )
-        # As if it had never been claimed: what was not started is no attempt.
+        # Return it as if it had never been claimed: a job that was not started has no attempt.
         for worker_id, claims in never_started.items():
             await self._leases.return_offers(self._epoch, worker_id, claims)
         if never_started:

@@ -17,8 +17,11 @@ MAX_IDLE_PASSES: Final = 3
 
 
 class Relocation:
-    """To the lanes of one edition. A pass takes what is ready from the older lanes, those first whose jobs would be the
-    next to start, then walks over what waits for a time, then removes the lanes that are empty."""
+    """Move waiting jobs to the lanes of one edition.
+
+    A pass takes ready jobs from the older lanes, beginning with those that would start next. Then it walks over the
+    jobs that wait for a time, and removes the lanes that are empty.
+    """
 
     def __init__(self, store: RuleStore, epoch: str, rules: Rules) -> None:
         self._store = store
@@ -33,7 +36,7 @@ class Relocation:
         self._idle_passes = 0
 
     async def step(self) -> int:
-        """How many jobs were moved. Raises StaleEpochError."""
+        """Move some jobs and return their number. Raise StaleEpochError."""
         if self._walk is not None:
             return await self._walk_on(self._walk)
         if self._left:
@@ -77,7 +80,7 @@ class Relocation:
         return max(moved, 0)
 
     async def _move(self, job_ids: list[str], lanes: dict[str, OldLane]) -> int:
-        """How many; -1: the rules changed meanwhile."""
+        """Return the number of moved jobs; -1 if the constraints changed in the meantime."""
         moved = await self._store.move(self._epoch, self._rules, job_ids, lanes)
         self._moved = (self._moved or 0) + max(moved.jobs, 0)
         return moved.jobs

@@ -18,14 +18,14 @@ logger = logging.getLogger(__name__)
 # The jobs come first: a takeover must not wait for a look at all of them.
 BEGINS_AFTER_S: Final = 1.0
 AGAIN_AFTER_S: Final = 5.0
-# From the beginning of a round to that of the next, unless it takes longer.
+# From the beginning of one round to the beginning of the next, unless a round takes longer.
 ROUND_S: Final = 3600.0
-# It rests for so many times as long as a step took: at most a tenth of the store's time is the first round's, and half a
-# percent that of later ones.
+# Rest `REST` times as long as a step took: the first round uses at most a tenth of the store's time, and later
+# rounds half a percent.
 REST: Final = 9
 LATER_REST: Final = 199
 LEAST_REST_S: Final = 0.001
-# How often to look for ready jobs that nobody claims, and how long they must have been there.
+# How often to look for ready jobs that nobody claims, and how long they must have been ready.
 LOOK_S: Final = 10.0
 LEFT_FOR_S: Final = 30.0
 # After a look that found nothing: a constraint holds these jobs back, most likely.
@@ -91,7 +91,7 @@ class RepairLoop(LeaderLoop):
         return LOOK_S
 
     async def _put_right(self, steps: AsyncIterator[Step], rest: int) -> int:
-        """How many disagreements there were."""
+        """Repair in steps, and return the number of findings."""
         count, began_s = 0, self._clock.monotonic_s()
         async for step in steps:
             for finding in step.repaired:

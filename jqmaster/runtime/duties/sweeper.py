@@ -14,7 +14,7 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 POLL_S: Final = 1.0
 # After a round that found nothing: what is over stays a little longer, and an idle store is asked less.
 IDLE_POLL_S: Final = 3.0
-# After this many full steps others get a turn; a backlog of finished jobs is no emergency.
+# After this many full steps other duties get a turn; a backlog of finished jobs can wait.
 MAX_STEPS: Final = 20
 
 
@@ -37,7 +37,7 @@ class Sweeper(LeaderLoop):
 
     async def _round(self) -> float:
         found_some = False
-        # None: the kept results.
+        # None stands for the kept results.
         left = dict[JobState | None, tuple[int, int]]([*self._retention.current.items(), (None, (0, 0))])
         for _ in range(MAX_STEPS):
             removed = await self._store.sweep_all(self._epoch, left)

@@ -1,1 +1,1 @@
-"""Which master leads, which one watches the leader, and how masters find each other."""
+"""Elect the leader, watch it, and let masters find each other."""

@@ -63,7 +63,7 @@ class Leader:
         self._loops.spawn("election", self._run)
 
     async def stop(self) -> None:
-        """Ends the duties in good order, gives the lock back, and stands for election no more."""
+        """End the duties in good order, give the lock back, and stand for election no more."""
         self._stopping.set()
         self._step_down.set()
         self._elect_now.set()
@@ -72,15 +72,15 @@ class Leader:
         await self._loops.stop()
 
     def step_down(self) -> None:
-        """Leads no more as soon as the loop turns; another election follows."""
+        """Stop leading at the next turn of the loop; another election follows."""
         self._step_down.set()
 
     def stand(self) -> None:
-        """Nobody leads: an election at once."""
+        """Start an election at once, because nobody leads."""
         self._elect_now.set()
 
     def take_over(self, silent: Leadership, seen_ms: int) -> None:
-        """Its holder gives no sign of life, and was last seen at `seen_ms`: it is deposed, unless that has changed."""
+        """Depose a holder that gives no sign of life and was last seen at `seen_ms`, unless that has changed."""
         self._silent = (silent, seen_ms)
         self._elect_now.set()
 
@@ -93,7 +93,7 @@ class Leader:
                 self.step_down()
 
     def is_trusted(self) -> bool:
-        """Whether this master leads and the lock, as far as can be known here, still is its own."""
+        """Return whether this master leads and, as far as it can know, still holds the lock."""
         return self.leadership is not None and self._clock.monotonic_s() < self._trusted_until_s
 
     async def _run(self) -> None:
@@ -107,7 +107,7 @@ class Leader:
                 leadership = None
             if leadership:
                 await self._lead(leadership, sent_at_s, ttl_s)
-                # What was said meanwhile must not make it stand again before all others.
+                # Messages that came while it led must not make it stand again before all others.
                 self._elect_now.clear()
                 self._has_resigned = False
             if self._stopping.is_set():

@@ -1,4 +1,4 @@
-"""The URL at which other masters find this one, if it was not told."""
+"""Find the address at which other masters reach this one, if it was not configured."""
 
 from urllib.parse import urlsplit
 

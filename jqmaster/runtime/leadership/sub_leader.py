@@ -56,7 +56,7 @@ class SubLeader:
             try:
                 await self._look()
             except JqmasterError as exc:
-                # Whether the store is away the others here notice and say.
+                # Debug level: other components report an outage of the store.
                 logger.debug("cannot look at the leader: %s", exc.detail)
             if self._leader.leadership:
                 await sleep_to_tick(self._clock, self._pace.current.look_s)
@@ -72,7 +72,7 @@ class SubLeader:
         was_free, self._was_free = self._was_free, masters.leadership is None
         if masters.leadership is None:
             self._known = None
-            # Where nobody stood by, or who did is gone too, the others come at their second look.
+            # If there was no sub-leader, or it is gone too, the other masters stand after their second look.
             if self.is_standby or was_free:
                 self._leader.stand()
             return

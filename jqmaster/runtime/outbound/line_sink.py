@@ -1,4 +1,4 @@
-"""Where lines for other programs go: a file that others may rotate, or the standard output."""
+"""Write lines for other programs to a file that others may rotate, or to the standard output."""
 
 import contextlib
 import os

@@ -63,8 +63,12 @@ class _Part:
 
 
 class Offers:
-    """Of one claim. `push` sends jobs to their worker once. `may_push` is asked before each push, and `is_stopping` before
-    each repeat. `breaker` is told of pushes without a sensible answer; whoever takes the results tells it of the others."""
+    """The offers of one claim.
+
+    `push` sends jobs to their worker once. `may_push` is asked before each push, and `is_stopping` before each
+    repeat. Pushes without a sensible answer are reported to `breaker` here; the consumer of the results reports the
+    others.
+    """
 
     def __init__(
         self,
@@ -93,8 +97,8 @@ class Offers:
         """Each part of the claim with what became of it, as soon as that is known."""
         while self._parts:
             part = self._parts.popleft()
-            # A process that stood still may wake just here. What slips through between this look and the socket is
-            # an offer that the store made: the worker judges it by its age and epoch.
+            # A suspended process may resume just here. An offer that is sent after this check was made by the store
+            # all the same, and the worker judges it by its age and epoch.
             if not self._may_push():
                 yield part.claim, _untold(part, "the lead is over")
                 continue
@@ -122,7 +126,7 @@ class Offers:
         return isinstance(last, NotDelivered) and self._breaker.state(now_s) == "open"
 
     def _judged(self, part: _Part, result: PushResult) -> OfferResult | None:
-        """What to conclude; None: the jobs are offered again."""
+        """Return the conclusion; None if the jobs are offered again."""
         match result:
             case Delivered():
                 self._is_heard = True

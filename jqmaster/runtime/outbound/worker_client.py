@@ -31,7 +31,7 @@ from worker_sdk.transport.tls import LiveContext
 logger = logging.getLogger(__name__)
 
 CONTENT_TYPE: Final = "application/msgpack"
-# What a worker answers is small; more is garbage, and is not read.
+# Workers' answers are small; a larger one is invalid and is not read.
 MAX_ANSWER_BYTES: Final = 256 * 1024
 CONNECT_TIMEOUT_S: Final = 1.0
 # People wait for it, and a heartbeat says the same.
@@ -163,7 +163,8 @@ class WorkerClient:
         return answer.status == 200
 
     async def ping(self, worker: Worker, timeout_s: float) -> bool:
-        """Whether anything answers at its address within so short a time; unsigned, as it says nothing."""
+        """Return whether anything answers at the worker's address within `timeout_s`. The call is unsigned, because
+        it says nothing."""
         if worker.spec.url is None:
             return False
         try:
@@ -174,7 +175,7 @@ class WorkerClient:
         return 200 <= answer.status < 300
 
     async def prove(self, url: str, nonce: str) -> Any:
-        """What whoever serves `url` gives as its proof, None where there is none. Raises AddressRefusedError."""
+        """Return the proof that the server at `url` gives, or None if it gives none. Raise AddressRefusedError."""
         try:
             answer = await self._send("POST", url, "/challenge", msgpack.packb({"nonce": nonce}), {})
             if answer.status != 200:
@@ -183,7 +184,7 @@ class WorkerClient:
         except AddressRefusedError:
             raise
         except Exception as exc:
-            # Whatever an answer can hold that is no worker's.
+            # Any answer that does not come from a worker.
             reason = (
                 str(exc)[:200]
                 if isinstance(exc, NotSentError | NoAnswerError)

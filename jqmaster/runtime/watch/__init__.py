@@ -1,1 +1,1 @@
-"""What every master watches about itself and its store."""
+"""Watch this master and its store."""

@@ -26,8 +26,11 @@ _Part = Callable[[int], Awaitable[bool]]
 
 
 class HistoryKeeper:
-    """Component. What is on its way is told again under its number until the store has answered, so that it counts once
-    whatever became of the answers; only who dies takes the counts of its last second along."""
+    """Component: add the counts to the store every second.
+
+    A call is repeated under its number until the store has answered, so it counts once, whatever became of the
+    answers. If the master dies, the counts of its last second are lost.
+    """
 
     def __init__(self, tally: Tally, history: HistoryStore, clock: Clock) -> None:
         self._tally = tally

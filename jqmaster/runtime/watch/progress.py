@@ -1,4 +1,4 @@
-"""Whether a leader gets on with its work, measured by what the store says and not by what the leader believes."""
+"""Measure whether a leader makes progress, by what the store says and not by what the leader believes."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -14,7 +14,7 @@ QUIET_S: Final = 3.0
 
 
 class Stall(NamedTuple):
-    """For how long something that should go on has not; `what` it is, for people."""
+    """The time for which `what`, a phrase for people, has not made progress."""
 
     seconds: float
     what: str
@@ -53,13 +53,15 @@ class Progress:
         return max(rounds, await self._idleness())
 
     async def left_lying(self) -> dict[str, int]:
-        """How many jobs are ready of each name for which a worker is free. Raises what `StoreClient.run` raises."""
+        """Return the number of ready jobs by name, for names with a free worker. Raise what `StoreClient.run`
+        raises."""
         names = self._fleet.takers(*await self._workers.all_with_time())
         ready = await self._inspector.ready_counts(sorted(names))
         return {name: count for name, count in ready.items() if count}
 
     async def _idleness(self) -> Stall:
-        """A claim that was answered ends it, also with nothing: what constraints hold back is no stall."""
+        """Return the time without an answered claim although jobs and workers wait. An empty claim counts as an
+        answer: jobs that constraints hold back do not stall."""
         dispatcher, now_s = self._dispatcher(), self._clock.monotonic_s()
         if dispatcher is None or now_s - dispatcher.claimed_at_s < QUIET_S:
             self._idle_since_s = None

@@ -49,7 +49,7 @@ class StoreHealth:
 
     @property
     def report(self) -> StoreReport:
-        """What the store said of itself last, a second ago at most."""
+        """Return the store's last report, at most a second old."""
         return self._report
 
     @property
@@ -59,12 +59,12 @@ class StoreHealth:
 
     @property
     def durability(self) -> Durability:
-        """What is kept of the configured level."""
+        """Return the level that the store provides now, at most the configured one."""
         return min(self._settings.durability, self.durability_available, key=LEVELS.index)
 
     def admit(self, durability: Durability | None = None) -> int:
-        """How many replicas must have a new job of this level (None: the configured one). Raises StoreUnavailableError
-        while new jobs are refused, or those of this level."""
+        """Return the number of replicas that must have a new job of this level (None: the configured one). Raise
+        StoreUnavailableError while new jobs, or those of this level, are refused."""
         level = durability or self._settings.durability
         for check, code in (("fitness", "store_unfit"), ("space", "store_full")):
             if fault := self.faults.get(check):

@@ -70,7 +70,7 @@ class Watchdog:
             await self._look_at_progress(self._clock.monotonic_s() - self._serving_since_s)
 
     async def _is_store_serving(self) -> bool:
-        """An outage of the store is no stall of ours: it is waited for."""
+        """Return whether the store serves its own data. An outage of the store is not a stall of this master."""
         try:
             mark = await generation.read(self._shard)
         except JqmasterError:
