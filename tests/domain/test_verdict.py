@@ -156,7 +156,9 @@ def test_those_ahead_of_other_names_are_told_by_name() -> None:
 def test_a_holder_whose_worker_is_silent_is_told() -> None:
     gate = closed(concurrency=1, running=1, holders=(Holder("job-9", "worker-9", NOW_MS - 17_000),))
     workers = fleet(worker(), worker(9, age_ms=14_000))
-    assert "job job-9 on worker worker-9 for 17 s (worker silent for 14 s)" in only(snapshot(gates=(gate,)), workers)
+    assert "job job-9 on worker worker-9 for 17 s (worker silent for 14 s)" in only(
+        snapshot(gates=(gate,)), workers
+    )
 
 
 def test_a_full_gate_names_its_holders() -> None:

@@ -50,8 +50,8 @@ async def test_each_verdict_is_a_line_and_the_constraints_a_table(api: Api) -> N
         first, verdict, empty, head, *rows = out.splitlines()
         assert first.startswith(f"{blocked} is ready (as of 20")
         assert verdict.startswith(
-            f"- Waits for constraint per-host (argument.host = example.org): 1 of 1 slots taken: job {holder} on worker "
-            f"{worker.id} for "
+            f"- Waits for constraint per-host (argument.host = example.org): 1 of 1 slots taken: job {holder} on "
+            f"worker {worker.id} for "
         )
         assert empty == ""
         columns = ["CONSTRAINT", "KEY", "VALUE", "NOW", "RUNNING", "STARTS", "WAITING", "OPENS"]

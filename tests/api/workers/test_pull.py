@@ -301,7 +301,9 @@ async def test_why_says_that_nobody_asks(api: Api, master: Master, puller: Scrip
         _, answer = await api.call("GET", f"/api/jobs/{job_id}/why")
         return " ".join(verdict["text"] for verdict in answer["verdicts"])
 
-    assert "takes no job now: 1 not asking for jobs (they pull, because they have no address)" in await texts()
+    assert (
+        "takes no job now: 1 not asking for jobs (they pull, because they have no address)" in await texts()
+    )
     (job,) = await puller.claim()
     assert f"given to worker {puller.id}" in await texts() or f"runs on worker {puller.id}" in await texts()
     await puller.end(job)
