@@ -17,6 +17,7 @@ from tests.support.store import StoreWorld, unconstrained
 
 STORE = Path(jqmaster.store.__file__).parent
 NAMES = scripts.names()
+LINE_LENGTH = 120
 
 
 def text_of(name: str) -> str:
@@ -39,9 +40,10 @@ def naming_of(name: str) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_script_has_a_complete_header(name: str) -> None:
     script = scripts.load(name)
-    first, second = text_of(name).splitlines()[:2]
+    first, rest = text_of(name).split("\n", 1)
+    description = rest.split("\n-- KEYS", 1)[0]
     assert re.fullmatch(r"#!lua( flags=(allow-oom|no-writes))?", first)
-    assert re.fullmatch(r"-- [A-Z].*[.:)]", second)
+    assert re.fullmatch(r"-- [A-Z](.|\n-- )*[.:)]", description)
     assert script.replies
     assert script.writes is ("no-writes" not in first)
     fields = scripts.read_header(text_of(name))
@@ -218,6 +220,11 @@ RAW_LAYOUT = re.compile(
     r"|\bflags\b [%/] \d"
     r"|\bhas_flag\([^,]*, \d"
 )
+
+
+@pytest.mark.parametrize("file", LUA_FILES, ids=lambda f: f.stem)
+def test_no_line_is_longer_than_others_of_this_project(file: Path) -> None:
+    assert file.stem == "layout" or max(map(len, file.read_text().splitlines())) <= LINE_LENGTH
 
 
 @pytest.mark.parametrize("file", LUA_FILES, ids=lambda f: f.stem)

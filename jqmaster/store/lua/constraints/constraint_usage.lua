@@ -2,7 +2,8 @@
 -- What gates count and let through now, all at one instant.
 -- KEYS
 -- ARGV now_ms tag [+ gate]
--- REPLY ok:now_ms,[waiting,running(-1: not counted),starts within the period(-1: not counted),when it opens by time alone(0: not closed, or not by time),held until(0: not held),is_open,text of its key value]
+-- REPLY ok:now_ms,[waiting,running(-1: not counted),starts within the period(-1: not counted),when it opens by time
+--   alone(0: not closed, or not by time),held until(0: not held),is_open,text of its key value]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 -- include lib/slots.lua

@@ -7,4 +7,5 @@
 local rules_key, constraints_key = KEYS[1], KEYS[2]
 
 local rules = redis.call('HMGET', rules_key, 'version', 'edition', 'settled')
-return {'ok', tonumber(rules[1] or 0), tonumber(rules[2] or 0), tonumber(rules[3] or 0), redis.call('HGETALL', constraints_key)}
+return {'ok', tonumber(rules[1] or 0), tonumber(rules[2] or 0), tonumber(rules[3] or 0),
+  redis.call('HGETALL', constraints_key)}

@@ -2,7 +2,8 @@
 -- Lets through again what lies aside at gates whose time has come, or that may let more through than when they closed.
 -- KEYS epoch:string gates_due:zset holds:hash
 -- ARGV now_ms tag epoch limit [+ gate]
--- REPLY ok:gates opened by time,ms until the next opens by time(-1: none),1 if jobs may start that could not before | stale_epoch
+-- REPLY ok:gates opened by time,ms until the next opens by time(-1: none),1 if jobs may start that could not before |
+--   stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua

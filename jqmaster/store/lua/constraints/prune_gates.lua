@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Removes what was kept of gates of one constraint behind which nothing waits and nothing runs, and with the last of them what was kept of a constraint that is gone.
+-- Removes what was kept of gates of one constraint behind which nothing waits and nothing runs, and with the last of
+-- them what was kept of a constraint that is gone.
 -- KEYS epoch:string counted:set shadowed:hash gates:hash served:hash crowded:zset limits:hash
 -- ARGV tag epoch cid cursor(0: from the start) limit(gates looked at, about)
 -- REPLY ok:removed,where to go on(0: that was all) | stale_epoch
@@ -16,7 +17,8 @@ local found = scanned[2]
 for i = 1, #found, 2 do
   local gate_id = found[i]
   -- A gate without a key is not kept where nothing waits.
-  if string.sub(found[i + 1], 1, 2) == '0:' and redis.call('EXISTS', tag .. 'slots:' .. gate_id, tag .. 'starts:' .. gate_id) == 0 then
+  if string.sub(found[i + 1], 1, 2) == '0:' and
+    redis.call('EXISTS', tag .. 'slots:' .. gate_id, tag .. 'starts:' .. gate_id) == 0 then
     idle[#idle + 1] = gate_id
   end
 end

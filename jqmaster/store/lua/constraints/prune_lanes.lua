@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Removes lanes without keys that have no unfinished job (those with keys go with their last job), and their name with the last of them.
+-- Removes lanes without keys that have no unfinished job (those with keys go with their last job), and their name with
+-- the last of them.
 -- KEYS epoch:string
 -- ARGV tag epoch [+ lane]
 -- REPLY ok:removed | stale_epoch
@@ -15,7 +16,9 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local empty = {}
 for i = FIRST, #ARGV do
   local lane = lanes.by_id(ARGV[i])
-  if not lane.is_lost and lane.jobs <= 0 and redis.call('EXISTS', tag .. 'ready:' .. lane.id) == 0 then empty[#empty + 1] = lane end
+  if not lane.is_lost and lane.jobs <= 0 and redis.call('EXISTS', tag .. 'ready:' .. lane.id) == 0 then
+    empty[#empty + 1] = lane
+  end
 end
 if #empty > 0 then lane_writes.drop(empty) end
 return {'ok', #empty}

@@ -1,12 +1,21 @@
 #!lua flags=allow-oom
--- Makes, changes or removes a constraint, also while the store is full (a pause may be what saves it), and writes down who did it. What waits or runs already is the leader's to follow up.
--- KEYS rules:hash constraints:hash limits:hash old_limits:hash overrides:hash old_overrides:hash reopened:zset counted:set audit:stream
--- ARGV now_ms name expected_etag(empty: there must be none) document(empty: remove it) cid(8 characters; of the one that is made or changed) old_cid(empty: none) is_rematched(1: what it selects or counts has changed) audit_entry audit_max max_constraints wake_channel limits(MessagePack: [field, value, …]) overrides(MessagePack: [gate, text, …])
+-- Makes, changes or removes a constraint, also while the store is full (a pause may be what saves it), and writes down
+-- who did it. What waits or runs already is the leader's to follow up.
+-- KEYS rules:hash constraints:hash limits:hash old_limits:hash overrides:hash old_overrides:hash reopened:zset
+--   counted:set audit:stream
+-- ARGV now_ms name expected_etag(empty: there must be none) document(empty: remove it)
+--   cid(8 characters; of the one that is made or changed) old_cid(empty: none)
+--   is_rematched(1: what it selects or counts has changed) audit_entry audit_max max_constraints wake_channel
+--   limits(MessagePack: [field, value, …]) overrides(MessagePack: [gate, text, …])
 -- REPLY ok:edition | changed:document(empty: there is none) | full
 -- CHECKS FIRST that nobody changed it since it was read; that there is room for one more
 -- include lib/clock.lua
-local rules_key, constraints_key, limits_key, old_limits_key, overrides_key, old_overrides_key, reopened_key, counted_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local now_ms, name, expected_etag, document, cid, old_cid, is_rematched = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7] == '1'
+-- include lib/audit_log.lua
+local rules_key, constraints_key, limits_key, old_limits_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local overrides_key, old_overrides_key, reopened_key, counted_key = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local audit_key = KEYS[9]
+local now_ms, name, expected_etag, document, cid = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local old_cid, is_rematched = ARGV[6], ARGV[7] == '1'
 local audit_entry, audit_max, max_constraints, wake_channel = ARGV[8], ARGV[9], tonumber(ARGV[10]), ARGV[11]
 local limits, overrides = cmsgpack.unpack(ARGV[12]), cmsgpack.unpack(ARGV[13])
 local ETAG_LENGTH = 16
@@ -34,11 +43,13 @@ else
   if #limits > 0 then
     redis.call('DEL', limits_key, overrides_key)
     redis.call('HSET', limits_key, unpack(limits))
-    for at = 1, #overrides, 500 do redis.call('HSET', overrides_key, unpack(overrides, at, math.min(at + 499, #overrides))) end
+    for at = 1, #overrides, 500 do
+      redis.call('HSET', overrides_key, unpack(overrides, at, math.min(at + 499, #overrides)))
+    end
     redis.call('ZADD', reopened_key, version, cid)
     redis.call('SADD', counted_key, cid)
   end
 end
-redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+audit_log.write(audit_key, now_ms, audit_entry, audit_max)
 redis.call('PUBLISH', wake_channel, 'rules')
 return {'ok', edition}

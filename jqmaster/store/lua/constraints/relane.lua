@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
--- Puts unfinished jobs into the lanes that the rules of this edition give them. One that runs holds its slots from now on where the new lane says, whether there is room or not.
+-- Puts unfinished jobs into the lanes that the rules of this edition give them. One that runs holds its slots from now
+-- on where the new lane says, whether there is room or not.
 -- KEYS epoch:string rules:hash damaged:set
--- ARGV now_ms tag epoch edition lanes(as lib/homes.lua reads them) [+ id old_lane_bytes lane(its number, from 1; 0: its record cannot be read)]
+-- ARGV now_ms tag epoch edition lanes(as lib/homes.lua reads them) [+ id old_lane_bytes
+--   lane(its number, from 1; 0: its record cannot be read)]
 -- REPLY ok:moved | stale_epoch | stale_rules
 -- CHECKS FIRST epoch, the edition of the rules, then state and lane of each
 -- include lib/clock.lua
@@ -26,7 +28,8 @@ for i = FIRST, #ARGV, WIDTH do
   local head = record.read_head(key)
   local state = record.state_of(head)
   local is_there = head ~= '' and record.lane_id_of(head) == old_bytes and is_unfinished[state]
-  if (number == 0 or not is_there or state ~= layout.STATE.ready) and redis.call('ZSCORE', tag .. 'ready:' .. record.hex(old_bytes), id) then
+  local may_be_ready = number > 0 and is_there and state == layout.STATE.ready
+  if not may_be_ready and redis.call('ZSCORE', tag .. 'ready:' .. record.hex(old_bytes), id) then
     local old = lanes.by_id(record.hex(old_bytes))
     lanes.remove(old, id)
     if not old.is_lost then lanes.count(old, is_there and #old.keyed == 0 and record.own_gates(head) or nil, -1, -1) end
@@ -45,7 +48,9 @@ for i = FIRST, #ARGV, WIDTH do
         lanes.add(lane, record.priority_of(head), id)
       elseif state == layout.STATE.running then
         lanes.free(old, old_own, id)
-        running[#running + 1] = {{lane.shared, own or lane.keyed}, {id, record.token_of(head)}, {record.int64(head, layout.started_at_ms.at), record.token_of(head)}}
+        local token_bytes, begun_ms = record.token_of(head), record.int64(head, layout.started_at_ms.at)
+        running[#running + 1] = {gates = {lane.shared, own or lane.keyed}, holder = {id, token_bytes},
+          begun = {begun_ms, token_bytes}}
       end
       moved = moved + 1
     end
@@ -54,6 +59,6 @@ end
 lane_writes.write(nil)
 -- After the old slots were freed: a gate may be in both lanes.
 for _, claim in ipairs(running) do
-  for _, ids in ipairs(claim[1]) do passing.pass(ids, claim[2], claim[3], now_ms) end
+  for _, ids in ipairs(claim.gates) do passing.pass(ids, claim.holder, claim.begun, now_ms) end
 end
 return {'ok', moved}

@@ -1,8 +1,16 @@
 #!lua flags=no-writes
--- Where a job stands, all at one instant: the gates that it has to pass as a claim would see them, and how many jobs come before it.
+-- Where a job stands, all at one instant: the gates that it has to pass as a claim would see them, and how many jobs
+-- come before it.
 -- KEYS rules:hash leader:string running:zset
--- ARGV now_ms tag job_id head_bytes max_holders(of each closed gate) max_lanes(looked at) is_keyed(1: jobs of one lane may bring gates of their own along) [+ name(that may come before it)]
--- REPLY ok:now_ms,record_beginning,1 if a master leads,edition,edition in force,edition of its lane(-1: unknown),lease or deadline ms(-1: none),[[gate, key value, waiting, 1 if closed, concurrency, running, rate limit, period_ms, starts, held_until_ms, is_paused, is_shadow, is_fair, is_override, opens_at_ms(-1: unknown), [job, since_ms, worker_id_bytes]] numbers -1: none],1 if ready,[name, jobs before it],bound(0: exact, 1: at least, 2: about),fault(why no claim finds this ready job; empty: one does) | unknown
+-- ARGV now_ms tag job_id head_bytes max_holders(of each closed gate) max_lanes(looked at)
+--   is_keyed(1: jobs of one lane may bring gates of their own along) [+ name(that may come before it)]
+-- REPLY ok:now_ms,record_beginning,1 if a master leads,edition,edition in force,edition of its lane(-1: unknown),
+--   lease or deadline ms(-1: none),
+--   [[gate, key value, waiting, 1 if closed, concurrency, running, rate limit, period_ms, starts, held_until_ms,
+--   is_paused, is_shadow, is_fair, is_override, opens_at_ms(-1: unknown), [job, since_ms, worker_id_bytes]]
+--   numbers -1: none],
+--   1 if ready,[name, jobs before it],bound(0: exact, 1: at least, 2: about),
+--   fault(why no claim finds this ready job; empty: one does) | unknown
 -- CHECKS FIRST that the job exists; it writes nothing
 -- include lib/clock.lua
 -- include lib/record.lua
@@ -13,7 +21,8 @@
 -- include lib/lane_faults.lua
 -- include lib/jobs_ahead.lua
 local rules_key, leader_key, running_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, job_id, head_bytes, max_holders, max_lanes, is_keyed = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
+local now_ms, job_id, head_bytes, max_holders = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local max_lanes, is_keyed = tonumber(ARGV[6]), ARGV[7] == '1'
 local tag = ARGV[2]
 local FIRST = 8
 -- Holders looked at in one call, and at one gate.
@@ -51,7 +60,9 @@ local function holders_of(gate_id)
   for n = 1, math.min(#ids, MAX_HELD, MAX_HEADS - heads_read) do
     local holder = record.beginning(tag .. 'job:' .. ids[n], layout.worker_id.last)
     heads_read = heads_read + 1
-    if #holder == layout.worker_id.last then found[#found + 1] = {ids[n], record.int64(holder, layout.started_at_ms.at), record.worker_of(holder)} end
+    if #holder == layout.worker_id.last then
+      found[#found + 1] = {ids[n], record.int64(holder, layout.started_at_ms.at), record.worker_of(holder)}
+    end
   end
   table.sort(found, function(a, b) return a[2] < b[2] or (a[2] == b[2] and a[1] < b[1]) end)
   local flat = {}
@@ -94,12 +105,14 @@ end
 
 local fault, ahead, bound = '', nil, 0
 if state == layout.STATE.ready and lane then
-  fault = redis.call('ZSCORE', tag .. 'ready:' .. lane.id, job_id) and lane_faults.of(lane.id, edition) or 'is not in the list of its lane'
+  local is_listed = redis.call('ZSCORE', tag .. 'ready:' .. lane.id, job_id)
+  fault = is_listed and lane_faults.of(lane.id, edition) or 'is not in the list of its lane'
   if fault == '' and lane.edition == edition then
     local job = {id = job_id, head = whole, lane = lane, passed = passed, edition = edition, is_keyed = is_keyed,
       max_lanes = max_lanes}
     ahead, bound = jobs_ahead.count(job, names_before(), now_ms)
   end
 end
-return {'ok', now_ms, head, redis.call('EXISTS', leader_key), edition, tonumber(rules[2] or 0), lane and lane.edition or -1,
-  tonumber(redis.call('ZSCORE', running_key, job_id) or -1), found_gates, ahead and 1 or 0, ahead or {}, bound or 0, fault}
+return {'ok', now_ms, head, redis.call('EXISTS', leader_key), edition, tonumber(rules[2] or 0),
+  lane and lane.edition or -1, tonumber(redis.call('ZSCORE', running_key, job_id) or -1), found_gates,
+  ahead and 1 or 0, ahead or {}, bound or 0, fault}

@@ -1,8 +1,10 @@
 #!lua flags=no-writes
--- Where each job is, all at one instant: its record's beginning, the indexes that name it, who holds it, and which slots it has.
+-- Where each job is, all at one instant: its record's beginning, the indexes that name it, who holds it, and which
+-- slots it has.
 -- KEYS results:zset rules:hash
 -- ARGV tag head_bytes found_in(an index, a worker's claims or slots that named these jobs; empty: none) [+ id]
--- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime, exists history, [gates, token of a slot that it has], [gates of a slot that it must have], exists lane]
+-- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime, exists
+--   history, [gates, token of a slot that it has], [gates of a slot that it must have], exists lane]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/record.lua
 -- include lib/slots.lua
@@ -48,7 +50,9 @@ for i = FIRST, #ARGV do
   end
   local suspects = {}
   if found_worker then suspects[found_worker] = true end
-  if #head >= layout.head.length and record.worker_of(head) ~= layout.NO_ID then suspects[record.uuid_text(record.worker_of(head))] = true end
+  if #head >= layout.head.length and record.worker_of(head) ~= layout.NO_ID then
+    suspects[record.uuid_text(record.worker_of(head))] = true
+  end
   for holder in pairs(suspects) do
     if redis.call('SISMEMBER', tag .. 'claims:' .. holder, id) == 1 then holders[#holders + 1] = holder end
   end
@@ -66,7 +70,7 @@ for i = FIRST, #ARGV do
     end
   end
   found[#found + 1] = {head, inside, holders, redis.call('EXISTS', tag .. 'result:' .. id),
-    redis.call('ZSCORE', results_key, id) and 1 or 0, redis.call('EXISTS', tag .. 'history:' .. id), has_slots, needs_slots,
-    lane and not lane.is_lost and 1 or 0}
+    redis.call('ZSCORE', results_key, id) and 1 or 0, redis.call('EXISTS', tag .. 'history:' .. id),
+    has_slots, needs_slots, lane and not lane.is_lost and 1 or 0}
 end
 return {'ok', found}

@@ -12,7 +12,8 @@ local FIRST = 2
 local unlisted, held, wrong = {}, {}, {}
 for i = FIRST, #ARGV do
   local gates = ARGV[i]
-  if gate_ids.is_shared(gates) and redis.call('SISMEMBER', lists_key, gates) == 0 and redis.call('EXISTS', tag .. 'slots:' .. gates) == 1 then
+  if gate_ids.is_shared(gates) and redis.call('SISMEMBER', lists_key, gates) == 0
+    and redis.call('EXISTS', tag .. 'slots:' .. gates) == 1 then
     unlisted[#unlisted + 1] = gates
   end
 end

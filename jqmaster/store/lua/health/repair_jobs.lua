@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
--- Makes what names these jobs agree with their records, which are never changed; of a job that has no record it removes what is left.
+-- Makes what names these jobs agree with their records, which are never changed; of a job that has no record it removes
+-- what is left.
 -- KEYS epoch:string results:zset rules:hash damaged:set audit:stream
--- ARGV now_ms tag epoch found_in(as inspect_jobs takes it) lease_ms result_ttl_ms wake_channel(empty: nobody to wake) audit_entry audit_max [+ id]
+-- ARGV now_ms tag epoch found_in(as inspect_jobs takes it) lease_ms result_ttl_ms wake_channel(empty: nobody to wake)
+--   audit_entry audit_max [+ id]
 -- REPLY ok:[id of each of which something was put right] | stale_epoch
 -- CHECKS FIRST epoch; of each job that it is not set aside, and that its record can be read
 -- include lib/clock.lua
@@ -12,8 +14,10 @@
 -- include lib/lanes.lua
 -- include lib/parking.lua
 -- include lib/lane_writes.lua
+-- include lib/audit_log.lua
 local epoch_key, results_key, rules_key, damaged_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local now_ms, epoch, found_in, lease_ms, result_ttl_ms = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local now_ms, epoch, found_in, lease_ms = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
+local result_ttl_ms = tonumber(ARGV[6])
 local tag = ARGV[2]
 local wake_channel, audit_entry, audit_max = ARGV[7], ARGV[8], tonumber(ARGV[9])
 local FIRST = 10
@@ -39,7 +43,9 @@ end
 
 -- What stands in an order of ready jobs to which it does not belong. A job without a record was counted by that lane.
 local function leave_found_lane(id, is_gone)
-  if redis.call('EXISTS', tag .. 'lane:' .. found_lane) == 0 then return redis.call('ZREM', tag .. 'ready:' .. found_lane, id) end
+  if redis.call('EXISTS', tag .. 'lane:' .. found_lane) == 0 then
+    return redis.call('ZREM', tag .. 'ready:' .. found_lane, id)
+  end
   if not redis.call('ZSCORE', tag .. 'ready:' .. found_lane, id) then return 0 end
   local lane = lanes.by_id(found_lane)
   lanes.remove(lane, id)
@@ -64,7 +70,9 @@ local function put_in_its_index(id, head, state)
     if index_state ~= state then count = count + redis.call('ZREM', key, id) end
   end
   local own_lane = record.hex(record.lane_id_of(head))
-  if found_lane and (state ~= layout.STATE.ready or found_lane ~= own_lane) then count = count + leave_found_lane(id, false) end
+  if found_lane and (state ~= layout.STATE.ready or found_lane ~= own_lane) then
+    count = count + leave_found_lane(id, false)
+  end
   local lane = is_unfinished[state] and lanes.by_id(own_lane, record.name_of(head)) or nil
   if lane and lane.is_lost then
     lanes.count(lanes.of(head), nil, 1, 0)
@@ -90,7 +98,8 @@ local function put_in_its_index(id, head, state)
     count = count + 1
   end
   if redis.call('ZSCORE', index_of[state], id) then return count end
-  local score = state == layout.STATE.running and now_ms + lease_ms or record.int64(head, is_unfinished[state] and layout.due_at_ms.at or layout.finished_at_ms.at)
+  local score = state == layout.STATE.running and now_ms + lease_ms
+    or record.int64(head, is_unfinished[state] and layout.due_at_ms.at or layout.finished_at_ms.at)
   redis.call('ZADD', index_of[state], score, id)
   return count + 1
 end
@@ -99,7 +108,9 @@ end
 local function put_under_its_worker(id, head, state)
   local count = 0
   local worker = record.worker_of(head) ~= layout.NO_ID and record.uuid_text(record.worker_of(head)) or nil
-  if found_worker and (state ~= layout.STATE.running or found_worker ~= worker) then count = redis.call('SREM', tag .. 'claims:' .. found_worker, id) end
+  if found_worker and (state ~= layout.STATE.running or found_worker ~= worker) then
+    count = redis.call('SREM', tag .. 'claims:' .. found_worker, id)
+  end
   if not worker then return count end
   return count + redis.call(state == layout.STATE.running and 'SADD' or 'SREM', tag .. 'claims:' .. worker, id)
 end
@@ -118,7 +129,8 @@ local function put_slots_right(id, head, state)
       count = count + 1
     end
   end
-  if found_gates and not gate_lists[found_gates] and (state ~= layout.STATE.running or redis.call('HGET', tag .. 'slots:' .. found_gates, id) ~= token) then
+  if found_gates and not gate_lists[found_gates] and (state ~= layout.STATE.running
+    or redis.call('HGET', tag .. 'slots:' .. found_gates, id) ~= token) then
     count = count + free(found_gates, id)
   end
   return count
@@ -143,7 +155,8 @@ for i = FIRST, #ARGV do
     local head = record.read_head(key)
     local state = record.state_of(head)
     if string.byte(head, layout.version.at) == layout.VERSION and (state == layout.STATE.ready or index_of[state]) then
-      count = put_in_its_index(id, head, state) + put_under_its_worker(id, head, state) + put_slots_right(id, head, state) + keep_or_forget_result(id)
+      count = put_in_its_index(id, head, state) + put_under_its_worker(id, head, state)
+        + put_slots_right(id, head, state) + keep_or_forget_result(id)
     end
   end
   if count > 0 then done[#done + 1] = id end
@@ -151,7 +164,7 @@ end
 lane_writes.write(nil)
 parking.open_all(parking.closed_among(freed))
 if #done > 0 then
-  redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+  audit_log.write(audit_key, now_ms, audit_entry, audit_max)
   if wake_channel ~= '' then
     redis.call('PUBLISH', wake_channel, 'ready')
     redis.call('PUBLISH', wake_channel, 'due')

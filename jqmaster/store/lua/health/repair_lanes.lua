@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Puts lanes where their first jobs belong, among the open ones: a claim asks their gates anyhow, and lays them aside again.
+-- Puts lanes where their first jobs belong, among the open ones: a claim asks their gates anyhow, and lays them aside
+-- again.
 -- KEYS epoch:string rules:hash audit:stream
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+ lane]
 -- REPLY ok:[lane of each that was put right] | stale_epoch
@@ -11,8 +12,10 @@
 -- include lib/turns.lua
 -- include lib/parking.lua
 -- include lib/lane_faults.lua
+-- include lib/audit_log.lua
 local epoch_key, rules_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, epoch, wake_channel, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local now_ms, epoch, wake_channel, audit_entry = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local audit_max = tonumber(ARGV[6])
 local tag = ARGV[2]
 local FIRST = 7
 -- Entries under which a lane may stand besides: looked for among so many.
@@ -72,7 +75,7 @@ for i = FIRST, #ARGV do
   end
 end
 if #done > 0 then
-  redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+  audit_log.write(audit_key, now_ms, audit_entry, audit_max)
   if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 end
 return {'ok', done}

@@ -7,6 +7,7 @@
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/ready_counts.lua
+-- include lib/audit_log.lua
 local epoch_key, names_key, counts_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, epoch, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
 local FIRST = 6
@@ -23,5 +24,5 @@ for i = FIRST, #ARGV do
   end
   if count > 0 then done[#done + 1] = name end
 end
-if #done > 0 then redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry) end
+if #done > 0 then audit_log.write(audit_key, now_ms, audit_entry, audit_max) end
 return {'ok', done}

@@ -1,15 +1,18 @@
 #!lua flags=allow-oom
 -- Lists the gates without a key under which slots are kept, and adds their slots up anew.
 -- KEYS epoch:string slot_lists:set slot_counts:hash audit:stream
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+ gates(as slots:{gates} names them)]
+-- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+
+--   gates(as slots:{gates} names them)]
 -- REPLY ok:how many lists and sums were put right | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/gate_ids.lua
 -- include lib/parking.lua
+-- include lib/audit_log.lua
 local epoch_key, lists_key, counts_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now_ms, epoch, wake_channel, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local now_ms, epoch, wake_channel, audit_entry = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local audit_max = tonumber(ARGV[6])
 local tag = ARGV[2]
 local FIRST = 7
 
@@ -17,7 +20,9 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local count, held, freed = 0, {}, {}
 for i = FIRST, #ARGV do
   local gate_list = ARGV[i]
-  if gate_ids.is_shared(gate_list) and redis.call('EXISTS', tag .. 'slots:' .. gate_list) == 1 then count = count + redis.call('SADD', lists_key, gate_list) end
+  if gate_ids.is_shared(gate_list) and redis.call('EXISTS', tag .. 'slots:' .. gate_list) == 1 then
+    count = count + redis.call('SADD', lists_key, gate_list)
+  end
 end
 for _, gate_list in ipairs(redis.call('SMEMBERS', lists_key)) do
   local held_here = redis.call('HLEN', tag .. 'slots:' .. gate_list)
@@ -45,7 +50,7 @@ for gate_id, count_held in pairs(held) do
 end
 local has_opened = parking.open_all(parking.closed_among(freed))
 if count > 0 then
-  redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+  audit_log.write(audit_key, now_ms, audit_entry, audit_max)
   if has_opened and wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 end
 return {'ok', count}

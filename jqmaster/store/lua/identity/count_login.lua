@@ -1,12 +1,14 @@
 #!lua flags=allow-oom
--- Counts an attempt to log in, before it is judged, unless there were too many of late from this address or for this user.
+-- Counts an attempt to log in, before it is judged, unless there were too many of late from this address or for this
+-- user.
 -- KEYS login_attempts:hash
 -- ARGV now_ms window_ms most_of_address most_of_user max_fields address user(empty: of nobody in particular)
 -- REPLY ok | limited:wait_ms
 -- CHECKS FIRST how many there were within the window, of either
 -- include lib/clock.lua
 local attempts_key = KEYS[1]
-local now_ms, window_ms, most_of_address, most_of_user = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local now_ms, window_ms, most_of_address = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local most_of_user = tonumber(ARGV[4])
 local max_fields, address, user = tonumber(ARGV[5]), 'a' .. ARGV[6], ARGV[7]
 
 local since_ms = tonumber(redis.call('HGET', attempts_key, 'since_ms') or '0')

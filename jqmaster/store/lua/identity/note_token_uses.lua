@@ -10,6 +10,8 @@ local FIRST, WIDTH = 1, 2
 for at = FIRST, #ARGV, WIDTH do
   local id, used_at_ms = ARGV[at], ARGV[at + 1]
   local known_ms = tonumber(redis.call('HGET', uses_key, id) or '0')
-  if tonumber(used_at_ms) > known_ms and redis.call('HEXISTS', tokens_key, id) == 1 then redis.call('HSET', uses_key, id, used_at_ms) end
+  if tonumber(used_at_ms) > known_ms and redis.call('HEXISTS', tokens_key, id) == 1 then
+    redis.call('HSET', uses_key, id, used_at_ms)
+  end
 end
 return {'ok'}

@@ -1,12 +1,17 @@
 #!lua flags=allow-oom
--- Opens a session for a user or token that was just proved, ends the one that the same browser had before, and takes the attempt back that was counted.
+-- Opens a session for a user or token that was just proved, ends the one that the same browser had before, and takes
+-- the attempt back that was counted.
 -- KEYS session:hash sessions:zset credentials:hash logins:hash login_attempts:hash access:stream access_folds:hash
--- ARGV now_ms digest subject(`user:NAME`, `token:ID`, `config:DIGEST`) field(in `users` or `tokens`, which are the credentials) expected(as it was proved; empty: it is not kept here) idle_ms life_ms max_sessions old_digest(empty: none) address counted_user(empty: of nobody in particular) place(address of the caller, for people) access_entry session_prefix
+-- ARGV now_ms digest subject(`user:NAME`, `token:ID`, `config:DIGEST`)
+--   field(in `users` or `tokens`, which are the credentials) expected(as it was proved; empty: it is not kept here)
+--   idle_ms life_ms max_sessions old_digest(empty: none) address counted_user(empty: of nobody in particular)
+--   place(address of the caller, for people) access_entry session_prefix
 -- REPLY ok:until_ms | changed
 -- CHECKS FIRST that what was proved has not changed since
 -- include lib/clock.lua
 -- include lib/access_log.lua
-local session_key, sessions_key, credentials_key, logins_key, attempts_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local session_key, sessions_key, credentials_key, logins_key, attempts_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local access_key, folds_key = KEYS[6], KEYS[7]
 local now_ms, digest, subject, field, expected = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local idle_ms, life_ms, max_sessions, old_digest = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
 local address, counted_user, place, access_entry, session_prefix = ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
@@ -24,13 +29,16 @@ if surplus >= 0 then
     redis.call('ZREM', sessions_key, oldest)
   end
 end
-redis.call('HSET', session_key, 'subject', subject, 'until_ms', until_ms, 'used_ms', now, 'opened_ms', now, 'address', place)
+redis.call('HSET', session_key, 'subject', subject, 'until_ms', until_ms, 'used_ms', now,
+  'opened_ms', now, 'address', place)
 redis.call('PEXPIRE', session_key, math.min(idle_ms, life_ms))
 redis.call('ZADD', sessions_key, until_ms, digest)
 redis.call('PEXPIRE', sessions_key, life_ms)
 if string.sub(subject, 1, 5) == 'user:' then redis.call('HSET', logins_key, field, now) end
 for _, counted in ipairs({'a' .. address, 'u' .. counted_user}) do
-  if tonumber(redis.call('HGET', attempts_key, counted) or '0') > 0 then redis.call('HINCRBY', attempts_key, counted, -1) end
+  if tonumber(redis.call('HGET', attempts_key, counted) or '0') > 0 then
+    redis.call('HINCRBY', attempts_key, counted, -1)
+  end
 end
 access_log.write_folded(access_key, folds_key, now_ms, 'login ' .. subject, place, access_entry)
 return {'ok', tonumber(until_ms)}

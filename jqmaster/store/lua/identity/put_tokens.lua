@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
--- Makes, changes or removes tokens, all or none, and writes down who did it. Sessions that were opened with one that goes end with it.
+-- Makes, changes or removes tokens, all or none, and writes down who did it. Sessions that were opened with one that
+-- goes end with it.
 -- KEYS tokens:hash token_uses:hash identity:hash access:stream
--- ARGV now_ms access_entry max_tokens wake_channel session_prefix sessions_prefix [+ id expected(as it was read; empty: there must be none) document(empty: remove it)]
+-- ARGV now_ms access_entry max_tokens wake_channel session_prefix sessions_prefix [+ id
+--   expected(as it was read; empty: there must be none) document(empty: remove it)]
 -- REPLY ok:version | changed | full
 -- CHECKS FIRST that each is as it was read; that there is room for the new ones
 -- include lib/clock.lua

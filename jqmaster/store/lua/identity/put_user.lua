@@ -1,13 +1,16 @@
 #!lua flags=allow-oom
--- Makes, changes or removes a user, and writes down who did it. Whatever changed, the user's sessions end, but for the one in which the user changed it.
+-- Makes, changes or removes a user, and writes down who did it. Whatever changed, the user's sessions end, but for the
+-- one in which the user changed it.
 -- KEYS users:hash logins:hash sessions:zset identity:hash access:stream access_folds:hash
--- ARGV now_ms name expected(as it was read; empty: there must be none) document(empty: remove it) access_entry max_users wake_channel session_prefix kept_session(empty: none) fold_group(empty: repeats are not folded)
+-- ARGV now_ms name expected(as it was read; empty: there must be none) document(empty: remove it) access_entry
+--   max_users wake_channel session_prefix kept_session(empty: none) fold_group(empty: repeats are not folded)
 -- REPLY ok:version | changed | full
 -- CHECKS FIRST that it is as it was read; that there is room for one more
 -- include lib/clock.lua
 -- include lib/access_log.lua
 -- include lib/identity.lua
-local users_key, logins_key, sessions_key, identity_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local users_key, logins_key, sessions_key, identity_key, access_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local folds_key = KEYS[6]
 local now_ms, name, expected, document = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local access_entry, max_users, wake_channel, session_prefix = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local kept_session, fold_group = ARGV[9], ARGV[10]

@@ -1,5 +1,6 @@
 #!lua flags=no-writes
--- Reads what several logs got behind a position of each, at one instant, with the number of the first entry of each that was read.
+-- Reads what several logs got behind a position of each, at one instant, with the number of the first entry of each
+-- that was read.
 -- KEYS [+ log:stream]
 -- ARGV limit(entries of each log) [+ position number(of the entry at the position; 0: nothing was read before)]
 -- REPLY ok:[first number, [position, [field value]]](of each log)

@@ -5,8 +5,9 @@
 -- REPLY ok
 -- CHECKS FIRST nothing that could refuse
 -- include lib/clock.lua
+-- include lib/audit_log.lua
 local audit_key = KEYS[1]
 local now_ms, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
 
-redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+audit_log.write(audit_key, now_ms, audit_entry, audit_max)
 return {'ok'}

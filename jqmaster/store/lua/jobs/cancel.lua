@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
--- Ends a job that waits or runs as canceled. The running attempt's token is void at once; its worker is told afterwards.
+-- Ends a job that waits or runs as canceled. The running attempt's token is void at once; its worker is told
+-- afterwards.
 -- KEYS job:string canceled:zset history:list
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) finished_channel action_id(that counts it; empty: none)
--- REPLY ok:worker_id_bytes(empty: it did not run),token_bytes,1 if jobs may start that could not before,name(empty: it was canceled before) | unknown | state:state
+-- REPLY ok:worker_id_bytes(empty: it did not run),token_bytes,1 if jobs may start that could not
+--   before,name(empty: it was canceled before) | unknown | state:state
 -- CHECKS FIRST the state
 -- include lib/clock.lua
 -- include lib/record.lua

@@ -1,9 +1,15 @@
 #!lua flags=allow-oom
--- Gives ready jobs to a worker: taken, leased, marked and counted in one step. Of all jobs that no gate holds back the smallest priority first, the oldest first within.
+-- Gives ready jobs to a worker: taken, leased, marked and counted in one step. Of all jobs that no gate holds back the
+-- smallest priority first, the oldest first within.
 -- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set rules:hash mail:string
--- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel worker_id mail_channel(empty: its poll hangs at the caller) max_bytes(of records given out, but for the last one) [+ name]
--- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these names have no more that may start),ms until a gate opens(-1: none closed by time),[id record],[name](of each that had expired) | stale_epoch | stale_rules | gone | no_poll | full:busy
--- CHECKS FIRST epoch, edition of the rules, worker, that one that pulls asks for jobs, free slots, each gate, each record
+-- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel
+--   worker_id mail_channel(empty: its poll hangs at the caller) max_bytes(of records given out, but for the last one)
+--   [+ name]
+-- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these names have no more that may
+--   start),ms until a gate opens(-1: none closed by time),[id record],[name](of each that had expired) | stale_epoch |
+--   stale_rules | gone | no_poll | full:busy
+-- CHECKS FIRST epoch, edition of the rules, worker, that one that pulls asks for jobs, free slots, each gate, each
+--   record
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/gates.lua
@@ -18,10 +24,12 @@
 -- include lib/read_ahead.lua
 -- include lib/taking.lua
 -- include lib/served.lua
-local epoch_key, worker_key, claims_key, running_key, fence_key, skipped_key, damaged_key, rules_key, mail_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local epoch_key, worker_key, claims_key, running_key, fence_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local skipped_key, damaged_key, rules_key, mail_key = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 -- Bounds of one call: jobs looked at, jobs and lanes put aside.
 local MAX_READ, MAX_MOVES = 5000, 1000
-local now_ms, epoch, edition, worker_id_bytes, limit = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local now_ms, epoch, edition, worker_id_bytes = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local limit = tonumber(ARGV[5])
 local offer_ms, finished_channel, worker_id, mail_channel = tonumber(ARGV[7]), ARGV[11], ARGV[12], ARGV[13]
 local max_bytes = tonumber(ARGV[14])
 local FIRST = 15
@@ -29,7 +37,8 @@ local FIRST = 15
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
 if (rules[1] or '0') ~= edition or (rules[2] or '0') ~= edition then return {'stale_rules'} end
-local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'alone_with', 'url', 'poll_until_ms', 'poll_max')
+local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'alone_with', 'url',
+  'poll_until_ms', 'poll_max')
 local is_pulling = worker[5] == ''
 if not worker[1] or worker[2] == '1' or worker[3] == '1' then return {'gone'} end
 if is_pulling and tonumber(worker[6] or 0) <= now_ms then return {'no_poll'} end
@@ -57,7 +66,8 @@ local function take_many(lane, group, score, id, order, room)
   -- Whom it stands for may come before the job after this one: they come back, and into the queue, after each.
   local has_keys, is_awaited = #lane.keyed > 0, #parking.closed_among(lane.keyed) > 0
   local taken, moved = 0, false
-  while id and taken < room and not moved and may_go_on() and (not next_item or lane_queue.comes_before(score, order, next_item)) do
+  while id and taken < room and not moved and may_go_on()
+    and (not next_item or lane_queue.comes_before(score, order, next_item)) do
     if take(lane, group, score, id, limit, now_ms) then
       taken = taken + 1
       moved = has_keys and served.mark(lane, now_ms) or is_awaited
@@ -126,7 +136,9 @@ local is_exhausted = not lane_queue.first() and not is_cut_short and open_lanes.
 
 local passed_over, expired_names = taking.write_passed_over(skipped_key, damaged_key, finished_channel, now_ms)
 local first_fence, offers, claimed = taking.write(running_key, claims_key, fence_key, worker_id_bytes, now_ms)
-if is_pulling and #offers > 0 then mail.give(worker_key, mail_key, offers, offer_ms, mail_channel, 'mail:' .. worker_id) end
+if is_pulling and #offers > 0 then
+  mail.give(worker_key, mail_key, offers, offer_ms, mail_channel, 'mail:' .. worker_id)
+end
 passing.write(now_ms)
 served.write()
 -- What comes back only now was not looked at.

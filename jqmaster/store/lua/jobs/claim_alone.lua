@@ -1,9 +1,12 @@
 #!lua flags=allow-oom
--- Gives a worker that holds nothing one job to itself: one that earlier workers were lost under. Taken, leased, marked and counted in one step.
+-- Gives a worker that holds nothing one job to itself: one that earlier workers were lost under. Taken, leased, marked
+-- and counted in one step.
 -- KEYS epoch:string worker:hash claims:set running:zset retrying:zset suspects:set fence:string rules:hash mail:string
--- ARGV now_ms epoch edition worker_id_bytes job_id token_bytes lease_ms offer_ms grace_ms tag worker_id mail_channel(empty: its poll hangs at the caller)
+-- ARGV now_ms epoch edition worker_id_bytes job_id token_bytes lease_ms offer_ms grace_ms tag worker_id
+--   mail_channel(empty: its poll hangs at the caller)
 -- REPLY ok:now_ms,fence,record | stale_epoch | stale_rules | gone | no_poll | busy | over | closed
--- CHECKS FIRST epoch, edition of the rules, that the worker is there and holds nothing, that one that pulls asks for jobs, that the job waits for this, each gate
+-- CHECKS FIRST epoch, edition of the rules, that the worker is there and holds nothing, that one that pulls asks for
+--   jobs, that the job waits for this, each gate
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/record.lua
@@ -12,8 +15,10 @@
 -- include lib/lanes.lua
 -- include lib/lane_writes.lua
 -- include lib/mail.lua
-local epoch_key, worker_key, claims_key, running_key, retrying_key, suspects_key, fence_key, rules_key, mail_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local now_ms, epoch, edition, worker_id_bytes, id, token_bytes = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local epoch_key, worker_key, claims_key, running_key, retrying_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local suspects_key, fence_key, rules_key, mail_key = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local now_ms, epoch, edition, worker_id_bytes, id = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local token_bytes = ARGV[6]
 local lease_ms, offer_ms, grace_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local tag = ARGV[10]
 local worker_id, mail_channel = ARGV[11], ARGV[12]
@@ -27,7 +32,8 @@ if redis.call('EXISTS', claims_key) == 1 then return {'busy'} end
 if worker[4] == '' and tonumber(worker[5] or 0) <= now_ms then return {'no_poll'} end
 local key = tag .. 'job:' .. id
 local head = record.read_head(key)
-if record.state_of(head) ~= layout.STATE.retrying or redis.call('SISMEMBER', suspects_key, id) == 0 or not redis.call('ZSCORE', retrying_key, id) then return {'over'} end
+if record.state_of(head) ~= layout.STATE.retrying or redis.call('SISMEMBER', suspects_key, id) == 0
+  or not redis.call('ZSCORE', retrying_key, id) then return {'over'} end
 local expires_at_ms = record.int64(head, layout.expires_at_ms.at)
 if expires_at_ms > 0 and expires_at_ms <= now_ms then return {'over'} end
 local lane, own = lanes.home_of(head)
@@ -46,12 +52,15 @@ local attempt, failures, losses, returned = record.attempts_of(head)
 redis.call('SETRANGE', key, layout.state.offset, string.char(layout.STATE.running, flags, layout.CAUSE.none)
   .. struct.pack('>I4I4I2I2i8i8i8i8i8', attempt + 1, failures, losses, returned, 0, now_ms, 0, now_ms + offer_ms, fence)
   .. token_bytes .. worker_id_bytes)
-redis.call('ZADD', running_key, now_ms + math.min(lease_ms, offer_ms + record.int64(head, layout.timeout_ms.at) + grace_ms), id)
+local deadline_ms = now_ms + offer_ms + record.int64(head, layout.timeout_ms.at) + grace_ms
+redis.call('ZADD', running_key, math.min(now_ms + lease_ms, deadline_ms), id)
 redis.call('SADD', claims_key, id)
 redis.call('ZREM', retrying_key, id)
 redis.call('SREM', suspects_key, id)
 redis.call('HSET', worker_key, 'alone_with', id)
-if worker[4] == '' then mail.give(worker_key, mail_key, {id, token_bytes}, offer_ms, mail_channel, 'mail:' .. worker_id) end
+if worker[4] == '' then
+  mail.give(worker_key, mail_key, {id, token_bytes}, offer_ms, mail_channel, 'mail:' .. worker_id)
+end
 lanes.count(lane, own, 0, -1)
 for _, ids in ipairs({lane.shared, keyed}) do passing.pass(ids, {id, token_bytes}, {now_ms, token_bytes}, now_ms) end
 lane_writes.write(nil)

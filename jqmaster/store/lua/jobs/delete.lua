@@ -8,7 +8,8 @@
 -- include lib/lanes.lua
 -- include lib/lane_writes.lua
 -- include lib/actions.lua
-local job_key, history_key, result_key, damaged_key, results_key, expiring_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local job_key, history_key, result_key, damaged_key, results_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local expiring_key = KEYS[6]
 local id, wake_channel, action_id = ARGV[2], ARGV[3], ARGV[4]
 local tag = ARGV[1]
 local is_waiting, is_deletable, indexes = layout.is_waiting, layout.is_deletable, layout.index

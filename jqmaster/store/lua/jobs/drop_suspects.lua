@@ -14,6 +14,8 @@ local FIRST = 3
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local over = {}
 for i = FIRST, #ARGV do
-  if record.state_of(record.beginning(job_prefix .. ARGV[i], layout.state.last)) ~= layout.STATE.retrying then over[#over + 1] = ARGV[i] end
+  if record.state_of(record.beginning(job_prefix .. ARGV[i], layout.state.last)) ~= layout.STATE.retrying then
+    over[#over + 1] = ARGV[i]
+  end
 end
 return {'ok', lists.call('SREM', suspects_key, over)}

@@ -1,9 +1,16 @@
 #!lua
 -- Accepts new jobs, each by itself: a repeat of an accepted one changes nothing that anyone can see.
 -- KEYS scheduled:zset expiring:zset rules:hash
--- ARGV now_ms tag wake_channel(empty: nobody to wake) edition push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in) following(MessagePack: [[lane, jobs of the same push that follow in further calls]]) lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is) [+ id terms(priority to expires_at_ms as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of its lane from 1) digest rest_of_record(behind the lane)]
--- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full],gate whose backlog is full(empty: none) | stale_rules | other_data
--- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; how much waits behind each gate
+-- ARGV now_ms tag wake_channel(empty: nobody to wake) edition
+--   push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in)
+--   following(MessagePack: [[lane, jobs of the same push that follow in further calls]])
+--   lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is) [+ id terms(priority to expires_at_ms
+--   as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of its lane from 1) digest
+--   rest_of_record(behind the lane)]
+-- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full],gate whose backlog
+--   is full(empty: none) | stale_rules | other_data
+-- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; how much waits
+--   behind each gate
 -- include lib/clock.lua
 -- include lib/lists.lua
 -- include lib/constraints.lua
@@ -54,24 +61,29 @@ local function bounding_gates(number)
   return backlogs[number]
 end
 
--- Jobs of one push have their terms in common, as a rule: what follows from these is made once. `head` is the record up to
--- the digest.
+-- Jobs of one push have their terms in common, as a rule: what follows from these is made once. `head` is the record up
+-- to the digest.
 local kinds, kinds_seen = {}, {}
 -- Within the terms, which begin with the priority, the time of creation is still empty.
-local CREATED_AT, CREATED_LAST = layout.created_at_ms.at - layout.priority.offset, layout.created_at_ms.last - layout.priority.offset
+local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
+local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
 local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
 -- From the start to the worker.
-local now_bytes, nothing_yet = struct.pack('>i8', now_ms), string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
+local now_bytes = struct.pack('>i8', now_ms)
+local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
 local function kind_of(terms)
   local kind = kinds[terms]
   if kind then return kind end
-  local priority, _, _, _, expires_at_ms, flags, run_at_ms, delay_ms, number = struct.unpack('>i4I4i8i8i8Bi8i8I2', terms)
+  local priority, _, _, _, expires_at_ms, flags, run_at_ms, delay_ms, number =
+    struct.unpack('>i4I4i8i8i8Bi8i8I2', terms)
   local due_at_ms = delay_ms > 0 and now_ms + delay_ms or run_at_ms ~= -1 and run_at_ms or 0
   local state = due_at_ms > now_ms and layout.STATE.scheduled or layout.STATE.ready
-  kind = {number = number, gates = bounding_gates(number), due_at_ms = due_at_ms, is_due = state == layout.STATE.ready, priority = priority,
-    expires_at_ms = expires_at_ms, accepted = 0, lane = nil, own = nil, lane_bytes = nil,
-    head = struct.pack('>BBBBI4I4I2I2i8', layout.VERSION, state, flags, layout.CAUSE.none, 0, 0, 0, 0, due_at_ms) .. nothing_yet
-      .. string.sub(terms, 1, CREATED_AT - 1) .. now_bytes .. string.sub(terms, CREATED_LAST + 1, TERMS_LENGTH)}
+  kind = {number = number, gates = bounding_gates(number), due_at_ms = due_at_ms,
+    is_due = state == layout.STATE.ready, priority = priority, expires_at_ms = expires_at_ms,
+    accepted = 0, lane = nil, own = nil, lane_bytes = nil,
+    head = struct.pack('>BBBBI4I4I2I2i8', layout.VERSION, state, flags, layout.CAUSE.none, 0, 0, 0, 0, due_at_ms)
+      .. nothing_yet .. string.sub(terms, 1, CREATED_AT - 1) .. now_bytes
+      .. string.sub(terms, CREATED_LAST + 1, TERMS_LENGTH)}
   kinds[terms] = kind
   kinds_seen[#kinds_seen + 1] = kind
   return kind

@@ -2,7 +2,8 @@
 -- Claims whose lease or time is over, with what is needed to decide on them.
 -- KEYS running:zset workers:zset
 -- ARGV now_ms limit job_prefix worker_prefix
--- REPLY ok:now_ms,[id head worker_seen_ms(0: gone) worker_as_of_ms(0: unknown) detached_by(empty: it was not) is_gone(1: the worker is known to have ended)],ms until the next lease ends (-1: none)
+-- REPLY ok:now_ms,[id head worker_seen_ms(0: gone) worker_as_of_ms(0: unknown) detached_by(empty: it was not)
+--   is_gone(1: the worker is known to have ended)],ms until the next lease ends (-1: none)
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 -- include lib/record.lua
@@ -24,5 +25,6 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', running_key, '-inf', now_ms, 'LI
   found[#found + 1] = worker[2] or ''
   found[#found + 1] = worker[3] == '1' and 1 or 0
 end
-local later = redis.call('ZRANGEBYSCORE', running_key, '(' .. string.format('%.0f', now_ms), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+local later = redis.call('ZRANGEBYSCORE', running_key, '(' .. string.format('%.0f', now_ms), '+inf',
+  'WITHSCORES', 'LIMIT', 0, 1)
 return {'ok', now_ms, found, later[2] and tonumber(later[2]) - now_ms or -1}

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Gives the result of a finished job and shortens its life to the grace time; of an unfinished one the state, and marks that someone waits.
+-- Gives the result of a finished job and shortens its life to the grace time; of an unfinished one the state, and marks
+-- that someone waits.
 -- KEYS job:string result:string results:zset
 -- ARGV now_ms job_id grace_ms watch(1: mark an unfinished job)
 -- REPLY ok:result | nothing | unfinished:state
@@ -22,5 +23,7 @@ local head = redis.call('GETRANGE', job_key, 0, layout.cause.offset)
 if #head < layout.cause.last then return {'nothing'} end
 local state, flags = record.state_of(head), record.flags_of(head)
 if not is_unfinished[state] then return {'nothing'} end
-if watch == '1' and not record.has_flag(flags, layout.FLAG.watched) then record.set_flags(job_key, flags + layout.FLAG.watched) end
+if watch == '1' and not record.has_flag(flags, layout.FLAG.watched) then
+  record.set_flags(job_key, flags + layout.FLAG.watched)
+end
 return {'unfinished', state}

@@ -13,7 +13,9 @@ for i = 1, count do keys[i] = job_prefix .. ARGV[FIRST + (i - 1) * WIDTH] end
 local taken = {}
 if redis.call('EXISTS', unpack(keys)) > 0 then
   for i = 1, count do
-    if redis.call('EXISTS', keys[i]) == 1 and redis.pcall('GETRANGE', keys[i], layout.digest.offset, layout.digest.last - 1) ~= ARGV[FIRST + (i - 1) * WIDTH + 1] then
+    if redis.call('EXISTS', keys[i]) == 1
+      and redis.pcall('GETRANGE', keys[i], layout.digest.offset, layout.digest.last - 1)
+        ~= ARGV[FIRST + (i - 1) * WIDTH + 1] then
       taken[#taken + 1] = i - 1
     end
   end

@@ -1,7 +1,9 @@
 #!lua
 -- Changes priority, time, retries or timeout of a job that waits; its lane may be another one after that.
 -- KEYS job:string rules:hash
--- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/homes.lua reads them) priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty) action_id(that counts it; empty: none)
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/homes.lua reads them)
+--   priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty)
+--   action_id(that counts it; empty: none)
 -- REPLY ok | stale_rules | unknown | state:state
 -- CHECKS FIRST the edition of the rules, the state
 -- include lib/clock.lua
@@ -11,8 +13,10 @@
 -- include lib/homes.lua
 -- include lib/actions.lua
 local job_key, rules_key = KEYS[1], KEYS[2]
-local now_ms, id, wake_channel, edition, definitions = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], homes.read(ARGV[6])
-local priority, run_at_ms, max_retry, timeout_ms, action_id = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11]
+local now_ms, id, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local definitions = homes.read(ARGV[6])
+local priority, run_at_ms, max_retry = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local timeout_ms, action_id = tonumber(ARGV[10]), ARGV[11]
 local tag = ARGV[2]
 local is_changeable, index = layout.is_changeable, layout.index
 

@@ -1,8 +1,11 @@
 #!lua flags=allow-oom
--- A worker's heartbeat: it lives, and it keeps the claims that it names and still holds, unless it was cut off for good.
+-- A worker's heartbeat: it lives, and it keeps the claims that it names and still holds, unless it was cut off for
+-- good.
 -- KEYS worker:hash workers:zset running:zset epoch:string fence:string
--- ARGV now_ms worker_id worker_id_bytes free as_of_ms(how late, at least, the claims were listed; 0: unknown) lease_ms offer_ms grace_ms job_prefix [+ id token_bytes]
--- REPLY ok:now_ms,epoch,is_draining,detached_by(empty: it belongs to the fleet; silence, operator or successor),[index from 0 of each claim to cancel],[of each that is lost],fence(the newest one given; 0: none was) | unknown
+-- ARGV now_ms worker_id worker_id_bytes free as_of_ms(how late, at least, the claims were listed; 0: unknown) lease_ms
+--   offer_ms grace_ms job_prefix [+ id token_bytes]
+-- REPLY ok:now_ms,epoch,is_draining,detached_by(empty: it belongs to the fleet; silence, operator or successor),[index
+--   from 0 of each claim to cancel],[of each that is lost],fence(the newest one given; 0: none was) | unknown
 -- CHECKS FIRST that the worker is registered; then state, token and worker of each claim
 -- include lib/clock.lua
 -- include lib/record.lua
@@ -17,8 +20,8 @@ local FIRST, WIDTH = 10, 2
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'detached_by', 'is_gone')
 if not worker[1] then return {'unknown'} end
 local detached_by = worker[3] == '1' and (worker[4] or 'operator') or ''
--- Who fell silent and came back keeps what it holds while it asks whether it may go on. The others keep the rest of their
--- leases, and who was known to have ended nothing: its jobs are free already.
+-- Who fell silent and came back keeps what it holds while it asks whether it may go on. The others keep the rest of
+-- their leases, and who was known to have ended nothing: its jobs are free already.
 local is_renewed, is_gone = detached_by == '' or detached_by == 'silence', worker[5] == '1'
 local renewed, to_cancel, lost = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do
@@ -33,7 +36,8 @@ for i = FIRST, #ARGV, WIDTH do
       record.set_flags(key, flags + layout.FLAG.confirmed)
     end
     if is_renewed then
-      local deadline_ms = record.int64(head, layout.started_at_ms.at) + offer_ms + record.int64(head, layout.timeout_ms.at) + grace_ms
+      local begun_ms, timeout_ms = record.int64(head, layout.started_at_ms.at), record.int64(head, layout.timeout_ms.at)
+      local deadline_ms = begun_ms + offer_ms + timeout_ms + grace_ms
       renewed[#renewed + 1] = math.min(now_ms + lease_ms, deadline_ms)
       renewed[#renewed + 1] = id
     end

@@ -1,5 +1,6 @@
 #!lua
--- Binds an Idempotency-Key to the job ID of its first request; a repeat learns that ID, and whether its job was accepted.
+-- Binds an Idempotency-Key to the job ID of its first request; a repeat learns that ID, and whether its job was
+-- accepted.
 -- KEYS idempotency:string
 -- ARGV job_id digest life_ms
 -- REPLY ok:job_id,is_accepted | taken

@@ -1,7 +1,9 @@
 #!lua
 -- Makes a finished job ready again by hand, with all its retries; its history stays.
 -- KEYS job:string result:string results:zset expiring:zset rules:hash history:list
--- ARGV tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/homes.lua reads them) history_entry(of an attempt that succeeded; empty: none) finished_at_ms(when it ended, as the caller read it) action_id(that counts it; empty: none) is_watched(1: the action waits for its end)
+-- ARGV tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/homes.lua reads them)
+--   history_entry(of an attempt that succeeded; empty: none) finished_at_ms(when it ended, as the caller read it)
+--   action_id(that counts it; empty: none) is_watched(1: the action waits for its end)
 -- REPLY ok | stale_rules | unknown | state:state
 -- CHECKS FIRST the edition of the rules, the state, that it has not run again since it was read
 -- include lib/record.lua
@@ -10,8 +12,10 @@
 -- include lib/lane_writes.lua
 -- include lib/homes.lua
 -- include lib/actions.lua
-local job_key, result_key, results_key, expiring_key, rules_key, history_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local id, wake_channel, edition, definitions, entry, finished_at_ms = ARGV[2], ARGV[3], ARGV[4], homes.read(ARGV[5]), ARGV[6], tonumber(ARGV[7])
+local job_key, result_key, results_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local history_key = KEYS[6]
+local id, wake_channel, edition, definitions, entry = ARGV[2], ARGV[3], ARGV[4], homes.read(ARGV[5]), ARGV[6]
+local finished_at_ms = tonumber(ARGV[7])
 local action_id, is_watched = ARGV[8], ARGV[9] == '1'
 local tag = ARGV[1]
 local is_retryable, index = layout.is_retryable, layout.index
@@ -20,7 +24,9 @@ if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'st
 local head = record.read_head(job_key)
 if head == '' then return {'unknown'} end
 local state = record.state_of(head)
-if not is_retryable[state] or record.int64(head, layout.finished_at_ms.at) ~= finished_at_ms then return {'state', state} end
+if not is_retryable[state] or record.int64(head, layout.finished_at_ms.at) ~= finished_at_ms then
+  return {'state', state}
+end
 redis.call('ZREM', tag .. index[state], id)
 if state == layout.STATE.succeeded and entry ~= '' then
   -- The attempt that went well had no entry while it was the last.
@@ -28,7 +34,8 @@ if state == layout.STATE.succeeded and entry ~= '' then
   history.trim(history_key)
 end
 -- From the state to the end: the attempts count on.
-redis.call('SETRANGE', job_key, layout.state.offset, string.char(layout.STATE.ready, record.flags_of(head), layout.CAUSE.none)
+redis.call('SETRANGE', job_key, layout.state.offset,
+  string.char(layout.STATE.ready, record.flags_of(head), layout.CAUSE.none)
   .. struct.pack('>I4I4I2I2i8i8i8', (record.attempts_of(head)), 0, 0, 0, 0, 0, 0))
 -- No token and no expiry outlive the end: an old holder is stale, and the operator wants it to run.
 record.void_token(job_key)

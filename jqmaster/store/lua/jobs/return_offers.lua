@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
--- Takes back claims that were never started (the worker refused them, or could not be reached): as if they had not been made.
+-- Takes back claims that were never started (the worker refused them, or could not be reached): as if they had not been
+-- made.
 -- KEYS epoch:string running:zset claims:set
--- ARGV tag epoch(empty: the worker itself does) worker_id worker_id_bytes wake_channel(empty: nobody to wake) [+ id token_bytes]
+-- ARGV tag epoch(empty: the worker itself does) worker_id worker_id_bytes wake_channel(empty: nobody to wake) [+ id
+--   token_bytes]
 -- REPLY ok:[1 returned, 0 no longer ours] | stale_epoch
 -- CHECKS FIRST epoch, then state, token and worker of each
 -- include lib/leadership.lua
@@ -20,10 +22,12 @@ for i = FIRST, #ARGV, WIDTH do
   local id, token_bytes = ARGV[i], ARGV[i + 1]
   local key = tag .. 'job:' .. id
   local head = record.read_head(key)
-  if record.is_held_by(head, token_bytes, worker_id_bytes) and not record.has_flag(record.flags_of(head), layout.FLAG.confirmed) then
+  if record.is_held_by(head, token_bytes, worker_id_bytes)
+    and not record.has_flag(record.flags_of(head), layout.FLAG.confirmed) then
     local attempt, failures, losses, offers = record.attempts_of(head)
     -- From the state to the start.
-    redis.call('SETRANGE', key, layout.state.offset, string.char(layout.STATE.ready) .. string.sub(head, layout.flags.at, layout.cause.last)
+    redis.call('SETRANGE', key, layout.state.offset, string.char(layout.STATE.ready)
+      .. string.sub(head, layout.flags.at, layout.cause.last)
       .. struct.pack('>I4I4I2I2i8i8', attempt - 1, failures, losses, math.min(offers + 1, 65535), 0, 0))
     -- Token and worker go with the offer.
     redis.call('SETRANGE', key, layout.token.offset, layout.NO_ID .. layout.NO_ID)

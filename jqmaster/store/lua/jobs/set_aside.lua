@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
--- Takes claims out of the way whose record cannot be read, so that they hold up neither the leader nor a worker's slot, nor what waits for theirs.
+-- Takes claims out of the way whose record cannot be read, so that they hold up neither the leader nor a worker's slot,
+-- nor what waits for theirs.
 -- KEYS epoch:string running:zset damaged:set workers:zset
 -- ARGV tag epoch [+ id]
--- REPLY ok:set aside,[id of each whose gates cannot be told: it may hold slots still],1 if jobs may start that could not before | stale_epoch
+-- REPLY ok:set aside,[id of each whose gates cannot be told: it may hold slots still],1 if jobs may start that could
+--   not before | stale_epoch
 -- CHECKS FIRST epoch, then that each is still claimed
 -- include lib/leadership.lua
 -- include lib/lanes.lua

@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
 -- Ends running attempts as succeeded, each only for the holder of its token. A repeat of an accepted one is accepted.
 -- KEYS running:zset claims:set succeeded:zset results:zset worker:hash
--- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes result]
--- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms jobs](of those that ended just now) | unknown
+-- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes
+--   result]
+-- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms
+--   jobs](of those that ended just now) | unknown
 -- CHECKS FIRST state, token and worker of each; where none counts, that the worker is registered
 -- include lib/clock.lua
 -- include lib/record.lua
@@ -39,7 +41,8 @@ for i = FIRST, #ARGV, WIDTH do
     -- From the state to the end.
     ending = state == layout.STATE.running and {patch = string.char(layout.STATE.succeeded, flags, layout.CAUSE.none)
         .. sub(head, layout.attempt.at, layout.started_at_ms.last) .. now_bytes,
-      run_ms = now_ms - record.int64(head, layout.started_at_ms.at), keeps_result = record.has_flag(flags, layout.FLAG.keep_result),
+      run_ms = now_ms - record.int64(head, layout.started_at_ms.at),
+      keeps_result = record.has_flag(flags, layout.FLAG.keep_result),
       is_watched = record.has_flag(flags, layout.FLAG.watched)}
     endings[progress] = ending
   end
@@ -52,7 +55,8 @@ for i = FIRST, #ARGV, WIDTH do
     local home = homes[home_bytes]
     if not home then
       local lane, own = lanes.home_of(head)
-      home = {lane = lane, brings_gates = own ~= nil, has_gates = own or #lane.shared > 0 or #lane.keyed > 0, name = record.name_of(head), ended = 0, runs = {}}
+      home = {lane = lane, brings_gates = own ~= nil, has_gates = own or #lane.shared > 0 or #lane.keyed > 0,
+        name = record.name_of(head), ended = 0, runs = {}}
       homes[home_bytes] = home
       homes_seen[#homes_seen + 1] = home
     end

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- After the store's clock was set back no lease lasts longer than a new one: of those who live no more nobody else would end them.
+-- After the store's clock was set back no lease lasts longer than a new one: of those who live no more nobody else
+-- would end them.
 -- KEYS epoch:string running:zset
 -- ARGV now_ms epoch lease_ms limit
 -- REPLY ok:how many were shortened | stale_epoch

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Removes finished jobs of one state that are over their retention, the oldest first, at most `limit` a call. Results live by themselves.
+-- Removes finished jobs of one state that are over their retention, the oldest first, at most `limit` a call. Results
+-- live by themselves.
 -- KEYS epoch:string finished:zset expiring:zset
 -- ARGV now_ms epoch limit retention_ms max_jobs job_prefix history_prefix
 -- REPLY ok:removed | stale_epoch
@@ -8,7 +9,8 @@
 -- include lib/lists.lua
 -- include lib/leadership.lua
 local epoch_key, finished_key, expiring_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, epoch, limit, retention_ms, max_jobs = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local now_ms, epoch, limit, retention_ms = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local max_jobs = tonumber(ARGV[5])
 local job_prefix, history_prefix = ARGV[6], ARGV[7]
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end

@@ -6,7 +6,8 @@
 -- CHECKS FIRST nothing that could refuse
 -- include lib/clock.lua
 local masters_key, info_key = KEYS[1], KEYS[2]
-local now_ms, master_id, info, forget_ms, max_masters = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local now_ms, master_id, info, forget_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
+local max_masters = tonumber(ARGV[5])
 local MAX_REMOVED = 100
 
 -- The longest silent first; whoever is removed by mistake (the clock was stepped) is back with its next beat.

@@ -5,6 +5,7 @@
 -- REPLY ok | not_leader | alone
 -- CHECKS FIRST that it leads, under the epoch that the caller saw; that another master lives
 -- include lib/clock.lua
+-- include lib/audit_log.lua
 local leader_key, demoted_key, masters_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, holder, master_id, fresh_ms, hold_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local audit_entry, audit_max, wake_channel = ARGV[6], ARGV[7], ARGV[8]
@@ -13,7 +14,7 @@ if redis.call('GET', leader_key) ~= holder then return {'not_leader'} end
 local others = redis.call('ZCOUNT', masters_key, now_ms - fresh_ms, '+inf')
 if tonumber(redis.call('ZSCORE', masters_key, master_id) or '-inf') >= now_ms - fresh_ms then others = others - 1 end
 if others < 1 then return {'alone'} end
-redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+audit_log.write(audit_key, now_ms, audit_entry, audit_max)
 redis.call('SET', demoted_key, master_id, 'PX', hold_ms)
 redis.call('PUBLISH', wake_channel, 'demoted:' .. master_id)
 return {'ok'}

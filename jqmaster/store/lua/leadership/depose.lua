@@ -1,19 +1,23 @@
 #!lua flags=allow-oom
 -- The sub-leader takes the lead from a leader that gives no sign of life, before its lock has run out; written down.
 -- KEYS leader:string epoch:string demoted:string masters:zset audit:stream
--- ARGV now_ms holder(the silent one) silent_id seen_ms(when it was last seen, as the caller knows it) master_id nonce ttl_ms hold_ms audit_entry audit_max wake_channel
+-- ARGV now_ms holder(the silent one) silent_id seen_ms(when it was last seen, as the caller knows it) master_id nonce
+--   ttl_ms hold_ms audit_entry audit_max wake_channel
 -- REPLY ok:epoch | changed
--- CHECKS FIRST that it still leads and was not seen since; that the caller itself was not told to leave the lead to others
+-- CHECKS FIRST that it still leads and was not seen since; that the caller itself was not told to leave the lead to
+--   others
 -- include lib/clock.lua
 -- include lib/leadership.lua
+-- include lib/audit_log.lua
 local leader_key, epoch_key, demoted_key, masters_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local now_ms, holder, silent_id, seen_ms, master_id, nonce, ttl_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
+local now_ms, holder, silent_id, seen_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
+local master_id, nonce, ttl_ms = ARGV[5], ARGV[6], ARGV[7]
 local hold_ms, audit_entry, audit_max, wake_channel = ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 
 if redis.call('GET', leader_key) ~= holder then return {'changed'} end
 if tonumber(redis.call('ZSCORE', masters_key, silent_id) or '-1') ~= seen_ms then return {'changed'} end
 if redis.call('GET', demoted_key) == master_id then return {'changed'} end
-redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+audit_log.write(audit_key, now_ms, audit_entry, audit_max)
 local epoch = leadership.begin(leader_key, epoch_key, now_ms, master_id, nonce, ttl_ms)
 redis.call('SET', demoted_key, silent_id, 'PX', hold_ms)
 redis.call('PUBLISH', wake_channel, 'demoted:' .. silent_id)

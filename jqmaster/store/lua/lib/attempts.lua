@@ -19,8 +19,8 @@ local attempts = (function()
       and record.token_of(head) == token_bytes
   end
 
-  -- Ends the running attempt of `id` as decided: `target` is its state then, `cause`, `is_counted` and `is_loss` are told
-  -- in its record, `entry` in its history (empty: none). `head` is its record up to the name's end.
+  -- Ends the running attempt of `id` as decided: `target` is its state then, `cause`, `is_counted` and `is_loss` are
+  -- told in its record, `entry` in its history (empty: none). `head` is its record up to the name's end.
   local function finish(batch, id, head, target, index_key, due_at_ms, cause, is_counted, is_loss, entry)
     local flags = record.flags_of(head)
     if record.has_flag(flags, layout.FLAG.confirmed) then flags = flags - layout.FLAG.confirmed end
@@ -56,7 +56,8 @@ local attempts = (function()
     end
   end
 
-  -- Writes what the batch gathered and tells those who wait for it. Returns 1 where jobs may start that could not before.
+  -- Writes what the batch gathered and tells those who wait for it. Returns 1 where jobs may start that could not
+  -- before.
   local function write(batch, running_key, wake_channel, finished_channel)
     for worker_id_bytes, ids in pairs(batch.ended) do
       lists.call('ZREM', running_key, ids)

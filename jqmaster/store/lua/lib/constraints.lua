@@ -8,8 +8,8 @@ local constraints = (function()
     local cid = string.sub(id, 1, layout.gates.constraint_length)
     local limits = known[cid]
     if limits == nil then
-      local f = redis.call('HMGET', tag .. 'limits:' .. cid, 'mode', 'concurrency', 'rate_limit', 'rate_period_ms', 'is_paused',
-        'max_backlog', 'is_fair', 'has_overrides', 'tracks_slots', 'tracks_starts')
+      local f = redis.call('HMGET', tag .. 'limits:' .. cid, 'mode', 'concurrency', 'rate_limit', 'rate_period_ms',
+        'is_paused', 'max_backlog', 'is_fair', 'has_overrides', 'tracks_slots', 'tracks_starts')
       limits = f[1] and {is_shadow = f[1] == 'shadow', concurrency = tonumber(f[2]), rate_limit = tonumber(f[3]),
         rate_period_ms = tonumber(f[4]), is_paused = f[5] == '1', max_backlog = tonumber(f[6]), is_fair = f[7] == '1',
         has_overrides = f[8] == '1', tracks_slots = f[9] == '1', tracks_starts = f[10] == '1'} or false

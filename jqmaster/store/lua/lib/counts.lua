@@ -18,7 +18,8 @@ local counts = (function()
     local last = math.max(one[1] + #one, other[1] + #other) - 2
     local merged = {first}
     for n = first, last do
-      merged[n - first + 2] = (n >= one[1] and one[n - one[1] + 2] or 0) + (n >= other[1] and other[n - other[1] + 2] or 0)
+      merged[n - first + 2] = (n >= one[1] and one[n - one[1] + 2] or 0)
+        + (n >= other[1] and other[n - other[1] + 2] or 0)
     end
     return merged
   end

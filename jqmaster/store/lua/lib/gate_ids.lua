@@ -1,6 +1,6 @@
--- A gate is one limit for one key value. Its ID begins with that of the constraint and ends with the key, or says that there
--- is none: then the whole group of lanes shares it. Several IDs stand in one string one behind the other, all shared or all
--- with keys.
+-- A gate is one limit for one key value. Its ID begins with that of the constraint and ends with the key, or says that
+-- there is none: then the whole group of lanes shares it. Several IDs stand in one string one behind the other, all
+-- shared or all with keys.
 local gate_ids = (function()
   local sub = string.sub
 

@@ -49,7 +49,8 @@ local gates = (function()
       local since, starts_key = now_ms - period_ms, tag .. 'starts:' .. id
       gate.starts, gate.rate_limit = redis.call('ZCOUNT', starts_key, since, '+inf'), rate_limit
       if gate.starts >= rate_limit then
-        local oldest = redis.call('ZRANGEBYSCORE', starts_key, since, '+inf', 'WITHSCORES', 'LIMIT', gate.starts - rate_limit, 1)
+        local oldest = redis.call('ZRANGEBYSCORE', starts_key, since, '+inf', 'WITHSCORES', 'LIMIT',
+          gate.starts - rate_limit, 1)
         gate.due_ms = tonumber(oldest[2]) + period_ms + 1
       end
       room = math.min(room, rate_limit - gate.starts)
@@ -119,7 +120,7 @@ local gates = (function()
   end
 
   return {
-    NO_ROOM_LIMIT = NO_ROOM_LIMIT, known = known, of = of, first_closed = first_closed, room_at = room_at, await = await,
-    ms_until_opening = ms_until_opening, hold = hold,
+    NO_ROOM_LIMIT = NO_ROOM_LIMIT, known = known, of = of, first_closed = first_closed, room_at = room_at,
+    await = await, ms_until_opening = ms_until_opening, hold = hold,
   }
 end)()

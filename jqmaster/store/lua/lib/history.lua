@@ -1,5 +1,5 @@
--- The history of a job: each attempt that ended, as the time of its end and an entry, which jqmaster/store/codec.py writes
--- and reads.
+-- The history of a job: each attempt that ended, as the time of its end and an entry, which jqmaster/store/codec.py
+-- writes and reads.
 local history = (function()
   local MOST = 100
   -- An entry is an array of six parts, as MessagePack begins one.

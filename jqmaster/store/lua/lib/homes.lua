@@ -7,8 +7,8 @@
 local homes = (function()
   local tag = ARGV.tag
 
-  -- From MessagePack: [[[base lane, name, group, shared gates], …], [[base (its number, from 1), keyed gates as a record has
-  -- them, keyed gates where the record leaves them to its lane, texts of their key values], …]]
+  -- From MessagePack: [[[base lane, name, group, shared gates], …], [[base (its number, from 1), keyed gates as a
+  -- record has them, keyed gates where the record leaves them to its lane, texts of their key values], …]]
   local function read(packed)
     local parts = cmsgpack.unpack(packed)
     local definitions, bases = {}, parts[1]

@@ -10,8 +10,8 @@ local identity = (function()
     return tonumber(text)
   end
 
-  -- Ends all sessions of one user or token but `kept` (empty: none). There are few: opening one more than may be ends the
-  -- oldest.
+  -- Ends all sessions of one user or token but `kept` (empty: none). There are few: opening one more than may be ends
+  -- the oldest.
   local function end_sessions(list_key, session_prefix, kept)
     for _, digest in ipairs(redis.call('ZRANGE', list_key, 0, -1)) do
       if digest ~= kept then

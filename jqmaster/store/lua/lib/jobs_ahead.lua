@@ -29,7 +29,8 @@ local jobs_ahead = (function()
     return false
   end
 
-  -- Of an ordered set with members of one length: how many have a smaller score, and how many the same and a smaller member.
+  -- Of an ordered set with members of one length: how many have a smaller score, and how many the same and a smaller
+  -- member.
   local function count_before(key, score, member)
     local smaller = redis.call('ZCOUNT', key, '-inf', '(' .. score)
     local low, high = smaller, redis.call('ZCOUNT', key, '-inf', score)
@@ -40,8 +41,8 @@ local jobs_ahead = (function()
     return smaller, low - smaller
   end
 
-  -- For how many jobs there is room at the gates of a lane or job that this one does not have to pass as well: where both
-  -- wait at the same gate, all that come earlier start earlier.
+  -- For how many jobs there is room at the gates of a lane or job that this one does not have to pass as well: where
+  -- both wait at the same gate, all that come earlier start earlier.
   local function room_before(...)
     local room, others = gates.NO_ROOM_LIMIT, {}
     for _, list in ipairs({...}) do
@@ -67,7 +68,8 @@ local jobs_ahead = (function()
         bound = math.max(bound, AT_LEAST)
         return count
       end
-      local page = redis.call('ZRANGE', tag .. 'ready:' .. other.id, start, math.min(start + 100, start + jobs_left, jobs) - 1)
+      local page = redis.call('ZRANGE', tag .. 'ready:' .. other.id, start,
+        math.min(start + 100, start + jobs_left, jobs) - 1)
       for _, id in ipairs(page) do
         local its_head = record.read_head(tag .. 'job:' .. id)
         local room, others = room_before(other.shared, its_head ~= '' and record.own_gates(its_head) or {})
@@ -94,10 +96,14 @@ local jobs_ahead = (function()
       local first = redis.call('ZRANGE', key, 0, 0)[1]
       local turns_before = own_is_fair and own_turns or 0
       -- Whoever was served goes to the end of its priority.
-      if smaller == 0 and first and turns.order_of(other, first) .. other.id < own_first then turns_before = turns_before + 1 end
+      if smaller == 0 and first and turns.order_of(other, first) .. other.id < own_first then
+        turns_before = turns_before + 1
+      end
       same = math.min(same, turns_before)
       -- Turns that are still to come go by more than this look can tell.
-      if own_is_fair and smaller + same > 0 and (own_before > 0 or shares_turn(other)) then bound = math.max(bound, ABOUT) end
+      if own_is_fair and smaller + same > 0 and (own_before > 0 or shares_turn(other)) then
+        bound = math.max(bound, ABOUT)
+      end
     else
       smaller, same = count_before(key, own_score, own_order)
       if is_keyed and #other.keyed == 0 then return admissible(other, smaller + same) end
@@ -169,9 +175,10 @@ local jobs_ahead = (function()
     return total
   end
 
-  -- `job`: its ID, head and lane, the gates that it passes (a list, and by ID), the edition of the rules, whether jobs of one
-  -- lane may bring gates of their own along, and how many lanes may be looked at. `names` are those that may come before it,
-  -- its own the first. Returns a list of name and count, and what kind of numbers these are; nil where it is not ready.
+  -- `job`: its ID, head and lane, the gates that it passes (a list, and by ID), the edition of the rules, whether jobs
+  -- of one lane may bring gates of their own along, and how many lanes may be looked at. `names` are those that may
+  -- come before it, its own the first. Returns a list of name and count, and what kind of numbers these are; nil where
+  -- it is not ready.
   local function count(job, names, at_ms)
     local lane, own_name = job.lane, record.name_of(job.head)
     lanes_left, now_ms, edition, passed, is_keyed = job.max_lanes, at_ms, job.edition, job.passed, job.is_keyed

@@ -30,8 +30,8 @@ local lane_writes = (function()
   end
 
   -- Puts changed lanes where their first jobs belong. A lane that lies at a gate and now comes before where it lay may
-  -- come before the one that is open for it: it is open as well, and the next claim looks at it. Where an open one falls
-  -- behind, those that it is open for may come before it. Returns whether any lane came back.
+  -- come before the one that is open for it: it is open as well, and the next claim looks at it. Where an open one
+  -- falls behind, those that it is open for may come before it. Returns whether any lane came back.
   local function place()
     local leaving, coming, opening, fallen, left, has_opened = {}, {}, {}, {}, {}, false
     for _, lane in ipairs(changed) do
@@ -115,7 +115,8 @@ local lane_writes = (function()
     end
   end
 
-  -- Gives the slots of claims back that ended, and opens the gates that have room again. Returns whether anything came back.
+  -- Gives the slots of claims back that ended, and opens the gates that have room again. Returns whether anything came
+  -- back.
   local function free_slots(freed, unstarted_tokens)
     local ids = {}
     local function never_started(gate_id)
@@ -135,8 +136,8 @@ local lane_writes = (function()
     return parking.open_all(parking.closed_among(ids))
   end
 
-  -- Call it once, after the records. `unstarted_tokens` are of starts that never were (nil: none). Returns whether jobs may
-  -- start that could not before.
+  -- Call it once, after the records. `unstarted_tokens` are of starts that never were (nil: none). Returns whether jobs
+  -- may start that could not before.
   local function write(unstarted_tokens)
     local freed, ready_more = {}, {}
     list_new()

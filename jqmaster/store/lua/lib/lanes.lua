@@ -4,10 +4,10 @@
 -- include lib/waiting.lua
 -- Lanes: where ready jobs wait; docs/redis_keys.md tells the whole structure.
 --
--- Gates without a key are shared by a whole group of lanes: the jobs of one name under the same of them. A group has a base
--- lane, and in it each job brings its keyed gates along in its record: as long as they are open that is all there is, however
--- many key values there are. A job that a claim finds behind a closed gate goes to a lane of its own kind, and those like it
--- that come later go there at once.
+-- Gates without a key are shared by a whole group of lanes: the jobs of one name under the same of them. A group has a
+-- base lane, and in it each job brings its keyed gates along in its record: as long as they are open that is all there
+-- is, however many key values there are. A job that a claim finds behind a closed gate goes to a lane of its own kind,
+-- and those like it that come later go there at once.
 --
 -- What happens to lanes is gathered here, and written once by lib/lane_writes.lua.
 local lanes = (function()
@@ -25,8 +25,9 @@ local lanes = (function()
   local FIELDS = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
 
   local function save(lane)
-    redis.call('SET', tag .. 'lane:' .. lane.id, table.concat({lane.name, lane.edition, lane.group, table.concat(lane.shared),
-      table.concat(lane.keyed), lane.at, string.format('%.0f', lane.score), lane.member, lane.jobs}, '\n'))
+    redis.call('SET', tag .. 'lane:' .. lane.id, table.concat({lane.name, lane.edition, lane.group,
+      table.concat(lane.shared), table.concat(lane.keyed), lane.at, string.format('%.0f', lane.score),
+      lane.member, lane.jobs}, '\n'))
   end
 
   local function by_id(id, name_if_lost)
@@ -34,9 +35,10 @@ local lanes = (function()
     if lane then return lane end
     local name, edition, group, shared, keyed, at, score, member, jobs =
       string.match(redis.call('GET', tag .. 'lane:' .. id) or '', FIELDS)
-    lane = {id = id, is_lost = not name, name = name or name_if_lost, edition = tonumber(edition or -1), group = group or id,
-      shared = gate_ids.split(shared or ''), keyed = gate_ids.split(keyed or ''), at = at or '', score = tonumber(score or 0),
-      member = member or '', jobs = tonumber(jobs or 0), added = {}, removed = {}, taken = 0, jobs_more = 0, waiting_more = 0}
+    lane = {id = id, is_lost = not name, name = name or name_if_lost, edition = tonumber(edition or -1),
+      group = group or id, shared = gate_ids.split(shared or ''), keyed = gate_ids.split(keyed or ''), at = at or '',
+      score = tonumber(score or 0), member = member or '', jobs = tonumber(jobs or 0), added = {}, removed = {},
+      taken = 0, jobs_more = 0, waiting_more = 0}
     loaded[id] = lane
     return lane
   end
@@ -90,8 +92,8 @@ local lanes = (function()
     return lane, #lane.keyed == 0 and own_gates(head) or nil
   end
 
-  -- As `home_of`, of a record that may be readable no further than to its lane; nil where not even that is, or the lane is
-  -- gone. Third, whether that is all of its gates.
+  -- As `home_of`, of a record that may be readable no further than to its lane; nil where not even that is, or the lane
+  -- is gone. Third, whether that is all of its gates.
   local function home_of_damaged(key)
     local head = record.beginning(key, layout.head.length)
     if #head < layout.head.length then return nil end
@@ -139,8 +141,8 @@ local lanes = (function()
   end
 
   return {
-    changed = changed, freed_own = freed_own, save = save, by_id = by_id, touch = touch, of = of, made = made, id_of = id_of,
-    bytes_of = bytes_of, home_of = home_of, home_of_damaged = home_of_damaged, order_key = order_key, count = count,
-    add = add, remove = remove, free = free,
+    changed = changed, freed_own = freed_own, save = save, by_id = by_id, touch = touch, of = of, made = made,
+    id_of = id_of, bytes_of = bytes_of, home_of = home_of, home_of_damaged = home_of_damaged,
+    order_key = order_key, count = count, add = add, remove = remove, free = free,
   }
 end)()

@@ -4,8 +4,8 @@
 local mail = (function()
   local ID_LENGTH, TOKEN_LENGTH = 36, 16
 
-  -- A claim answers the poll. `channel` is empty where that poll hangs at the very master that claims: then nobody need be
-  -- told.
+  -- A claim answers the poll. `channel` is empty where that poll hangs at the very master that claims: then nobody need
+  -- be told.
   local function give(worker_key, mail_key, pieces, life_ms, channel, message)
     redis.call('SET', mail_key, table.concat(pieces), 'PX', life_ms)
     redis.call('HSET', worker_key, 'poll_until_ms', 0, 'poll_is_told', channel == '' and 1 or 0)

@@ -2,9 +2,9 @@
 -- include lib/lanes.lua
 -- What lies aside at closed gates, out of the way of every claim, and comes back when they open.
 --
--- A lane lies at the gate that closed it. Of the lanes of one group that lie at an open gate, the first is never there: it
--- is open, and the next follows when it has been served. So neither the closed nor their number cost. A closed gate that is
--- shared closes its groups as a whole.
+-- A lane lies at the gate that closed it. Of the lanes of one group that lie at an open gate, the first is never there:
+-- it is open, and the next follows when it has been served. So neither the closed nor their number cost. A closed gate
+-- that is shared closes its groups as a whole.
 local parking = (function()
   local tag = ARGV.tag
   local sub, known_gates = string.sub, gates.known
@@ -97,8 +97,8 @@ local parking = (function()
     return has_any_opened
   end
 
-  -- A lane that was open is so no more, or comes later: whom it stood for at its other gates comes next, and is returned. At
-  -- a gate that is known to be closed they stay until it opens.
+  -- A lane that was open is so no more, or comes later: whom it stood for at its other gates comes next, and is
+  -- returned. At a gate that is known to be closed they stay until it opens.
   local function follow(lane, except_gate_id)
     local came_back = {}
     for _, gate_id in ipairs(closed_among(lane.keyed)) do

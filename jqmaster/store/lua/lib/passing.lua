@@ -2,8 +2,8 @@
 -- include lib/gate_ids.lua
 -- include lib/slots.lua
 -- include lib/gates.lua
--- Claims pass gates: they use up room, take slots, and their starts are remembered. One claim of many jobs gathers what they
--- pass, and writes it at the end.
+-- Claims pass gates: they use up room, take slots, and their starts are remembered. One claim of many jobs gathers what
+-- they pass, and writes it at the end.
 local passing = (function()
   local tag = ARGV.tag
   local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- starts of a gate beyond its period
@@ -51,7 +51,8 @@ local passing = (function()
   -- `MAX_REMEMBERED` starts, up to `REMEMBERED_MS`, so that a period that is made longer finds what started before.
   local function remembered_ms(gate)
     if not gate.rate_limit then return REMEMBERED_MS end
-    return math.max(gate.period_ms, math.min(REMEMBERED_MS, gate.period_ms * math.floor(MAX_REMEMBERED / gate.rate_limit)))
+    local whole_periods_ms = gate.period_ms * math.floor(MAX_REMEMBERED / gate.rate_limit)
+    return math.max(gate.period_ms, math.min(REMEMBERED_MS, whole_periods_ms))
   end
 
   -- `begun` alternates instants and tokens.
@@ -65,8 +66,8 @@ local passing = (function()
     redis.call('PEXPIRE', key, kept_ms + 1000)
   end
 
-  -- Claims pass these gates, all shared or all keyed: `holders` alternates job IDs and tokens, `begun` instants and tokens,
-  -- of the same claims.
+  -- Claims pass these gates, all shared or all keyed: `holders` alternates job IDs and tokens, `begun` instants and
+  -- tokens, of the same claims.
   local function pass(ids, holders, begun, now_ms)
     local is_held = false
     for _, id in ipairs(ids) do

@@ -3,8 +3,8 @@
 local read_ahead = (function()
   local tag = ARGV.tag
   local job_prefix = tag .. 'job:'
-  -- Records are read several at once, and many once they have shown to be small: no more than so many large ones are held
-  -- for nothing.
+  -- Records are read several at once, and many once they have shown to be small: no more than so many large ones are
+  -- held for nothing.
   local FEW, MANY, SMALL = 4, 64, 4096
   -- Jobs of one lane, while others may come in between.
   local MOST_OF_ONE = 16

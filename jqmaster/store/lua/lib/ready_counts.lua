@@ -3,7 +3,8 @@ local ready_counts = (function()
   local tag = ARGV.tag
   local MOST_LANES = 500
 
-  -- How many are ready, how many are counted, and in how many lanes; nil where they are too many to say so at one instant.
+  -- How many are ready, how many are counted, and in how many lanes; nil where they are too many to say so at one
+  -- instant.
   local function of(name, counts_key)
     local ids = redis.call('ZRANGE', tag .. 'lanes:' .. name, 0, MOST_LANES)
     if #ids > MOST_LANES then return nil end

@@ -1,9 +1,10 @@
 -- include lib/record.lua
--- What a claim makes of the records of ready jobs. Jobs of one kind have most of them in common: what follows from that is
--- found out once.
+-- What a claim makes of the records of ready jobs. Jobs of one kind have most of them in common: what follows from that
+-- is found out once.
 local ready_jobs = (function()
   local byte, sub, unpack_bytes = string.byte, string.sub, struct.unpack
-  -- From the length of the name to that of the extras: where the argument begins; false where the job brings gates along.
+  -- From the length of the name to that of the extras: where the argument begins; false where the job brings gates
+  -- along.
   local arguments_at = {}
   -- From the version to the returned offers: what stands there, from the state to the returned offers, once the job is
   -- claimed; false where it is not ready.
@@ -39,8 +40,8 @@ local ready_jobs = (function()
     return beginning
   end
 
-  -- From the state to the returned offers, as a claim has it; nil where the record is damaged or the job not ready. Second,
-  -- whether it may bring gates along.
+  -- From the state to the returned offers, as a claim has it; nil where the record is damaged or the job not ready.
+  -- Second, whether it may bring gates along.
   local function as_claimed(job)
     if not job or #job < layout.name.at then return nil end
     local progress = sub(job, 1, layout.returned_offers.last)

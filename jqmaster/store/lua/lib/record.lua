@@ -100,7 +100,8 @@ local record = (function()
     return unpack_bytes('>I4I4I2I2', head, layout.attempt.at)
   end
 
-  -- Whether the job's newest claim has this token and is this worker's. Of a beginning that ends with the worker at least.
+  -- Whether the job's newest claim has this token and is this worker's. Of a beginning that ends with the worker at
+  -- least.
   local function is_claim_of(head, token_bytes, worker_id_bytes)
     return #head >= layout.worker_id.last and token_of(head) == token_bytes and worker_of(head) == worker_id_bytes
   end
@@ -110,8 +111,8 @@ local record = (function()
     return is_claim_of(head, token_bytes, worker_id_bytes) and state_of(head) == layout.STATE.running
   end
 
-  -- Writes what is there already: WAIT would else confirm, to a caller who repeats itself, a write that never replicated.
-  -- The version stays what it is: another release may have written the record.
+  -- Writes what is there already: WAIT would else confirm, to a caller who repeats itself, a write that never
+  -- replicated. The version stays what it is: another release may have written the record.
   local function write_again(key, head)
     redis.call('SETRANGE', key, layout.version.offset, sub(head, layout.version.at, layout.version.last))
   end

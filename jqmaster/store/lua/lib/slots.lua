@@ -1,8 +1,9 @@
 -- include lib/lists.lua
 -- include lib/gate_ids.lua
 -- include lib/constraints.lua
--- Slots are kept under the gates that a claim passes together: `slots:{gates}` for each keyed gate by itself, and for all
--- shared gates of a group at once; of each of those `slot_counts` has the sum. So it costs the same however many there are.
+-- Slots are kept under the gates that a claim passes together: `slots:{gates}` for each keyed gate by itself, and for
+-- all shared gates of a group at once; of each of those `slot_counts` has the sum. So it costs the same however many
+-- there are.
 local slots = (function()
   local tag = ARGV.tag
   local split, is_shared = gate_ids.split, gate_ids.is_shared
@@ -52,7 +53,9 @@ local slots = (function()
   local function give_back(gate_list, ids)
     local fewer = lists.call('HDEL', tag .. 'slots:' .. gate_list, ids)
     if fewer > 0 and is_shared(gate_list) then
-      if redis.call('EXISTS', tag .. 'slots:' .. gate_list) == 0 then redis.call('SREM', tag .. 'slot_lists', gate_list) end
+      if redis.call('EXISTS', tag .. 'slots:' .. gate_list) == 0 then
+        redis.call('SREM', tag .. 'slot_lists', gate_list)
+      end
       add_to_sums(gate_list, -fewer)
     end
     return fewer

@@ -17,8 +17,8 @@ local taking = (function()
   local expired, expired_names, damaged, watched = {}, {}, {}, {}
   -- How many are claimed, and how many bytes; how many were put aside.
   local count, bytes, moves = 0, 0, 0
-  -- Of each claim: ID and record, as they are given out; the key of its record, and what becomes of its beginning; when its
-  -- lease or time ends, and ID.
+  -- Of each claim: ID and record, as they are given out; the key of its record, and what becomes of its beginning; when
+  -- its lease or time ends, and ID.
   local claimed, keys, beginnings, running = {}, {}, {}, {}
   -- By timeout.
   local ends = {}
@@ -56,8 +56,8 @@ local taking = (function()
     moves = moves + 1
   end
 
-  -- Takes the first job from its lane; `most` may be claimed in all. Returns whether it is claimed: what expired, is damaged
-  -- or has to wait is passed over.
+  -- Takes the first job from its lane; `most` may be claimed in all. Returns whether it is claimed: what expired, is
+  -- damaged or has to wait is passed over.
   local function take(lane, group, score, id, most, now_ms)
     local job, key = take_first(lane, most - count)
     local beginning, may_bring_gates = as_claimed(job)

@@ -23,8 +23,8 @@ local waiting = (function()
     for _, gate_id in ipairs(ids) do more_at[gate_id] = (more_at[gate_id] or 0) + count end
   end
 
-  -- Has a gate listed under this text, also where nothing waits: only running jobs may have passed it. It goes with the last
-  -- of them.
+  -- Has a gate listed under this text, also where nothing waits: only running jobs may have passed it. It goes with the
+  -- last of them.
   local function list(gate_id, text)
     text_of[gate_id] = text
     more_at[gate_id] = more_at[gate_id] or 0
@@ -43,7 +43,8 @@ local waiting = (function()
       local gate_id = ids[from + i - 1]
       local before, text = split_note(note)
       local now = before + more_at[gate_id]
-      -- Of a key value that is idle the leader forgets; not of a constraint that is gone, whom it may have forgotten before.
+      -- Of a key value that is idle the leader forgets; not of a constraint that is gone, whom it may have forgotten
+      -- before.
       if now == 0 and (gate_ids.is_shared(gate_id) or not constraints.limits_of(cid)) then
         if note then gone[#gone + 1] = gate_id end
       elseif not note or now ~= before then

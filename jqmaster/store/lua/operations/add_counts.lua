@@ -1,7 +1,9 @@
 #!lua
--- Adds what a master counted to the present minute and hour, once for each number of its calls. Names beyond the bound are counted as one.
+-- Adds what a master counted to the present minute and hour, once for each number of its calls. Names beyond the bound
+-- are counted as one.
 -- KEYS flushed:string counted_names:zset
--- ARGV now_ms tag number(of the call, growing) max_names other_name minutes_ms hours_ms(how long each is kept) [+ name counts]
+-- ARGV now_ms tag number(of the call, growing) max_names other_name minutes_ms hours_ms(how long each is kept) [+ name
+--   counts]
 -- REPLY ok:now_ms | repeat
 -- CHECKS FIRST the number of the call
 -- include lib/clock.lua

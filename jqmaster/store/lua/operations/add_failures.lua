@@ -1,26 +1,31 @@
 #!lua
--- Adds failures to their groups, once for each number of a master's calls. Of too many groups those go that were unseen for longest.
+-- Adds failures to their groups, once for each number of a master's calls. Of too many groups those go that were unseen
+-- for longest.
 -- KEYS flushed:string failure_groups:hash failures_seen:zset
--- ARGV now_ms number(of the call, growing) max_groups lives_ms(how long an unseen group is kept) [+ group_id count example_job_id name cause message]
+-- ARGV now_ms number(of the call, growing) max_groups lives_ms(how long an unseen group is kept) [+ group_id count
+--   example_job_id name cause message]
 -- REPLY ok:now_ms | repeat
 -- CHECKS FIRST the number of the call
 -- include lib/clock.lua
 local flushed_key, groups_key, seen_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, number, max_groups, lives_ms = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local now_ms, number, max_groups = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local lives_ms = tonumber(ARGV[4])
 local FIRST, WIDTH = 5, 6
 local FLUSHED_MS = 3600000
 
 if tonumber(redis.call('GET', flushed_key) or '0') >= number then return {'repeat'} end
 redis.call('SET', flushed_key, string.format('%.0f', number), 'PX', FLUSHED_MS)
 for i = FIRST, #ARGV, WIDTH do
-  local id, count, first_ms = ARGV[i], tonumber(ARGV[i + 1]), now_ms
+  local id, more, example_job_id, name, cause, message = unpack(ARGV, i, i + WIDTH - 1)
+  local count, first_ms = tonumber(more), now_ms
   local before = redis.call('HGET', groups_key, id)
   local ok, group = pcall(cmsgpack.unpack, before or '')
   if before and ok and type(group) == 'table' and tonumber(group[1]) and tonumber(group[2]) then
     count, first_ms = count + group[1], group[2]
   end
   -- jqmaster/store/operations/history.py reads it.
-  redis.call('HSET', groups_key, id, cmsgpack.pack({count, first_ms, now_ms, ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]}))
+  local packed = cmsgpack.pack({count, first_ms, now_ms, example_job_id, name, cause, message})
+  redis.call('HSET', groups_key, id, packed)
   redis.call('ZADD', seen_key, now_ms, id)
 end
 local gone = redis.call('ZRANGEBYSCORE', seen_key, '-inf', now_ms - lives_ms)

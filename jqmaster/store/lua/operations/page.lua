@@ -1,11 +1,13 @@
 #!lua flags=no-writes
 -- The members of an index after a position, in its order or against it. The position need not exist any more.
 -- KEYS index:zset
--- ARGV after_score(empty: from the start) after_id count head_bytes job_prefix least_score(empty: any) most_score(empty: any) is_backward(1: from the end)
+-- ARGV after_score(empty: from the start) after_id count head_bytes job_prefix least_score(empty: any)
+--   most_score(empty: any) is_backward(1: from the end)
 -- REPLY ok:[id score record_beginning]
 -- CHECKS FIRST nothing; it writes nothing
 local index_key = KEYS[1]
-local after_score, after_id, count, head_bytes, job_prefix = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local after_score, after_id, count, head_bytes = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local job_prefix = ARGV[5]
 local least, most, is_backward = ARGV[6], ARGV[7], ARGV[8] == '1'
 
 -- By rank from here on: ranks from `first` to before `last` are asked for.
@@ -18,7 +20,8 @@ if after_score then
     local middle = math.floor((low + high) / 2)
     local at = redis.call('ZRANGE', index_key, middle, middle, 'WITHSCORES')
     local score = tonumber(at[2])
-    local is_before = score < after_score or (score == after_score and (at[1] < after_id or (at[1] == after_id and not is_backward)))
+    local is_before = score < after_score
+      or (score == after_score and (at[1] < after_id or (at[1] == after_id and not is_backward)))
     if is_before then low = middle + 1 else high = middle end
   end
   if is_backward then last = low else first = low end

@@ -1,13 +1,17 @@
 #!lua flags=allow-oom
--- Writes down an action on many jobs, for the leader to carry out, and who asked for it; also while the store is full (deleting may be what saves it). The oldest that are over make room.
+-- Writes down an action on many jobs, for the leader to carry out, and who asked for it; also while the store is full
+-- (deleting may be what saves it). The oldest that are over make room.
 -- KEYS actions:zset running_actions:set action:hash audit:stream
--- ARGV now_ms action_id spec ids(MessagePack; empty: by filter) progress audit_entry audit_max max_running max_kept action_prefix wake_channel
+-- ARGV now_ms action_id spec ids(MessagePack; empty: by filter) progress audit_entry audit_max max_running max_kept
+--   action_prefix wake_channel
 -- REPLY ok | full
 -- CHECKS FIRST that not too many are under way
 -- include lib/clock.lua
+-- include lib/audit_log.lua
 local actions_key, running_key, action_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, id, spec, ids, progress = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local audit_entry, audit_max, max_running, max_kept, action_prefix, wake_channel = ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10], ARGV[11]
+local audit_entry, audit_max, max_running, max_kept = ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
+local action_prefix, wake_channel = ARGV[10], ARGV[11]
 
 if redis.call('SCARD', running_key) >= max_running then return {'full'} end
 local surplus = redis.call('ZCARD', actions_key) + 1 - max_kept
@@ -24,6 +28,6 @@ redis.call('HSET', action_key, 'spec', spec, 'progress', progress)
 if ids ~= '' then redis.call('HSET', action_key, 'ids', ids) end
 redis.call('ZADD', actions_key, now_ms, id)
 redis.call('SADD', running_key, id)
-redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+audit_log.write(audit_key, now_ms, audit_entry, audit_max)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'actions') end
 return {'ok'}

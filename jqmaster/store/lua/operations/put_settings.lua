@@ -1,18 +1,23 @@
 #!lua flags=allow-oom
--- Changes the settings of all masters, also while the store is full (a limit may be what saves it), and writes down who did it.
+-- Changes the settings of all masters, also while the store is full (a limit may be what saves it), and writes down who
+-- did it.
 -- KEYS settings:hash audit:stream
--- ARGV now_ms expected_version document(MessagePack: every setting that differs from what masters are configured with) audit_entry audit_max wake_channel
+-- ARGV now_ms expected_version document(MessagePack: every setting that differs from what masters are configured with)
+--   audit_entry audit_max wake_channel
 -- REPLY ok:version | changed
 -- CHECKS FIRST that nobody changed them since they were read
 -- include lib/clock.lua
+-- include lib/audit_log.lua
 local settings_key, audit_key = KEYS[1], KEYS[2]
-local now_ms, expected_version, document, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local now_ms, expected_version, document, audit_entry = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local audit_max, wake_channel = ARGV[5], ARGV[6]
 
 local version = redis.call('HGET', settings_key, 'version') or '0'
 if version ~= expected_version then return {'changed'} end
--- As high as the clock at least: a store that fell back to an older state must not give a number to other settings again.
+-- As high as the clock at least: a store that fell back to an older state must not give a number to other settings
+-- again.
 version = string.format('%.0f', math.max(tonumber(version) + 1, now_ms))
 redis.call('HSET', settings_key, 'version', version, 'document', document)
-redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+audit_log.write(audit_key, now_ms, audit_entry, audit_max)
 redis.call('PUBLISH', wake_channel, 'settings')
 return {'ok', tonumber(version)}

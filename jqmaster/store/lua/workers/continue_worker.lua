@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
--- A worker that was cut off for its silence has asked to go on: it belongs to the fleet again, and the history of each run that goes on says so.
+-- A worker that was cut off for its silence has asked to go on: it belongs to the fleet again, and the history of each
+-- run that goes on says so.
 -- KEYS worker:hash running:zset
--- ARGV now_ms worker_id_bytes tag is_last(1: the question has no further claims) wake_channel(empty: nobody to wake) [+ id token_bytes history_entry]
+-- ARGV now_ms worker_id_bytes tag is_last(1: the question has no further claims) wake_channel(empty: nobody to wake) [+
+--   id token_bytes history_entry]
 -- REPLY ok | refused
 -- CHECKS FIRST that it was cut off for its silence and nothing else; of each claim, that it still holds it
 -- include lib/clock.lua

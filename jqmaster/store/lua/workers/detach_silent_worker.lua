@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- The leader cuts off a worker that is silent and does not answer pings: it gets no more jobs until it has come back and asked to go on.
+-- The leader cuts off a worker that is silent and does not answer pings: it gets no more jobs until it has come back
+-- and asked to go on.
 -- KEYS epoch:string worker:hash workers:zset
 -- ARGV now_ms epoch worker_id silent_ms
 -- REPLY ok | stale_epoch | alive
@@ -13,5 +14,6 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local seen_ms = tonumber(redis.call('ZSCORE', workers_key, worker_id) or now_ms)
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_detached')
 if seen_ms > now_ms - silent_ms or not worker[1] or worker[2] == '1' then return {'alive'} end
-redis.call('HSET', worker_key, 'is_detached', 1, 'detached_by', 'silence', 'silent_since_ms', string.format('%.0f', seen_ms))
+redis.call('HSET', worker_key, 'is_detached', 1, 'detached_by', 'silence', 'silent_since_ms',
+  string.format('%.0f', seen_ms))
 return {'ok'}

@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
--- People cut a worker off for good: it gets no more jobs, its leases are renewed no more, and it is told to stop. Written down with who wanted it.
+-- People cut a worker off for good: it gets no more jobs, its leases are renewed no more, and it is told to stop.
+-- Written down with who wanted it.
 -- KEYS worker:hash audit:stream
 -- ARGV now_ms audit_entry audit_max wake_channel(empty: nobody to wake)
 -- REPLY ok:1 if that is new | unknown
 -- CHECKS FIRST that the worker is registered
 -- include lib/clock.lua
+-- include lib/audit_log.lua
 local worker_key, audit_key = KEYS[1], KEYS[2]
 local now_ms, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
@@ -15,6 +17,6 @@ redis.call('HSET', worker_key, 'is_detached', 1)
 if worker[2] == 'operator' or worker[2] == 'successor' then return {'ok', 0} end
 -- One that fell silent might have gone on: now it may not.
 redis.call('HSET', worker_key, 'detached_by', 'operator')
-redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+audit_log.write(audit_key, now_ms, audit_entry, audit_max)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'workers') end
 return {'ok', 1}

@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
--- A worker gets no more jobs and finishes those that it runs, until it is told to go on; written down with who wanted it.
+-- A worker gets no more jobs and finishes those that it runs, until it is told to go on; written down with who wanted
+-- it.
 -- KEYS worker:hash audit:stream
 -- ARGV now_ms audit_entry audit_max wake_channel(empty: nobody to wake)
 -- REPLY ok:1 if that is new | unknown | detached
 -- CHECKS FIRST that the worker is registered and not cut off
 -- include lib/clock.lua
+-- include lib/audit_log.lua
 local worker_key, audit_key = KEYS[1], KEYS[2]
 local now_ms, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
@@ -14,6 +16,6 @@ if worker[3] == '1' then return {'detached'} end
 -- A repeat writes, or WAIT would lie; it leaves no other trace.
 redis.call('HSET', worker_key, 'is_draining', 1)
 if worker[2] == '1' then return {'ok', 0} end
-redis.call('XADD', audit_key, 'MAXLEN', '~', audit_max, '*', 'at_ms', string.format('%.0f', now_ms), 'entry', audit_entry)
+audit_log.write(audit_key, now_ms, audit_entry, audit_max)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'workers') end
 return {'ok', 1}

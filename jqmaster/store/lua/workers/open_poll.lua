@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- A worker that pulls asks for jobs: from now on they may be claimed for it. Who asks the same again gets what that poll was given already, and nobody loses what no poll was told of.
+-- A worker that pulls asks for jobs: from now on they may be claimed for it. Who asks the same again gets what that
+-- poll was given already, and nobody loses what no poll was told of.
 -- KEYS worker:hash mail:string epoch:string
 -- ARGV now_ms worker_id worker_id_bytes poll_id max wait_ms job_prefix wake_channel(empty: nobody to wake)
 -- REPLY mail:now_ms,epoch,is_draining,[id record] | open:now_ms,epoch,is_draining | unknown | detached | pushed
@@ -7,7 +8,8 @@
 -- include lib/clock.lua
 -- include lib/mail.lua
 local worker_key, mail_key, epoch_key = KEYS[1], KEYS[2], KEYS[3]
-local now_ms, worker_id, worker_id_bytes, poll_id, max, wait_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local now_ms, worker_id, worker_id_bytes, poll_id = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local max, wait_ms = tonumber(ARGV[5]), tonumber(ARGV[6])
 local job_prefix, wake_channel = ARGV[7], ARGV[8]
 
 local worker = redis.call('HMGET', worker_key, 'url', 'is_draining', 'is_detached', 'poll_id', 'poll_is_told')
@@ -24,6 +26,7 @@ if worker[4] == poll_id or worker[5] ~= '1' then
 end
 -- Another poll: what the one before was told has arrived.
 redis.call('UNLINK', mail_key)
-redis.call('HSET', worker_key, 'poll_id', poll_id, 'poll_max', max, 'poll_until_ms', string.format('%.0f', now_ms + wait_ms), 'poll_is_told', 0)
+redis.call('HSET', worker_key, 'poll_id', poll_id, 'poll_max', max, 'poll_until_ms',
+  string.format('%.0f', now_ms + wait_ms), 'poll_is_told', 0)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'polls:' .. worker_id .. ':' .. wait_ms) end
 return {'open', now_ms, epoch, is_draining}

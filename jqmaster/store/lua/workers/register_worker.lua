@@ -1,12 +1,15 @@
 #!lua flags=allow-oom
--- Makes a worker known. Another one that served the same address gets nothing more; what it holds is free at once if it is known to have ended, and else when its leases end.
+-- Makes a worker known. Another one that served the same address gets nothing more; what it holds is free at once if it
+-- is known to have ended, and else when its leases end.
 -- KEYS worker:hash workers:zset worker_urls:hash epoch:string running:zset
--- ARGV now_ms worker_id url(empty: it pulls) worker_prefix claims_prefix wake_channel(empty: nobody to wake) until_ms(after it the caller has given up) [+ field value]
+-- ARGV now_ms worker_id url(empty: it pulls) worker_prefix claims_prefix wake_channel(empty: nobody to wake)
+--   until_ms(after it the caller has given up) [+ field value]
 -- REPLY ok:now_ms,epoch,worker_id whose claims are free now(empty: none) | late
 -- CHECKS FIRST that the caller still waits: held up on its way, it would replace a worker that registered since
 -- include lib/clock.lua
 local worker_key, workers_key, urls_key, epoch_key, running_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local now_ms, worker_id, url, worker_prefix, claims_prefix, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local now_ms, worker_id, url, worker_prefix, claims_prefix = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local wake_channel = ARGV[6]
 local until_ms = tonumber(ARGV[7])
 local FIRST = 8
 
@@ -19,8 +22,8 @@ local freed = ''
 if replaced and replaced ~= worker_id and redis.call('EXISTS', worker_prefix .. replaced) == 1 then
   local former_key = worker_prefix .. replaced
   redis.call('HSET', former_key, 'is_detached', 1, 'detached_by', 'successor')
-  -- Else the address has moved, perhaps, and the former one lives where nobody can reach it: it may run its jobs until its
-  -- leases end.
+  -- Else the address has moved, perhaps, and the former one lives where nobody can reach it: it may run its jobs until
+  -- its leases end.
   local place = redis.call('HGET', worker_key, 'place') or ''
   if place ~= '' and redis.call('HGET', former_key, 'place') == place then freed = replaced end
 end
