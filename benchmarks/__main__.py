@@ -1,4 +1,5 @@
-"""`make bench`: JSON lines, and a table of medians at the end. `--only` takes patterns such as `drain*` or `*everysec*`."""
+"""`make bench`: JSON lines, and a table of medians at the end. `--only` takes patterns such as `drain*` or
+`*everysec*`."""
 
 import argparse
 import asyncio
@@ -59,7 +60,8 @@ GROUPS = sorted({scenario.group for scenario in SCENARIOS})
 
 
 def chosen(patterns: list[str], groups: list[str], *, is_quick: bool) -> list[tuple[Scenario, Params]]:
-    """Cases in order. A pattern (`*`, `?`) is held against `name` and `name[key=value,…]`; without any, all of these groups."""
+    """Cases in order. A pattern (`*`, `?`) is held against `name` and `name[key=value,…]`; without any, all of
+    these groups."""
     # Brackets are part of the names.
     patterns = [pattern.replace("[", "[[]") for pattern in patterns]
     found = []

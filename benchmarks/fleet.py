@@ -75,7 +75,8 @@ class IdleWorker:
 
     def _registration(self) -> dict[str, Any]:
         return {
-            "url": f"http://127.0.0.1:{self.port}", "names": ["noop"], "max_jobs": 10, "node_id": f"node-{self.port}", "pid": 1,
+            "url": f"http://127.0.0.1:{self.port}", "names": ["noop"], "max_jobs": 10,
+            "node_id": f"node-{self.port}", "pid": 1,
             "labels": {}, "version": "1", "secret": self._secret,
         }  # fmt: skip
 

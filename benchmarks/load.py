@@ -32,7 +32,8 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class System:
-    """Masters on one Valkey, the first one's own, and workers, all as real processes. `url` is that of the first master."""
+    """Masters on one Valkey, the first one's own, and workers, all as real processes. `url` is that of the first
+    master."""
 
     urls: list[str]
     masters: list[psutil.Process]
@@ -120,14 +121,16 @@ class System:
         return sum(counts[state] for state in ("scheduled", "ready", "retrying", "running"))
 
     def until_over(self, left: int = 0, *, timeout_s: float = 600) -> None:
-        """Wait until at most this many jobs wait or run. Succeeded jobs do not tell: only a limited number of them is kept."""
+        """Wait until at most this many jobs wait or run. Succeeded jobs do not tell: only a limited number of them
+        is kept."""
         began_s = time.monotonic()
         first = now = self.unfinished()
         while now > left:
             passed_s = time.monotonic() - began_s
             if passed_s > timeout_s:
                 raise SystemExit("the jobs did not come to an end")
-            # Each look costs master and store as much as many jobs: there is one half way to the end as it can be expected.
+            # Each look costs master and store as much as many jobs: there is one half way to the end as it can be
+            # expected.
             rest_s = passed_s * (now - left) / (first - now) if first > now else 0.0
             time.sleep(min(max(LEAST_LOOK_S, rest_s / 2), MOST_LOOK_S))
             now = self.unfinished()
@@ -185,8 +188,9 @@ def running_system(
     store_url: str = "",
     **settings: object,
 ) -> Iterator[System]:
-    """Defaults everywhere, as a user gets them; the log level alone is lower. `masters` on ports of their own, each with
-    `processes`; with `everysec` they promise less. `store` is used where it is given, else the first master's own."""
+    """Defaults everywhere, as a user gets them; the log level alone is lower. `masters` on ports of their own, each
+    with `processes`; with `everysec` they promise less. `store` is used where it is given, else the first master's
+    own."""
     with tempfile.TemporaryDirectory(prefix="jqmaster-bench-") as name, contextlib.ExitStack() as stack:
         directory = Path(name)
         log_path = directory / "log"

@@ -63,8 +63,9 @@ def overload(
     bulk: int = 1,
     appendfsync: str = "always",
 ) -> Figures:
-    """POSTs, of `bulk` jobs each, at a multiple of the end-to-end peak, which is measured first, while one worker works. Goodput: jobs that
-    ended a second, in percent of that peak. `obeys`: pushers wait as long as Retry-After asks for."""
+    """POSTs, of `bulk` jobs each, at a multiple of the end-to-end peak, which is measured first, while one worker
+    works. Goodput: jobs that ended a second, in percent of that peak. `obeys`: pushers wait as long as Retry-After
+    asks for."""
     with running_system(appendfsync=appendfsync) as system:
         system.push("single", count=1_000, connections=32, argument_bytes=100)
         system.until_over()

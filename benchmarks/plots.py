@@ -1,4 +1,5 @@
-"""`python -m benchmarks.plots FILE.jsonl --into docs/performance`: the records as SVG, the same bytes for the same records."""
+"""`python -m benchmarks.plots FILE.jsonl --into docs/performance`: the records as SVG, the same bytes for the same
+records."""
 
 import argparse
 from collections.abc import Sequence
@@ -26,9 +27,10 @@ def draw(cases: Sequence[Case], into: Path) -> list[Path]:
 
     mpl.use("svg")
     into.mkdir(parents=True, exist_ok=True)
+    throughput = ("end_to_end", "drain", "enqueue_single", "enqueue_bulk")
     plots = {
         "cpu": (_cpu, [c for c in cases if c.scenario in ("end_to_end", "drain", "peer")]),
-        "throughput": (_throughput, [c for c in cases if c.scenario in ("end_to_end", "drain", "enqueue_single", "enqueue_bulk")]),
+        "throughput": (_throughput, [c for c in cases if c.scenario in throughput]),
         "latency": (_latency, [c for c in cases if c.scenario in ("latency", "delayed")]),
         "peers": (_peers, [c for c in cases if c.scenario == "peer"]),
     }  # fmt: skip

@@ -17,7 +17,8 @@ Figures = dict[str, float]
 
 
 async def idle() -> Figures:
-    """500 workers that pull and have nothing to do: CPU of the master and of Valkey, without and with their heartbeats of one a second."""
+    """500 workers that pull and have nothing to do: CPU of the master and of Valkey, without and with their
+    heartbeats of one a second."""
     with running_system(workers=0) as system:
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as session:

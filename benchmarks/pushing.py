@@ -1,7 +1,7 @@
 """The load, as a process of its own: `python -m benchmarks.pushing ORDER`, ORDER in JSON. Tells JSON when it is done.
 
-Single POSTs are sent by a bare client that knows HTTP just well enough: so it takes a small part of what the master takes,
-and its figures are those of the master. Bulks and results go by the SDK, as users send them.
+Single POSTs are sent by a bare client that knows HTTP just well enough: so it takes a small part of what the master
+takes, and its figures are those of the master. Bulks and results go by the SDK, as users send them.
 """
 
 import asyncio
@@ -208,8 +208,9 @@ async def storm(
     obeys: bool = True,
     jobs: int = 1,
 ) -> Told:
-    """Up to `rate` POSTs a second, of `jobs` each, for so long, each connection as soon as its turn has come; `obeys`: one that is told to
-    come back waits for as long. Every job that was accepted is counted, and what was not answered."""
+    """Up to `rate` POSTs a second, of `jobs` each, for so long, each connection as soon as its turn has come;
+    `obeys`: one that is told to come back waits for as long. Every job that was accepted is counted, and what was
+    not answered."""
     argument = argument_of(argument_bytes)
     all_requests = [Requests(url, name="noop", argument=argument, jobs=jobs) for url in urls]
     answers: Counter[int] = Counter()

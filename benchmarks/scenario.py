@@ -14,8 +14,9 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Scenario:
-    """`run(**params)` measures once. `quick` replaces parameters where only the working of it is to be seen. `group`: `speed`
-    (minutes), `size` (many jobs, much memory), `constraints`, `change` (masters die), `overload` (long)."""
+    """`run(**params)` measures once. `quick` replaces parameters where only the working of it is to be seen.
+    `group`: `speed` (minutes), `size` (many jobs, much memory), `constraints`, `change` (masters die), `overload`
+    (long)."""
 
     name: str
     run: Callable[..., Figures]
@@ -61,8 +62,8 @@ class Meter:
         self._calls = {kind: calls_after[kind] - calls[kind] for kind in calls}
 
     def figures(self, jobs: int, *, seconds: float | None = None, since_s: float | None = None) -> Figures:
-        """`seconds`: where the load itself knows how long it took. `since_s`: when it began, by the monotonic clock; a process
-        that pushes takes a while to start."""
+        """`seconds`: where the load itself knows how long it took. `since_s`: when it began, by the monotonic
+        clock; a process that pushes takes a while to start."""
         if since_s is not None:
             seconds = self._ended_s - since_s
         split = {f"cpu_us_{kind}": spent / jobs * 1e6 for kind, spent in self._spent.items()}

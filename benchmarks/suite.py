@@ -70,7 +70,8 @@ def end_to_end_single(
 
 
 def drain(*, jobs: int = JOBS, appendfsync: str = "always", workers: int = 1, backlog: int = 0) -> Figures:
-    """A backlog is worked off, until `backlog` jobs are left: what workers, master and store do without pushes beside them."""
+    """A backlog is worked off, until `backlog` jobs are left: what workers, master and store do without pushes
+    beside them."""
     with running_system(workers=0, max_jobs=max(1, 200 // workers), appendfsync=appendfsync) as system:
         total = jobs + WARM_UP + backlog
         system.push("bulk", count=total, argument_bytes=100)

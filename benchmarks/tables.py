@@ -1,4 +1,5 @@
-"""`python -m benchmarks.tables FILE.jsonl --write docs/performance.md`: the tables between the markers, from the records."""
+"""`python -m benchmarks.tables FILE.jsonl --write docs/performance.md`: the tables between the markers, from the
+records."""
 
 import argparse
 import json
@@ -61,7 +62,8 @@ def read(path: Path) -> list[Record]:
 
 
 def cases_of(records: Iterable[Record]) -> list[Case]:
-    """In the order of their first record. Only rounds of the newest commit of a case count: two states of the code have no median."""
+    """In the order of their first record. Only rounds of the newest commit of a case count: two states of the code
+    have no median."""
     grouped: dict[str, list[Record]] = {}
     for record in records:
         grouped.setdefault(label(record["scenario"], record["params"]), []).append(record)
@@ -82,8 +84,11 @@ def _short(value: float) -> str:
 
 
 def _params(case: Case) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value:,}" if type(value) is int else f"{name.replace('_', ' ')} {value}"
-                     for name, value in case.params.items()) or "–"  # fmt: skip
+    texts = (
+        (name.replace("_", " "), f"{value:,}" if type(value) is int else str(value))
+        for name, value in case.params.items()
+    )
+    return ", ".join(f"{name} {text}" for name, text in texts) or "–"
 
 
 Column = tuple[str, Callable[[Case], str]]
@@ -92,7 +97,9 @@ JOBS: Final[Column] = ("jobs/s", lambda case: case.text("jobs_per_s"))
 CPU: Final[Column] = ("CPU µs a job", lambda case: case.text("cpu_us"))
 SPLIT: Final[Column] = (
     "pusher · master · worker · store",
-    lambda case: " · ".join(_short(case.cells[f"cpu_us_{kind}"].median) for kind in _SPLIT if f"cpu_us_{kind}" in case.cells),
+    lambda case: " · ".join(
+        _short(case.cells[f"cpu_us_{kind}"].median) for kind in _SPLIT if f"cpu_us_{kind}" in case.cells
+    ),
 )  # fmt: skip
 WAITS: Final[Column] = (
     "p50 · p99 · max ms",
@@ -102,7 +109,9 @@ WAITS: Final[Column] = (
 )
 STORE: Final[Column] = (
     "store: scripts · commands a job",
-    lambda case: " · ".join(_short(case.cells[name].median) for name in ("store_scripts", "store_commands") if name in case.cells),
+    lambda case: " · ".join(
+        _short(case.cells[name].median) for name in ("store_scripts", "store_commands") if name in case.cells
+    ),
 )  # fmt: skip
 BYTES: Final[Column] = ("store bytes a job", lambda case: case.text("store_bytes"))
 RSS: Final[Column] = ("resident bytes a job", lambda case: case.text("store_rss_bytes"))
@@ -135,7 +144,8 @@ TABLES: Final[dict[str, tuple[tuple[str, ...], tuple[Column, ...]]]] = {
     "latency": (("latency", "delayed"), (NAME, WAITS)),
     "idle": (("idle",), (CASE, ("% of a core", lambda case: case.text("percent")), FIGURES)),
     "napping": (("napping",), (CASE, JOBS, CPU, SPLIT)),
-    "peers": (("peer",), (_PEER, JOBS, CPU, ("drain, jobs/s", lambda case: case.text("drain_per_s")), ("a job is lost when", lambda case: LOST_WHEN.get(case.params["peer"], "")))),
+    "peers": (("peer",), (_PEER, JOBS, CPU, ("drain, jobs/s", lambda case: case.text("drain_per_s")),
+                          ("a job is lost when", lambda case: LOST_WHEN.get(case.params["peer"], "")))),
     "overload": (("overload",), (CASE, FIGURES)),
     "comparisons": (
         ("five_constraints", "distinct_keys", "blocked_in_front", "blocked_keys_in_front", "change_under_load",

@@ -19,8 +19,8 @@ async def noop(argument: Any) -> None:
 
 @worker.handler("latency")
 async def latency(argument: float) -> None:
-    """Notes the seconds since the push, by a clock that all processes of one machine share. In a file: to fetch a result for
-    each job would be most of the load."""
+    """Notes the seconds since the push, by a clock that all processes of one machine share. In a file: to fetch a
+    result for each job would be most of the load."""
     waited_s = time.clock_gettime(time.CLOCK_MONOTONIC) - argument
     os.write(_waits(), struct.pack("d", waited_s))
 

@@ -1,7 +1,7 @@
 """The master's part of a trace: spans for what it did with jobs that carry a `traceparent` (W3C Trace Context).
 
-Pushers put it among the job's headers and workers go on from it (worker_sdk/tracing.py); the master changes no header, for
-a repeated push must be the same. Names follow OpenTelemetry's conventions for messaging.
+Pushers put it among the job's headers and workers go on from it (worker_sdk/tracing.py); the master changes no
+header, for a repeated push must be the same. Names follow OpenTelemetry's conventions for messaging.
 """
 
 import asyncio
@@ -59,7 +59,8 @@ class Tracing:
         jobs: Iterable[tuple[str, str, Mapping[str, str]]],
         attributes: Mapping[str, str] = MappingProxyType({}),
     ) -> "list[Span]":
-        """Spans of what begins now, for `end`. `jobs`: ID, name and headers of each; those without a trace are passed over."""
+        """Spans of what begins now, for `end`. `jobs`: ID, name and headers of each; those without a trace are
+        passed over."""
         return [
             self._tracer.start_span(
                 f"{operation} {name}",

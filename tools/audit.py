@@ -17,7 +17,8 @@ NOT_AUDITED: Final = 3
 TIMEOUT_S: Final = 300
 
 AUDIT: Final = (
-    sys.executable, "-m", "pip_audit", "--requirement", str(LOCK), "--require-hashes", "--disable-pip", "--no-deps", "--format", "json",
+    sys.executable, "-m", "pip_audit", "--requirement", str(LOCK), "--require-hashes", "--disable-pip",
+    "--no-deps", "--format", "json",
     "--progress-spinner", "off",
 )  # fmt: skip
 

@@ -20,9 +20,9 @@ _HEAD = """\
 Written by `make docs` from the code of `worker_sdk`; do not edit.
 
 Import names without a module from `worker_sdk`. All times are in seconds. [tutorial.md](tutorial.md) introduces all of
-these by example, [config.md](config.md#variables-of-the-client-commands-workers-and-pushers) lists the variables that workers and
-pushers read, [errors.md](errors.md) lists the codes of refusals, and [web_servers.md](web_servers.md) covers forks, threads and
-event loops.
+these by example, [config.md](config.md#variables-of-the-client-commands-workers-and-pushers) lists the variables that
+workers and pushers read, [errors.md](errors.md) lists the codes of refusals, and [web_servers.md](web_servers.md)
+covers forks, threads and event loops.
 """
 
 

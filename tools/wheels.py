@@ -1,8 +1,10 @@
-"""Build the two wheels of a release, `python -m tools.wheels DIRECTORY`: `jqmaster-sdk`, and `jqmaster`, which needs it.
+"""Build the two wheels of a release, `python -m tools.wheels DIRECTORY`: `jqmaster-sdk`, and `jqmaster`, which
+needs it.
 
-`pip install .` makes one wheel of both packages, so that a checkout can be installed without an index. A release is two, so
-that an application installs the SDK without the server, and no file belongs to two distributions. The only differences
-between that wheel and the server's are the two that `build` makes; both are built from the same `pyproject.toml`.
+`pip install .` makes one wheel of both packages, so that a checkout can be installed without an index. A release is
+two, so that an application installs the SDK without the server, and no file belongs to two distributions. The only
+differences between that wheel and the server's are the two that `build` makes; both are built from the same
+`pyproject.toml`.
 """
 
 import sys

@@ -65,13 +65,15 @@ PEERS: Final = [
     Peer(
         "huey",
         _has_module("huey"),
-        (sys.executable, "-m", "huey.bin.huey_consumer", "benchmarks.peers.huey_app.huey", "-w", "4", "-k", "thread", "-n", "-q"),
+        (sys.executable, "-m", "huey.bin.huey_consumer", "benchmarks.peers.huey_app.huey", "-w", "4",
+         "-k", "thread", "-n", "-q"),
         (sys.executable, "-m", "benchmarks.peers.huey_app"),
     ),
     Peer(
         "taskiq",
         _has_module("taskiq_redis"),
-        (sys.executable, "-m", "taskiq", "worker", "benchmarks.peers.taskiq_app:broker", "--workers", "1", "--log-level", "WARNING"),
+        (sys.executable, "-m", "taskiq", "worker", "benchmarks.peers.taskiq_app:broker", "--workers", "1",
+         "--log-level", "WARNING"),
         (sys.executable, "-m", "benchmarks.peers.taskiq_app"),
     ),
     Peer(

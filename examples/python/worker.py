@@ -1,4 +1,5 @@
-"""The worker that the conformance kit asks when it asks `worker_sdk`: `python -m examples.python.worker` (PULL=1: it pulls).
+"""The worker that the conformance kit asks when it asks `worker_sdk`: `python -m examples.python.worker` (PULL=1:
+it pulls).
 
 jqmaster conformance worker --run "python -m examples.python.worker"
 """

@@ -66,10 +66,12 @@ async def show(port: int, *, once: bool) -> int:
                 console.print(f"[red]not as expected:[/] {fault}")
             if not once:
                 url = system.url
+                job = {"name": BACKLOG, "argument": str(Path(contextlib.__file__)), "keep_result": True}
                 console.print(
-                    f"\nThe web UI is at [bold]{url}/[/]. The master stays up until Ctrl-C. Try, in another terminal:\n\n"
+                    f"\nThe web UI is at [bold]{url}/[/]. The master stays up until Ctrl-C. "
+                    "Try, in another terminal:\n\n"
                     f"  curl {url}/api/jobs -H 'Content-Type: application/json' \\\n"
-                    f"    -d '{json.dumps({'name': BACKLOG, 'argument': str(Path(contextlib.__file__)), 'keep_result': True})}'\n"
+                    f"    -d '{json.dumps(job)}'\n"
                     f"  curl '{url}/api/jobs/ID/result?wait=5' -H 'Accept: application/json'\n",
                     soft_wrap=True,
                     highlight=False,
@@ -135,7 +137,10 @@ async def watch(
 def tell(label: str, job: Mapping[str, Any], counts: dict[str, int]) -> str:
     match job["state"]:
         case "retrying":
-            return f"{label}: failed {job['failures']}x ({job['attempts'][-1]['message']}), again at {job['run_at'][11:23]}"
+            return (
+                f"{label}: failed {job['failures']}x ({job['attempts'][-1]['message']}), "
+                f"again at {job['run_at'][11:23]}"
+            )
         case "succeeded" if counts["ready"]:
             return f"{label}: done, while {counts['ready']} that came earlier still wait"
         case state:
@@ -180,7 +185,8 @@ async def verify(
     if report["files"] != succeeded or report["files"] < 100:
         faults.append(f"the summary counts {report['files']} files, {succeeded} succeeded")
     table = Table(
-        title=f"{report['files']} files, {report['lines']:,} lines, {report['functions']:,} functions, {report['classes']:,} classes"
+        title=f"{report['files']} files, {report['lines']:,} lines, {report['functions']:,} functions, "
+        f"{report['classes']:,} classes"
     )
     table.add_column("longest files")
     table.add_column("most imported")

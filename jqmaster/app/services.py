@@ -28,8 +28,8 @@ from jqmaster.store.operations.live import LiveStore
 
 
 class RequestServices:
-    """The services that only requests use. `admit_url` checks the address of a worker; `connections` counts the clients'
-    connections to the server."""
+    """The services that only requests use. `admit_url` checks the address of a worker; `connections` counts the
+    clients' connections to the server."""
 
     def __init__(
         self,

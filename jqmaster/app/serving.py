@@ -43,7 +43,8 @@ async def running_master(
 
 @contextlib.asynccontextmanager
 async def serving_store(settings: Settings) -> AsyncIterator[ServingStore]:
-    """Connect to the store, starting our own where none is named, and check that it is fit. Raises as `running_master`."""
+    """Connect to the store, starting our own where none is named, and check that it is fit. Raises as
+    `running_master`."""
     async with contextlib.AsyncExitStack() as stack:
         embedded = None
         if settings.redis_url is None:

@@ -16,8 +16,8 @@ from worker_sdk.transport.tls import LiveContext, client_context
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The parts that a process has once. `settings` are those it was configured with, `live` gives those in force, and `policies` the
-    part of them that each component reads.
+    """The parts that a process has once. `settings` are those it was configured with, `live` gives those in force,
+    and `policies` the part of them that each component reads.
 
     `fail` ends the process with a reason; `failure` returns that reason, or None.
     """

@@ -32,8 +32,8 @@ from jqmaster.store.workers.workers import WorkerStore
 class ServingStore:
     """A store as it was found at the start.
 
-    `reserve` keeps connections of its own for the leader's lock. `mark` identifies the data (see `generation`), `report`
-    is what the probe found, and `embedded` is the server where this process runs it.
+    `reserve` keeps connections of its own for the leader's lock. `mark` identifies the data (see `generation`),
+    `report` is what the probe found, and `embedded` is the server where this process runs it.
     """
 
     url: str
@@ -46,8 +46,8 @@ class ServingStore:
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The stores of one shard, each with one role: first those along a job's path. A store that a single service uses is
-    built with that service."""
+    """The stores of one shard, each with one role: first those along a job's path. A store that a single service
+    uses is built with that service."""
 
     acceptance: AcceptanceStore
     due: DueStore

@@ -1,4 +1,5 @@
-"""Questions about a master's promises to workers; the kit's own worker pulls (docs/worker_protocol.md, sections 4 to 8)."""
+"""Questions about a master's promises to workers; the kit's own worker pulls (docs/worker_protocol.md, sections 4
+to 8)."""
 
 import asyncio
 import re
@@ -18,7 +19,8 @@ TOPIC: Final[Questions[MasterUnderTest]] = Questions("claim")
 async def _(master: MasterUnderTest) -> None:
     answer = (await master.register()).registered
     kinds: dict[str, tuple[type, ...]] = {
-        "worker_id": (str,), "epoch": (int,), "store_time_ms": (int,), "heartbeat_interval_s": (int, float), "lease_s": (int, float),
+        "worker_id": (str,), "epoch": (int,), "store_time_ms": (int,),
+    "heartbeat_interval_s": (int, float), "lease_s": (int, float),
     }  # fmt: skip
     for field, kind in kinds.items():
         expect(isinstance(answer.get(field), kind), f"`{field}` is {answer.get(field)!r}")

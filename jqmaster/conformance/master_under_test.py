@@ -94,7 +94,8 @@ class MasterUnderTest:
     async def register(self, **fields: Any) -> "PullingWorker":
         """A worker of the kit that pulls the jobs of this run."""
         body = {
-            "url": None, "names": [self.name], "max_jobs": 10, "secret": "conformance-" + "s" * 32, "node_id": "conformance",
+            "url": None, "names": [self.name], "max_jobs": 10, "secret": "conformance-" + "s" * 32,
+            "node_id": "conformance",
             "pid": 1, "labels": {}, "version": "1", **fields,
         }  # fmt: skip
         status, answer = await self.ask("POST", "/api/workers", body)

@@ -68,7 +68,8 @@ def _from_json(value: Any) -> Any:
 
 def new_id() -> str:
     """A UUIDv7."""
-    digits = f"{time.time_ns() // 1_000_000:012x}7{secrets.token_hex(2)[:3]}{8 + secrets.randbelow(4):x}{secrets.token_hex(8)[:15]}"
+    time_digits, variant = f"{time.time_ns() // 1_000_000:012x}", f"{8 + secrets.randbelow(4):x}"
+    digits = f"{time_digits}7{secrets.token_hex(2)[:3]}{variant}{secrets.token_hex(8)[:15]}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 

@@ -1,4 +1,5 @@
-"""Questions about a hand-written server's HTTP, besides the calls themselves (docs/worker_protocol.md, sections 2 and 3)."""
+"""Questions about a hand-written server's HTTP, besides the calls themselves (docs/worker_protocol.md, sections 2
+and 3)."""
 
 import asyncio
 from typing import Any, Final

@@ -53,8 +53,9 @@ async def ask_worker(
     ready: Callable[[FalseMaster], None],
     told: Callable[[Result], None],
 ) -> list[Result]:
-    """Ask the worker that `command` starts, or the one that somebody points at the kit. `ready` hears of the master as soon
-    as it listens. The command finds its address and token in JQMASTER_URL and JQMASTER_TOKEN. Raises NoWorkerError."""
+    """Ask the worker that `command` starts, or the one that somebody points at the kit. `ready` hears of the master
+    as soon as it listens. The command finds its address and token in JQMASTER_URL and JQMASTER_TOKEN. Raises
+    NoWorkerError."""
     master = FalseMaster(lease_s=lease_s)
     await master.start(host, port)
     process: asyncio.subprocess.Process | None = None

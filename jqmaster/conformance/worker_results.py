@@ -114,7 +114,9 @@ async def _(worker: WorkerUnderTest) -> None:
 
 @TOPIC.question("too_large", "a result that the master finds too large is replaced by a failure that says so")
 async def _(worker: WorkerUnderTest) -> None:
-    problem = {"type": "about:blank", "title": "Too large", "status": 413, "detail": "a result has more than 1048576 bytes", "code": "result_too_large",
+    problem = {"type": "about:blank", "title": "Too large", "status": 413,
+               "detail": "a result has more than 1048576 bytes",
+               "code": "result_too_large",
                "errors": [{"loc": ["results", 0, "result"], "msg": "at most 1048576 bytes"}]}  # fmt: skip
     job = worker.job(argument=1)
     # The second refusal concerns this result alone, whether or not it was alone in the first call.

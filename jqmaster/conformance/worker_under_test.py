@@ -63,7 +63,8 @@ class WorkerUnderTest:
     # --- signed calls
 
     def headers(self, verb: str, route: str, body: bytes, **other: str) -> dict[str, str]:
-        """The signature, of what is sent unless `other` says otherwise: method, path, worker_id, timestamp, nonce, secret, signed_body."""
+        """The signature, of what is sent unless `other` says otherwise: method, path, worker_id, timestamp, nonce,
+        secret, signed_body."""
         said = {
             "method": verb,
             "path": urlsplit(self.url).path + route,
@@ -212,7 +213,8 @@ class WorkerUnderTest:
 
 
 def verdicts(answer: Any, job_ids: list[str]) -> dict[str, str]:
-    """Return the verdicts in the answer to a push, one per job. Raise FailedError if the answer does not have the expected form."""
+    """Return the verdicts in the answer to a push, one per job. Raise FailedError if the answer does not have the
+    expected form."""
     expect(isinstance(answer, dict), "the answer to a push is no map")
     accepted, rejected = answer.get("accepted"), answer.get("rejected")
     expect(

@@ -42,8 +42,8 @@ _BEGINS, _SERVES, _ENDS_WELL = "oO0OoO0OoO0Oo", "Ready to accept connections", "
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """`line` is the last word on it. `leaves_doubt`: bytes of the append-only file may never reach the disk although they
-    can be read. Linux takes the pages of a failed fsync for clean: no later fsync writes them."""
+    """`line` is the last word on it. `leaves_doubt`: bytes of the append-only file may never reach the disk
+    although they can be read. Linux takes the pages of a failed fsync for clean: no later fsync writes them."""
 
     cause: Cause
     line: str
@@ -51,7 +51,8 @@ class Ending:
 
 
 def diagnose(log: Path, since_byte: int, *, was_serving: bool, status: int | None = None) -> Ending:
-    """Return what ended the server whose log lines begin at `since_byte`. `status`: as of `Popen.returncode`, if it is known."""
+    """Return what ended the server whose log lines begin at `since_byte`. `status`: as of `Popen.returncode`, if it
+    is known."""
     return _judge(_tail(log, since_byte), log.parent, was_serving=was_serving, status=status)
 
 
@@ -122,7 +123,8 @@ def _advice_to_cut(file: Path, binary: Path) -> str:
     checker = f"exec -a valkey-check-aof {shlex.quote(str(binary))}"
     return (
         ", or cut off what cannot be read (what was written after that point is lost to the queue; the whole file is "
-        f"kept as {file.name}.whole): (cp -p {shlex.quote(str(file))} {whole} && {checker} --fix {shlex.quote(str(file))})"
+        f"kept as {file.name}.whole): "
+        f"(cp -p {shlex.quote(str(file))} {whole} && {checker} --fix {shlex.quote(str(file))})"
     )
 
 

@@ -201,7 +201,8 @@ class DataDirectory:
             return 0
 
     def prepare_server_start(self, binary: Path, *, is_private: bool) -> int:
-        """Write the configuration, bound the log, remove what a dead server left. Returns the size of the log in bytes."""
+        """Write the configuration, bound the log, remove what a dead server left. Returns the size of the log in
+        bytes."""
         if is_private:
             _write_private(self.private_config, self.wanted_config(binary, is_private=True))
         # Not when it is the same: on a full disk a restart must not fail on that.

@@ -34,7 +34,8 @@ class AppendOnlyFiles:
         self._data_dir = path
 
     def damage(self, *, expects_data: bool) -> str:
-        """Return what prevents a complete read of these files, as far as it shows without reading them; "" if nothing does.
+        """Return what prevents a complete read of these files, as far as it shows without reading them; "" if
+        nothing does.
 
         A server that finds no manifest begins with an empty store and writes over what lies there.
         """

@@ -9,10 +9,11 @@ from typing import Self
 
 from jqmaster.embedded.directory import DataDirectory
 
-# Read by glibc's allocator alone (https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html).
-# As it comes it merges all small chunks whenever a large one is freed, which is after each batch of jobs: a fifth of the
-# server's time. So it keeps more of them for each size (32,000 of up to 1 KB: with 8,000 a job that ended behind a million
-# waiting ones cost half more), and none where it would merge them.
+# Read by glibc's allocator alone
+# (https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html). As it comes it merges all
+# small chunks whenever a large one is freed, which is after each batch of jobs: a fifth of the server's time. So it
+# keeps more of them for each size (32,000 of up to 1 KB: with 8,000 a job that ended behind a million waiting ones
+# cost half more), and none where it would merge them.
 _ALLOCATOR = "glibc.malloc.tcache_count=32000:glibc.malloc.mxfast=0"
 
 
@@ -59,7 +60,8 @@ class ServerProcess:
 
     @classmethod
     def adopt(cls, directory: DataDirectory, pid: int) -> Self | None:
-        """Take over a server that outlived its master; None when `pid` is not (any longer) the one of this directory."""
+        """Take over a server that outlived its master; None when `pid` is not (any longer) the one of this
+        directory."""
         try:
             pidfd = os.pidfd_open(pid)
         except (OSError, ValueError):

@@ -41,7 +41,8 @@ SHUTDOWN_WITHIN_S = 20.0
 TERMINATE_WITHIN_S = 60.0
 LINGER_S = 60.0
 _REWRITING = (
-    "an fsync of the disk has failed, so that a part of the data may be in memory only: they are written anew. Nothing that "
+    "an fsync of the disk has failed, so that a part of the data may be in memory only: they are written anew. "
+    "Nothing that "
     "was accepted is lost; it serves again when that is done"
 )
 
@@ -67,7 +68,8 @@ class EmbeddedValkey:
     """
 
     def __init__(self, data_dir: Path, binary: Path | None = None, *, mark_key: str | None = None) -> None:
-        """`mark_key`: where the store keeps the mark of its data. With it, data that are gone are told from a new store."""
+        """`mark_key`: where the store keeps the mark of its data. With it, data that are gone are told from a new
+        store."""
         self._directory = DataDirectory(data_dir)
         self._files = AppendOnlyFiles(self._directory.path)
         self._mark_key = mark_key
@@ -86,7 +88,8 @@ class EmbeddedValkey:
         return self._status
 
     async def start(self) -> None:
-        """Raises DataDirInUseError; StoreUnfitError (directory, binary); DamagedError (data); StoreUnavailableError (disk)."""
+        """Raises DataDirInUseError; StoreUnfitError (directory, binary); DamagedError (data); StoreUnavailableError
+        (disk)."""
         self._directory.hold()
         try:
             self._client = self._connect(self._directory.socket())
@@ -198,8 +201,8 @@ class EmbeddedValkey:
         return await self._until_serving(self._process)
 
     async def _rewrite(self, server_lock: int) -> Ending | None:
-        """Write the append-only file anew, from what can be read of it, by a server that nobody else reaches. An Ending:
-        that failed, and the file is in doubt as before."""
+        """Write the append-only file anew, from what can be read of it, by a server that nobody else reaches. An
+        Ending: that failed, and the file is in doubt as before."""
         self._set("rewriting", None, _REWRITING)
         logger.warning("%s: %s", self._directory.path, _REWRITING)
         before = self._files.names()
@@ -260,8 +263,8 @@ class EmbeddedValkey:
         return diagnose(self._directory.log, process.log_start_byte, was_serving=False, status=process.status)
 
     async def _fault_of_mark(self) -> str:
-        """Compare the mark of the data with the one that the directory keeps, and see to it that both have one. "": as it
-        should be."""
+        """Compare the mark of the data with the one that the directory keeps, and see to it that both have one. "":
+        as it should be."""
         if self._mark_key is None:
             return ""
         kept, client = self._directory.marks().get(self._mark_key), self._redis()

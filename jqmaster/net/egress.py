@@ -39,8 +39,8 @@ FORBIDDEN_PORTS: Final = frozenset(
 _NEVER: Final[tuple[Network, ...]] = tuple(
     ipaddress.ip_network(text)
     for text in (
-        "0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "224.0.0.0/4", "240.0.0.0/4", "100.100.100.200/32", "168.63.129.16/32",
-        "::/128", "fe80::/10", "fec0::/10", "ff00::/8", "100::/64", "fd00:ec2::254/128",
+        "0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "224.0.0.0/4", "240.0.0.0/4", "100.100.100.200/32",
+        "168.63.129.16/32", "::/128", "fe80::/10", "fec0::/10", "ff00::/8", "100::/64", "fd00:ec2::254/128",
     )
 )  # fmt: skip
 _NEVER_CALLED: Final = "the address is one that is never called"
@@ -156,8 +156,9 @@ class EgressGuard:
         timeout_s: float,
         context: ssl.SSLContext | None = None,
     ) -> ProtocolT:
-        """A new connection to the address of `target`, which is resolved and checked for it; whatever its name says later,
-        and SNI keeps the name. `timeout_s`: until it is open, TLS not included. Raises AddressRefusedError, OSError."""
+        """A new connection to the address of `target`, which is resolved and checked for it; whatever its name says
+        later, and SNI keeps the name. `timeout_s`: until it is open, TLS not included. Raises AddressRefusedError,
+        OSError."""
         pinned = await self.resolve(target)
         loop = asyncio.get_running_loop()
         opened = socket.socket(pinned.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

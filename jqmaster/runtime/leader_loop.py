@@ -18,8 +18,8 @@ Round = Callable[[], Awaitable[float]]
 class LeaderLoop:
     """Base of the duties of one leadership: a component that works in rounds until the leadership is over.
 
-    A round raises StaleEpochError once the store knows a newer leadership; then `on_stale` is called, and the loop ends.
-    Any other error of ours is logged as `complaint`, and the round is repeated `retry_s` later.
+    A round raises StaleEpochError once the store knows a newer leadership; then `on_stale` is called, and the loop
+    ends. Any other error of ours is logged as `complaint`, and the round is repeated `retry_s` later.
     """
 
     def __init__(

@@ -214,8 +214,8 @@ class _Checker:
         return [c for c in self._others[job_id] if c.kind == kind and (not outcomes or c.outcome in outcomes)]
 
     def _may_have(self, job_id: str, kind: str) -> list[Call]:
-        """Calls that may have had an effect: also one that was refused, when a copy of it may have come at another time,
-        when there was nothing to refuse."""
+        """Calls that may have had an effect: also one that was refused, when a copy of it may have come at another
+        time, when there was nothing to refuse."""
         return self._calls(job_id, kind, "done", "unknown") + [
             call for call in self._calls(job_id, kind, "refused") if self._may_be_doubled(call)
         ]

@@ -1,7 +1,8 @@
 """A pusher of the SDK that forks again and again while it pushes: `python -m tests.chaos.forked_pusher`.
 
-What a preloading web server is to a master. Parent and children push and ask for results side by side; each call is a line of
-the file CHAOS_CALLS, so that the checker sees whose answer everybody got. Ends at CHAOS_UNTIL (CLOCK_MONOTONIC).
+What a preloading web server is to a master. Parent and children push and ask for results side by side; each call is
+a line of the file CHAOS_CALLS, so that the checker sees whose answer everybody got. Ends at CHAOS_UNTIL
+(CLOCK_MONOTONIC).
 """
 
 import json
@@ -17,7 +18,8 @@ from worker_sdk import AnswerMismatchError, NotFinishedError, RefusedError, Sync
 from worker_sdk.pusher.client import JobResult, new_job_id
 
 CHILDREN = 3
-# A child of a web server lives longer; the more often one is made, the more often it is made in the middle of something.
+# A child of a web server lives longer; the more often one is made, the more often it is made in the middle of
+# something.
 LIFE_S = (0.5, 3.0)
 
 

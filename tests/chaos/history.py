@@ -1,4 +1,5 @@
-"""What a chaos run leaves behind: every call of a client, every line of a worker's own file, every fault, the end state.
+"""What a chaos run leaves behind: every call of a client, every line of a worker's own file, every fault, the end
+state.
 
 All instants are seconds of CLOCK_MONOTONIC, which the processes of one machine share.
 """

@@ -1,7 +1,8 @@
 """The primary is cut off from its replicas and the Sentinels, and a master beside it goes on writing to it.
 
-Each server of the store is known to the others, and to whoever asks the Sentinels, by the port of a link; the master beside
-the primary reaches it without one. So one link that holds everything cuts a server off from all but that master.
+Each server of the store is known to the others, and to whoever asks the Sentinels, by the port of a link; the
+master beside the primary reaches it without one. So one link that holds everything cuts a server off from all but
+that master.
 """
 
 import asyncio
@@ -75,8 +76,8 @@ class Round:
 
 
 class TranslatingLink(RawLink):
-    """Before a Sentinel, for the master beside the primary: where the answers name a server by the port of its link, they
-    name it by its own. Both have five digits."""
+    """Before a Sentinel, for the master beside the primary: where the answers name a server by the port of its
+    link, they name it by its own. Both have five digits."""
 
     def __init__(self, name: str, port: int, nodes: list[StoreNode]) -> None:
         super().__init__(name, ("127.0.0.1", port), seed=0)
@@ -129,8 +130,9 @@ class Isolation:
 
     async def isolate(self, *, is_by_hand: bool = False, asks_sentinels: bool = False) -> Round:
         """The next round, from one sound system to the next. By hand the old primary is made a replica at once; the
-        Sentinels let one that says of itself that it is the primary be for some fifteen seconds. The near master knows only the primary, or asks the Sentinels too, from which it is cut
-        off as well: then the cut is over when it accepts again."""
+        Sentinels let one that says of itself that it is the primary be for some fifteen seconds. The near master
+        knows only the primary, or asks the Sentinels too, from which it is cut off as well: then the cut is over
+        when it accepts again."""
         done = Round(asks_sentinels=asks_sentinels)
         old = await asyncio.to_thread(lambda: self._sentinels.primary)
         directory = self._directory / f"near-{len(self.rounds) + 1}"

@@ -46,8 +46,8 @@ class Mix:
 
 
 class Pushers:
-    """`calls` is the history; `unsettled` the pushes whose fate is not known yet. `store_id`: what each call says of the
-    store that it is meant for, so that a stranger at a master's address refuses it."""
+    """`calls` is the history; `unsettled` the pushes whose fate is not known yet. `store_id`: what each call says
+    of the store that it is meant for, so that a stranger at a master's address refuses it."""
 
     def __init__(self, urls: list[str], mix: Mix, seed: int, *, store_id: str = "") -> None:
         self.calls: list[Call] = []

@@ -112,8 +112,9 @@ _LINKS: list[tuple[float, str, Weather, tuple[str, ...], float, float]] = [
 _SILENT_CUT = (1, "silent cut", Weather(holds_requests=True, holds_answers=True), ("worker>masters", "leader>store", "master>store"))  # fmt: skip
 
 
-# How far the store's clock is stepped: forward, and backward for a while only, or nothing that has its time would end. What
-# gets its time while the clock is ahead for a while waits for it afterwards: the end of the run has to wait no longer.
+# How far the store's clock is stepped: forward, and backward for a while only, or nothing that has its time would
+# end. What gets its time while the clock is ahead for a while waits for it afterwards: the end of the run has to
+# wait no longer.
 FORWARD_S, BACKWARD_S = (2.0, 30.0, 600.0), (-2.0, -30.0, -3600.0)
 AHEAD_S = (2.0, 30.0)
 

@@ -76,8 +76,8 @@ class Bites:
 
 
 class Link:
-    """Listens on a free port of 127.0.0.1 (a unix socket knows no reset), and passes on to `upstream`: host and port, or
-    the path of a unix socket."""
+    """Listens on a free port of 127.0.0.1 (a unix socket knows no reset), and passes on to `upstream`: host and
+    port, or the path of a unix socket."""
 
     def __init__(self, name: str, upstream: tuple[str, int] | str, *, seed: int) -> None:
         self.name = name
@@ -133,7 +133,8 @@ class Link:
         return len(writers)
 
     def reset_idle(self) -> int:
-        """Resets the connections on which nothing is under way, as a firewall that has forgotten them does; how many."""
+        """Resets the connections on which nothing is under way, as a firewall that has forgotten them does; how
+        many."""
         idle = [
             writer
             for writer in self._accepted

@@ -81,7 +81,8 @@ class Rig:
         max_losses: int = 3,
         without: str = "",
     ) -> AsyncIterator["Rig"]:
-        """All processes up and registered. At the end everything that it started is over. `without`: see chaos_worker."""
+        """All processes up and registered. At the end everything that it started is over. `without`: see
+        chaos_worker."""
         rig = cls(directory, scale, plan, seed, max_losses, without)
         try:
             await rig._start()

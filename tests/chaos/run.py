@@ -1,4 +1,5 @@
-"""One chaos run from start to verdict: load, faults, healing, the last job over, the store read, the history checked."""
+"""One chaos run from start to verdict: load, faults, healing, the last job over, the store read, the history
+checked."""
 
 import asyncio
 import contextlib

@@ -1,6 +1,7 @@
 """What a job costs, counted and not timed: the same on a busy machine and on an idle one.
 
-Each bound lies close to what it is now. Whoever passes one on purpose writes the new number here, and why in the commit.
+Each bound lies close to what it is now. Whoever passes one on purpose writes the new number here, and why in the
+commit.
 """
 
 import asyncio

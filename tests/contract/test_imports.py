@@ -225,7 +225,8 @@ def test_a_room_that_may_not_know_another_is_found() -> None:
     known = {"jqmaster.store.jobs.claims", "jqmaster.store.identity.audit", "jqmaster.store.link.client"}
     source = "from jqmaster.store.identity.audit import encode_entry\nfrom jqmaster.store.link import client"
     assert room_faults_of(source, "jqmaster.store.jobs.claims", known) == [
-        "jqmaster.store.jobs.claims imports jqmaster.store.identity.audit.encode_entry: jobs may not know identity.audit"
+        "jqmaster.store.jobs.claims imports jqmaster.store.identity.audit.encode_entry: jobs may not know "
+        "identity.audit"
     ]
 
 
@@ -280,5 +281,8 @@ def test_the_rule_finds_a_bad_import(module: str, source: str) -> None:
 
 
 def test_the_rule_lets_good_imports_pass() -> None:
-    source = "import re\nfrom worker_sdk.transport import tls\nfrom jqmaster.domain.job import Job\nfrom jqmaster.errors import NotFoundError\nfrom . import keys"
+    source = (
+        "import re\nfrom worker_sdk.transport import tls\nfrom jqmaster.domain.job import Job\n"
+        "from jqmaster.errors import NotFoundError\nfrom . import keys"
+    )
     assert faults_of(source, "jqmaster.store.jobs.claims") == []

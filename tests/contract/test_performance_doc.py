@@ -1,4 +1,5 @@
-"""docs/performance.md says what benchmarks/results.jsonl says, and records become the same tables and plots each time."""
+"""docs/performance.md says what benchmarks/results.jsonl says, and records become the same tables and plots each
+time."""
 
 import json
 import re

@@ -1,7 +1,7 @@
 """Texts for users are plain English: whole sentences, and words that a reader can look up.
 
-Checked are the OpenAPI documents, the settings, the help of all commands, the web UI, the documents, and the docstrings and
-comments of the rooms in `ROOMS`.
+Checked are the OpenAPI documents, the settings, the help of all commands, the web UI, the documents, and the
+docstrings and comments of the rooms in `ROOMS`.
 """
 
 import ast
@@ -39,7 +39,8 @@ IS_NO = re.compile(
 )
 # Names of our own that once stood for a repair loop, a failure detector, operators' actions and the like.
 PRIVATE = re.compile(
-    r"\b(?:mender|attendance|rule keeper|poll desk|poison jobs?|heeds?|steering|(?:who|which|that) vouch(?:es)?|vouches for)\b",
+    r"\b(?:mender|attendance|rule keeper|poll desk|poison jobs?|heeds?|steering|(?:who|which|that) "
+    r"vouch(?:es)?|vouches for)\b",
     re.IGNORECASE,
 )
 
@@ -170,7 +171,10 @@ def test_honest_english_passes(text: str) -> None:
 
 
 def test_cells_and_items_of_a_page_are_read() -> None:
-    page = "# What it is\n\nFine.\n\n* What runs goes on.\n\n| a | b |\n|---|---|\n| x | What was pushed stays so |\n\n```\nWhat\n```\n"
+    page = (
+        "# What it is\n\nFine.\n\n* What runs goes on.\n\n"
+        "| a | b |\n|---|---|\n| x | What was pushed stays so |\n\n```\nWhat\n```\n"
+    )
     assert [sentence for block in blocks(page) for sentence in faults(block)] == [
         "What runs goes on.",
         "What was pushed stays so",

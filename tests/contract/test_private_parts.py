@@ -25,13 +25,14 @@ ROOT = Path(__file__).parents[2]
 
 UVICORN: dict[type, str] = {
     httptools_impl.HttpToolsProtocol: """
-        _start_asgi_task access_logger app client config connection_lost connection_made connections cycle data_received expect_100_continue flow
-        headers logger loop on_body on_header on_headers_complete on_message_begin on_message_complete on_response_complete on_url
-        parser pipeline scheme scope server server_state shutdown tasks transport url
+        _start_asgi_task access_logger app client config connection_lost connection_made connections cycle
+        data_received expect_100_continue flow headers logger loop on_body on_header on_headers_complete
+        on_message_begin on_message_complete on_response_complete on_url parser pipeline scheme scope server
+        server_state shutdown tasks transport url
     """,
     httptools_impl.RequestResponseCycle: """
-        body default_headers disconnected flow keep_alive message_event more_body on_response response_complete
-        response_started scope send transport waiting_for_100_continue
+        body default_headers disconnected flow keep_alive message_event more_body on_response
+        response_complete response_started scope send transport waiting_for_100_continue
     """,
     ServerState: "connections default_headers tasks total_requests",
 }
@@ -114,8 +115,9 @@ def test_asyncio_still_has_the_unread_bytes_of_a_stream() -> None:
 def test_a_private_part_is_still_there(library: str, owner: type, name: str) -> None:
     version = importlib.metadata.version(library)
     assert name in names_of(owner), (
-        f"{library} {version}: {owner.__name__}.{name} is gone, and jqmaster/api/http/server.py, worker_sdk/transport/ or "
-        f"jqmaster/store/link/ uses it. Adapt them before the bound of {library} in pyproject.toml is raised."
+        f"{library} {version}: {owner.__name__}.{name} is gone, and jqmaster/api/http/server.py, "
+        f"worker_sdk/transport/ or jqmaster/store/link/ uses it. Adapt them before the bound of {library} "
+        f"in pyproject.toml is raised."
     )
 
 

@@ -237,9 +237,11 @@ def test_places_and_numbers_of_the_layout_are_named(file: Path) -> None:
     "bad",
     [
         "string.sub(head, 73, 88)", "sub(record, layout.token.at, 72)", "string.byte(head, 2)", "int64(head, 25)",
-        "record.int64(holder, layout.token.at + 8)", "struct.unpack('>i4', head, 89)", "struct_unpack('>i8', record, 97)",
+        "record.int64(holder, layout.token.at + 8)", "struct.unpack('>i4', head, 89)",
+        "struct_unpack('>i8', record, 97)",
         "redis.call('SETRANGE', key, 32, struct.pack('>i8', now_ms))", "redis.pcall('GETRANGE', keys[i], 120, 127)",
-        "redis.call('SETRANGE', key, 0, string.char(3))", "record.beginning(key, 88)", "string.char(layout.STATE.skipped, flags, 4)",
+        "redis.call('SETRANGE', key, 0, string.char(3))", "record.beginning(key, 88)",
+        "string.char(layout.STATE.skipped, flags, 4)",
         "string.char(5)", "if state == 4 then", "state <= 4", "if flags % 2 == 1 then", "record.has_flag(flags, 4)",
     ],
 )  # fmt: skip

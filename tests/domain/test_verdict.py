@@ -122,7 +122,8 @@ def test_not_next_without_a_worker_or_a_leader_or_behind_a_gate_or_between_rules
         (Standing({"mail": 7}, Bound.ABOUT), "About 7 jobs that may start come before it."),
         (Standing({}, Bound.AT_LEAST), "Other jobs may come before it, but there are too many lanes to count."),
         (Standing({f"n{n}": 1 for n in range(7)}, Bound.EXACT),
-         "7 jobs that may start come before it, including 1 named n0, 1 named n1, 1 named n2, 1 named n3, 1 named n4 and "
+         "7 jobs that may start come before it, including 1 named n0, 1 named n1, 1 named n2, 1 named n3, 1 "
+         "named n4 and "
          "those of 2 more names."),
     ],
 )  # fmt: skip
@@ -164,7 +165,8 @@ def test_a_holder_whose_worker_is_silent_is_told() -> None:
 def test_a_full_gate_names_its_holders() -> None:
     gate = closed(concurrency=2, running=2, holders=HOLDERS[3:], waiting=42)
     assert only(snapshot(gates=(gate,))) == (
-        "Waits for constraint per-host (argument.host = example.org): 2 of 2 slots taken: job job-3 on worker worker-3 for 24 s, "
+        "Waits for constraint per-host (argument.host = example.org): 2 of 2 slots taken: job job-3 on worker "
+        "worker-3 for 24 s, "
         "job job-4 on worker worker-4 for 12 s. 41 other jobs wait for it."
     )
 
@@ -172,7 +174,8 @@ def test_a_full_gate_names_its_holders() -> None:
 def test_of_many_holders_three_are_named_in_the_sentence() -> None:
     gate = closed(gate_id=OTHER_CID + "0" * 16, concurrency=20, running=21, holders=HOLDERS, waiting=2)
     assert only(snapshot(gates=(gate,))) == (
-        "Waits for constraint all-mail: 21 of 20 slots taken: job job-0 on worker worker-0 for 1 min, job job-1 on worker "
+        "Waits for constraint all-mail: 21 of 20 slots taken: job job-0 on worker worker-0 for 1 min, job job-1 "
+        "on worker "
         "worker-1 for 48 s, job job-2 on worker worker-2 for 36 s, and 18 more. 1 other job waits for it."
     )
 
@@ -185,7 +188,8 @@ def test_one_slot_without_known_holder() -> None:
 def test_a_spent_rate_says_when_the_next_may_start() -> None:
     gate = closed(rate=Rate(100, 60_000), starts=100, opens_at_ms=NOW_MS + 12_500)
     assert only(snapshot(gates=(gate,))) == (
-        "Waits for constraint per-host (argument.host = example.org): 100 of 100 starts in the last 1 min are used; the next "
+        "Waits for constraint per-host (argument.host = example.org): 100 of 100 starts in the last 1 min are "
+        "used; the next "
         "may start in 12 s, at 2027-01-15T08:00:12.500Z."
     )
 
@@ -288,7 +292,8 @@ def test_each_unavailable_worker_counts_once_under_its_first_reason() -> None:
     assert (first.workers, first.full, first.draining, first.pulling) == (7, 2, 1, 1)
     assert (first.broken, first.paused, first.refusing, first.busy, first.max_jobs) == (1, 1, 1, 13, 28)
     assert first.text == (
-        "None of the 7 live workers for jobs named mail takes a job now: 2 full (13 of 28 slots), 1 draining, 1 not reachable "
+        "None of the 7 live workers for jobs named mail takes a job now: 2 full (13 of 28 slots), 1 draining, 1 "
+        "not reachable "
         "(circuit breaker open), 1 asked for a pause, 1 registered for the name and refused it as unknown, 1 not "
         "asking for jobs (they pull, because they have no address)."
     )
@@ -352,7 +357,8 @@ def test_a_retrying_job_tells_how_often_it_failed() -> None:
     )
     late = replace(job, due_at_ms=NOW_MS, failures=1)
     assert only(snapshot(late)) == (
-        f"Waits for a retry after 1 failed attempt: it has been due since {AT}, and the leader is about to make it ready."
+        f"Waits for a retry after 1 failed attempt: it has been due since {AT}, and the leader is about to make "
+        f"it ready."
     )
 
 
@@ -379,13 +385,15 @@ def test_a_running_job_tells_where_and_how_long() -> None:
         (
             "running",
             "Attempt 2 has been running on worker worker-1 since 2027-01-15T07:59:48.000Z, for 12 s. Its lease ends at "
-            "2027-01-15T08:00:03.000Z unless it is renewed. The master ends it at 2027-01-15T08:00:28.000Z at the latest. The worker "
+            "2027-01-15T08:00:03.000Z unless it is renewed. The master ends it at 2027-01-15T08:00:28.000Z at "
+            "the latest. The worker "
             "was last seen 0.4 s ago.",
         )
     ]
     offered = snapshot(replace(job, is_confirmed=False))
     assert only(offered, fleet()) == (
-        "It was given to worker worker-1 at 2027-01-15T07:59:48.000Z, 12 s ago, as attempt 2. No heartbeat has named it yet. "
+        "It was given to worker worker-1 at 2027-01-15T07:59:48.000Z, 12 s ago, as attempt 2. No heartbeat has "
+        "named it yet. "
         "The master ends it at 2027-01-15T08:00:28.000Z at the latest. The worker is no longer registered."
     )
 

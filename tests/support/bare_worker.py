@@ -73,8 +73,8 @@ class BareWorker:
     def start(self) -> None:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         registered = self.call("POST", "/api/workers", {
-            "url": self.url, "names": list(self.handlers), "max_jobs": self.max_jobs, "node_id": "bare", "pid": os.getpid(),
-            "labels": {}, "version": "0", "secret": self.secret,
+            "url": self.url, "names": list(self.handlers), "max_jobs": self.max_jobs, "node_id": "bare",
+            "pid": os.getpid(), "labels": {}, "version": "0", "secret": self.secret,
         })  # fmt: skip
         self.worker_id = registered["worker_id"]
         self.interval_s = registered["heartbeat_interval_s"]

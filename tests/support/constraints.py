@@ -1,4 +1,5 @@
-"""Constraints under test: made, changed and followed up as a leader does it, and read back without the code under test."""
+"""Constraints under test: made, changed and followed up as a leader does it, and read back without the code under
+test."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -210,7 +211,8 @@ class ConstrainedWorld:
         return Structures(slots, starts, waiting, lanes, lane_jobs)
 
     async def gates_of(self, job_id: str, lanes: Mapping[str, StoredLane]) -> list[str]:
-        """The gates that the store will have this job pass: those of its lane, and those that its record brings along."""
+        """The gates that the store will have this job pass: those of its lane, and those that its record brings
+        along."""
         redis: Any = self.world.redis
         record: bytes = await redis.get(self.world.shard.keys.job(job_id))
         lane = lanes[record[128:136].hex()]

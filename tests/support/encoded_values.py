@@ -69,7 +69,10 @@ def _extensions() -> Bytes:
     )
     counted = st.binary(max_size=13).flatmap(
         lambda body: st.sampled_from(
-            [b"\xc7" + struct.pack(">B", len(body)), b"\xc8" + struct.pack(">H", len(body)), b"\xc9" + struct.pack(">I", len(body))]
+            [
+                b"\xc7" + struct.pack(">B", len(body)), b"\xc8" + struct.pack(">H", len(body)),
+                b"\xc9" + struct.pack(">I", len(body)),
+            ]
         ).map(lambda head: (head, body))
     )  # fmt: skip
     return st.builds(lambda form, code: bytes([form[0]]) + code + form[1], fixed, code) | st.builds(
@@ -124,6 +127,7 @@ def _containers(inner: Bytes) -> Bytes:
 
 
 def encoded_values() -> Bytes:
-    """One encoded value; many are not valid, as a key that is no text, text that is no UTF-8, or a code that is reserved."""
+    """One encoded value; many are not valid, as a key that is no text, text that is no UTF-8, or a code that is
+    reserved."""
     leaves = _leaves()
     return st.recursive(leaves, _containers, max_leaves=8) | st.binary(min_size=1, max_size=12)

@@ -30,7 +30,8 @@ class _Function:
 
 @dataclass(slots=True)
 class LuaNames:
-    """`locals` are those at the top, outside any block, `inner` all others; the numbers count what one function has at once."""
+    """`locals` are those at the top, outside any block, `inner` all others; the numbers count what one function has
+    at once."""
 
     locals: list[str] = field(default_factory=list)
     inner: set[str] = field(default_factory=set)

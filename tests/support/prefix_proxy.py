@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 async def behind_prefix(
     upstream: str, prefix: str, *, flows: asyncio.Event | None = None
 ) -> AsyncIterator[str]:
-    """Yields the address before which the master at `upstream` is found under `prefix`, such as `/some/prefix`; all other
-    paths are 404. One request a connection, so that nothing but the head has to be understood; streams pass as they come.
-    While `flows` is not set no answer passes, and no connection ends.
+    """Yields the address before which the master at `upstream` is found under `prefix`, such as `/some/prefix`; all
+    other paths are 404. One request a connection, so that nothing but the head has to be understood; streams pass
+    as they come. While `flows` is not set no answer passes, and no connection ends.
     """
     tasks: set[asyncio.Task[None]] = set()
     at = urlsplit(upstream)

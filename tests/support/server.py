@@ -34,7 +34,8 @@ _WATCH = 'read -r _; kill -KILL "$1"; umount -l "$2" 2>/dev/null; rm -rf -- "$2"
 
 
 class ServerProcess(ABC):
-    """One server process with a directory of its own. It does not outlive the test process, also when that is killed."""
+    """One server process with a directory of its own. It does not outlive the test process, also when that is
+    killed."""
 
     def __init__(self, **environment: str) -> None:
         # Unix sockets allow 107 bytes of path: pytest's own directories are too deep.

@@ -244,8 +244,8 @@ class StoreWorld:
             assert rest in known or f"{rest.split(':')[0]}:" in known, f"unknown key {key}"
 
     async def _assert_counts(self) -> None:
-        """Each lane counts its unfinished jobs, each gate those that wait behind it, and nothing stays of a lane or gate
-        that no job is of. Lanes without keys, and gates without jobs, may stay until they are pruned."""
+        """Each lane counts its unfinished jobs, each gate those that wait behind it, and nothing stays of a lane or
+        gate that no job is of. Lanes without keys, and gates without jobs, may stay until they are pruned."""
         redis, k = self.redis, self.shard.keys
         found = [key async for key in redis.scan_iter(match=f"{k.tag}*", count=1000)]
         names = [key.decode().removeprefix(k.tag) for key in found]

@@ -113,8 +113,8 @@ class Sentinels:
         wait_for(know_all, "the Sentinels know all")
 
     def heal(self) -> None:
-        """One primary, of which all Sentinels know, and all others its replicas: after a failover the Sentinels take ten
-        seconds to make the former primary one."""
+        """One primary, of which all Sentinels know, and all others its replicas: after a failover the Sentinels
+        take ten seconds to make the former primary one."""
         primary = self.primary
         for node in self.nodes:
             if node is not primary:

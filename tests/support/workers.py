@@ -1,4 +1,5 @@
-"""Handlers for tests with processes. Each start and end goes to a file of the worker's own: an oracle outside the system."""
+"""Handlers for tests with processes. Each start and end goes to a file of the worker's own: an oracle outside the
+system."""
 
 import asyncio
 import os

@@ -1,5 +1,5 @@
-"""A system with the load of a web shop, for pictures of the web UI: two masters, three workers one of which falls silent,
-jobs that succeed, fail, retry, wait for limits, and what operators did to it. Real in all but its work."""
+"""A system with the load of a web shop, for pictures of the web UI: two masters, three workers one of which falls
+silent, jobs that succeed, fail, retry, wait for limits, and what operators did to it. Real in all but its work."""
 
 import asyncio
 import contextlib

@@ -44,8 +44,9 @@ class Screens:
         locale: str = "en-US",
         is_fault: Callable[[str], bool] = bool,
     ) -> AsyncIterator[Page]:
-        """A page in a context of its own at `address`, such as `#/jobs`. At the end nothing may have gone wrong in it: no
-        violation of the policy, no error of a script, no dialog of the browser's. `is_fault` excuses what a test causes."""
+        """A page in a context of its own at `address`, such as `#/jobs`. At the end nothing may have gone wrong in
+        it: no violation of the policy, no error of a script, no dialog of the browser's. `is_fault` excuses what a
+        test causes."""
         context = await self.browser.new_context(
             base_url=self.url,
             viewport={"width": width, "height": 900},

@@ -87,7 +87,8 @@ def shots(ids: dict[str, str]) -> list[Shot]:
 async def take(
     system: BusySystem, browser: Browser, into: Path, *, is_whole: bool = False, only: Sequence[str] = ()
 ) -> None:
-    """Writes `SLUG-{light,dark}-{1280,390}.webp`; `is_whole`: PNG as tall as the page, to be looked at. `only`: slugs."""
+    """Writes `SLUG-{light,dark}-{1280,390}.webp`; `is_whole`: PNG as tall as the page, to be looked at. `only`:
+    slugs."""
     into.mkdir(parents=True, exist_ok=True)
     for size in (DESKTOP, PHONE):
         for theme in ("light", "dark"):
@@ -167,16 +168,20 @@ def _packed(data: bytes) -> bytes:
 
 INTRODUCTION = """# The web UI
 
-Every master serves it, at the address where it serves everything else: `http://127.0.0.1:8080/` after `jqmaster serve`, with
-nothing to install and nothing fetched from elsewhere. What it shows is live. The pictures are of a shop's queue with two
-masters and three workers, one of which has just fallen silent; they come from `make pictures`.
+Every master serves the web UI at its own address: `http://127.0.0.1:8080/` after `jqmaster serve`. You need not install
+anything, and the pages load nothing from other servers. All data are live. The pictures show a shop's queue with two masters
+and three workers, one of which has just fallen silent; `make pictures` takes them.
 
-* **Who may what**: without tokens and users everybody on the machine may do all. With them people log in, and see what their
-  role allows: a viewer looks, an operator acts, an admin also gives access. [security.md](security.md)
-* **Addresses**: filters, pages and things are in the address, so every view is a link. It works under a path of a proxy.
-* **Keys**: `?` lists them. `/` finds a job by ID or name; `g` and a letter goes to a page; `j`, `k`, `x`, `Enter` in lists.
-* **Light and dark**, relative times or UTC, English and Japanese: at the upper right. It follows your browser until you choose.
-* Everything that it does is in the [HTTP API](../openapi/) as well; lists, jobs and forms can be copied as a `curl`.
+* **Access**: without tokens and users, everybody on the machine may do everything. With users, people log in, and their role
+  decides what they may do: a viewer looks, an operator acts, and an admin also manages access. See [security.md](security.md).
+* **Addresses**: filters, pages and objects are part of the address, so every view is a link. The UI works under a path of a
+  proxy.
+* **Keys**: `?` lists the shortcuts. `/` finds a job by ID or name, `g` and a letter opens a page, and `j`, `k`, `x` and
+  `Enter` work in lists.
+* **Appearance**: choose light or dark, relative times or UTC, and English or Japanese at the upper right. The UI follows your
+  browser until you choose.
+* **API**: the [HTTP API](../openapi/) can do everything that the UI does. You can copy lists, jobs and forms as `curl`
+  commands.
 """
 
 

@@ -53,8 +53,9 @@ def worker(  # noqa: PLR0917  options of a command
 ) -> None:
     """Act as the master of a worker, and check the worker against docs/worker_protocol.md.
 
-    The worker needs three handlers: conformance.echo returns its argument, conformance.sleep sleeps as many seconds as its
-    argument says and can be stopped, conformance.fail fails with the message of {message, retry}, to be retried or not.
+    The worker needs three handlers: conformance.echo returns its argument, conformance.sleep sleeps as many seconds
+    as its argument says and can be stopped, conformance.fail fails with the message of {message, retry}, to be
+    retried or not.
     """
     from urllib.parse import urlsplit
 
@@ -107,8 +108,8 @@ def master(
     as_json: _AsJson = False,
     list_them: _List = False,
 ) -> None:
-    """Check a master against the API of pushers and workers. The token in JQMASTER_TOKEN needs the scopes push, work and
-    operate. The checks use their own job names, and delete their jobs afterwards.
+    """Check a master against the API of pushers and workers. The token in JQMASTER_TOKEN needs the scopes push,
+    work and operate. The checks use their own job names, and delete their jobs afterwards.
     """
     from jqmaster.conformance.master_kit import QUESTIONS, ask_master
 

@@ -151,7 +151,8 @@ async def _serve(settings: "Settings", ready: Callable[[str], None]) -> None:
 
 
 async def _serve_several(settings: "Settings") -> None:
-    """The store, if it is our own, outlives all processes that use it; the port is held before the first one listens."""
+    """The store, if it is our own, outlives all processes that use it; the port is held before the first one
+    listens."""
     from pydantic import SecretStr
 
     from jqmaster.cli.commands.settings import plain_settings

@@ -35,7 +35,8 @@ def load_settings(config: Path | None = None, **given: Any) -> "Settings":
     if _PASSWORD_IN_URL.search(given.get("redis_url") or ""):
         exits.fail(
             exits.USAGE,
-            "--redis shows its password to every process of this machine: put the address into JQMASTER_REDIS_URL or a file "
+            "--redis shows its password to every process of this machine: put the address into "
+            "JQMASTER_REDIS_URL or a file "
             "that --config names (and change the password)",
         )
     from pydantic import ValidationError
@@ -65,7 +66,8 @@ def _fault(loc: tuple[str | int, ...], kind: str, msg: str) -> str:
 
 
 def plain_settings(settings: "Settings") -> dict[str, Any]:
-    """Return the given settings as JSON can hold them, secrets included. Settings left at their defaults are omitted."""
+    """Return the given settings as JSON can hold them, secrets included. Settings left at their defaults are
+    omitted."""
     return {name: _plain(getattr(settings, name)) for name in settings.model_fields_set}
 
 

@@ -102,7 +102,8 @@ class Master:
             place = response.headers.get("location", "")[:200]
             exits.fail(
                 exits.REFUSED,
-                f"{self._url} answered {response.status_code}, a redirect to {place}: give --master the address of a master",
+                f"{self._url} answered {response.status_code}, a redirect to {place}: give --master the address "
+                f"of a master",
             )
         answer = _decoded(response)
         has_path = urlsplit(self._url).path not in ("", "/")

@@ -8,8 +8,8 @@ from jqmaster.errors import JqmasterError
 
 
 class SharedPort:
-    """Bound, never listening: it gets no connection, and whoever dies and comes back finds the port again, also one that
-    the system chose. Only processes of the same user can share it.
+    """Bound, never listening: it gets no connection, and whoever dies and comes back finds the port again, also one
+    that the system chose. Only processes of the same user can share it.
 
     As a context; raises OSError where the port is taken, also by another `serve` that shares its port.
     """

@@ -39,9 +39,9 @@ class ChildFailedError(Exception):
 
 
 class Supervisor:
-    """Component. Each of `orders` is what one child does (see `jqmaster.cli.process.child`): sent by a pipe, where neither `ps` nor
-    the environment of its own children shows the secrets in it. The pipe stays open as long as this process lives, and
-    that is how a child finds out when it was killed.
+    """Component. Each of `orders` is what one child does (see `jqmaster.cli.process.child`): sent by a pipe, where
+    neither `ps` nor the environment of its own children shows the secrets in it. The pipe stays open as long as
+    this process lives, and that is how a child finds out when it was killed.
     """
 
     def __init__(self, orders: Sequence[Mapping[str, Any]], *, end_within_s: float = END_WITHIN_S) -> None:
@@ -57,7 +57,8 @@ class Supervisor:
         return [self._children[number].pid for number in sorted(self._children)]
 
     async def start(self) -> None:
-        """Returns when all work. Raises ChildFailedError when one ends before, and OSError when there is no room for one."""
+        """Returns when all work. Raises ChildFailedError when one ends before, and OSError when there is no room
+        for one."""
         loop = asyncio.get_running_loop()
         working: list[asyncio.Future[None]] = [loop.create_future() for _ in self._orders]
         for number, order in enumerate(self._orders):

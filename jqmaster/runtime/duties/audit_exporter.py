@@ -24,7 +24,8 @@ ENTRIES_PER_STEP: Final = 500
 
 
 class AuditExporter(LeaderLoop):
-    """Component of one leadership. Each entry is written at least once, in order: how far it came is noted afterwards."""
+    """Component of one leadership. Each entry is written at least once, in order: how far it came is noted
+    afterwards."""
 
     def __init__(
         self,

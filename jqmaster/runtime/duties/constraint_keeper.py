@@ -1,4 +1,5 @@
-"""Follows changes of the constraints up: running jobs get their slots, waiting ones their lanes, gates open when it is time."""
+"""Follows changes of the constraints up: running jobs get their slots, waiting ones their lanes, gates open when it
+is time."""
 
 import logging
 from collections.abc import Callable

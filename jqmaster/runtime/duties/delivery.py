@@ -46,9 +46,9 @@ class _Push:
 
 
 class Delivery:
-    """Part of the dispatcher of one leadership. `is_trusted` tells whether the leadership still holds; it is asked before
-    each push. `on_stale` is called when the store knows a newer leader. `report` takes what a worker says of attempts,
-    as its results do."""
+    """Part of the dispatcher of one leadership. `is_trusted` tells whether the leadership still holds; it is asked
+    before each push. `on_stale` is called when the store knows a newer leader. `report` takes what a worker says of
+    attempts, as its results do."""
 
     def __init__(
         self,
@@ -183,8 +183,8 @@ class Delivery:
         match result:
             case Delivered(rejections=rejections):
                 member.breaker.succeeded()
-                # `duplicate`: an earlier run of the job does not end there. The claim is left to its lease, as a pause for
-                # this job: returned now, it would come back to the same worker at once.
+                # `duplicate`: an earlier run of the job does not end there. The claim is left to its lease, as a
+                # pause for this job: returned now, it would come back to the same worker at once.
                 refused = {r.job_id: r for r in rejections if r.reason != "duplicate"}
                 for rejection in refused.values():
                     self._obey_rejection(
@@ -223,7 +223,8 @@ class Delivery:
     async def _settle_only_job(
         self, member: Member, claim: Claim, ending: Literal["failure", "deferred"], why: str, now_ms: int
     ) -> None:
-        """End the attempt of a job that was pushed alone: the worker's answer to that push is its word on the attempt."""
+        """End the attempt of a job that was pushed alone: the worker's answer to that push is its word on the
+        attempt."""
         (job,) = claim.jobs
         worker_id = member.worker.id
         logger.warning("worker %s did not take job %s, pushed alone: %s", worker_id, job.job_id, why)

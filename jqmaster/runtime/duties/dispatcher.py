@@ -55,9 +55,9 @@ class _StaleRules(Exception):  # noqa: N818 - an everyday outcome
 
 
 class Dispatcher:
-    """Component of one leadership. `is_trusted` tells whether that still holds. `on_stale` is called when the store knows
-    a newer leader. `notify` gets ConstraintsChanged when the store has other constraints than those known here, and
-    GateClosed when a gate closed that opens by time."""
+    """Component of one leadership. `is_trusted` tells whether that still holds. `on_stale` is called when the store
+    knows a newer leader. `notify` gets ConstraintsChanged when the store has other constraints than those known
+    here, and GateClosed when a gate closed that opens by time."""
 
     def __init__(
         self,
@@ -106,7 +106,8 @@ class Dispatcher:
         self._loops.spawn("rounds", self._run)
 
     async def stop(self) -> None:
-        """Claim nothing more and begin no push. Those under way get a moment to end, so that their answers are not lost."""
+        """Claim nothing more and begin no push. Those under way get a moment to end, so that their answers are not
+        lost."""
         ends_at_s = self._clock.monotonic_s() + FINISH_WITHIN_S
         self._is_stopping = True
         self._delivery.stop_repeats()
@@ -247,7 +248,8 @@ class Dispatcher:
                 return
 
     def _orders(self, names: Collection[str] = ()) -> list[tuple[Member, ClaimOrder]]:
-        """Return what may be claimed now, in one round trip; if names are given, only for workers that run some of them."""
+        """Return what may be claimed now, in one round trip; if names are given, only for workers that run some of
+        them."""
         candidates = self._fleet.candidates(self._exhausted, self._plenty)
         # No more jobs than one script may handle: the store runs what comes in one go without a pause.
         assignments = next_assignments(

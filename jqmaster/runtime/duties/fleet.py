@@ -20,8 +20,8 @@ MOST_PUSHES: Final = 2
 
 @dataclass(slots=True)
 class Member:
-    """One worker. `busy` is exact after each claim and an estimate otherwise; `pushes` counts those under way, and so does
-    `claims`, of which there is one at most."""
+    """One worker. `busy` is exact after each claim and an estimate otherwise; `pushes` counts those under way, and
+    so does `claims`, of which there is one at most."""
 
     worker: Worker
     busy: int
@@ -163,8 +163,8 @@ class Fleet:
     def candidates(
         self, exhausted: set[tuple[str, ...]], plenty: Mapping[tuple[str, ...], int] | None = None
     ) -> list[Candidate]:
-        """Workers that may take jobs now, without those whose names have no more ready jobs. `plenty` as in Candidate, by
-        names."""
+        """Workers that may take jobs now, without those whose names have no more ready jobs. `plenty` as in
+        Candidate, by names."""
         plenty = plenty or {}
         now_s = self._clock.monotonic_s()
         return [

@@ -1,4 +1,5 @@
-"""A worker to itself for a job that workers were lost under: if it is the job that kills them, it takes no other along."""
+"""A worker to itself for a job that workers were lost under: if it is the job that kills them, it takes no other
+along."""
 
 import logging
 from collections.abc import Callable

@@ -38,8 +38,8 @@ DETACHED_MESSAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReaperPolicy:
-    """`rules`: what becomes of a job whose lease ended. `timeout_grace_ms`: what a job gets after its timeout; `offer_ms`: how
-    long its worker may wait before it starts it."""
+    """`rules`: what becomes of a job whose lease ended. `timeout_grace_ms`: what a job gets after its timeout;
+    `offer_ms`: how long its worker may wait before it starts it."""
 
     rules: ExpiryRules
     timeout_grace_ms: int
@@ -100,8 +100,8 @@ class Reaper(LeaderLoop):
         return [e for e in expired if _is_free_for_sure(e) or self._has_run_away(e, now_ms)]
 
     def _has_run_away(self, lease: ExpiredLease, now_ms: int) -> bool:
-        """After an outage that was shorter than the grace of a timeout: that run would have been ended without it, too. Its
-        worker lives, reports, and has had as long as ever to report the end."""
+        """After an outage that was shorter than the grace of a timeout: that run would have been ended without it,
+        too. Its worker lives, reports, and has had as long as ever to report the end."""
         outage_ms, job = self._grace.outage_ms, lease.job
         if outage_ms is None or outage_ms > self._policy.current.timeout_grace_ms or job is None:
             return False

@@ -1,7 +1,8 @@
 """Puts right what a failover, a crash or a hand in the store has torn apart, as far as that is certain.
 
-A new leader goes through the whole store, and then again every hour, slowly. Jobs that are ready and that no claim finds
-cannot wait for that: the order in which jobs lie is looked at as soon as some have been ready for a while beside free workers.
+A new leader goes through the whole store, and then again every hour, slowly. Jobs that are ready and that no claim
+finds cannot wait for that: the order in which jobs lie is looked at as soon as some have been ready for a while
+beside free workers.
 """
 
 import functools
@@ -37,8 +38,9 @@ LeftLying = Callable[[], Awaitable[Collection[str]]]
 
 
 class RepairLoop(LeaderLoop):
-    """Component of one leadership. `left_lying` gives the names of which jobs are ready though workers for them are free;
-    without it nobody looks for such. `repaired` counts what was put right; `is_done`: the first round is over."""
+    """Component of one leadership. `left_lying` gives the names of which jobs are ready though workers for them are
+    free; without it nobody looks for such. `repaired` counts what was put right; `is_done`: the first round is
+    over."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Offers claimed jobs to one worker until each has an answer, or the offer is over.
 
-One job that a worker cannot read must not hold up the others of its push. A push that is refused whole, or answered with
-nonsense, is offered again in halves until the job at fault is alone.
+One job that a worker cannot read must not hold up the others of its push. A push that is refused whole, or answered
+with nonsense, is offered again in halves until the job at fault is alone.
 """
 
 import logging

@@ -10,7 +10,8 @@ _PACKER: Final = msgpack.Packer(autoreset=True)
 _K: Final = {
     key: msgpack.packb(key)
     for key in (
-        "job_id", "attempt", "token", "fence", "phase", "name", "argument", "timeout", "not_after_ms", "lease_until_ms", "headers",
+        "job_id", "attempt", "token", "fence", "phase", "name", "argument", "timeout", "not_after_ms",
+    "lease_until_ms", "headers",
     )
 }  # fmt: skip
 _PHASE_RUN: Final = _K["phase"] + msgpack.packb("run")
@@ -31,7 +32,8 @@ def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
         )
     )
     parts: list[bytes] = [
-        b"\x84", pack("worker_id"), pack(worker_id), pack("epoch"), pack(epoch), pack("store_time_ms"), pack(claim.now_ms),
+        b"\x84", pack("worker_id"), pack(worker_id), pack("epoch"), pack(epoch),
+            pack("store_time_ms"), pack(claim.now_ms),
         pack("jobs"), msgpack.Packer().pack_array_header(len(claim.jobs)),
     ]  # fmt: skip
     for job in claim.jobs:

@@ -71,7 +71,8 @@ class StoreHealth:
                 raise StoreUnavailableError(fault, code=code, retry_after_s=5)
         if LEVELS.index(level) > LEVELS.index(self.durability_available):
             raise StoreUnavailableError(
-                f"the store gives {self.durability_available} at present, which is less than {level}; nothing was accepted",
+                f"the store gives {self.durability_available} at present, which is less than {level}; "
+                "nothing was accepted",
                 code="durability_unavailable",
                 retry_after_s=5,
             )

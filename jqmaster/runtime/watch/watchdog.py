@@ -23,9 +23,9 @@ GIVE_UP_AGE_S: Final = 300.0
 
 
 class Watchdog:
-    """Component. `stall` says how long the leader has not got on with its work (0 where this is not it). `rebuild` drops
-    the connections to the store. `fail` ends the process with a reason, for its supervisor to start it anew, and for
-    another master to lead."""
+    """Component. `stall` says how long the leader has not got on with its work (0 where this is not it). `rebuild`
+    drops the connections to the store. `fail` ends the process with a reason, for its supervisor to start it anew,
+    and for another master to lead."""
 
     def __init__(
         self,
