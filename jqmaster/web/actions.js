@@ -4,20 +4,10 @@ import { Problem, get, post } from "./api.js";
 import { number, t, tOr } from "./i18n.js";
 import { listen, liveStatus } from "./live.js";
 import { visible } from "./text.js";
-import {
-  Badge,
-  Bar,
-  Button,
-  ConfirmCount,
-  Dialog,
-  ErrorBox,
-  Field,
-  State,
-  Text,
-  Time,
-  attempt,
-  toast,
-} from "./ui.js";
+import { Bar, Button, ErrorBox } from "./ui/controls.js";
+import { ConfirmCount, Dialog, attempt, toast } from "./ui/dialogs.js";
+import { Badge, State, Text, Time } from "./ui/formats.js";
+import { Field } from "./ui/forms.js";
 
 /** @typedef {"cancel" | "retry" | "delete" | "run" | "set_priority"} ActionName */
 /** @typedef {{ids: string[]} | {filter: Record<string, string>}} Target */

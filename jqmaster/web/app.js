@@ -5,7 +5,9 @@ import { LANGUAGES, language, t } from "./i18n.js";
 import { liveStatus, start, stop, useLiveStatus } from "./live.js";
 import { usePref } from "./prefs.js";
 import { go, href, useRoute } from "./router.js";
-import { Button, Dialog, ErrorBox, Loading, Toasts, keysInForce, useKeys } from "./ui.js";
+import { Button, ErrorBox, Loading } from "./ui/controls.js";
+import { Dialog, Toasts } from "./ui/dialogs.js";
+import { keysInForce, useKeys } from "./ui/keys.js";
 import { visible } from "./text.js";
 
 /** @typedef {import("./api.js").Session} Session */

@@ -1,7 +1,7 @@
 /** Limits of a constraint, or of one value of its key, as forms and lists have them; the kinds come from the master. */
 import { t } from "./i18n.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";
-import { durationText } from "./ui.js";
+import { durationText } from "./ui/formats.js";
 
 export const PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
 export const SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);

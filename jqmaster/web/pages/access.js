@@ -4,21 +4,11 @@ import { Problem, call, del, get, may, patch, post } from "../api.js";
 import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { visible } from "../text.js";
-import {
-  Badge,
-  Button,
-  Code,
-  Dialog,
-  Empty,
-  ErrorBox,
-  Field,
-  Loading,
-  Table,
-  Text,
-  Time,
-  attempt,
-  toast,
-} from "../ui.js";
+import { Button, Code, Empty, ErrorBox, Loading } from "../ui/controls.js";
+import { Dialog, attempt, toast } from "../ui/dialogs.js";
+import { Badge, Text, Time } from "../ui/formats.js";
+import { Field } from "../ui/forms.js";
+import { Table } from "../ui/tables.js";
 
 const SCOPES = ["push", "work", "read", "operate", "admin"];
 const ROLES = ["viewer", "operator", "admin"];

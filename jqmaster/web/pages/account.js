@@ -3,7 +3,11 @@ import { html, useState } from "../lib.js";
 import { Problem, del, get, post } from "../api.js";
 import { t } from "../i18n.js";
 import { useResource } from "../live.js";
-import { Badge, Button, Empty, ErrorBox, Field, Loading, Table, Text, Time, attempt, toast } from "../ui.js";
+import { Button, Empty, ErrorBox, Loading } from "../ui/controls.js";
+import { attempt, toast } from "../ui/dialogs.js";
+import { Badge, Text, Time } from "../ui/formats.js";
+import { Field } from "../ui/forms.js";
+import { Table } from "../ui/tables.js";
 
 /** @param {{session: import("../api.js").Session}} props */
 export function Page({ session }) {

@@ -5,7 +5,9 @@ import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
-import { Button, Empty, ErrorBox, Field, Loading, Pager, Text, Time } from "../ui.js";
+import { Button, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
+import { Text, Time } from "../ui/formats.js";
+import { Field } from "../ui/forms.js";
 
 const PAGE = 50;
 const TYPING_MS = 400;

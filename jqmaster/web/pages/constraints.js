@@ -8,27 +8,11 @@ import { PER_VALUE, SWITCHES, formOf, limitTexts, limitsIn, limitsOf } from "../
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
-import {
-  Badge,
-  Bar,
-  Button,
-  Copy,
-  Dialog,
-  Empty,
-  ErrorBox,
-  Field,
-  Id,
-  Loading,
-  Num,
-  State,
-  Table,
-  Text,
-  Time,
-  attempt,
-  useHold,
-  useSteadyRows,
-  toast,
-} from "../ui.js";
+import { Bar, Button, Copy, Empty, ErrorBox, Loading } from "../ui/controls.js";
+import { Dialog, attempt, toast } from "../ui/dialogs.js";
+import { Badge, Id, Num, State, Text, Time } from "../ui/formats.js";
+import { Field } from "../ui/forms.js";
+import { Table, useHold, useSteadyRows } from "../ui/tables.js";
 import { Difference } from "./audit.js";
 
 const PREVIEW_MS = 500;

@@ -6,7 +6,10 @@ import { t } from "../i18n.js";
 import { limitTexts } from "../limits.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
-import { Badge, Button, Copy, ErrorBox, Field, Text, toast } from "../ui.js";
+import { Button, Copy, ErrorBox } from "../ui/controls.js";
+import { toast } from "../ui/dialogs.js";
+import { Badge, Text } from "../ui/formats.js";
+import { Field } from "../ui/forms.js";
 import { isArgumentIncomplete, specOf } from "./job.js";
 
 const PREVIEW_MS = 500;

@@ -6,22 +6,10 @@ import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
-import {
-  Badge,
-  Button,
-  Empty,
-  ErrorBox,
-  Field,
-  Id,
-  Loading,
-  NewRows,
-  Num,
-  Pager,
-  Text,
-  Time,
-  useHold,
-  useSteadyRows,
-} from "../ui.js";
+import { Button, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
+import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
+import { Field } from "../ui/forms.js";
+import { NewRows, useHold, useSteadyRows } from "../ui/tables.js";
 
 const PAGE = 50;
 

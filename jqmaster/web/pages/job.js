@@ -7,31 +7,25 @@ import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { admits, isIn } from "../states.js";
 import { visible } from "../text.js";
+import { Button, Copy, Empty, ErrorBox, Loading } from "../ui/controls.js";
+import { ConfirmCount, Dialog, attempt } from "../ui/dialogs.js";
 import {
   Badge,
-  Button,
   Bytes,
-  ConfirmCount,
-  Copy,
-  Dialog,
   Duration,
-  Empty,
-  ErrorBox,
-  Field,
   Id,
-  Loading,
   Num,
   State,
   Text,
   Time,
-  Value,
-  attempt,
   bytesText,
   durationText,
   nowMs,
   tellTime,
   useTick,
-} from "../ui.js";
+} from "../ui/formats.js";
+import { Field } from "../ui/forms.js";
+import { Value } from "../ui/values.js";
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {

@@ -9,30 +9,12 @@ import { usePref } from "../prefs.js";
 import { href } from "../router.js";
 import { STATES, isIn } from "../states.js";
 import { visible } from "../text.js";
-import {
-  Button,
-  Copy,
-  Dialog,
-  Duration,
-  Empty,
-  ErrorBox,
-  Field,
-  Id,
-  Loading,
-  NewRows,
-  Num,
-  Pager,
-  State,
-  Table,
-  Tabs,
-  Text,
-  Time,
-  nowMs,
-  useHold,
-  useKeys,
-  useSteadyRows,
-  useTick,
-} from "../ui.js";
+import { Button, Copy, Empty, ErrorBox, Loading, Pager, Tabs } from "../ui/controls.js";
+import { Dialog } from "../ui/dialogs.js";
+import { Duration, Id, Num, State, Text, Time, nowMs, useTick } from "../ui/formats.js";
+import { Field } from "../ui/forms.js";
+import { useKeys } from "../ui/keys.js";
+import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 
 const CAUSES = ["error", "timeout", "undecodable", "lost", "expired", "canceled"];
 const TEXT_FILTERS = ["q", "name", "tag", "worker", "text"];
@@ -162,7 +144,7 @@ const keyOf = (job) => job.id;
 /** @param {Record<string, number>} counts */
 const sum = (counts) => Object.values(counts).reduce((all, count) => all + count, 0);
 
-/** @type {Record<string, import("../ui.js").Column>} */
+/** @type {Record<string, import("../ui/tables.js").Column>} */
 const COLUMNS = {
   state: {
     key: "state",

@@ -2,7 +2,8 @@
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { Problem, logIn } from "../api.js";
 import { t } from "../i18n.js";
-import { Button, ErrorBox, Field } from "../ui.js";
+import { Button, ErrorBox } from "../ui/controls.js";
+import { Field } from "../ui/forms.js";
 
 /** @param {{session: import("../api.js").Session, onSession: (session: import("../api.js").Session) => void}} props */
 export function Page({ session, onSession }) {

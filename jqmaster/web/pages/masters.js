@@ -5,7 +5,10 @@ import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
-import { Badge, Button, Dialog, ErrorBox, Id, Loading, Table, Text, Time, toast } from "../ui.js";
+import { Button, ErrorBox, Loading } from "../ui/controls.js";
+import { Dialog, toast } from "../ui/dialogs.js";
+import { Badge, Id, Text, Time } from "../ui/formats.js";
+import { Table } from "../ui/tables.js";
 
 const NEWEST = 500;
 const CHANGES = ["master.demote", "master.take_over"];

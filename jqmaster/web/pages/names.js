@@ -5,24 +5,11 @@ import { number, t } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { OUTCOMES } from "../states.js";
-import {
-  Badge,
-  Bar,
-  Chart,
-  Duration,
-  Empty,
-  ErrorBox,
-  Field,
-  Loading,
-  Num,
-  Pager,
-  Table,
-  Text,
-  Time,
-  durationText,
-  useHold,
-  useSteadyRows,
-} from "../ui.js";
+import { Chart } from "../ui/charts.js";
+import { Bar, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
+import { Badge, Duration, Num, Text, Time, durationText } from "../ui/formats.js";
+import { Field } from "../ui/forms.js";
+import { Table, useHold, useSteadyRows } from "../ui/tables.js";
 
 const SPANS = ["1h", "6h", "24h", "7d", "30d"];
 const SORTS = ["name", "pushed", "failed", "ready"];
@@ -87,7 +74,7 @@ function Success({ name }) {
     : html`<span class="num">${text}</span>`;
 }
 
-/** @returns {import("../ui.js").Column[]} */
+/** @returns {import("../ui/tables.js").Column[]} */
 function columns() {
   return [
     {

@@ -7,23 +7,20 @@ import { useLatest, useResource } from "../live.js";
 import { href } from "../router.js";
 import { OUTCOMES } from "../states.js";
 import { visible } from "../text.js";
+import { Chart } from "../ui/charts.js";
+import { Bar, Empty, ErrorBox, Loading } from "../ui/controls.js";
 import {
   Badge,
-  Bar,
   Bytes,
-  Chart,
   Duration,
-  Empty,
-  ErrorBox,
-  Loading,
   Num,
   State,
-  Table,
   Text,
   bytesText,
   durationText,
   tellTime,
-} from "../ui.js";
+} from "../ui/formats.js";
+import { Table } from "../ui/tables.js";
 
 const SPANS = ["1h", "6h", "24h", "7d"];
 const WAIT_WARN_MS = 60_000;

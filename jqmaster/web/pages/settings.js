@@ -4,18 +4,10 @@ import { Problem, get, may, patch } from "../api.js";
 import { number, t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { visible } from "../text.js";
-import {
-  Badge,
-  Button,
-  Empty,
-  ErrorBox,
-  Field,
-  Loading,
-  Text,
-  bytesText,
-  durationText,
-  toast,
-} from "../ui.js";
+import { Button, Empty, ErrorBox, Loading } from "../ui/controls.js";
+import { toast } from "../ui/dialogs.js";
+import { Badge, Text, bytesText, durationText } from "../ui/formats.js";
+import { Field } from "../ui/forms.js";
 
 const SOURCES = /** @type {const} */ ({ default: "off", configured: "info", runtime: "warn" });
 

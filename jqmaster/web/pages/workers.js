@@ -5,25 +5,10 @@ import { number, t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
-import {
-  Badge,
-  Bar,
-  Button,
-  ConfirmCount,
-  Empty,
-  ErrorBox,
-  Id,
-  Loading,
-  NewRows,
-  Num,
-  Table,
-  Tabs,
-  Text,
-  Time,
-  attempt,
-  useHold,
-  useSteadyRows,
-} from "../ui.js";
+import { Bar, Button, Empty, ErrorBox, Loading, Tabs } from "../ui/controls.js";
+import { ConfirmCount, attempt } from "../ui/dialogs.js";
+import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
+import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 
 const STATES = ["fresh", "stale", "draining", "detached"];
 const KINDS = /** @type {const} */ ({ fresh: "ok", stale: "warn", draining: "info", detached: "bad" });

@@ -1,0 +1,127 @@
+/** Dialogs, and short messages that say what was done. */
+import { Problem } from "../api.js";
+import { number, t } from "../i18n.js";
+import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../lib.js";
+import { visible } from "../text.js";
+import { Button, ErrorBox, untold } from "./controls.js";
+import { Num } from "./formats.js";
+
+/** @typedef {any} Node */
+
+/**
+ * @param {{title: string, onClose: () => void, children?: Node, isWide?: boolean}} props A modal dialog; Escape closes it, the focus returns.
+ */
+export function Dialog({ title, onClose, children, isWide = false }) {
+  const ref = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  const id = useId();
+  useLayoutEffect(() => {
+    const opener = document.activeElement;
+    ref.current?.showModal();
+    return () => {
+      if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
+    };
+  }, []);
+  return html`<dialog ref=${ref} class=${isWide ? "wide" : ""} aria-labelledby=${id}
+      onCancel=${(/** @type {Event} */ e) => {
+        e.preventDefault();
+        onClose();
+      }}
+      onMouseDown=${(/** @type {MouseEvent} */ e) => {
+        if (e.target === ref.current) onClose();
+      }}>
+    <div class="dialog"><header><h2 id=${id}>${title}</h2><button type="button" class="icon-button" aria-label=${t("close")} onClick=${onClose}>✕</button></header>
+    ${children}</div></dialog>`;
+}
+
+/**
+ * Asks before something that cannot be taken back, and names how many it concerns.
+ * @param {{title: string, count: number, isAtLeast?: boolean, isAlways?: boolean, verb: string, kind?: string, onConfirm: () => Promise<unknown> | unknown, onClose: () => void, children?: Node}} props
+ *   `verb`: what the button says, such as "Delete"; it is followed by the count. `isAlways`: also where it concerns none.
+ */
+export function ConfirmCount({
+  title,
+  count,
+  isAtLeast = false,
+  isAlways = false,
+  verb,
+  kind = "danger",
+  onConfirm,
+  onClose,
+  children,
+}) {
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const [isBusy, setBusy] = useState(false);
+  const confirm = async () => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      await onConfirm();
+      onClose();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+      setBusy(false);
+    }
+  };
+  return html`<${Dialog} title=${title} onClose=${onClose}>
+    <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count} /></strong> ${t("confirm.count", { count })}</p>
+    ${children}
+    <${ErrorBox} problem=${problem} />
+    <footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind=${kind} disabled=${isBusy || (count === 0 && !isAlways)} autofocus onClick=${confirm}>${verb} (${isAtLeast ? "≥ " : ""}${number(count)})<//></footer>
+  <//>`;
+}
+
+/** @type {Set<(toast: {id: number, text: string, kind: string}) => void>} */
+const toasters = new Set();
+let toastId = 0;
+/**
+ * Says what was done, for a few seconds, politely.
+ * @param {string} text
+ * @param {"ok" | "bad"} [kind]
+ */
+export function toast(text, kind = "ok") {
+  toastId += 1;
+  for (const show of toasters) show({ id: toastId, text, kind });
+}
+
+export function Toasts() {
+  const [all, setAll] = useState(/** @type {{id: number, text: string, kind: string}[]} */ ([]));
+  useEffect(() => {
+    const show = (/** @type {any} */ one) => {
+      setAll((/** @type {any[]} */ old) => [...old.slice(-3), one]);
+      setTimeout(
+        () => setAll((/** @type {any[]} */ old) => old.filter((other) => other.id !== one.id)),
+        6000,
+      );
+    };
+    toasters.add(show);
+    return () => void toasters.delete(show);
+  }, []);
+  return html`<div class="toasts" role="status" aria-live="polite">${all.map((one) => html`<p key=${one.id} class=${`toast ${one.kind}`}>${one.text}</p>`)}</div>`;
+}
+
+/**
+ * Runs `act`, says `done` or the problem. For small actions without a dialog.
+ * @param {() => Promise<unknown>} act
+ * @param {string} done
+ * @returns {Promise<boolean>} Whether it was done.
+ */
+export async function attempt(act, done) {
+  try {
+    await act();
+    if (done) toast(done);
+    return true;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    const fields = untold(error)
+      .map((field) => `${field.loc.join(".")}: ${field.msg}`)
+      .join("; ");
+    toast(
+      visible(
+        [error.status ? error.title : t("error.no_answer"), error.detail, fields].filter(Boolean).join(" · "),
+      ),
+      "bad",
+    );
+    return false;
+  }
+}

@@ -1,0 +1,165 @@
+/** How text, numbers, lengths and times are shown. Text from outside goes through `Text` or `visible`; nothing here makes markup of it. */
+import { number, t, tOr } from "../i18n.js";
+import { html, useEffect, useState } from "../lib.js";
+import { usePref } from "../prefs.js";
+import { pieces, visible } from "../text.js";
+
+/** @typedef {any} Node */
+
+/**
+ * Text from outside. Longer than `max` characters, the rest comes at a press.
+ * @param {{value: unknown, max?: number, isBlock?: boolean}} props
+ */
+export function Text({ value, max = 300, isBlock = false }) {
+  const [isWhole, setWhole] = useState(false);
+  const text = value === null || value === undefined ? "" : String(value);
+  const isCut = !isWhole && text.length > max;
+  const shown = isCut ? text.slice(0, max) : text;
+  return html`<bdi class="text">${pieces(shown, isBlock).map((piece, i) =>
+    i % 2 ? html`<span class="escape" title=${t("text.escape")}>${piece}</span>` : piece,
+  )}</bdi>${
+    isCut &&
+    html`<button type="button" class="link" onClick=${() => setWhole(true)}>${t("text.more", { count: text.length - max })}</button>`
+  }`;
+}
+
+/** @param {{value: number | bigint | null | undefined, digits?: number}} props */
+export function Num({ value, digits = 0 }) {
+  if (value === null || value === undefined)
+    return html`<span class="num none" aria-label=${t("none")}>–</span>`;
+  return html`<span class="num">${number(value, { maximumFractionDigits: digits })}</span>`;
+}
+
+const UNITS = /** @type {const} */ ([
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["min", 60_000],
+  ["s", 1000],
+  ["ms", 1],
+]);
+
+/**
+ * A duration in its two largest units, such as `3 min 20 s`; below ten seconds with a fraction.
+ * @param {number} ms
+ */
+export function durationText(ms) {
+  const sign = ms < 0 ? "−" : "";
+  const all = Math.abs(ms);
+  if (all < 1) return `${sign}${number(all, { maximumFractionDigits: 1 })} ${t("unit.ms")}`;
+  if (all < 1000) return `${sign}${Math.round(all)} ${t("unit.ms")}`;
+  if (all < 10_000) return `${sign}${number(all / 1000, { maximumFractionDigits: 1 })} ${t("unit.s")}`;
+  const at = UNITS.findIndex(([, size]) => all >= size);
+  const [unit, size] = UNITS[at] ?? ["ms", 1];
+  const whole = Math.floor(all / size);
+  const next = UNITS[at + 1];
+  const rest = next && unit !== "s" ? Math.floor((all - whole * size) / next[1]) : 0;
+  return (
+    `${sign}${number(whole)} ${t(`unit.${unit}`)}` + (rest && next ? ` ${rest} ${t(`unit.${next[0]}`)}` : "")
+  );
+}
+
+/** @param {{ms: number | null | undefined}} props */
+export function Duration({ ms }) {
+  if (ms === null || ms === undefined) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
+  return html`<span class="num">${durationText(ms)}</span>`;
+}
+
+/** @param {number} bytes */
+export function bytesText(bytes) {
+  const names = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let value = bytes;
+  let at = 0;
+  while (value >= 1024 && at < names.length - 1) {
+    value /= 1024;
+    at += 1;
+  }
+  return `${number(value, { maximumFractionDigits: value < 10 && at ? 1 : 0 })} ${names[at]}`;
+}
+
+/** @param {{value: number | null | undefined}} props */
+export function Bytes({ value }) {
+  if (value === null || value === undefined)
+    return html`<span class="num none" aria-label=${t("none")}>–</span>`;
+  return html`<span class="num" title=${`${number(value)} B`}>${bytesText(value)}</span>`;
+}
+
+let skewMs = 0;
+/** @param {string} at The instant of an answer that was made just now: times are told by the master's clock. */
+export function tellTime(at) {
+  const ms = Date.parse(at) - Date.now();
+  if (Number.isFinite(ms)) skewMs = ms;
+}
+/** @returns {number} Unix ms by the master's clock, as far as it is known. */
+export const nowMs = () => Date.now() + skewMs;
+
+/** @type {Set<() => void>} */
+const tickers = new Set();
+setInterval(() => {
+  if (!document.hidden) for (const tick of [...tickers]) tick();
+}, 1000);
+/** Draws the component again each second that somebody can see. */
+export function useTick() {
+  const [, redraw] = useState(0);
+  useEffect(() => {
+    const tick = () => redraw((/** @type {number} */ n) => n + 1);
+    tickers.add(tick);
+    return () => void tickers.delete(tick);
+  }, []);
+}
+
+/**
+ * @param {number} ms Unix.
+ * @returns {string} Such as `2026-11-21 04:30:00 UTC`.
+ */
+export function utcText(ms) {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime())
+    ? "?"
+    : date
+        .toISOString()
+        .replace("T", " ")
+        .replace(/\.\d+Z$/, " UTC");
+}
+
+/** @param {number} ms Unix. */
+export function relativeText(ms) {
+  const ago = nowMs() - ms;
+  if (Math.abs(ago) < 1000) return t("time.now");
+  const rounded = Math.abs(ago) < 10_000 ? Math.round(ago / 1000) * 1000 : ago;
+  return rounded > 0
+    ? t("time.ago", { duration: durationText(rounded) })
+    : t("time.in", { duration: durationText(-rounded) });
+}
+
+/**
+ * An instant as the reader chose: relative or UTC; the title has the other.
+ * @param {{at: string | null | undefined}} props ISO 8601.
+ */
+export function Time({ at }) {
+  useTick();
+  const [mode] = usePref("times", "relative");
+  if (!at) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
+  const ms = Date.parse(at);
+  if (Number.isNaN(ms)) return html`<${Text} value=${at} />`;
+  const relative = relativeText(ms);
+  const utc = utcText(ms);
+  return html`<time class="num" datetime=${at} title=${mode === "utc" ? relative : `${utc} (${at})`}>${mode === "utc" ? utc : relative}</time>`;
+}
+
+/** @param {{id: string, href?: string}} props A UUID, its end first to be seen: that is what differs. */
+export function Id({ id, href }) {
+  const short = id.length > 13 ? `…${id.slice(-10)}` : id;
+  return href
+    ? html`<a class="id" href=${href} title=${visible(id)}>${visible(short)}</a>`
+    : html`<span class="id" title=${visible(id)}>${visible(short)}</span>`;
+}
+
+/** @param {{state: string}} props */
+export function State({ state }) {
+  return html`<span class=${`state state-${state}`}><i aria-hidden="true"></i>${tOr(`state.${state}`, visible(state))}</span>`;
+}
+
+/** @param {{kind?: "ok" | "warn" | "bad" | "info" | "off", children?: Node}} props */
+export function Badge({ kind = "info", children }) {
+  return html`<span class=${`badge badge-${kind}`}>${children}</span>`;
+}

@@ -1,0 +1,18 @@
+/** Keys that a page listens to. */
+import { useEffect, useRef } from "../lib.js";
+
+/** @type {{keys: Record<string, () => void>}[]} */
+const keyLayers = [];
+/** @returns {readonly {keys: Record<string, () => void>}[]} Those of the newest component last. */
+export const keysInForce = () => keyLayers;
+
+/** @param {Record<string, () => void>} keys What keys do while the component is shown; `g j` is one after the other. */
+export function useKeys(keys) {
+  const layer = useRef({ keys });
+  layer.current.keys = keys;
+  useEffect(() => {
+    const own = layer.current;
+    keyLayers.push(own);
+    return () => void keyLayers.splice(keyLayers.indexOf(own), 1);
+  }, []);
+}

@@ -1,0 +1,184 @@
+/** Tables that one walks by keys, and rows that keep still while one reads them. */
+import { t } from "../i18n.js";
+import { html, useCallback, useMemo, useRef, useState } from "../lib.js";
+import { visible } from "../text.js";
+import { Button } from "./controls.js";
+import { useKeys } from "./keys.js";
+
+/** @typedef {any} Node */
+
+/**
+ * @typedef {object} Column
+ * @property {string} key
+ * @property {Node} label
+ * @property {(row: any) => Node} render
+ * @property {"end"} [align] For numbers.
+ * @property {1 | 2 | 3 | 4} [priority] 2 is hidden on phones, 3 below a wide window, 4 below a very wide one.
+ * @property {string} [sort] Its word for `onSort`.
+ */
+
+/**
+ * A table whose rows can be walked by j and k, opened by Enter and selected by x.
+ * @param {{caption: string, columns: Column[], rows: any[], rowKey: (row: any) => string, onOpen?: (row: any) => void, rowClass?: (row: any) => string,
+ *   selected?: Set<string>, onSelect?: (selected: Set<string>) => void, sort?: string, onSort?: (sort: string) => void, empty?: Node, label?: (row: any) => string}} props
+ */
+export function Table({
+  caption,
+  columns,
+  rows,
+  rowKey,
+  onOpen,
+  rowClass,
+  selected,
+  onSelect,
+  sort,
+  onSort,
+  empty,
+  label,
+}) {
+  const body = useRef(/** @type {HTMLElement | null} */ (null));
+  const lastPicked = useRef(/** @type {string | null} */ (null));
+  const keys = useMemo(() => rows.map(rowKey), [rows]);
+  const toggle = useCallback(
+    (/** @type {string} */ key, /** @type {boolean} */ isRange) => {
+      if (!selected || !onSelect) return;
+      const next = new Set(selected);
+      const from = isRange && lastPicked.current ? keys.indexOf(lastPicked.current) : -1;
+      const to = keys.indexOf(key);
+      if (from >= 0) for (const one of keys.slice(Math.min(from, to), Math.max(from, to) + 1)) next.add(one);
+      else if (!next.delete(key)) next.add(key);
+      lastPicked.current = key;
+      onSelect(next);
+    },
+    [selected, onSelect, keys],
+  );
+  const focused = () =>
+    /** @type {HTMLElement[]} */ ([...(body.current?.children ?? [])]).findIndex((row) =>
+      row.contains(document.activeElement),
+    );
+  const focus = (/** @type {number} */ at) =>
+    /** @type {HTMLElement | undefined} */ (body.current?.children[at])?.focus();
+  useKeys({
+    j: () => focus(Math.min(keys.length - 1, focused() + 1)),
+    k: () => focus(Math.max(0, focused() - 1)),
+    ...(onSelect && {
+      x: () => {
+        const key = keys[focused()];
+        if (key) toggle(key, false);
+      },
+    }),
+  });
+  if (rows.length === 0 && empty) return empty;
+  const isAll = Boolean(selected) && keys.length > 0 && keys.every((key) => selected?.has(key));
+  return html`<div class="table-box" tabindex="0" role="region" aria-label=${caption}><table><caption class="sr">${caption}</caption>
+    <thead><tr>${
+      onSelect &&
+      html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
+        onChange=${() => {
+          const next = new Set(selected);
+          for (const key of keys) {
+            if (isAll) next.delete(key);
+            else next.add(key);
+          }
+          onSelect(next);
+        }} /></label></th>`
+    }
+      ${columns.map(
+        (
+          column,
+        ) => html`<th key=${column.key} scope="col" class=${columnClass(column)} aria-sort=${column.sort && sort === column.sort ? "descending" : undefined}>
+        ${column.sort && onSort ? html`<button type="button" class="sort" onClick=${() => onSort(/** @type {string} */ (column.sort))}>${column.label}${sort === column.sort ? " ▾" : ""}</button>` : column.label}</th>`,
+      )}</tr></thead>
+    <tbody ref=${body}>${rows.map((row, at) => {
+      const key = keys[at] ?? "";
+      const isPicked = selected?.has(key) ?? false;
+      return html`<tr key=${key} tabindex="-1" class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`} aria-selected=${onSelect ? String(isPicked) : undefined}
+          onKeyDown=${(/** @type {KeyboardEvent} */ e) => {
+            if (e.key === "Enter" && e.target === e.currentTarget && onOpen) onOpen(row);
+          }}
+          onClick=${(/** @type {MouseEvent} */ e) => {
+            if (onOpen && !isControl(e.target) && !hasSelection()) onOpen(row);
+          }}>
+        ${
+          onSelect &&
+          html`<td class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.row", { name: visible(label?.(row) ?? key) })} checked=${isPicked}
+          onClick=${(/** @type {MouseEvent} */ e) => {
+            e.stopPropagation();
+            toggle(key, e.shiftKey);
+          }} /></label></td>`
+        }
+        ${columns.map((column) => html`<td key=${column.key} class=${columnClass(column)}>${column.render(row)}</td>`)}</tr>`;
+    })}</tbody></table></div>`;
+}
+
+/** @param {Column} column */
+function columnClass(column) {
+  return `col-${column.key} ${column.align === "end" ? "end" : ""} ${column.priority ? `p${column.priority}` : ""}`;
+}
+
+/** @param {EventTarget | null} target */
+function isControl(target) {
+  return (
+    target instanceof Element && target.closest("a, button, input, select, textarea, label, summary") !== null
+  );
+}
+
+function hasSelection() {
+  return (window.getSelection()?.toString() ?? "") !== "";
+}
+
+/**
+ * Whether rows must keep still: while the pointer or the focus is in the table.
+ * @returns {{isHeld: boolean, bind: Record<string, any>}} `bind`: attributes for an element around the table.
+ */
+export function useHold() {
+  const [isOver, setOver] = useState(false);
+  const [isFocused, setFocused] = useState(false);
+  return {
+    isHeld: isOver || isFocused,
+    bind: {
+      onPointerEnter: (/** @type {PointerEvent} */ e) => {
+        if (e.pointerType === "mouse") setOver(true);
+      },
+      onPointerLeave: () => setOver(false),
+      onFocusIn: () => setFocused(true),
+      onFocusOut: (/** @type {FocusEvent} */ e) => {
+        if (
+          !(e.relatedTarget instanceof globalThis.Node) ||
+          !(/** @type {Element} */ (e.currentTarget).contains(e.relatedTarget))
+        )
+          setFocused(false);
+      },
+    },
+  };
+}
+
+/**
+ * Rows that do not move while they are held: those that are shown are brought up to date where they stand, and new ones
+ * are counted.
+ * @param {any[]} rows The newest.
+ * @param {(row: any) => string} rowKey
+ * @param {boolean} isHeld
+ * @param {string} of What is listed: when it changes, nothing is held back.
+ * @returns {{rows: any[], newCount: number, showNew: () => void}}
+ */
+export function useSteadyRows(rows, rowKey, isHeld, of) {
+  const shown = useRef({ rows, of });
+  const [, redraw] = useState(0);
+  if (!isHeld || shown.current.of !== of || shown.current.rows.length === 0) shown.current = { rows, of };
+  const newest = new Map(rows.map((row) => [rowKey(row), row]));
+  const known = new Set(shown.current.rows.map(rowKey));
+  return {
+    rows: shown.current.rows.map((row) => newest.get(rowKey(row)) ?? row),
+    newCount: rows.filter((row) => !known.has(rowKey(row))).length,
+    showNew: () => {
+      shown.current = { rows, of };
+      redraw((/** @type {number} */ n) => n + 1);
+    },
+  };
+}
+
+/** @param {{count: number, onShow: () => void}} props */
+export function NewRows({ count, onShow }) {
+  return html`<div class="new-rows" aria-live="polite">${count > 0 && html`<${Button} kind="primary" onClick=${onShow}>${t("rows.new", { count })}<//>`}</div>`;
+}
