@@ -457,7 +457,8 @@ def _worker_operation(
         "parameters": [
             *parameters,
             *(
-                {"name": name, "in": "header", "required": True, "schema": schema, "description": text, "example": example}
+                {"name": name, "in": "header", "required": True, "schema": schema, "description": text,
+                    "example": example}
                 for name, text, schema, example in headers
                 if signed
             ),

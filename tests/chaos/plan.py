@@ -92,24 +92,31 @@ def _processes(scale: Scale) -> list[tuple[float, str, str, float, float]]:
 
 
 _LINKS: list[tuple[float, str, Weather, tuple[str, ...], float, float]] = [
-    (3, "reset", Weather(), ("worker>masters", "masters>worker", "pushers>masters", "leader>store", "master>store"), 0.0, 0.0),
-    (3, "reset idle", Weather(), ("worker>masters", "masters>worker", "pushers>masters", "leader>store", "master>store"), 0.0, 0.0),
+    (3, "reset", Weather(), ("worker>masters", "masters>worker", "pushers>masters", "leader>store", "master>store"),
+        0.0, 0.0),
+    (3, "reset idle", Weather(), ("worker>masters", "masters>worker", "pushers>masters", "leader>store",
+        "master>store"), 0.0, 0.0),
     (2, "drop answers", Weather(drop_answers=0.3), ("worker>masters", "masters>worker", "pushers>masters"), 2, 6),
     (1, "drop answers", Weather(drop_answers=0.02), ("leader>store", "master>store"), 2, 5),
     (1, "drop requests", Weather(drop_requests=0.3), ("worker>masters", "masters>worker", "pushers>masters"), 2, 5),
     (1, "cut requests", Weather(cut_requests=0.3), ("worker>masters", "masters>worker", "pushers>masters"), 2, 5),
     (1, "cut answers", Weather(cut_answers=0.3), ("worker>masters", "masters>worker", "pushers>masters"), 2, 5),
-    (2, "delay answers", Weather(delay_answers=0.5, delay_s=1.5), ("worker>masters", "masters>worker", "pushers>masters"), 2, 6),
-    (1, "delay requests", Weather(delay_requests=0.5, delay_s=1.5), ("worker>masters", "masters>worker", "pushers>masters"), 2, 6),
+    (2, "delay answers", Weather(delay_answers=0.5, delay_s=1.5),
+        ("worker>masters", "masters>worker", "pushers>masters"), 2, 6),
+    (1, "delay requests", Weather(delay_requests=0.5, delay_s=1.5),
+        ("worker>masters", "masters>worker", "pushers>masters"), 2, 6),
     (1, "delay answers", Weather(delay_answers=0.3, delay_s=0.15), ("leader>store", "master>store"), 2, 5),
     (2, "double", Weather(double=0.5), ("worker>masters", "masters>worker", "pushers>masters"), 2, 6),
-    (2, "copy later", Weather(copy_later=0.5, delay_s=2.0), ("worker>masters", "masters>worker", "pushers>masters"), 2, 6),
+    (2, "copy later", Weather(copy_later=0.5, delay_s=2.0), ("worker>masters", "masters>worker", "pushers>masters"), 2,
+        6),
     (2, "hold answers", Weather(holds_answers=True), ("worker>masters", "masters>worker"), 1, 6),
     (2, "hold requests", Weather(holds_requests=True), ("worker>masters", "masters>worker"), 1, 6),
-    (2, "cut off", Weather(holds_requests=True, holds_answers=True), ("worker>masters", "leader>store", "master>store"), 1, 6),
+    (2, "cut off", Weather(holds_requests=True, holds_answers=True),
+        ("worker>masters", "leader>store", "master>store"), 1, 6),
 ]  # fmt: skip
 # Nothing passes and nobody is told; afterwards the connections of before are dead for ever. For six leases.
-_SILENT_CUT = (1, "silent cut", Weather(holds_requests=True, holds_answers=True), ("worker>masters", "leader>store", "master>store"))  # fmt: skip
+_SILENT_CUT = (1, "silent cut", Weather(holds_requests=True, holds_answers=True),
+    ("worker>masters", "leader>store", "master>store"))  # fmt: skip
 
 
 # How far the store's clock is stepped: forward, and backward for a while only, or nothing that has its time would

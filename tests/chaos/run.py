@@ -103,7 +103,8 @@ async def _until_over(client: StoreClient, within_s: float) -> None:
     while time.monotonic() < end_s:
         with contextlib.suppress(JqmasterError):
             *sets, ready = await client.pipeline(
-                [("ZCARD", keys.scheduled), ("ZCARD", keys.retrying), ("ZCARD", keys.running), ("HVALS", keys.ready_counts)]
+                [("ZCARD", keys.scheduled), ("ZCARD", keys.retrying), ("ZCARD", keys.running),
+                    ("HVALS", keys.ready_counts)]
             )  # fmt: skip
             if not any(sets) and not any(int(count) for count in ready):
                 return

@@ -344,13 +344,15 @@ GOOD = [
     a_detached_worker, a_worker_that_was_dead_for_long, a_delay_by_a_clock_that_was_set, a_timeout,
     the_usual, unknown_and_there, unknown_and_not_there, refused_and_not_there, a_counted_failure, retries_used_up,
     a_killed_worker, a_stopped_worker_that_wakes, a_cut_worker_that_stops_itself, a_worker_that_was_not_scheduled,
-    too_many_losses, a_cancel_before_the_start, a_cancel_of_a_run, a_retry_by_hand, a_delete, a_delete_and_another_job_of_that_id, a_limit_that_is_reached,
+    too_many_losses, a_cancel_before_the_start, a_cancel_of_a_run, a_retry_by_hand, a_delete,
+    a_delete_and_another_job_of_that_id, a_limit_that_is_reached,
     a_store_that_was_away, leaders_that_follow_each_other,
     a_delete_that_a_copy_of_it_came_before,
     a_late_copy_of_a_push_after_the_delete,
     a_retry_by_hand_that_came_twice,
     a_retry_that_a_copy_of_it_came_before, a_delete_that_was_refused_and_whose_copy_came_when_the_job_was_over,
-    a_retry_that_was_refused_and_whose_copy_came_when_the_store_was_back, a_push_that_was_refused_and_whose_copy_came_when_there_was_room,
+    a_retry_that_was_refused_and_whose_copy_came_when_the_store_was_back,
+    a_push_that_was_refused_and_whose_copy_came_when_there_was_room,
 ]  # fmt: skip
 
 
@@ -789,7 +791,8 @@ BAD = [
     ("needless loss", needless_loss_of_a_draining_worker), ("needless loss", needless_loss_by_a_step_of_the_clock),
     ("needless loss", needless_loss_by_a_demotion), ("ran twice at once", ran_twice_after_a_detach),
     ("undecodable accepted", undecodable_accepted), ("undecodable accepted", undecodable_for_its_worker),
-    ("broke a master", broke_a_master), ("lost", lost), ("lost", lost_before_it_ran), ("not over", not_over), ("unexpected", unexpected),
+    ("broke a master", broke_a_master), ("lost", lost), ("lost", lost_before_it_ran), ("not over", not_over),
+    ("unexpected", unexpected),
     ("refused but stored", refused_but_stored), ("another ID", another_id), ("created twice", created_twice),
     ("two contents", two_contents), ("deleted but stored", deleted_but_stored), ("changed", changed_argument),
     ("changed", changed_priority), ("token started twice", token_started_twice),

@@ -31,8 +31,10 @@ def test_every_kind_of_fault_comes_up() -> None:
     plan = make_plan(1, SCALE, 3600)
     kinds = {p.kind for p in plan}
     assert kinds == {
-        "kill", "stop", "term", "stranger", "demote", "drain", "detach", "move", "memory full", "disk full", "clock step", "reset", "drop answers", "drop requests", "cut requests", "cut answers", "delay answers",
-        "delay requests", "double", "copy later", "hold answers", "hold requests", "cut off", "reset idle", "silent cut",
+        "kill", "stop", "term", "stranger", "demote", "drain", "detach", "move", "memory full", "disk full",
+        "clock step", "reset", "drop answers", "drop requests", "cut requests", "cut answers", "delay answers",
+        "delay requests", "double", "copy later", "hold answers", "hold requests", "cut off", "reset idle",
+        "silent cut",
     }  # fmt: skip
     assert {"leader", "store", "leader>store", "pushers>masters"} <= {p.target for p in plan}
 

@@ -97,7 +97,8 @@ def test_without_the_right_keys_are_hidden_and_other_fields_are_not() -> None:
 DOCUMENT = {
     "all": [
         {"field": "name", "op": "eq", "value": "mail"},
-        {"any": [{"field": "argument.pin", "op": "in", "value": ["s1", "s2"]}, {"not": {"field": "argument.pin", "op": "lt", "value": 7}}]},
+        {"any": [{"field": "argument.pin", "op": "in", "value": ["s1", "s2"]},
+            {"not": {"field": "argument.pin", "op": "lt", "value": 7}}]},
         {"field": "argument.pin", "op": "exists", "value": False},
         {"field": "argument.open", "op": "glob", "value": "a*"},
     ]

@@ -75,7 +75,8 @@ def test_headers_are_named_whatever_their_case() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["", "argument", "argument.", "argument..a", "name.x", "argument.**", "argument.**.a.**.b", "result." + "a." * 20 + "b"]
+    "path", ["", "argument", "argument.", "argument..a", "name.x", "argument.**", "argument.**.a.**.b",
+        "result." + "a." * 20 + "b"]
 )  # fmt: skip
 def test_a_faulty_path_is_named(path: str) -> None:
     with pytest.raises(ValueError, match=r"expected|may stand"):

@@ -334,7 +334,8 @@ def test_without_the_lead_breakers_are_not_known() -> None:
 
 def test_rivals_are_the_other_names_of_the_workers_that_may_take_it() -> None:
     facts = fleet(
-        worker(1, "mail", "feed"), worker(2, "mail", "sms"), worker(3, "video"), worker(4, "mail", "x", is_draining=True),
+        worker(1, "mail", "feed"), worker(2, "mail", "sms"), worker(3, "video"),
+        worker(4, "mail", "x", is_draining=True),
         worker(5, "mail", "y", is_detached=True), worker(6, "mail", "z", age_ms=9_000),
     )  # fmt: skip
     assert rival_names("mail", NOW_MS, facts) == ["feed", "sms"]

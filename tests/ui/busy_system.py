@@ -209,7 +209,8 @@ async def _set_up(system: BusySystem) -> None:
     def named(pattern: str) -> dict[str, str]:
         return {"field": "name", "op": "glob", "value": pattern}
 
-    await limit("mail-per-host", matcher=named("mail.*"), key="argument.host", concurrency=2, rate={"limit": 15, "period_s": 60.0},
+    await limit("mail-per-host", matcher=named("mail.*"), key="argument.host", concurrency=2,
+        rate={"limit": 15, "period_s": 60.0},
                 fair=True, overrides=[{"value": HOSTS[2], "concurrency": 1}])  # fmt: skip
     await limit("billing", matcher=named("invoice.*"), paused=True)
     await limit("reports", matcher=named("report.*"), concurrency=3)
@@ -263,7 +264,8 @@ async def _load(system: BusySystem) -> None:
             await system.push("search.index", {"product": number, "text": "a red bicycle"})
         if often(0.5):
             host = chance.choice([HOSTS[0], HOSTS[0], HOSTS[1], HOSTS[2]])
-            await system.push("mail.send", {"host": host, "to": f"customer{number}@{host[3:]}", "template": "order_sent"},
+            await system.push("mail.send", {"host": host, "to": f"customer{number}@{host[3:]}",
+                "template": "order_sent"},
                               priority=-5, max_retry=3, retry=retry, tags=["order"])  # fmt: skip
         if often(0.35):
             url = f"https://hooks.example.net/shops/{chance.randrange(1, 9)}"

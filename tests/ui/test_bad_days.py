@@ -203,7 +203,8 @@ async def test_text_of_others_stays_text_on_the_pages_of_operations(
             "PUT",
             "/api/constraints/evil",
             {
-                "matcher": {"any": [{"field": "name", "op": "glob", "value": "evil.*"}, {"field": "tags", "op": "eq", "value": LABEL}]},
+                "matcher": {"any": [{"field": "name", "op": "glob", "value": "evil.*"},
+                    {"field": "tags", "op": "eq", "value": LABEL}]},
                 "key": "argument.host",
                 "concurrency": 1,
                 "paused": True,

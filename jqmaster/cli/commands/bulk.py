@@ -88,7 +88,8 @@ def bulk(
     """Act on all jobs that a filter selects, or on the given IDs. Counts them and asks before it begins."""
     given = {
         "state": state, "name": name, "tag": tag, "worker": worker, "q": search, "cause": cause, "text": text,
-        "failure_group": failure_group, "created_after": instant(created_after), "created_before": instant(created_before),
+        "failure_group": failure_group, "created_after": instant(created_after),
+        "created_before": instant(created_before),
         "finished_after": instant(finished_after), "finished_before": instant(finished_before),
     }  # fmt: skip
     wanted = {field: value for field, value in given.items() if value is not None}
@@ -157,7 +158,8 @@ def actions(
     output.show_list(
         listed,
         ("ID", "ACTION", "STATE", "DONE", "REFUSED", "MATCHED", "BY", "BEGUN", "MESSAGE"),
-        lambda a: (a["id"], a["action"], a["state"], a["done"], a["refused"], a["matched"], a["by"], a["created_at"], a["message"]),
+        lambda a: (a["id"], a["action"], a["state"], a["done"], a["refused"], a["matched"], a["by"], a["created_at"],
+            a["message"]),
         as_json=as_json,
     )  # fmt: skip
 

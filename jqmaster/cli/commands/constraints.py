@@ -77,7 +77,8 @@ def show(
     if as_json:
         output.say_json(found)
         return
-    shown = {field: found[field] for field in ("name", "mode", "key", "max_backlog", "fair", "etag", "created_at", "changed_at", "held_until")}  # fmt: skip
+    shown = {field: found[field] for field in ("name", "mode", "key", "max_backlog", "fair", "etag", "created_at",
+        "changed_at", "held_until")}  # fmt: skip
     output.show_fields({**shown, "state": _state(found), "limits": brief(found)}.items())
     output.show_fields(found["usage"].items())
     print("matcher")
@@ -90,7 +91,8 @@ def show(
         output.show_table(
             ("VALUE", "WAITING", "RUNNING", "STARTS", "LIMITS", "OPENS", "HELD UNTIL"),
             (
-                (k["value"], k["waiting"], k["running"], k["starts_in_window"], brief(k["limits"]), k["next_opening"], k["held_until"])
+                (k["value"], k["waiting"], k["running"], k["starts_in_window"], brief(k["limits"]), k["next_opening"],
+                    k["held_until"])
                 for k in keys
             ),
         )  # fmt: skip

@@ -30,7 +30,8 @@ def list_settings(
     output.show_list(
         shown,
         ("NAME", "VALUE", "DEFAULT", "RANGE", "SOURCE", "RUN TIME"),
-        lambda s: (s["key"], _text(s, "value"), _text(s, "default"), _range(s), s["source"], "yes" if s["is_runtime"] else ""),
+        lambda s: (s["key"], _text(s, "value"), _text(s, "default"), _range(s), s["source"],
+            "yes" if s["is_runtime"] else ""),
         as_json=as_json,
     )  # fmt: skip
 

@@ -26,7 +26,8 @@ def list_masters(
     output.show_list(
         answer["masters"],
         ("ID", "ROLE", "STATE", "NODE", "PID", "URL", "VERSION", "STARTED", "LAST SEEN"),
-        lambda m: (m["id"], m["role"], m["state"], m["node_id"], m["pid"], m["url"], m["version"], m["started_at"], m["last_seen_at"]),
+        lambda m: (m["id"], m["role"], m["state"], m["node_id"], m["pid"], m["url"], m["version"], m["started_at"],
+            m["last_seen_at"]),
         as_json=as_json,
     )  # fmt: skip
 

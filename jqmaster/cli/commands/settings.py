@@ -19,7 +19,8 @@ RedisOption = Annotated[
     str | None,
     typer.Option(
         "--redis",
-        help="Address of the store. If it contains a password, set it as JQMASTER_REDIS_URL or in --config, where `ps` does not show it.",
+        help="Address of the store. If it contains a password, set it as JQMASTER_REDIS_URL or in --config, "
+        "where `ps` does not show it.",
     ),
 ]
 DataDirOption = Annotated[

@@ -85,7 +85,8 @@ def failures(
         output.show_list(
             http.listed("/api/failures", "groups", query={"name": name, "q": search}, limit=limit),
             ("LAST SEEN", "FIRST SEEN", "COUNT", "NAME", "CAUSE", "MESSAGE", "FOR EXAMPLE"),
-            lambda g: (g["last_seen_at"], g["first_seen_at"], g["count"], g["name"], g["cause"], g["message"], g["example_job_id"]),
+            lambda g: (g["last_seen_at"], g["first_seen_at"], g["count"], g["name"], g["cause"], g["message"],
+                g["example_job_id"]),
             as_json=as_json,
         )  # fmt: skip
 

@@ -33,7 +33,8 @@ def create(
         list[str] | None,
         typer.Option(
             "--name",
-            help="Pattern of the job names that the token may push and run. Only with the scopes push and work. Can be repeated.",
+            help="Pattern of the job names that the token may push and run. "
+            "Only with the scopes push and work. Can be repeated.",
         ),
     ] = None,
     ttl_days: Annotated[

@@ -56,7 +56,8 @@ def list_users(
     output.show_list(
         answer["users"],
         ("NAME", "ROLE", "STATE", "CREATED", "LAST LOGIN"),
-        lambda u: (u["name"], u["role"], "disabled" if u["is_disabled"] else "", u["created_at"], u["last_login_at"] or "never"),
+        lambda u: (u["name"], u["role"], "disabled" if u["is_disabled"] else "", u["created_at"],
+            u["last_login_at"] or "never"),
         as_json=as_json,
     )  # fmt: skip
 

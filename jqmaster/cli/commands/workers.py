@@ -23,7 +23,8 @@ def list_workers(
     output.show_list(
         answer["workers"],
         ("ID", "STATE", "BUSY", "MAX", "NODE", "PID", "URL", "NAMES", "LAST SEEN"),
-        lambda w: (w["id"], w["state"], w["busy"], w["max_jobs"], w["node_id"], w["pid"], w["url"] or "(pulls)", " ".join(w["names"]), w["last_seen_at"]),
+        lambda w: (w["id"], w["state"], w["busy"], w["max_jobs"], w["node_id"], w["pid"], w["url"] or "(pulls)",
+            " ".join(w["names"]), w["last_seen_at"]),
         as_json=as_json,
     )  # fmt: skip
 
