@@ -1,5 +1,6 @@
 """A gate at one instant, as a claim would see it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -24,22 +25,28 @@ class Holder:
 class GateCheck:
     """A gate as a claim would see it. `is_closed` of a shadow gate means that it would be, were it enforced.
 
-    `waiting` jobs have to pass it, `holders` are those that run longest, where all slots are taken. `opens_at_ms`:
-    not before; None where no clock decides.
+    `waiting` jobs have to pass it, `holders` are those that run longest, where all slots are taken. `figures`: every number
+    and flag of the gate, as scripts name them; each kind of limit knows its own. What is not there is not limited.
     """
 
     gate_id: str
     value: str
     waiting: int
     is_closed: bool
-    concurrency: int | None
-    running: int | None
-    rate: Rate | None
-    starts: int | None
-    held_until_ms: int | None
-    is_paused: bool
-    is_shadow: bool
-    is_fair: bool
     is_override: bool
-    opens_at_ms: int | None
+    figures: Mapping[str, int]
     holders: tuple[Holder, ...]
+
+    @property
+    def is_shadow(self) -> bool:
+        return bool(self.figures.get("is_shadow"))
+
+    @property
+    def opens_at_ms(self) -> int | None:
+        """Return when it opens at the earliest; None where no clock decides."""
+        return self.figures.get("due_ms")
+
+    @property
+    def running(self) -> int | None:
+        """Return how many slots are taken; None where none are counted."""
+        return self.figures.get("running")

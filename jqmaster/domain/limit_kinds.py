@@ -98,10 +98,18 @@ class LimitKind(ABC, Generic[V]):
         """Return the limit in a few words, "" for none. `document` is what `document` returned."""
 
 
-class GateCloser(ABC):
-    """Something that can close a gate, for `why`."""
+class Explained(ABC):
+    """Something that `why` tells about a gate."""
 
     name: ClassVar[str]
+
+    @abstractmethod
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        """Return the fields of the answer about this gate."""
+
+
+class GateCloser(Explained):
+    """Something that can close a gate."""
 
     @abstractmethod
     def closes(self, gate: GateCheck) -> bool:
@@ -134,17 +142,21 @@ class ConcurrencyLimit(LimitKind[int | None], GateCloser):
     def brief(self, document: Any) -> str:
         return "" if document is None else f"{document} at once"
 
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        return {"concurrency": gate.figures.get("concurrency"), "running": gate.running}
+
     def closes(self, gate: GateCheck) -> bool:
-        return gate.concurrency is not None and (gate.running or 0) >= gate.concurrency
+        most = gate.figures.get("concurrency")
+        return most is not None and (gate.running or 0) >= most
 
     def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
         shown = [_holder(holder, now_ms, silent_ms) for holder in gate.holders[:MAX_NAMED_HOLDERS]]
         more = (gate.running or 0) - len(shown)
         holders = f": {', '.join(shown)}{f', and {more} more' if more > 0 else ''}" if shown else ""
-        return f"{gate.running} of {gate.concurrency} slots taken{holders}."
+        return f"{gate.running} of {gate.figures['concurrency']} slots taken{holders}."
 
     def use(self, gate: GateCheck) -> tuple[int | None, int | None, float | None]:
-        return gate.concurrency, gate.running, None
+        return gate.figures.get("concurrency"), gate.running, None
 
 
 class RateLimit(LimitKind[Rate | None], GateCloser):
@@ -191,21 +203,28 @@ class RateLimit(LimitKind[Rate | None], GateCloser):
     def brief(self, document: Any) -> str:
         return "" if document is None else f"{document['limit']} in {document['period_s']:g} s"
 
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        return {"rate": self.document(_rate(gate)), "starts": gate.figures.get("starts")}
+
     def closes(self, gate: GateCheck) -> bool:
-        return gate.rate is not None and (gate.starts or 0) >= gate.rate.limit
+        rate = _rate(gate)
+        return rate is not None and gate.figures.get("starts", 0) >= rate.limit
 
     def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
-        assert gate.rate
+        rate = _rate(gate)
+        assert rate
         opens = ""
         if gate.opens_at_ms is not None:
             opens = (
                 f"; the next may start in {span(gate.opens_at_ms - now_ms)}, at {iso_ms(gate.opens_at_ms)}"
             )
-        used = f"{gate.starts} of {gate.rate.limit} starts in the last {span(gate.rate.period_ms)} are used"
+        starts = gate.figures["starts"]
+        used = f"{starts} of {rate.limit} starts in the last {span(rate.period_ms)} are used"
         return f"{used}{opens}."
 
     def use(self, gate: GateCheck) -> tuple[int | None, int | None, float | None]:
-        return (gate.rate.limit, gate.starts, gate.rate.period_ms / 1000) if gate.rate else (None, None, None)
+        rate = _rate(gate)
+        return (rate.limit, gate.figures.get("starts"), rate.period_ms / 1000) if rate else (None, None, None)
 
 
 class Pause(LimitKind[bool | None], GateCloser):
@@ -228,8 +247,11 @@ class Pause(LimitKind[bool | None], GateCloser):
     def brief(self, document: Any) -> str:
         return "paused" if document else ""
 
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        return {"paused": self.closes(gate)}
+
     def closes(self, gate: GateCheck) -> bool:
-        return gate.is_paused
+        return bool(gate.figures.get("is_paused"))
 
     def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
         return "it is paused until somebody resumes it."
@@ -253,7 +275,7 @@ class Backlog(LimitKind[int | None]):
         return "" if document is None else f"{document} waiting"
 
 
-class Fairness(LimitKind[bool]):
+class Fairness(LimitKind[bool], Explained):
     """The values of the key take turns within each priority. It closes no gate."""
 
     name = "fair"
@@ -267,17 +289,24 @@ class Fairness(LimitKind[bool]):
     def brief(self, document: Any) -> str:
         return "fair" if document else ""
 
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        return {"fair": bool(gate.figures.get("is_fair"))}
+
 
 class Hold(GateCloser):
     """A worker asked that no job start for a while: no part of a constraint."""
 
     name = "hold"
 
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        until_ms = gate.figures.get("held_until_ms")
+        return {"held_until": None if until_ms is None else iso_ms(until_ms)}
+
     def closes(self, gate: GateCheck) -> bool:
-        return gate.held_until_ms is not None
+        return "held_until_ms" in gate.figures
 
     def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
-        until_ms = gate.held_until_ms or 0
+        until_ms = gate.figures["held_until_ms"]
         return f"a worker asked to hold it until {iso_ms(until_ms)}, {span(until_ms - now_ms)} from now."
 
 
@@ -285,12 +314,15 @@ CONCURRENCY: Final = ConcurrencyLimit()
 RATE: Final = RateLimit()
 PAUSE: Final = Pause()
 BACKLOG: Final = Backlog()
+FAIRNESS: Final = Fairness()
 HOLD: Final = Hold()
 # In the order in which documents and lists name them.
-KINDS: Final[tuple[LimitKind[Any], ...]] = (CONCURRENCY, RATE, PAUSE, BACKLOG, Fairness())
+KINDS: Final[tuple[LimitKind[Any], ...]] = (CONCURRENCY, RATE, PAUSE, BACKLOG, FAIRNESS)
 PER_VALUE: Final = tuple(kind for kind in KINDS if kind.is_per_value)
 # The longest-lasting first.
 CLOSERS: Final[tuple[GateCloser, ...]] = (PAUSE, HOLD, CONCURRENCY, RATE)
+# In the order in which an answer shows them.
+EXPLAINED: Final[tuple[Explained, ...]] = (CONCURRENCY, RATE, PAUSE, HOLD, FAIRNESS)
 
 
 def closing(gate: GateCheck) -> tuple[GateCloser, ...]:
@@ -301,6 +333,11 @@ def closing(gate: GateCheck) -> tuple[GateCloser, ...]:
 def brief(document: Mapping[str, Any]) -> str:
     """Return the limits of a document, or of one value, in a few words."""
     return ", ".join(text for kind in KINDS if (text := kind.brief(document.get(kind.name))))
+
+
+def _rate(gate: GateCheck) -> Rate | None:
+    limit = gate.figures.get("rate_limit")
+    return None if limit is None else Rate(limit, gate.figures["period_ms"])
 
 
 def _holder(holder: Holder, now_ms: int, silent_ms: Mapping[str, int]) -> str:

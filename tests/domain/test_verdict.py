@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.constraint import Constraint
-from jqmaster.domain.gate_check import GateCheck, Holder, Rate
+from jqmaster.domain.gate_check import GateCheck, Holder
 from jqmaster.domain.instant import span
 from jqmaster.domain.job import DEFAULT_RETRY, Cause, Job, JobState
 from jqmaster.domain.limit_kinds import CLOSERS, CONCURRENCY, PAUSE, RATE, closing
@@ -41,9 +41,7 @@ JOB = Job(
 )  # fmt: skip
 NONE_AHEAD = Standing({}, Bound.EXACT)
 GATE = GateCheck(
-    gate_id=CID + "1" * 16, value="example.org", waiting=1, is_closed=False, concurrency=None, running=None, rate=None,
-    starts=None, held_until_ms=None, is_paused=False, is_shadow=False, is_fair=False, is_override=False,
-    opens_at_ms=None, holders=(),
+    gate_id=CID + "1" * 16, value="example.org", waiting=1, is_closed=False, is_override=False, figures={}, holders=(),
 )  # fmt: skip
 HOLDERS = tuple(Holder(f"job-{n}", f"worker-{n}", NOW_MS - 12_000 * (5 - n)) for n in range(5))
 
@@ -89,8 +87,17 @@ def codes(one: Snapshot, facts: FleetFacts | None = None) -> list[str]:
     return [code for code, _ in told(one, facts)]
 
 
-def closed(**fields: Any) -> GateCheck:
-    return replace(GATE, is_closed=True, **fields)
+def closed(
+    *,
+    waiting: int = 1,
+    value: str = GATE.value,
+    holders: tuple[Holder, ...] = (),
+    gate_id: str = GATE.gate_id,
+    **figures: int,
+) -> GateCheck:
+    return replace(
+        GATE, is_closed=True, waiting=waiting, value=value, holders=holders, gate_id=gate_id, figures=figures
+    )
 
 
 # --- whose turn it is
@@ -186,7 +193,7 @@ def test_one_slot_without_known_holder() -> None:
 
 
 def test_a_spent_rate_says_when_the_next_may_start() -> None:
-    gate = closed(rate=Rate(100, 60_000), starts=100, opens_at_ms=NOW_MS + 12_500)
+    gate = closed(rate_limit=100, period_ms=60_000, starts=100, due_ms=NOW_MS + 12_500)
     assert only(snapshot(gates=(gate,))) == (
         "Waits for constraint per-host (argument.host = example.org): 100 of 100 starts in the last 1 min are "
         "used; the next "
@@ -195,7 +202,7 @@ def test_a_spent_rate_says_when_the_next_may_start() -> None:
 
 
 def test_a_hold_and_a_pause() -> None:
-    held = closed(held_until_ms=NOW_MS + 90_000, opens_at_ms=NOW_MS + 90_000)
+    held = closed(held_until_ms=NOW_MS + 90_000, due_ms=NOW_MS + 90_000)
     assert only(snapshot(gates=(held,))).endswith(
         "a worker asked to hold it until 2027-01-15T08:01:30.000Z, 1 min 30 s from now."
     )
@@ -204,7 +211,13 @@ def test_a_hold_and_a_pause() -> None:
 
 def test_a_gate_that_several_limits_close_tells_them_all_the_most_lasting_first() -> None:
     gate = closed(
-        is_paused=True, held_until_ms=NOW_MS + 1, concurrency=1, running=1, rate=Rate(1, 1000), starts=1
+        is_paused=True,
+        held_until_ms=NOW_MS + 1,
+        concurrency=1,
+        running=1,
+        rate_limit=1,
+        period_ms=1000,
+        starts=1,
     )
     (verdict,) = verdicts(snapshot(gates=(gate,)), CONSTRAINTS, fleet(worker()))
     assert isinstance(verdict, ByConstraint)
@@ -216,7 +229,7 @@ def test_a_gate_that_several_limits_close_tells_them_all_the_most_lasting_first(
 
 def test_closed_gates_come_in_the_order_in_which_somebody_has_to_act() -> None:
     gates = (
-        closed(rate=Rate(1, 1000), starts=1, opens_at_ms=NOW_MS + 1),
+        closed(rate_limit=1, period_ms=1000, starts=1, due_ms=NOW_MS + 1),
         closed(concurrency=1, running=1),
         closed(gate_id=OTHER_CID + "0" * 16, is_paused=True),
     )

@@ -7,7 +7,7 @@ from jqmaster.domain.constraint import Constraint
 from jqmaster.domain.gate_check import GateCheck
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Cause
-from jqmaster.domain.limit_kinds import RATE, closing
+from jqmaster.domain.limit_kinds import EXPLAINED, closing
 from jqmaster.domain.verdict import (
     Ahead,
     ByConstraint,
@@ -135,13 +135,7 @@ def _use(constraint: Constraint, gate: GateCheck) -> dict[str, Any]:
         "mode": "shadow" if gate.is_shadow else "enforce",
         "passes": not gate.is_closed,
         "kinds": [kind.name for kind in closing(gate)],
-        "concurrency": gate.concurrency,
-        "running": gate.running,
-        "rate": RATE.document(gate.rate),
-        "starts": gate.starts,
-        "paused": gate.is_paused,
-        "held_until": _time(gate.held_until_ms),
-        "fair": gate.is_fair,
+        **{field: value for one in EXPLAINED for field, value in one.shown(gate).items()},
         "waiting": gate.waiting,
         "is_value_override": gate.is_override,
         "opens_at": _time(gate.opens_at_ms),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jqmaster.domain.gate_check import GateCheck, Holder, Rate
+from jqmaster.domain.gate_check import GateCheck, Holder
 from jqmaster.domain.verdict import Bound, Snapshot, Standing
 from jqmaster.store import codec
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
@@ -80,25 +80,14 @@ class WhyStore:
 
 
 def _gate(row: Sequence[Any]) -> GateCheck:
-    (
-        gate_id, value, waiting, is_closed, concurrency, running, rate_limit, period_ms, starts, held_until_ms, is_paused,
-        is_shadow, is_fair, is_override, opens_at_ms, holders,
-    ) = row  # fmt: skip
+    gate_id, value, waiting, is_closed, is_override, figures, holders = row
     return GateCheck(
         gate_id=gate_id.decode(),
         value=value.decode(errors="replace"),
         waiting=waiting,
         is_closed=bool(is_closed),
-        concurrency=_or_none(concurrency),
-        running=_or_none(running),
-        rate=None if rate_limit < 0 else Rate(rate_limit, period_ms),
-        starts=_or_none(starts),
-        held_until_ms=_or_none(held_until_ms),
-        is_paused=bool(is_paused),
-        is_shadow=bool(is_shadow),
-        is_fair=bool(is_fair),
         is_override=bool(is_override),
-        opens_at_ms=_or_none(opens_at_ms),
+        figures={figures[n].decode(): int(figures[n + 1]) for n in range(0, len(figures), 2)},
         holders=tuple(
             Holder(holders[n].decode(), codec.id_text(holders[n + 2]), holders[n + 1])
             for n in range(0, len(holders), 3)

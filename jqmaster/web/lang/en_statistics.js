@@ -82,6 +82,9 @@ export default {
   "constraints.delete.title": "Delete the constraint",
   "constraints.delete.text":
     "{name} is deleted, and 1 waiting job may start at once.||{name} is deleted, and {count} waiting jobs may start at once.",
+  "limit.concurrency": "1 at once||{count} at once",
+  "limit.rate": "{count} in {duration}",
+  "limit.max_backlog": "1 may wait||{count} may wait",
   "constraints.form.concurrency": "Running at once",
   "constraints.form.limit": "Starts",
   "constraints.form.period": "in seconds",

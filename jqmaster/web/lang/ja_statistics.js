@@ -83,6 +83,9 @@ export default {
   "constraints.delete.title": "制約を削除する",
   "constraints.delete.text":
     "{name} を削除します。待機中の {count} 件のジョブがすぐに開始できるようになります。||{name} を削除します。待機中の {count} 件のジョブがすぐに開始できるようになります。",
+  "limit.concurrency": "同時 {count} 件||同時 {count} 件",
+  "limit.rate": "{duration}に {count} 件",
+  "limit.max_backlog": "待機上限 {count} 件||待機上限 {count} 件",
   "constraints.form.concurrency": "同時実行数",
   "constraints.form.limit": "開始数",
   "constraints.form.period": "期間 (秒)",

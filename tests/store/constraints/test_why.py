@@ -102,7 +102,7 @@ async def test_a_full_gate_names_its_holders_the_longest_running_first(
     gate = await only_gate(world, blocked)
     assert gate.gate_id.startswith(made.cid)
     assert (gate.value, gate.is_closed, closing(gate)) == ("a", True, (CONCURRENCY,))
-    assert (gate.concurrency, gate.running, gate.waiting, gate.opens_at_ms) == (2, 2, 1, None)
+    assert (gate.figures.get("concurrency"), gate.running, gate.waiting, gate.opens_at_ms) == (2, 2, 1, None)
     assert [(h.job_id, h.worker_id) for h in gate.holders] == [(job, worker) for job in holders]
     assert [world.now_ms - h.since_ms for h in gate.holders] == [14_000, 7_000]
     other = await only_gate(world, free)
@@ -133,7 +133,7 @@ async def test_a_spent_rate_opens_when_its_oldest_start_leaves_the_window(
     world.pass_ms(3_000)
     assert await limited.take(worker, limit=5) == [second]
     gate = await only_gate(world, third)
-    assert (closing(gate), gate.starts) == ((RATE,), 2)
+    assert (closing(gate), gate.figures.get("starts")) == ((RATE,), 2)
     assert gate.opens_at_ms is not None
     assert gate.opens_at_ms == began_ms + 10_001
     world.pass_ms(gate.opens_at_ms - world.now_ms - 1)
@@ -155,14 +155,14 @@ async def test_a_pause_a_hold_and_an_override_are_told_apart(
     worker = await world.worker()
     paused, one, plain = [await limited.enqueue(argument={"k": k}) for k in ("paused", "one", "plain")]
     gate = await only_gate(world, paused)
-    assert (closing(gate), gate.is_paused, gate.is_override, gate.opens_at_ms) == (
+    assert (closing(gate), gate.figures.get("is_paused"), gate.is_override, gate.opens_at_ms) == (
         (PAUSE,),
         True,
         True,
         None,
     )
     gate = await only_gate(world, one)
-    assert (closing(gate), gate.concurrency, gate.is_override) == ((), 1, True)
+    assert (closing(gate), gate.figures.get("concurrency"), gate.is_override) == ((), 1, True)
     held = gate_id(made.cid, key_value("plain"))
     claimed = {job.job_id: job for job in await limited.claim(worker)}
     assert claimed.keys() == {one, plain}
@@ -173,7 +173,7 @@ async def test_a_pause_a_hold_and_an_override_are_told_apart(
     assert await world.settlements.settle(worker, [settlement]) == [True]
     gate = await only_gate(world, plain)
     assert (closing(gate), gate.is_override) == ((HOLD,), False)
-    assert gate.held_until_ms == gate.opens_at_ms == world.now_ms + 30_000
+    assert gate.figures.get("held_until_ms") == gate.opens_at_ms == world.now_ms + 30_000
     assert await limited.take(worker) == []
 
 
@@ -185,7 +185,12 @@ async def test_a_shadow_gate_tells_what_it_would_close_and_closes_nothing(
     first, second = await limited.enqueue(), await limited.enqueue()
     assert await limited.take(worker, limit=1) == [first]
     gate = await only_gate(world, second)
-    assert (gate.is_shadow, gate.is_closed, gate.running, gate.concurrency) == (True, True, 1, 1)
+    assert (gate.is_shadow, gate.is_closed, gate.running, gate.figures.get("concurrency")) == (
+        True,
+        True,
+        1,
+        1,
+    )
     assert await standing(world, second) == Standing({}, Bound.EXACT)
     assert await limited.take(worker) == [second]
 

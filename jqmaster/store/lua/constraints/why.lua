@@ -6,9 +6,8 @@
 --   is_keyed(1: jobs of one lane may bring gates of their own along) [+ name(that may come before it)]
 -- REPLY ok:now_ms,record_beginning,1 if a master leads,edition,edition in force,edition of its lane(-1: unknown),
 --   lease or deadline ms(-1: none),
---   [[gate, key value, waiting, 1 if closed, concurrency, running, rate limit, period_ms, starts, held_until_ms,
---   is_paused, is_shadow, is_fair, is_override, opens_at_ms(-1: unknown), [job, since_ms, worker_id_bytes]]
---   numbers -1: none],
+--   [[gate, key value, waiting, 1 if closed, 1 if its value has an override, [figure, number or flag],
+--   [job, since_ms, worker_id_bytes]]],
 --   1 if ready,[name, jobs before it],bound(0: exact, 1: at least, 2: about),
 --   fault(why no claim finds this ready job; empty: one does) | unknown
 -- CHECKS FIRST that the job exists; it writes nothing
@@ -72,6 +71,19 @@ local function holders_of(gate_id)
   return flat
 end
 
+-- Every number and flag of the gate by its name; a flag that is not set is left out.
+local function figures_of(gate)
+  local flat = {}
+  for name, value in pairs(gate) do
+    if value == true then value = 1 end
+    if type(value) == 'number' then
+      flat[#flat + 1] = name
+      flat[#flat + 1] = string.format('%.0f', value)
+    end
+  end
+  return flat
+end
+
 local passed, found_gates = {}, {}
 if lane and lane.edition == edition and (is_waiting or state == layout.STATE.running) then
   for _, list in ipairs({lane.shared, #lane.keyed == 0 and record.own_gates(whole) or lane.keyed}) do
@@ -81,10 +93,8 @@ if lane and lane.edition == edition and (is_waiting or state == layout.STATE.run
       local room = gate.shadow_room or gate.room
       local is_full = gate.concurrency and gate.running >= gate.concurrency
       local waiting_jobs, text = waiting.at(id)
-      found_gates[#found_gates + 1] = {id, text or '', waiting_jobs, room <= 0 and 1 or 0, gate.concurrency or -1,
-        gate.running or -1, gate.rate_limit or -1, gate.period_ms or -1, gate.starts or -1, gate.held_until_ms or -1,
-        gate.is_paused and 1 or 0, gate.is_shadow and 1 or 0, gate.is_fair and 1 or 0,
-        redis.call('HEXISTS', tag .. 'overrides:' .. gate.cid, id), gate.due_ms or -1,
+      found_gates[#found_gates + 1] = {id, text or '', waiting_jobs, room <= 0 and 1 or 0,
+        redis.call('HEXISTS', tag .. 'overrides:' .. gate.cid, id), figures_of(gate),
         is_full and is_waiting and holders_of(id) or {}}
     end
   end
