@@ -5,12 +5,13 @@
 
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from jqmaster.domain.constraint import CID_LENGTH, NO_KEY
 from jqmaster.domain.job import FINISHED, INDEXED, STATES, WAITING, ActionKind, Cause, JobState, states_for
+from jqmaster.domain.limit_kinds import KINDS, PER_VALUE, LimitKind
 from jqmaster.store import codec
 
 FILE: Final = Path(__file__).parent / "lua" / "lib" / "layout.lua"
@@ -55,6 +56,9 @@ def layout_file() -> str:
         f"STATE = {_table((state.value, code) for state, code in codec.STATE_CODES.items())}",
         f"CAUSE = {_table((cause.name.lower(), int(cause)) for cause in Cause)}",
         f"FLAG = {_table(codec.FLAGS.items())}",
+        f"LIMIT_FIELDS = {_names(_fields_of(KINDS))}",
+        f"OVERRIDE_FIELDS = {_names(_fields_of(PER_VALUE))}",
+        f"is_flag_of_limits = {_flags(_fields_of(KINDS))}",
         f"index = {_indexes()}",
         f"is_waiting = {_set(WAITING)}",
         f"is_unfinished = {_set(state for state in JobState if state not in FINISHED)}",
@@ -85,6 +89,18 @@ def _set(states: Iterable[JobState]) -> str:
 def _indexes() -> str:
     names = {STATES[state].code: STATES[state].index for state in INDEXED}
     return "{" + ", ".join(f"[{code}] = '{names[code]}'" for code in sorted(names)) + "}"
+
+
+def _fields_of(kinds: Sequence[LimitKind[Any]]) -> list[str]:
+    return [field for kind in kinds for field in kind.script_fields(kind.none)]
+
+
+def _names(fields: Iterable[str]) -> str:
+    return "{" + ", ".join(f"'{field}'" for field in fields) + "}"
+
+
+def _flags(fields: Iterable[str]) -> str:
+    return "{" + ", ".join(f"{field} = true" for field in fields if field.startswith("is_")) + "}"
 
 
 if __name__ == "__main__":

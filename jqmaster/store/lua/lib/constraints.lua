@@ -1,6 +1,9 @@
 -- What the constraints of this store demand.
 local constraints = (function()
   local tag = ARGV.tag
+  -- What the kinds of limits keep: of a constraint, and in the text of an override, where an empty part is as the
+  -- constraint has it.
+  local FIELDS, PARTS, IS_FLAG = layout.LIMIT_FIELDS, layout.OVERRIDE_FIELDS, layout.is_flag_of_limits
   local known = {}
 
   -- Of a gate, or of a constraint by its own ID; false where the constraint is gone.
@@ -8,14 +11,34 @@ local constraints = (function()
     local cid = string.sub(id, 1, layout.gates.constraint_length)
     local limits = known[cid]
     if limits == nil then
-      local f = redis.call('HMGET', tag .. 'limits:' .. cid, 'mode', 'concurrency', 'rate_limit', 'rate_period_ms',
-        'is_paused', 'max_backlog', 'is_fair', 'has_overrides', 'tracks_slots', 'tracks_starts')
-      limits = f[1] and {is_shadow = f[1] == 'shadow', concurrency = tonumber(f[2]), rate_limit = tonumber(f[3]),
-        rate_period_ms = tonumber(f[4]), is_paused = f[5] == '1', max_backlog = tonumber(f[6]), is_fair = f[7] == '1',
-        has_overrides = f[8] == '1', tracks_slots = f[9] == '1', tracks_starts = f[10] == '1'} or false
+      local f = redis.call('HMGET', tag .. 'limits:' .. cid, 'mode', 'has_overrides', 'tracks_slots',
+        'tracks_starts', unpack(FIELDS))
+      limits = f[1] and {is_shadow = f[1] == 'shadow', has_overrides = f[2] == '1', tracks_slots = f[3] == '1',
+        tracks_starts = f[4] == '1'} or false
+      for n = 1, limits and #FIELDS or 0 do
+        local field, value = FIELDS[n], f[n + 4]
+        if IS_FLAG[field] then limits[field] = value == '1' else limits[field] = tonumber(value) end
+      end
       known[cid] = limits
     end
     return limits
+  end
+
+  -- The limits at one gate: those of the constraint, or others for its value of the key.
+  local function limits_at(gate_id, limits)
+    local override = limits.has_overrides
+      and redis.call('HGET', tag .. 'overrides:' .. string.sub(gate_id, 1, layout.gates.constraint_length), gate_id)
+    if not override then return limits end
+    local own, next_part = {}, string.gmatch(override .. ',', '([^,]*),')
+    for n = 1, #PARTS do
+      local field, part = PARTS[n], next_part() or ''
+      if IS_FLAG[field] then
+        own[field] = limits[field] or part == '1'
+      else
+        own[field] = tonumber(part) or limits[field]
+      end
+    end
+    return own
   end
 
   -- Whether the keys of this gate's constraint take turns.
@@ -24,5 +47,5 @@ local constraints = (function()
     return limits and limits.is_fair and not limits.is_shadow
   end
 
-  return {limits_of = limits_of, is_fair = is_fair}
+  return {limits_of = limits_of, limits_at = limits_at, is_fair = is_fair}
 end)()

@@ -1,6 +1,6 @@
 -- include lib/gate_ids.lua
 -- include lib/constraints.lua
--- include lib/slots.lua
+-- include lib/limit_kinds.lua
 -- What gates let through now, and when a closed one opens by itself.
 local gates = (function()
   local tag = ARGV.tag
@@ -8,16 +8,7 @@ local gates = (function()
   local limits_of, constraint_of = constraints.limits_of, gate_ids.constraint_of
   -- By ID, those that this script has asked.
   local known = {}
-  local has_holds = nil
   local first_opening_ms = nil
-
-  local function overridden(gate, limits)
-    local concurrency, rate_limit, period_ms = limits.concurrency, limits.rate_limit, limits.rate_period_ms
-    local override = redis.call('HGET', tag .. 'overrides:' .. gate.cid, gate.id)
-    if not override then return concurrency, rate_limit, period_ms, limits.is_paused end
-    local c, r, p, z = string.match(override, '^(%d*),(%d*),(%d*),([01])$')
-    return tonumber(c) or concurrency, tonumber(r) or rate_limit, tonumber(p) or period_ms, limits.is_paused or z == '1'
-  end
 
   -- `room` is for so many starts; `due_ms` is when it may open by time alone. A gate whose constraint is gone is open.
   local function of(id, now_ms)
@@ -34,36 +25,8 @@ local gates = (function()
       tracks_starts = limits.tracks_starts, is_fair = limits.is_fair, is_shadow = limits.is_shadow, is_paused = false,
       taken = 0, running = nil, concurrency = nil, period_ms = nil}
     known[id] = gate
-    local concurrency, rate_limit, period_ms, is_paused = limits.concurrency, limits.rate_limit, limits.rate_period_ms,
-      limits.is_paused
-    if limits.has_overrides then concurrency, rate_limit, period_ms, is_paused = overridden(gate, limits) end
-    gate.period_ms = period_ms
-    local room = NO_ROOM_LIMIT
-    if concurrency then
-      gate.running, gate.concurrency = slots.used(id), concurrency
-      room = concurrency - gate.running
-    end
-    if rate_limit then
-      -- A start counts through the whole millisecond in which its period ends: two starts that a clock of milliseconds
-      -- shows one period apart may be closer.
-      local since, starts_key = now_ms - period_ms, tag .. 'starts:' .. id
-      gate.starts, gate.rate_limit = redis.call('ZCOUNT', starts_key, since, '+inf'), rate_limit
-      if gate.starts >= rate_limit then
-        local oldest = redis.call('ZRANGEBYSCORE', starts_key, since, '+inf', 'WITHSCORES', 'LIMIT',
-          gate.starts - rate_limit, 1)
-        gate.due_ms = tonumber(oldest[2]) + period_ms + 1
-      end
-      room = math.min(room, rate_limit - gate.starts)
-    end
-    if has_holds == nil then has_holds = redis.call('EXISTS', tag .. 'holds') == 1 end
-    if has_holds then
-      local hold_ms = tonumber(redis.call('HGET', tag .. 'holds', id) or 0)
-      if hold_ms > now_ms then
-        gate.held_until_ms, gate.due_ms, room = hold_ms, math.max(gate.due_ms or 0, hold_ms), 0
-      end
-    end
-    gate.is_paused = is_paused
-    if is_paused then gate.due_ms, room = nil, 0 end
+    local room
+    room, gate.due_ms = limit_kinds.room_of(gate, constraints.limits_at(id, limits), now_ms, NO_ROOM_LIMIT)
     if limits.is_shadow then gate.shadow_room, gate.due_ms = room, nil else gate.room = room end
     return gate
   end
@@ -83,22 +46,10 @@ local gates = (function()
     return room
   end
 
-  -- What this script let through took the room: by time, it comes back when the start ends its period that is too many.
-  local function reckon_due(gate)
-    local starts = gate.starts + gate.taken
-    if gate.is_paused or starts < gate.rate_limit then return end
-    local oldest_ms = gate.now_ms
-    if starts - gate.rate_limit < gate.starts then
-      local oldest = redis.call('ZRANGEBYSCORE', tag .. 'starts:' .. gate.id, gate.now_ms - gate.period_ms, '+inf',
-        'WITHSCORES', 'LIMIT', starts - gate.rate_limit, 1)
-      oldest_ms = tonumber(oldest[2])
-    end
-    gate.due_ms = math.max(gate.held_until_ms or 0, oldest_ms + gate.period_ms + 1)
-  end
-
   -- Something waits for this gate: the leader must hear when it opens by time.
   local function await(gate)
-    if gate.taken > 0 and gate.rate_limit then reckon_due(gate) end
+    -- What this script let through took the room.
+    if gate.taken > 0 then gate.due_ms = limit_kinds.opening_of(gate) end
     if gate.due_ms then
       redis.call('ZADD', tag .. 'gates_due', gate.due_ms, gate.id)
       first_opening_ms = math.min(first_opening_ms or gate.due_ms, gate.due_ms)
