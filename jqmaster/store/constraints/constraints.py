@@ -409,7 +409,8 @@ def decode_constraint(name: str, raw: bytes) -> StoredConstraint:
             mode=Mode(document["mode"]),
             key=None if key is None else parse_path(key),
             overrides=tuple(_override(value, limits) for value, *limits in document["overrides"]),
-            **{kind.name: kind.unpack(document[kind.name]) for kind in KINDS},
+            # A document of a former release lacks the kinds that came later.
+            **{kind.name: kind.unpack(document[kind.name]) for kind in KINDS if kind.name in document},
         )
         return StoredConstraint(
             constraint, raw[:ETAG_LENGTH].decode(), document["created_at_ms"], document["changed_at_ms"]
@@ -419,9 +420,10 @@ def decode_constraint(name: str, raw: bytes) -> StoredConstraint:
 
 
 def _override(value: object, limits: Sequence[Any]) -> Override:
-    return Override(
-        value, Limits(**{kind.name: kind.unpack(part) for kind, part in zip(PER_VALUE, limits, strict=True)})
-    )
+    if len(limits) > len(PER_VALUE):
+        raise ValueError("an override has limits of a later release")
+    parts = zip(PER_VALUE, limits, strict=False)
+    return Override(value, Limits(**{kind.name: kind.unpack(part) for kind, part in parts}))
 
 
 def _placed(ruleset: Ruleset, found: Sequence[_Found]) -> tuple[LaneTable, list[Arg]]:

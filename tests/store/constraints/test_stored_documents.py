@@ -1,0 +1,50 @@
+"""Documents of constraints as the store keeps them, also those of other releases."""
+
+from typing import Any
+
+import msgpack
+import pytest
+
+from jqmaster.errors import DamagedError
+from jqmaster.store.constraints.constraints import ETAG_LENGTH, decode_constraint
+
+DOCUMENT: dict[str, Any] = {
+    "cid": "0123abcd",
+    "enabled": True,
+    "mode": "enforce",
+    "matcher": {"field": "name", "op": "exists"},
+    "key": "argument.host",
+    "concurrency": 3,
+    "rate": [5, 1000],
+    "paused": None,
+    "max_backlog": None,
+    "fair": False,
+    "overrides": [["a", 1, None, False], ["b", None, [7, 2000], True]],
+    "created_at_ms": 1,
+    "changed_at_ms": 2,
+}
+
+
+def stored(document: dict[str, Any]) -> bytes:
+    return b"e" * ETAG_LENGTH + bytes(msgpack.packb(document))
+
+
+@pytest.mark.req("M12")
+def test_a_kind_of_limit_that_a_document_lacks_does_not_limit() -> None:
+    """A former release did not know it: neither in the constraint nor in its overrides."""
+    former = {
+        name: value for name, value in DOCUMENT.items() if name not in ("max_backlog", "fair", "paused")
+    }
+    former["overrides"] = [override[:3] for override in DOCUMENT["overrides"]]
+    read, whole = decode_constraint("c", stored(former)), decode_constraint("c", stored(DOCUMENT))
+    assert [o.limits.paused for o in whole.constraint.overrides] == [False, True]
+    assert [o.limits.paused for o in read.constraint.overrides] == [False, False]
+    for name in ("cid", "concurrency", "rate", "paused", "max_backlog", "fair"):
+        assert getattr(read.constraint, name) == getattr(whole.constraint, name)
+
+
+def test_an_override_with_a_limit_of_a_later_release_cannot_be_read() -> None:
+    """To drop the limit would let jobs start that must not."""
+    later = {**DOCUMENT, "overrides": [["a", 1, None, False, 9]]}
+    with pytest.raises(DamagedError, match="cannot be read"):
+        decode_constraint("c", stored(later))
