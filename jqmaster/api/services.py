@@ -7,7 +7,8 @@ from typing import Any
 from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.config import Durability, Settings
 from jqmaster.domain.latency import Traffic
-from jqmaster.service.constraints.constraints import ConstraintService
+from jqmaster.service.constraints.editor import ConstraintEditor
+from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.bulk_actions import BulkActionService
@@ -57,7 +58,8 @@ class Services:
     owners: WorkerOwners
     polls: PollDesk
     waiting: WaitingPlaces
-    constraints: ConstraintService
+    constraints: ConstraintReader
+    constraint_editor: ConstraintEditor
     audit: AuditStore
     audit_writer: AuditWriter
     masters: MasterService

@@ -12,9 +12,9 @@ from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.matcher import Path
 from jqmaster.domain.readable import readable, readable_members
 from jqmaster.domain.worker import Worker
-from jqmaster.service.constraints.constraints import Detail, KeyUsage, Usage
 from jqmaster.service.constraints.documents import describe, describe_limits
 from jqmaster.service.constraints.preview import Preview
+from jqmaster.service.constraints.reader import Detail, KeyUsage, Usage
 from jqmaster.service.jobs.reader import JobDetail
 from jqmaster.service.workers.masters import ListedMaster
 from jqmaster.store.constraints.constraints import StoredConstraint

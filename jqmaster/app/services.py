@@ -8,7 +8,8 @@ from jqmaster.app.readiness import Readiness
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
 from jqmaster.domain.latency import Traffic
-from jqmaster.service.constraints.constraints import ConstraintService
+from jqmaster.service.constraints.editor import ConstraintEditor
+from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.bulk_actions import BulkActionService
@@ -44,6 +45,7 @@ class RequestServices:
         self._shard = shard
         self._parts = shard.parts
         self._stores = shard.parts.stores
+        self._usage = UsageStore(shard.parts.link, self._stores.records)
         self._identity = identity
         self._admit_url = admit_url
         self._connections = connections
@@ -72,7 +74,7 @@ class RequestServices:
     def bundle(self) -> Services:
         """Return all services as the handlers take them."""
         shared, parts, stores, clock = self._shared, self._parts, self._stores, self._shared.clock
-        audit, traffic, constraints = AuditStore(parts.link), Traffic(), self._make_constraints()
+        audit, traffic, constraints = AuditStore(parts.link), Traffic(), self._make_reader()
         return Services(
             live=shared.live,
             enqueue=parts.enqueue,
@@ -89,6 +91,7 @@ class RequestServices:
             polls=parts.polls,
             waiting=self.waiting,
             constraints=constraints,
+            constraint_editor=self._make_editor(),
             audit=audit,
             audit_writer=AuditWriter(audit),
             identity=self._identity,
@@ -105,12 +108,15 @@ class RequestServices:
             metrics=self._make_metrics(constraints, traffic),
         )
 
-    def _make_constraints(self) -> ConstraintService:
-        return ConstraintService(
+    def _make_reader(self) -> ConstraintReader:
+        stores, parts = self._stores, self._parts
+        return ConstraintReader(stores.rules, parts.rules, self._usage, self._shared.clock)
+
+    def _make_editor(self) -> ConstraintEditor:
+        return ConstraintEditor(
             self._stores.rules,
             self._parts.rules,
-            UsageStore(self._parts.link, self._stores.records),
-            self._shared.clock,
+            self._usage,
             self._parts.store_time_ms,
             audience=self._shared.policies.audience,
         )
@@ -128,7 +134,7 @@ class RequestServices:
             waiting=self.waiting,
         )
 
-    def _make_metrics(self, constraints: ConstraintService, traffic: Traffic) -> Metrics:
+    def _make_metrics(self, constraints: ConstraintReader, traffic: Traffic) -> Metrics:
         stores = self._stores
         facts = StoreFactsReader(
             stores.inspector,

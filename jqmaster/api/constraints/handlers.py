@@ -10,8 +10,9 @@ from jqmaster.api.encoding.bodies import json_to_msgpack, read_map
 from jqmaster.api.http.endpoint import Call, Reply, check
 from jqmaster.api.schemas import Request
 from jqmaster.errors import FieldError, InvalidError, TooLargeError, UnparsableError
-from jqmaster.service.constraints.constraints import AskedValue, Precondition
 from jqmaster.service.constraints.documents import limits_of
+from jqmaster.service.constraints.editor import Precondition
+from jqmaster.service.constraints.reader import AskedValue
 
 # Every master keeps all constraints in memory, and every change reads them anew.
 MAX_CONSTRAINT_BYTES: Final = 256 * 1024
@@ -50,7 +51,7 @@ async def put(call: Call) -> Reply:
             "the name differs from the one in the path",
             errors=[FieldError(("name",), f"must be {name[:100]}")],
         )
-    stored, is_new = await call.services.constraints.put(
+    stored, is_new = await call.services.constraint_editor.put(
         name, request.model_dump(), call.who, call.content, demands
     )
     return Reply(201 if is_new else 200, views.constraint_view(stored, call.content), _etag(stored.etag))
@@ -60,14 +61,14 @@ async def put_value(call: Call) -> Reply:
     demands = precondition(call)
     request = await _read(call, ValueRequest)
     limits = limits_of(request.model_dump())
-    stored = await call.services.constraints.put_value(
+    stored = await call.services.constraint_editor.put_value(
         call.path["name"], request.addressed(), limits, call.who, call.content, demands=demands
     )
     return Reply(200, views.constraint_view(stored, call.content), _etag(stored.etag))
 
 
 async def delete(call: Call) -> Reply:
-    await call.services.constraints.delete(call.path["name"], call.who, precondition(call))
+    await call.services.constraint_editor.delete(call.path["name"], call.who, precondition(call))
     return Reply(204)
 
 

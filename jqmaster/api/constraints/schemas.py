@@ -11,7 +11,7 @@ from jqmaster.domain.constraint import MAX_OVERRIDES, Mode
 from jqmaster.domain.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
 from jqmaster.domain.limit_kinds import BACKLOG, CONCURRENCY, RATE, Figure
 from jqmaster.errors import FieldError, InvalidError
-from jqmaster.service.constraints.constraints import AskedValue
+from jqmaster.service.constraints.reader import AskedValue
 
 _MATCHER: Final = {"$ref": "#/components/schemas/Matcher"}
 # Each schema has a name: client generators cannot handle a recursive union of anonymous maps.

@@ -6,7 +6,7 @@ from typing import Final
 from jqmaster.domain.constraint import Constraint
 from jqmaster.domain.worker import Worker
 from jqmaster.live_value import LiveValue
-from jqmaster.service.constraints.constraints import ConstraintService, Usage
+from jqmaster.service.constraints.reader import ConstraintReader, Usage
 from jqmaster.service.operations.metrics import Saturation, StoreFacts
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.leadership.leadership import LeadershipStore
@@ -24,7 +24,7 @@ class StoreFactsReader:
         self,
         inspector: Inspector,
         workers: WorkerStore,
-        constraints: ConstraintService,
+        constraints: ConstraintReader,
         leadership: LeadershipStore,
         history: HistoryStore,
         *,

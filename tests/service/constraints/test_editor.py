@@ -1,6 +1,5 @@
 """Changes of constraints at the level of the service: incarnations, editions, and what happens in between."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -11,21 +10,13 @@ from jqmaster.domain.content import full_access
 from jqmaster.errors import (
     InvalidError,
     NotFoundError,
-    OverloadedError,
     PreconditionFailedError,
-    RateLimitedError,
     StoreUnavailableError,
 )
 from jqmaster.live_value import LiveValue
-from jqmaster.service.constraints.constraints import (
-    ANYHOW,
-    MAX_REPEATS,
-    AskedValue,
-    ConstraintService,
-    Precondition,
-)
 from jqmaster.service.constraints.documents import RESERVED_NAMES, draft_of
-from jqmaster.service.constraints.preview import MAX_PREVIEWS, Preview
+from jqmaster.service.constraints.editor import ANYHOW, MAX_REPEATS, ConstraintEditor, Precondition
+from jqmaster.service.constraints.reader import AskedValue, ConstraintReader
 from jqmaster.store.constraints.constraints import Change, Rules
 from jqmaster.store.constraints.usage import UsageStore
 from tests.support.store import StoreWorld
@@ -48,14 +39,18 @@ def document(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def service(world: StoreWorld) -> ConstraintService:
+def reader(world: StoreWorld) -> ConstraintReader:
+    usage = UsageStore(world.shard, world.records)
+    return ConstraintReader(world.rule_store, world.rules, usage, SystemClock())
+
+
+@pytest.fixture
+def editor(world: StoreWorld) -> ConstraintEditor:
     async def now_ms() -> int:
         return world.now_ms
 
     usage = UsageStore(world.shard, world.records)
-    return ConstraintService(
-        world.rule_store, world.rules, usage, SystemClock(), now_ms, audience=LiveValue(ALL)
-    )
+    return ConstraintEditor(world.rule_store, world.rules, usage, now_ms, audience=LiveValue(ALL))
 
 
 async def changes(world: StoreWorld) -> tuple[int, int]:
@@ -64,36 +59,36 @@ async def changes(world: StoreWorld) -> tuple[int, int]:
     return version - world.now_ms + 1, edition - world.now_ms + 1
 
 
-async def put(service: ConstraintService, **fields: Any) -> Constraint:
-    stored, _ = await service.put("c1", document(**fields), "me", ALL)
+async def put(editor: ConstraintEditor, **fields: Any) -> Constraint:
+    stored, _ = await editor.put("c1", document(**fields), "me", ALL)
     return stored.constraint
 
 
 async def test_counts_are_kept_for_as_long_as_the_gates_are_the_same(
-    service: ConstraintService, world: StoreWorld
+    editor: ConstraintEditor, world: StoreWorld
 ) -> None:
-    first = await put(service, concurrency=1)
+    first = await put(editor, concurrency=1)
     assert await changes(world) == (1, 1)
     # Another limit of a kind that is counted already: at once, and no job is matched again.
-    second = await put(service, concurrency=2)
+    second = await put(editor, concurrency=2)
     assert (second.cid, await changes(world)) == (first.cid, (2, 1))
-    third = await put(service, concurrency=2, rate={"limit": 1, "period_s": 1})
+    third = await put(editor, concurrency=2, rate={"limit": 1, "period_s": 1})
     assert (third.cid, await changes(world)) == (first.cid, (3, 2))
     # Another key has other gates: what was counted at the old ones says nothing of them.
-    fourth = await put(service, concurrency=2, key="argument.host")
+    fourth = await put(editor, concurrency=2, key="argument.host")
     assert fourth.cid != first.cid
     assert await changes(world) == (4, 3)
-    off = await put(service, concurrency=2, key="argument.host", enabled=False)
+    off = await put(editor, concurrency=2, key="argument.host", enabled=False)
     assert await changes(world) == (5, 3)
     assert off.cid != fourth.cid
-    await service.delete("c1", "me")
+    await editor.delete("c1", "me")
     assert await changes(world) == (6, 3)
 
 
-async def test_what_changes_nothing_writes_nothing(service: ConstraintService, world: StoreWorld) -> None:
-    await put(service, concurrency=1)
+async def test_what_changes_nothing_writes_nothing(editor: ConstraintEditor, world: StoreWorld) -> None:
+    await put(editor, concurrency=1)
     async with world.unchanged():
-        stored, is_new = await service.put("c1", document(concurrency=1), "other", ALL)
+        stored, is_new = await editor.put("c1", document(concurrency=1), "other", ALL)
     assert not is_new
     assert stored.constraint.concurrency == 1
 
@@ -101,118 +96,97 @@ async def test_what_changes_nothing_writes_nothing(service: ConstraintService, w
 class Interrupted:
     """Somebody else changes the constraint between the look and the write, `times` times."""
 
-    def __init__(self, service: ConstraintService, world: StoreWorld, times: int, limit: int = 5) -> None:
+    def __init__(self, editor: ConstraintEditor, world: StoreWorld, times: int, limit: int = 5) -> None:
         self._limit = limit
         self._times = times
         self._world = world
         self._change = world.rule_store.change
-        self._service = service
+        self._editor = editor
 
     async def __call__(self, change: Change) -> bool:
         if self._times > 0:
             self._times -= 1
             self._world.rule_store.change = self._change  # type: ignore[method-assign]
-            await self._service.put_value(
+            await self._editor.put_value(
                 "c1", AskedValue(self._times), Limits(concurrency=self._limit), "other", ALL
             )
             self._world.rule_store.change = self  # type: ignore[method-assign]
         return await self._change(change)
 
 
-async def test_a_change_in_between_is_not_lost(service: ConstraintService, world: StoreWorld) -> None:
-    await put(service, concurrency=1, key="argument.host")
-    world.rule_store.change = Interrupted(service, world, 3)  # type: ignore[method-assign]
-    stored = await service.put_value("c1", AskedValue("mine"), Limits(concurrency=4), "me", ALL)
+async def test_a_change_in_between_is_not_lost(editor: ConstraintEditor, world: StoreWorld) -> None:
+    await put(editor, concurrency=1, key="argument.host")
+    world.rule_store.change = Interrupted(editor, world, 3)  # type: ignore[method-assign]
+    stored = await editor.put_value("c1", AskedValue("mine"), Limits(concurrency=4), "me", ALL)
     assert {o.value for o in stored.constraint.overrides} == {0, 1, 2, "mine"}
 
 
 async def test_a_change_in_between_breaks_what_was_demanded(
-    service: ConstraintService, world: StoreWorld
+    editor: ConstraintEditor, reader: ConstraintReader, world: StoreWorld
 ) -> None:
-    stored, _ = await service.put("c1", document(concurrency=1, key="argument.host"), "me", ALL)
-    world.rule_store.change = Interrupted(service, world, 1)  # type: ignore[method-assign]
+    stored, _ = await editor.put("c1", document(concurrency=1, key="argument.host"), "me", ALL)
+    world.rule_store.change = Interrupted(editor, world, 1)  # type: ignore[method-assign]
     demands = Precondition(match=frozenset({stored.etag}))
     with pytest.raises(PreconditionFailedError):
-        await service.put("c1", document(concurrency=9, key="argument.host"), "me", ALL, demands)
-    found = (await service.get("c1", None, ALL)).stored.constraint
+        await editor.put("c1", document(concurrency=9, key="argument.host"), "me", ALL, demands)
+    found = (await reader.get("c1", None, ALL)).stored.constraint
     assert (found.concurrency, [o.value for o in found.overrides]) == (1, [0])
 
 
-async def test_changes_without_end_are_given_up(service: ConstraintService, world: StoreWorld) -> None:
-    await put(service, concurrency=1, key="argument.host")
-    world.rule_store.change = Interrupted(service, world, MAX_REPEATS)  # type: ignore[method-assign]
+async def test_changes_without_end_are_given_up(editor: ConstraintEditor, world: StoreWorld) -> None:
+    await put(editor, concurrency=1, key="argument.host")
+    world.rule_store.change = Interrupted(editor, world, MAX_REPEATS)  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailableError):
-        await service.put("c1", document(concurrency=9), "me", ALL)
-    world.rule_store.change = Interrupted(service, world, MAX_REPEATS, limit=6)  # type: ignore[method-assign]
+        await editor.put("c1", document(concurrency=9), "me", ALL)
+    world.rule_store.change = Interrupted(editor, world, MAX_REPEATS, limit=6)  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailableError):
-        await service.delete("c1", "me")
+        await editor.delete("c1", "me")
 
 
 async def test_it_is_in_force_when_every_job_has_been_matched(
-    service: ConstraintService, world: StoreWorld
+    editor: ConstraintEditor, reader: ConstraintReader, world: StoreWorld
 ) -> None:
     job_id = await world.enqueue()
-    await put(service, concurrency=1)
-    assert not (await service.get("c1", None, ALL)).usage.is_in_force
+    await put(editor, concurrency=1)
+    assert not (await reader.get("c1", None, ALL)).usage.is_in_force
     rules: Rules = await world.rules.reload()
     assert await world.rule_store.settle(world.epoch, rules)
-    assert not (await service.get("c1", None, ALL)).usage.is_in_force
+    assert not (await reader.get("c1", None, ALL)).usage.is_in_force
     (lane,) = await world.rule_store.older_lanes(rules.ruleset.edition)
     assert await world.rule_store.move(world.epoch, rules, [job_id], {job_id: lane})
     await world.rule_store.prune(world.epoch, [lane.id])
-    usage = (await service.get("c1", None, ALL)).usage
+    usage = (await reader.get("c1", None, ALL)).usage
     assert not usage.is_in_force  # its gates have not been looked at since
     assert usage.waiting == 1
     for cid, version in await world.rule_store.reopened():
         await world.rule_store.reopen(world.epoch, cid, version)
-    assert (await service.get("c1", None, ALL)).usage.is_in_force
-    ((_, listed),) = await service.all()
+    assert (await reader.get("c1", None, ALL)).usage.is_in_force
+    ((_, listed),) = await reader.all()
     assert listed.is_in_force
 
 
-async def test_unknown_names_and_values(service: ConstraintService) -> None:
+async def test_unknown_names_and_values(editor: ConstraintEditor, reader: ConstraintReader) -> None:
     for call in (
-        service.get("none", None, ALL), service.delete("none", "me"),
-        service.put_value("none", AskedValue(1), Limits(paused=True), "me", ALL),
+        reader.get("none", None, ALL), editor.delete("none", "me"),
+        editor.put_value("none", AskedValue(1), Limits(paused=True), "me", ALL),
     ):  # fmt: skip
         with pytest.raises(NotFoundError):
             await call
-    await put(service, concurrency=1)
+    await put(editor, concurrency=1)
     with pytest.raises(InvalidError):
-        await service.get("c1", AskedValue(None), ALL)
+        await reader.get("c1", AskedValue(None), ALL)
     with pytest.raises(InvalidError):
-        await service.put_value("c1", AskedValue(1), Limits(paused=True), "me", ALL, demands=ANYHOW)
+        await editor.put_value("c1", AskedValue(1), Limits(paused=True), "me", ALL, demands=ANYHOW)
 
 
-async def test_the_last_override_gone_leaves_a_constraint_that_is_open(service: ConstraintService) -> None:
+async def test_the_last_override_gone_leaves_a_constraint_that_is_open(editor: ConstraintEditor) -> None:
     await put(
-        service,
+        editor,
         key="argument.host",
         overrides=[{"value": "a", "concurrency": None, "rate": None, "paused": True}],
     )
-    stored = await service.put_value("c1", AskedValue("a"), Limits(), "me", ALL)
+    stored = await editor.put_value("c1", AskedValue("a"), Limits(), "me", ALL)
     assert (stored.constraint.overrides, stored.constraint.paused) == ((), False)
-
-
-async def preview(service: ConstraintService, who: str = "somebody") -> Preview:
-    return await service.preview(WORK, None, 1, ALL, who=who, most_per_minute=MAX_PREVIEWS + 1)
-
-
-async def test_a_caller_gets_so_many_previews_a_minute_and_others_theirs(service: ConstraintService) -> None:
-    for _ in range(MAX_PREVIEWS + 1):
-        await preview(service)
-    with pytest.raises(RateLimitedError) as limited:
-        await preview(service)
-    assert (limited.value.code, 0 < (limited.value.retry_after_s or 0) <= 60) == ("too_many_previews", True)
-    await preview(service, "somebody else")
-
-
-async def test_there_are_few_previews_at_a_time(service: ConstraintService) -> None:
-    outcomes = await asyncio.gather(
-        *(preview(service) for _ in range(MAX_PREVIEWS + 1)), return_exceptions=True
-    )
-    assert [type(outcome) for outcome in outcomes].count(OverloadedError) == 1
-    assert (await preview(service)).is_exact
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED_NAMES))

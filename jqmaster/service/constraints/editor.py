@@ -1,0 +1,290 @@
+"""Changes of constraints by operators."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from jqmaster.domain.constraint import (
+    Constraint,
+    Limits,
+    Override,
+    keeps_counts,
+    needs_rematch,
+    new_cid,
+    read_key,
+)
+from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.job import Job
+from jqmaster.domain.key_value import canonical
+from jqmaster.domain.limit_kinds import ConstraintError
+from jqmaster.domain.matcher import MISSING, check_scalar
+from jqmaster.errors import NotFoundError, PreconditionFailedError, StoreUnavailableError
+from jqmaster.live_value import LiveValue
+from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.documents import (
+    describe,
+    describe_override,
+    draft_of,
+    refusal,
+    refusing,
+)
+from jqmaster.service.constraints.reader import AskedValue, no_key, unknown_constraint
+from jqmaster.store import codec
+from jqmaster.store.constraints.constraints import ETAG_LENGTH, Change, RuleStore, StoredConstraint
+from jqmaster.store.constraints.usage import UsageStore
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.jobs.placement import fields_of
+
+# Each time somebody else changed the same constraint in between.
+MAX_REPEATS: Final = 20
+# A larger document is not kept in the audit log, only how large it was.
+MAX_AUDITED_BYTES: Final = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Precondition:
+    """A precondition on the current constraint. None: no condition; an empty set: it never holds."""
+
+    # One of these ETags; `*` stands for any.
+    match: frozenset[str] | None = None
+    # None of these ETags; `*`: there must be no such constraint.
+    none_match: frozenset[str] | None = None
+
+    def check(self, name: str, present: StoredConstraint | None) -> None:
+        """Raise PreconditionFailedError unless the precondition holds."""
+        etag = present.etag if present else None
+        if self.match is not None and (etag is None or not self.match & {etag, "*"}):
+            what = "was deleted, or never was" if etag is None else "was changed by somebody else"
+            raise PreconditionFailedError(f"constraint {name} {what}; read it again")
+        if self.none_match is not None and etag is not None and self.none_match & {etag, "*"}:
+            raise PreconditionFailedError(f"constraint {name} exists", code="constraint_exists")
+
+
+ANYHOW: Final = Precondition()
+
+
+class ConstraintEditor:
+    """`audience`: what readers of the audit log may see at most. Methods raise what the store raises."""
+
+    def __init__(
+        self,
+        store: RuleStore,
+        rules: RuleCache,
+        usage: UsageStore,
+        store_time_ms: Callable[[], Awaitable[int]],
+        *,
+        audience: LiveValue[ContentAccess],
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._usage = usage
+        self._store_time_ms = store_time_ms
+        self._audience = audience
+
+    async def put(
+        self,
+        name: str,
+        fields: Mapping[str, Any],
+        who: str,
+        access: ContentAccess,
+        demands: Precondition = ANYHOW,
+    ) -> tuple[StoredConstraint, bool]:
+        """Create or replace the constraint; return it, and whether it is new. A request that changes nothing writes nothing. `fields` are those of
+        the document; a part that was shown covered, and is sent back so, stays as it is.
+
+        Raises InvalidError, ForbiddenError for what the caller may not tell jobs apart by, PreconditionFailedError,
+        ConflictError when there are too many, StoreUnavailableError when others change it all the time.
+        """
+
+        def make(old: StoredConstraint | None) -> Constraint:
+            old_one = old.constraint if old else None
+            draft = draft_of(name, _uncovered(fields, old_one, access) if old_one else fields)
+            _check_content(draft, old_one, access)
+            return draft
+
+        stored, old = await self._change(
+            name, make, who=who, demands=demands, action="constraint.put", describe_part=_whole
+        )
+        return stored, old is None
+
+    async def put_value(
+        self,
+        name: str,
+        addressed: AskedValue | str,
+        limits: Limits,
+        who: str,
+        access: ContentAccess,
+        *,
+        demands: Precondition = ANYHOW,
+    ) -> StoredConstraint:
+        """Set the override for one value of its key, or remove it if it neither limits nor pauses. `addressed`: the
+        value, or the ID of a job that has it, for a caller who may not see it.
+
+        Raises NotFoundError, InvalidError, ForbiddenError for a value that the caller may not see, and as `put`.
+        """
+        job = await self._job(addressed) if isinstance(addressed, str) else None
+
+        def value_of(constraint: Constraint) -> object:
+            if isinstance(addressed, AskedValue):
+                access.check_path(constraint.key, ("value",))
+                return addressed.value
+            value = read_key(constraint, fields_of(job)) if job else MISSING
+            if value is MISSING:
+                raise refusal(("job_id",), "the job has no value of the key")
+            return value
+
+        def make(old: StoredConstraint | None) -> Constraint:
+            if old is None:
+                raise unknown_constraint(name)
+            if old.constraint.key is None:
+                raise no_key(("value",))
+            value = value_of(old.constraint)
+            return _with_override(old.constraint, _canonical_scalar(value), value, limits)
+
+        def part(constraint: Constraint | None) -> dict[str, Any] | None:
+            if constraint is None:
+                return None
+            value = value_of(constraint)
+            wanted = canonical(value)
+            found = next((o for o in constraint.overrides if canonical(o.value) == wanted), None)
+            return {"key": str(constraint.key), **describe_override(found or Override(value, Limits()))}
+
+        stored, _ = await self._change(
+            name, make, who=who, demands=demands, action="constraint.value", describe_part=part
+        )
+        return stored
+
+    async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
+        """Its jobs are free at once. Raise NotFoundError, PreconditionFailedError."""
+        for _ in range(MAX_REPEATS):
+            rules = await self._rules.reload()
+            present = rules.named(name)
+            demands.check(name, present)
+            if present is None:
+                raise unknown_constraint(name)
+            entry = encode_entry(
+                who=who,
+                action="constraint.delete",
+                target=name,
+                before=self._audited(_whole(present.constraint)),
+                after=None,
+            )
+            change = Change(
+                name, present.etag, None, present.constraint, is_rematched=False, audit_entry=entry
+            )
+            if await self._store.change(change):
+                await self._rules.reload()
+                return
+        raise _too_busy(name)
+
+    async def _change(
+        self,
+        name: str,
+        make: Callable[[StoredConstraint | None], Constraint],
+        *,
+        who: str,
+        demands: Precondition,
+        action: str,
+        describe_part: Callable[[Constraint | None], dict[str, Any] | None],
+    ) -> tuple[StoredConstraint, StoredConstraint | None]:
+        """Return the constraint as it now is, and as it was."""
+        for _ in range(MAX_REPEATS):
+            rules = await self._rules.reload()
+            present = rules.named(name)
+            demands.check(name, present)
+            new = make(present)
+            old = present.constraint if present else None
+            if present and old and _same(old, new):
+                return present, present
+            new = replace(new, cid=old.cid if old and keeps_counts(old, new) else new_cid())
+            now_ms = await self._store_time_ms()
+            stored = StoredConstraint(
+                new, os.urandom(ETAG_LENGTH // 2).hex(), present.created_at_ms if present else now_ms, now_ms
+            )
+            entry = encode_entry(
+                who=who,
+                action=action,
+                target=name,
+                before=self._audited(describe_part(old)) if old else None,
+                after=self._audited(describe_part(new)),
+            )
+            change = Change(
+                name, present.etag if present else "", stored, old, needs_rematch(old, new), entry
+            )
+            if await self._store.change(change):
+                await self._rules.reload()
+                return stored, present
+        raise _too_busy(name)
+
+    def _audited(self, document: dict[str, Any] | None) -> dict[str, Any] | None:
+        if document is None:
+            return None
+        document = self._audience.current.constraint(document)
+        if (size := len(codec.pack(document))) <= MAX_AUDITED_BYTES:
+            return document
+        return {**document, "matcher": None, "overrides": None, "omitted_bytes": size}
+
+    async def _job(self, job_id: str) -> Job:
+        found = await self._usage.jobs([job_id], with_argument=True)
+        if not found:
+            raise NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
+        return found[0]
+
+
+def _whole(constraint: Constraint | None) -> dict[str, Any] | None:
+    return describe(constraint) if constraint else None
+
+
+def _same(old: Constraint, new: Constraint) -> bool:
+    # By their bytes: to Python 1 and True are equal.
+    return codec.pack(describe(old)) == codec.pack(describe(new))
+
+
+def _uncovered(fields: Mapping[str, Any], old: Constraint, access: ContentAccess) -> dict[str, Any]:
+    """Return the fields, with the original values in place of covered ones that the caller sends back."""
+    present = describe(old)
+    shown = access.constraint(present)
+    uncovered = dict(fields)
+    for part in ("matcher", "overrides"):
+        if shown[part] != present[part] and fields[part] == shown[part]:
+            uncovered[part] = present[part]
+    return uncovered
+
+
+def _check_content(draft: Constraint, old: Constraint | None, access: ContentAccess) -> None:
+    """Raise ForbiddenError if a new part of `draft` distinguishes jobs by content that the caller may not see."""
+    if old is None or draft.matcher != old.matcher:
+        access.check_matcher(draft.matcher.document, ("matcher",))
+    if old is None or draft.key != old.key:
+        access.check_path(draft.key, ("key",))
+    elif draft.overrides != old.overrides:
+        access.check_path(draft.key, ("overrides",))
+
+
+def _with_override(constraint: Constraint, wanted: bytes, value: object, limits: Limits) -> Constraint:
+    if constraint.key is None:
+        raise no_key(("value",))
+    overrides = list(constraint.overrides)
+    at = next((i for i, o in enumerate(overrides) if canonical(o.value) == wanted), len(overrides))
+    overrides[at : at + 1] = [] if limits == Limits() else [Override(value, limits)]
+    # The last override of a constraint that has nothing else leaves it, open to all: it would be no constraint else.
+    paused = False if constraint.paused is None else constraint.paused
+    try:
+        return replace(constraint, overrides=tuple(overrides), paused=paused)
+    except ConstraintError as error:
+        # `overrides.N.rate.limit` is the request's `rate.limit`.
+        loc = error.loc[2:] if len(error.loc) > 2 else error.loc
+        raise refusal(loc, error.msg) from None
+
+
+def _canonical_scalar(value: object) -> bytes:
+    with refusing():
+        check_scalar(value, ("value",))
+    return canonical(value)
+
+
+def _too_busy(name: str) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"constraint {name} changes faster than it can be followed", retry_after_s=1.0
+    )

@@ -1,0 +1,258 @@
+"""Constraints as operators see them: what they limit, how much of it is used, and which jobs they apply to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.constraint import (
+    CID_LENGTH,
+    Constraint,
+    Limits,
+    gate_id,
+    key_of,
+)
+from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.job import Job, JobSpec
+from jqmaster.domain.key_value import key_value
+from jqmaster.errors import InvalidError, NotFoundError
+from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.documents import (
+    parse_key,
+    parse_matcher_document,
+    refusal,
+)
+from jqmaster.service.constraints.preview import MAX_TOP_KEYS, Preview, Previews
+from jqmaster.store.constraints.constraints import Rules, RuleStore, StoredConstraint
+from jqmaster.store.constraints.usage import GateUsage, SlotUsage, UsageStore
+from jqmaster.store.jobs.placement import fields_of
+
+MAX_HOLDERS: Final = 50
+# In a list, of those constraints with a key that have the fewest values.
+MAX_LISTED_GATES: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUsage:
+    """One value of a key: what holds for it, and its use."""
+
+    gate: GateUsage
+    text: str
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Current usage of a constraint. None: not counted, or not summed up in a list with too many key values.
+
+    `next_opening_ms`: the first instant at which one of its closed gates opens by time alone. `is_in_force`: every job
+    has been matched with the constraint as it is. `is_exact` False: it has more values than were looked at.
+    """
+
+    waiting: int | None
+    running: int | None
+    starts: int | None
+    shadow_delayed: int
+    next_opening_ms: int | None
+    is_in_force: bool
+    keys: int | None
+    is_exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """A constraint with its use; `asked` is that of the value that was asked for."""
+
+    stored: StoredConstraint
+    usage: Usage
+    held_until_ms: int | None
+    top_keys: list[KeyUsage]
+    asked: KeyUsage | None
+    holders: list[SlotUsage]
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedConstraint:
+    """A constraint as it is for one job; `key_text` None: it has no key."""
+
+    constraint: Constraint
+    key_text: str | None
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class AskedValue:
+    """A value of a key; a class of its own because null is a value."""
+
+    value: object
+
+
+class ConstraintReader:
+    """`clock` bounds how long a preview may take. Methods raise what the store raises."""
+
+    def __init__(self, store: RuleStore, rules: RuleCache, usage: UsageStore, clock: Clock) -> None:
+        self._store = store
+        self._rules = rules
+        self._usage = usage
+        self._previews = Previews(store, usage, clock)
+
+    async def all(self) -> list[tuple[StoredConstraint, Usage]]:
+        """Return every constraint by name, with its usage, summed over at most MAX_LISTED_GATES key values."""
+        rules = await self._rules.reload()
+        unsettled = await self._unsettled(rules)
+        cids = [stored.constraint.cid for stored in rules.stored]
+        counts = dict(zip(cids, await self._usage.counts(cids), strict=True))
+        keyed = {s.constraint.cid: counts[s.constraint.cid][0] for s in rules.stored if s.constraint.key}
+        looked_at = _smallest(keyed, MAX_LISTED_GATES)
+        wanted = [gate_id(s.constraint.cid, None) for s in rules.stored if s.constraint.key is None]
+        wanted += await self._usage.first_gates({cid: keyed[cid] for cid in looked_at})
+        gates: dict[str, list[GateUsage]] = {}
+        for gate in await self._usage.gates(wanted):
+            gates.setdefault(gate.gate_id[:CID_LENGTH], []).append(gate)
+        found = []
+        for stored in rules.stored:
+            cid = stored.constraint.cid
+            keys, delayed = counts[cid]
+            in_force = unsettled is not None and cid not in unsettled
+            if cid in keyed and cid not in looked_at:
+                usage = Usage(None, None, None, delayed, None, in_force, keys, is_exact=False)
+            else:
+                usage = _usage(stored.constraint, gates.get(cid, []), delayed, in_force, keys)
+            found.append((stored, usage))
+        return found
+
+    async def get(self, name: str, value: AskedValue | None, access: ContentAccess) -> Detail:
+        """Return a constraint. Raise NotFoundError; InvalidError for a value if it has no key; ForbiddenError for one that the
+        caller may not see."""
+        rules = await self._rules.reload()
+        stored = rules.named(name)
+        if stored is None:
+            raise unknown_constraint(name)
+        constraint = stored.constraint
+        if value is not None and constraint.key is None:
+            raise no_key(("query", "value"))
+        if value is not None:
+            access.check_path(constraint.key, ("query", "value"))
+        unsettled = await self._unsettled(rules)
+        in_force = unsettled is not None and constraint.cid not in unsettled
+        ((keys, delayed),) = await self._usage.counts([constraint.cid])
+        asked = None
+        if constraint.key is None:
+            gates, total = await self._usage.gates([gate_id(constraint.cid, None)]), 1
+        else:
+            gate_ids, total = await self._usage.known_gates(constraint.cid)
+            gates = await self._usage.gates(gate_ids)
+            if value is not None:
+                key = key_value(value.value)
+                (gate,) = await self._usage.gates([gate_id(constraint.cid, key)])
+                asked = KeyUsage(gate, key.text, constraint.limits_of(key))
+        gates.sort(key=lambda gate: (-gate.waiting, -(gate.running or 0), gate.gate_id))
+        usage = _usage(constraint, gates, delayed, in_force, keys, is_exact=len(gates) >= total)
+        return Detail(
+            stored,
+            usage,
+            gates[0].held_until_ms if constraint.key is None else None,
+            [] if constraint.key is None else self._top_keys(constraint, gates),
+            asked,
+            await self._usage.holders([asked.gate] if asked else gates, MAX_HOLDERS),
+        )
+
+    async def matching(self, job: Job) -> list[str]:
+        """Names of the enabled constraints that apply to an unfinished job, in order."""
+        rules = await self._rules.reload()
+        return [constraint.name for constraint in rules.ruleset.matching(fields_of(job))]
+
+    async def applying(self, spec: JobSpec, access: ContentAccess) -> list[AppliedConstraint]:
+        """Return the constraints that would apply to a job that is not enqueued yet, in order, with the limits for its key value; of a
+        value that the caller may not see, with what holds for all."""
+        fields = fields_of(spec)
+        rules = await self._rules.reload()
+        found = []
+        for constraint in rules.ruleset.matching(fields):
+            key = key_of(constraint, fields) if constraint.key else None
+            text = access.key_text(constraint.key, key.text) if key else None
+            is_shown = key is not None and text == key.text
+            limits = constraint.limits_of(key if is_shown else None)
+            found.append(AppliedConstraint(constraint, text, limits))
+        return found
+
+    async def preview(
+        self,
+        matcher: object,
+        key: object,
+        limit: int,
+        access: ContentAccess,
+        *,
+        who: str,
+        most_per_minute: int,
+    ) -> Preview:
+        """Which of the waiting jobs a constraint would apply to. Raise InvalidError, OverloadedError, ForbiddenError for
+        what the caller may not tell jobs apart by."""
+        parsed, path = parse_matcher_document(matcher), parse_key(key)
+        access.check_matcher(parsed.document, ("matcher",))
+        access.check_path(path, ("key",))
+        return await self._previews.run(parsed, path, limit, who=who, most_per_minute=most_per_minute)
+
+    @staticmethod
+    def _top_keys(constraint: Constraint, gates: Sequence[GateUsage]) -> list[KeyUsage]:
+        special = {
+            gate_id(constraint.cid, key): constraint.limits_of(key)
+            for key in (key_value(override.value) for override in constraint.overrides)
+        }
+        own = constraint.limits_of(None)
+        return [KeyUsage(gate, gate.text, special.get(gate.gate_id, own)) for gate in gates[:MAX_TOP_KEYS]]
+
+    async def _unsettled(self, rules: Rules) -> frozenset[str] | None:
+        """Return the constraints whose change is not followed up yet; None: none is, because jobs are still being matched."""
+        edition = rules.ruleset.edition
+        if rules.settled_edition != edition or await self._usage.has_older_lanes(edition):
+            return None
+        return frozenset(cid for cid, _ in await self._store.reopened())
+
+
+def _usage(
+    constraint: Constraint,
+    gates: Sequence[GateUsage],
+    delayed: int,
+    in_force: bool,
+    keys: int,
+    *,
+    is_exact: bool = True,
+) -> Usage:
+    """Return the sums over these gates of a constraint."""
+    openings = [gate.opens_at_ms for gate in gates if gate.opens_at_ms and gate.waiting]
+    return Usage(
+        waiting=sum(gate.waiting for gate in gates),
+        running=_sum([gate.running for gate in gates]) if constraint.counted.slots else None,
+        starts=_sum([gate.starts for gate in gates]) if constraint.counted.starts else None,
+        shadow_delayed=delayed,
+        next_opening_ms=min(openings, default=None),
+        is_in_force=in_force,
+        keys=None if constraint.key is None else keys,
+        is_exact=is_exact,
+    )
+
+
+def _sum(counts: Sequence[int | None]) -> int:
+    return sum(count or 0 for count in counts)
+
+
+def _smallest(sizes: Mapping[str, int], room: int) -> frozenset[str]:
+    """Return as many of these as fit together, smallest first."""
+    found = set()
+    for cid, size in sorted(sizes.items(), key=lambda pair: pair[1]):
+        room -= size
+        if room < 0:
+            break
+        found.add(cid)
+    return frozenset(found)
+
+
+def no_key(loc: tuple[str | int, ...]) -> InvalidError:
+    """Return the error for a value of a constraint without a key."""
+    return refusal(loc, "the constraint has no key, and so no values")
+
+
+def unknown_constraint(name: str) -> NotFoundError:
+    """Return the error for a constraint that is not there."""
+    return NotFoundError(f"no constraint {name[:100]}", code="unknown_constraint")
