@@ -17,7 +17,7 @@ from jqmaster.service.constraints.preview import Preview
 from jqmaster.service.constraints.reader import Detail, KeyUsage, Usage
 from jqmaster.service.jobs.reader import JobDetail
 from jqmaster.service.workers.masters import ListedMaster
-from jqmaster.store.constraints.constraints import StoredConstraint
+from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.identity.audit import AuditEntry
 from jqmaster.store.operations.bulk_actions import StoredAction
 from jqmaster.store.workers.polls import Offer

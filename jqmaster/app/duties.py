@@ -59,9 +59,10 @@ class LeaderDuties:
         )
         self.keeper = ConstraintKeeper(
             leadership,
-            self._stores.rules,
             parts.rules,
             shared.clock,
+            lanes=self._stores.lanes,
+            gates=self._stores.gates,
             on_ready=self._on_ready,
             on_stale=leader.step_down,
         )

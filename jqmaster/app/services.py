@@ -110,7 +110,7 @@ class RequestServices:
 
     def _make_reader(self) -> ConstraintReader:
         stores, parts = self._stores, self._parts
-        return ConstraintReader(stores.rules, parts.rules, self._usage, self._shared.clock)
+        return ConstraintReader(parts.rules, self._usage, stores.lanes, stores.gates, self._shared.clock)
 
     def _make_editor(self) -> ConstraintEditor:
         return ConstraintEditor(

@@ -6,6 +6,8 @@ from jqmaster.domain.tally import Tally
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.live_value import LiveValue
 from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.constraints.gates import GateStore
+from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.health.probe import StoreReport
 from jqmaster.store.job_times import JobTimes
@@ -61,6 +63,8 @@ class Stores:
     workers: WorkerStore
     polls: PollStore
     rules: RuleStore
+    lanes: LaneStore
+    gates: GateStore
     leadership: LeadershipStore
     masters: MasterStore
     actions: ActionStore
@@ -83,6 +87,8 @@ class Stores:
             workers=WorkerStore(shard, times),
             polls=PollStore(shard, times),
             rules=RuleStore(shard),
+            lanes=LaneStore(shard),
+            gates=GateStore(shard),
             leadership=LeadershipStore(shard),
             masters=MasterStore(shard),
             actions=ActionStore(shard),

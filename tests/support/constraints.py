@@ -14,7 +14,9 @@ from jqmaster.domain.job import JobSpec
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.runtime.duties.relocation import Relocation
 from jqmaster.service.constraints.cache import RuleCache
-from jqmaster.store.constraints.constraints import Change, RuleStore, StoredConstraint
+from jqmaster.store.constraints.constraints import Change, RuleStore
+from jqmaster.store.constraints.documents import StoredConstraint
+from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from jqmaster.store.jobs.enqueue import Accepted, BacklogFull
 from jqmaster.store.jobs.placement import StoredLane
@@ -70,10 +72,13 @@ class Structures:
 class ConstrainedWorld:
     """`world` with constraints. The steps of the leader are taken when the test says so."""
 
-    def __init__(self, world: StoreWorld, store: RuleStore | None = None) -> None:
+    def __init__(
+        self, world: StoreWorld, store: RuleStore | None = None, lanes: LaneStore | None = None
+    ) -> None:
         self.world = world
         self.store = store or world.rule_store
         self.rules = RuleCache(self.store) if store else world.rules
+        self.lanes, self.gates = lanes or world.lanes, world.gates
         self._changes = 0
 
     async def change(self, name: str, new: Constraint | None) -> bool:
@@ -112,20 +117,20 @@ class ConstrainedWorld:
         await self.follow_up()
 
     async def settle(self) -> bool:
-        return bool(await self.store.settle(self.world.epoch, await self.rules.reload()))
+        return bool(await self.lanes.settle(self.world.epoch, await self.rules.reload()))
 
     async def open_gates(self) -> bool:
         """Gates whose time has come, and those whose constraint changed, as the leader opens them."""
         has_opened = False
-        for cid, version in await self.store.reopened():
-            has_opened = bool(await self.store.reopen(self.world.epoch, cid, version)) or has_opened
-        opened = await self.store.open_gates(self.world.epoch)
+        for cid, version in await self.gates.reopened():
+            has_opened = bool(await self.gates.reopen(self.world.epoch, cid, version)) or has_opened
+        opened = await self.gates.open(self.world.epoch)
         assert opened is not None
         return opened[1] or has_opened
 
     async def relocate(self) -> int:
         """How many waiting jobs moved; none is left in a lane of older rules."""
-        relocation = Relocation(self.store, self.world.epoch, await self.rules.reload())
+        relocation = Relocation(self.lanes, self.world.epoch, await self.rules.reload())
         moved = 0
         while not relocation.is_over:
             moved += await relocation.step()
@@ -136,7 +141,7 @@ class ConstrainedWorld:
         await self.open_gates()
         await self.relocate()
         await self.rules.reload()
-        assert await self.store.older_lanes(self.rules.current.ruleset.edition) == []
+        assert await self.lanes.older_lanes(self.rules.current.ruleset.edition) == []
 
     # --- jobs
 

@@ -21,6 +21,8 @@ from jqmaster.runtime.leadership.local_leader import LocalLeader
 from jqmaster.service.constraints.cache import RuleCache
 from jqmaster.store import codec
 from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.constraints.gates import GateStore
+from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.health import fsck
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.health.repair import Repair
@@ -75,6 +77,8 @@ class StoreWorld:
         self.inspector = Inspector(shard, self.records)
         self.rule_store = RuleStore(shard)
         self.rules = RuleCache(self.rule_store)
+        self.lanes = LaneStore(shard)
+        self.gates = GateStore(shard)
         self.epoch = ""
         # By name: jobs whose lane can no more be told from what is left of their records, so that it counts them still.
         self.never_counted_out: Counter[str] = Counter()
@@ -169,16 +173,16 @@ class StoreWorld:
 
     async def prune(self) -> None:
         """What the leader does once a minute."""
-        async for lanes in self.rule_store.lane_pages():
-            await self.rule_store.prune(self.epoch, lanes)
+        async for lanes in self.lanes.lane_pages():
+            await self.lanes.prune(self.epoch, lanes)
         await self.prune_gates()
 
     async def prune_gates(self) -> None:
         """What it does between times, of all gates."""
-        for cid in await self.rule_store.counted():
+        for cid in await self.gates.counted():
             cursor = None
             while cursor != "0":
-                done = await self.rule_store.prune_gates(self.epoch, cid, cursor or "0")
+                done = await self.gates.prune(self.epoch, cid, cursor or "0")
                 assert done
                 cursor = done[1]
 

@@ -10,7 +10,8 @@ from jqmaster.runtime.duties.gate_pruning import GatePruning
 from jqmaster.runtime.duties.relocation import Relocation
 from jqmaster.runtime.leader_loop import LeaderLoop
 from jqmaster.service.constraints.cache import RuleCache
-from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.constraints.gates import GateStore
+from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.leadership.leadership import Leadership
 
 logger = logging.getLogger(__name__)
@@ -35,10 +36,11 @@ class ConstraintKeeper(LeaderLoop):
     def __init__(
         self,
         leadership: Leadership,
-        store: RuleStore,
         rules: RuleCache,
         clock: Clock,
         *,
+        lanes: LaneStore,
+        gates: GateStore,
         on_ready: Callable[[], None],
         on_stale: Callable[[], None],
     ) -> None:
@@ -50,12 +52,13 @@ class ConstraintKeeper(LeaderLoop):
             retry_s=RETRY_S,
         )
         self._epoch = leadership.epoch
-        self._store = store
+        self._lanes = lanes
+        self._gates = gates
         self._rules = rules
         self._on_ready = on_ready
         self._relocation: Relocation | None = None
         self._pruned_at_s = self._gates_pruned_at_s = clock.monotonic_s()
-        self._gate_pruning = GatePruning(store, self._epoch)
+        self._gate_pruning = GatePruning(gates, self._epoch)
         self._known_edition = -1
 
     async def _round(self) -> float:
@@ -69,7 +72,7 @@ class ConstraintKeeper(LeaderLoop):
         """Milliseconds until there is something to do."""
         rules = await self._rules.reload()
         if rules.settled_edition != rules.ruleset.edition:
-            if not await self._store.settle(self._epoch, rules):
+            if not await self._lanes.settle(self._epoch, rules):
                 return 0
             rules = await self._rules.reload()
             logger.info("constraints of edition %d are in force", rules.ruleset.edition)
@@ -78,14 +81,14 @@ class ConstraintKeeper(LeaderLoop):
             # Notify even if another leader settled the edition: the dispatcher may have asked with an older one.
             self._known_edition = rules.ruleset.edition
             self._on_ready()
-        for cid, version in await self._store.reopened():
-            if await self._store.reopen(self._epoch, cid, version):
+        for cid, version in await self._gates.reopened():
+            if await self._gates.reopen(self._epoch, cid, version):
                 self._on_ready()
-        next_ms, has_opened = await self._store.open_gates(self._epoch)
+        next_ms, has_opened = await self._gates.open(self._epoch)
         if has_opened:
             self._on_ready()
         if self._relocation is None or self._relocation.edition != rules.ruleset.edition:
-            self._relocation = Relocation(self._store, self._epoch, rules)
+            self._relocation = Relocation(self._lanes, self._epoch, rules)
         if not self._relocation.is_over:
             if await self._relocation.step():
                 self._on_ready()
@@ -109,7 +112,7 @@ class ConstraintKeeper(LeaderLoop):
             self._pruned_at_s = now_s
             # Looks again for what a relocation could not move, or what came back to an older lane since.
             self._relocation = None
-            async for lanes in self._store.lane_pages():
-                await self._store.prune(self._epoch, lanes)
+            async for lanes in self._lanes.lane_pages():
+                await self._lanes.prune(self._epoch, lanes)
             self._wake.set()
         return False

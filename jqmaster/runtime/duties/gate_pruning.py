@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Final
 
-from jqmaster.store.constraints.constraints import GATES_PER_PRUNING, RuleStore
+from jqmaster.store.constraints.gates import GATES_PER_PRUNING, GateStore
 
 # If so many gates of a page were idle, more are likely to follow.
 MANY: Final = GATES_PER_PRUNING // 2
@@ -13,7 +13,7 @@ class GatePruning:
     """Constraint after constraint has a page looked at. One with much to remove stays at the head of the line, and
     others with nothing to remove, however many gates they have, are passed after one page each."""
 
-    def __init__(self, store: RuleStore, epoch: str) -> None:
+    def __init__(self, store: GateStore, epoch: str) -> None:
         self._store = store
         self._epoch = epoch
         self._line: deque[str] = deque()
@@ -30,7 +30,7 @@ class GatePruning:
             if self.is_idle:
                 return False
         cid = self._line[0]
-        removed, cursor = await self._store.prune_gates(self._epoch, cid, self._cursors[cid])
+        removed, cursor = await self._store.prune(self._epoch, cid, self._cursors[cid])
         self._cursors[cid] = cursor
         if removed >= MANY:
             return True

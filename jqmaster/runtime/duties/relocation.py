@@ -5,7 +5,8 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Final
 
-from jqmaster.store.constraints.constraints import OldLane, Rules, RuleStore
+from jqmaster.store.constraints.constraints import Rules
+from jqmaster.store.constraints.lanes import LaneStore, OldLane
 from jqmaster.store.link.pages import MAX_PER_CALL
 
 logger = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ class Relocation:
     jobs that wait for a time, and removes the lanes that are empty.
     """
 
-    def __init__(self, store: RuleStore, epoch: str, rules: Rules) -> None:
+    def __init__(self, store: LaneStore, epoch: str, rules: Rules) -> None:
         self._store = store
         self._epoch = epoch
         self._rules = rules

@@ -31,7 +31,8 @@ from jqmaster.service.constraints.documents import (
 )
 from jqmaster.service.constraints.reader import AskedValue, no_key, unknown_constraint
 from jqmaster.store import codec
-from jqmaster.store.constraints.constraints import ETAG_LENGTH, Change, RuleStore, StoredConstraint
+from jqmaster.store.constraints.constraints import Change, RuleStore
+from jqmaster.store.constraints.documents import ETAG_LENGTH, StoredConstraint
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.placement import fields_of

@@ -11,7 +11,7 @@ from jqmaster.domain.key_value import KeyValue, key_value
 from jqmaster.domain.matcher import MISSING, Matcher, Path
 from jqmaster.domain.quota import Quota
 from jqmaster.errors import OverloadedError, RateLimitedError
-from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import UsageStore, WaitingLane
 from jqmaster.store.jobs.placement import fields_of
 
@@ -42,7 +42,7 @@ class Preview:
 class Previews:
     """`clock` bounds how long each may take."""
 
-    def __init__(self, store: RuleStore, usage: UsageStore, clock: Clock) -> None:
+    def __init__(self, store: LaneStore, usage: UsageStore, clock: Clock) -> None:
         self._asked = Quota()
         self._store = store
         self._usage = usage
@@ -73,7 +73,7 @@ class Previews:
 class _Scan:
     """One walk over what waits. Whole lanes are judged by the name alone where that decides."""
 
-    def __init__(self, store: RuleStore, usage: UsageStore, clock: Clock, limit: int) -> None:
+    def __init__(self, store: LaneStore, usage: UsageStore, clock: Clock, limit: int) -> None:
         self._store = store
         self._usage = usage
         self._clock = clock

@@ -23,7 +23,10 @@ from jqmaster.service.constraints.documents import (
     refusal,
 )
 from jqmaster.service.constraints.preview import MAX_TOP_KEYS, Preview, Previews
-from jqmaster.store.constraints.constraints import Rules, RuleStore, StoredConstraint
+from jqmaster.store.constraints.constraints import Rules
+from jqmaster.store.constraints.documents import StoredConstraint
+from jqmaster.store.constraints.gates import GateStore
+from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import GateUsage, SlotUsage, UsageStore
 from jqmaster.store.jobs.placement import fields_of
 
@@ -90,11 +93,13 @@ class AskedValue:
 class ConstraintReader:
     """`clock` bounds how long a preview may take. Methods raise what the store raises."""
 
-    def __init__(self, store: RuleStore, rules: RuleCache, usage: UsageStore, clock: Clock) -> None:
-        self._store = store
+    def __init__(
+        self, rules: RuleCache, usage: UsageStore, lanes: LaneStore, gates: GateStore, clock: Clock
+    ) -> None:
         self._rules = rules
         self._usage = usage
-        self._previews = Previews(store, usage, clock)
+        self._gates = gates
+        self._previews = Previews(lanes, usage, clock)
 
     async def all(self) -> list[tuple[StoredConstraint, Usage]]:
         """Return every constraint by name, with its usage, summed over at most MAX_LISTED_GATES key values."""
@@ -207,7 +212,7 @@ class ConstraintReader:
         edition = rules.ruleset.edition
         if rules.settled_edition != edition or await self._usage.has_older_lanes(edition):
             return None
-        return frozenset(cid for cid, _ in await self._store.reopened())
+        return frozenset(cid for cid, _ in await self._gates.reopened())
 
 
 def _usage(

@@ -11,7 +11,7 @@ from typing import Final
 from jqmaster.domain.job import FINISHED, INDEXED, Job, JobState
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
-from jqmaster.store.constraints.constraints import decode_constraint
+from jqmaster.store.constraints.documents import decode_constraint
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import pages, scanned

@@ -9,7 +9,7 @@ from jqmaster.domain.constraint import gate_id
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.duties import constraint_keeper as module
 from jqmaster.runtime.duties.constraint_keeper import PRUNE_EVERY_S, ConstraintKeeper
-from jqmaster.store.constraints.constraints import Moved
+from jqmaster.store.constraints.lanes import Moved
 from jqmaster.store.jobs.claims import Claim, NotClaimed
 from jqmaster.store.leadership.leadership import Leadership
 from tests.support import real_time
@@ -46,7 +46,8 @@ class Keeping:
             self.stale += 1
 
         keeper = ConstraintKeeper(
-            Leadership(self.world.epoch, "master-1"), self.world.rule_store, self.world.rules, self.clock,
+            Leadership(self.world.epoch, "master-1"), self.world.rules, self.clock,
+            lanes=self.world.lanes, gates=self.world.gates,
             on_ready=on_ready, on_stale=on_stale,
         )  # fmt: skip
         follow = keeper._follow
@@ -74,8 +75,8 @@ class Keeping:
             edition = rules.ruleset.edition
             return (
                 rules.settled_edition == edition
-                and not await self.world.rule_store.older_lanes(edition)
-                and not await self.world.rule_store.reopened()
+                and not await self.world.lanes.older_lanes(edition)
+                and not await self.world.gates.reopened()
                 and bool(self.sleeps_ms)
                 and self.sleeps_ms[-1] > 0
             )
@@ -125,7 +126,7 @@ async def test_dispatch_goes_on_while_twenty_thousand_waiting_jobs_follow_a_chan
     assert await rules.change("limit", one)
     got: list[str] = []
     claims_between = 0
-    while await world.rule_store.older_lanes(1):
+    while await world.lanes.older_lanes(1):
         claimed = await keeping.try_to_claim(worker, limit=50)
         claims_between += bool(claimed)
         got += claimed
@@ -178,7 +179,7 @@ async def test_a_stale_epoch_ends_it_and_another_finishes_what_it_began(
     jobs = await rules.enqueue_many(range(5000))
     worker = await world.worker(max_jobs=100)
     await keeping.start()
-    move, moves = world.rule_store._relane, 0
+    move, moves = world.lanes._relane, 0
 
     async def crash_in_the_middle(*arguments: object) -> object:
         nonlocal moves
@@ -187,10 +188,10 @@ async def test_a_stale_epoch_ends_it_and_another_finishes_what_it_began(
             await world.reelect()
         return await move(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(world.rule_store, "_relane", crash_in_the_middle)
+    monkeypatch.setattr(world.lanes, "_relane", crash_in_the_middle)
     assert await rules.change("limit", constraint("limit", BY_KEY, key="argument", concurrency=1))
     await wait_until(lambda: keeping.stale)
-    assert await world.rule_store.older_lanes(1)
+    assert await world.lanes.older_lanes(1)
     await keeping.stop()
     keeping.keeper = keeping.another()
     await keeping.start()
@@ -236,7 +237,7 @@ async def test_a_store_that_fails_once_is_asked_again(
 ) -> None:
     rules, world = keeping.rules, keeping.world
     jobs = await rules.enqueue_many(range(5))
-    settle, calls = world.rule_store.settle, 0
+    settle, calls = world.lanes.settle, 0
 
     async def failing(*arguments: object) -> object:
         nonlocal calls
@@ -245,7 +246,7 @@ async def test_a_store_that_fails_once_is_asked_again(
             raise StoreUnavailableError("away", retry_after_s=1.0)
         return await settle(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(world.rule_store, "settle", failing)
+    monkeypatch.setattr(world.lanes, "settle", failing)
     await keeping.start()
     assert await rules.change("limit", constraint("limit", BY_KEY, concurrency=2))
     await keeping.idle()
@@ -285,13 +286,13 @@ async def test_what_a_relocation_gave_up_is_looked_at_again_within_a_while(
     rules, world = keeping.rules, keeping.world
     jobs = await rules.enqueue_many(range(3))
     worker = await world.worker()
-    move = world.rule_store.move
+    move = world.lanes.move
     is_stuck = True
 
     async def stuck(*arguments: object) -> object:
         return Moved(0) if is_stuck and len(arguments) > 3 else await move(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(world.rule_store, "move", stuck)
+    monkeypatch.setattr(world.lanes, "move", stuck)
     assert await rules.change("limit", constraint("limit", BY_KEY, concurrency=2))
     await keeping.start()
     await wait_until(lambda: keeping.sleeps_ms and keeping.sleeps_ms[-1] > 0)

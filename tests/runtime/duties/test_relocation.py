@@ -10,7 +10,7 @@ from jqmaster.domain.constraint import gate_id
 from jqmaster.domain.job import JobState
 from jqmaster.errors import StaleEpochError
 from jqmaster.runtime.duties.relocation import Relocation
-from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.jobs.claims import Claim
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import StoreWorld
@@ -30,12 +30,12 @@ async def begun(rules: ConstrainedWorld) -> Relocation:
     """A constraint was made and is in force for what runs; no waiting job was moved yet."""
     assert await rules.settle()
     await rules.open_gates()
-    return Relocation(rules.store, rules.world.epoch, await rules.rules.reload())
+    return Relocation(rules.lanes, rules.world.epoch, await rules.rules.reload())
 
 
 async def older(rules: ConstrainedWorld) -> int:
     """Lanes of older rules."""
-    return len(await rules.store.older_lanes((await rules.rules.reload()).ruleset.edition))
+    return len(await rules.lanes.older_lanes((await rules.rules.reload()).ruleset.edition))
 
 
 async def end(relocation: Relocation, most_steps: int = 1000) -> int:
@@ -125,12 +125,12 @@ async def test_another_leader_finishes_what_one_began(rules: ConstrainedWorld, s
             assert await end(first) == 0
         assert await rules.structures() == before
     assert await rules.settle()
-    await end(Relocation(rules.store, rules.world.epoch, await rules.rules.reload()))
+    await end(Relocation(rules.lanes, rules.world.epoch, await rules.rules.reload()))
     assert await older(rules) == 0
     assert await rules.take(await rules.world.worker(max_jobs=5000), limit=400) == jobs[:400]
 
 
-class PromotingStore(RuleStore):
+class PromotingLanes(LaneStore):
     """Just before the jobs that wait for a time are walked over, their time comes."""
 
     world: StoreWorld
@@ -142,9 +142,9 @@ class PromotingStore(RuleStore):
 
 
 async def test_a_job_that_becomes_ready_between_two_looks_is_moved_all_the_same(world: StoreWorld) -> None:
-    store = PromotingStore(world.shard)
-    store.world = world
-    rules = ConstrainedWorld(world, store)
+    lanes = PromotingLanes(world.shard)
+    lanes.world = world
+    rules = ConstrainedWorld(world, lanes=lanes)
     job_id = await rules.enqueue(delay_ms=1000)
     assert await rules.change("limit", constraint("limit", BY_KEY, concurrency=1))
     world.pass_ms(1000)

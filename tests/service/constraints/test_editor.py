@@ -41,7 +41,7 @@ def document(**fields: Any) -> dict[str, Any]:
 @pytest.fixture
 def reader(world: StoreWorld) -> ConstraintReader:
     usage = UsageStore(world.shard, world.records)
-    return ConstraintReader(world.rule_store, world.rules, usage, SystemClock())
+    return ConstraintReader(world.rules, usage, world.lanes, world.gates, SystemClock())
 
 
 @pytest.fixture
@@ -150,16 +150,16 @@ async def test_it_is_in_force_when_every_job_has_been_matched(
     await put(editor, concurrency=1)
     assert not (await reader.get("c1", None, ALL)).usage.is_in_force
     rules: Rules = await world.rules.reload()
-    assert await world.rule_store.settle(world.epoch, rules)
+    assert await world.lanes.settle(world.epoch, rules)
     assert not (await reader.get("c1", None, ALL)).usage.is_in_force
-    (lane,) = await world.rule_store.older_lanes(rules.ruleset.edition)
-    assert await world.rule_store.move(world.epoch, rules, [job_id], {job_id: lane})
-    await world.rule_store.prune(world.epoch, [lane.id])
+    (lane,) = await world.lanes.older_lanes(rules.ruleset.edition)
+    assert await world.lanes.move(world.epoch, rules, [job_id], {job_id: lane})
+    await world.lanes.prune(world.epoch, [lane.id])
     usage = (await reader.get("c1", None, ALL)).usage
     assert not usage.is_in_force  # its gates have not been looked at since
     assert usage.waiting == 1
-    for cid, version in await world.rule_store.reopened():
-        await world.rule_store.reopen(world.epoch, cid, version)
+    for cid, version in await world.gates.reopened():
+        await world.gates.reopen(world.epoch, cid, version)
     assert (await reader.get("c1", None, ALL)).usage.is_in_force
     ((_, listed),) = await reader.all()
     assert listed.is_in_force

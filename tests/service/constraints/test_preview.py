@@ -24,7 +24,7 @@ ALL = full_access([])
 @pytest.fixture
 def reader(world: StoreWorld) -> ConstraintReader:
     usage = UsageStore(world.shard, world.records)
-    return ConstraintReader(world.rule_store, world.rules, usage, SystemClock())
+    return ConstraintReader(world.rules, usage, world.lanes, world.gates, SystemClock())
 
 
 async def preview(reader: ConstraintReader, who: str = "somebody") -> Preview:

@@ -4,7 +4,8 @@ refuse."""
 import pytest
 
 from jqmaster.errors import StaleEpochError
-from jqmaster.store.constraints.constraints import Moved, RuleStore
+from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.constraints.lanes import Moved
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import StoreWorld
 
@@ -14,23 +15,23 @@ async def test_an_old_leader_follows_no_change_up(world: StoreWorld) -> None:
     job_id = await limited.enqueue()
     one = constraint(paused=True)
     assert await limited.change("limit", one)
-    rules, store = await limited.rules.reload(), world.rule_store
-    ((cid, version),) = await store.reopened()
+    rules, lanes, gates = await limited.rules.reload(), world.lanes, world.gates
+    ((cid, version),) = await gates.reopened()
     old = await world.reelect()
     async with world.unchanged():
         with pytest.raises(StaleEpochError):
-            await store.move(old, rules, [job_id])
+            await lanes.move(old, rules, [job_id])
         with pytest.raises(StaleEpochError):
-            await store.settle(old, rules)
+            await lanes.settle(old, rules)
         with pytest.raises(StaleEpochError):
-            await store.open_gates(old)
+            await gates.open(old)
         with pytest.raises(StaleEpochError):
-            await store.prune(old, ["0" * 16])
+            await lanes.prune(old, ["0" * 16])
         with pytest.raises(StaleEpochError):
-            await store.prune_gates(old, cid, "0")
+            await gates.prune(old, cid, "0")
         with pytest.raises(StaleEpochError):
-            await store.reopen(old, cid, version)
-        assert await store.reopened() == [(cid, version)]
+            await gates.reopen(old, cid, version)
+        assert await gates.reopened() == [(cid, version)]
     await limited.follow_up()
 
 
@@ -41,25 +42,25 @@ async def test_rules_that_changed_meanwhile_are_not_followed_up(world: StoreWorl
     older = await limited.rules.reload()
     assert await limited.change("second", constraint("second", concurrency=1))
     async with world.unchanged():
-        moved = await world.rule_store.move(world.epoch, older, [job_id])
+        moved = await world.lanes.move(world.epoch, older, [job_id])
         assert moved == Moved(-1)
         assert not moved
-        assert await world.rule_store.settle(world.epoch, older) is False
+        assert await world.lanes.settle(world.epoch, older) is False
     assert Moved(0)
     await limited.follow_up()
 
 
 async def test_a_constraint_that_changed_again_is_looked_at_again(world: StoreWorld) -> None:
-    limited, store = ConstrainedWorld(world), world.rule_store
+    limited, gates = ConstrainedWorld(world), world.gates
     one = await limited.limit(concurrency=1)
     assert await limited.change("limit", one)
-    ((_, version),) = await store.reopened()
+    ((_, version),) = await gates.reopened()
     assert await limited.change("limit", one)
-    assert await store.reopen(world.epoch, one.cid, version) is False
-    ((cid, newer),) = await store.reopened()
+    assert await gates.reopen(world.epoch, one.cid, version) is False
+    ((cid, newer),) = await gates.reopened()
     assert (cid, newer) == (one.cid, version + 1)
-    await store.reopen(world.epoch, one.cid, newer)
-    assert await store.reopened() == []
+    await gates.reopen(world.epoch, one.cid, newer)
+    assert await gates.reopened() == []
 
 
 async def test_a_damaged_constraint_hurts_no_other(world: StoreWorld) -> None:

@@ -761,8 +761,8 @@ async def test_with_the_last_job_goes_all_that_was_kept_of_its_lane_and_gates(
         await world.steering.cancel(job_id)
     for job_id in jobs + rest:
         await world.steering.delete(job_id)
-    async for lanes in rules.store.lane_pages():
-        await rules.store.prune(world.epoch, lanes)
+    async for lanes in rules.lanes.lane_pages():
+        await rules.lanes.prune(world.epoch, lanes)
     await world.prune_gates()
     kinds = {key.removeprefix(world.shard.keys.tag).split(":")[0] for key in await world.dump()}
     of_lanes = {"lane", "lanes", "names", "open", "open_groups", "parked", "ready", "waiters", "closed"}

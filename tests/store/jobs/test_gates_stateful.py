@@ -29,7 +29,8 @@ from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision
 from jqmaster.errors import StaleEpochError
 from jqmaster.runtime.duties.relocation import Relocation
-from jqmaster.store.constraints.constraints import Moved, OldLane, Rules, RuleStore
+from jqmaster.store.constraints.constraints import Rules
+from jqmaster.store.constraints.lanes import LaneStore, Moved, OldLane
 from jqmaster.store.jobs.claims import Claim, NotClaimed
 from jqmaster.store.jobs.enqueue import Accepted, BacklogFull
 from jqmaster.store.jobs.operator_actions import Changes, StateConflict
@@ -126,7 +127,7 @@ class Snapshot:
         return {i for i in self.in_state(JobState.RUNNING) if self.seen[i].gate(one) == gate}
 
 
-class MeddlingStore(RuleStore):
+class MeddlingLanes(LaneStore):
     """Between what it read of jobs and what it writes of them, somebody else acts."""
 
     meddle: Callable[[], Awaitable[None]] | None = None
@@ -176,8 +177,8 @@ class GatesMachine(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.client = StoreClient(self.server.url, connections=2)
         self.world = StoreWorld(Shard(self.client, Keys(f"t{uuid.uuid4().hex[:10]}")))
-        self.store = MeddlingStore(self.world.shard)
-        self.limits = ConstrainedWorld(self.world, self.store)
+        self.lanes = MeddlingLanes(self.world.shard)
+        self.limits = ConstrainedWorld(self.world, lanes=self.lanes)
         self.model = Model()
         self.ids: list[str] = []
         self.workers: list[str] = []
@@ -431,19 +432,19 @@ class GatesMachine(RuleBasedStateMachine):
                 await self.steer(what, job_id)
 
             meddle = steer
-        self.store.meddle = meddle
+        self.lanes.meddle = meddle
         for _ in range(steps):
             if self.relocation is None:
                 self.relocation = Relocation(
-                    self.store, self.world.epoch, self.run(self.limits.rules.reload())
+                    self.lanes, self.world.epoch, self.run(self.limits.rules.reload())
                 )
             if not self.relocation.is_over:
                 self.run(self.relocation.step())
-        self.store.meddle = None
+        self.lanes.meddle = None
 
     async def prune(self) -> None:
-        async for lanes in self.store.lane_pages():
-            await self.store.prune(self.world.epoch, lanes)
+        async for lanes in self.lanes.lane_pages():
+            await self.lanes.prune(self.world.epoch, lanes)
         await self.world.prune_gates()
 
     async def promote(self) -> None:

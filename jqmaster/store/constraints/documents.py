@@ -1,0 +1,104 @@
+"""The forms of a constraint in the store: its document, and the limits that scripts read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, gate_id
+from jqmaster.domain.key_value import key_value
+from jqmaster.domain.limit_kinds import KINDS, PER_VALUE
+from jqmaster.domain.matcher import parse_matcher, parse_path
+from jqmaster.errors import DamagedError
+from jqmaster.store import codec
+from jqmaster.store.link.scripts import Arg
+
+ETAG_LENGTH: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConstraint:
+    """`etag` changes with every change."""
+
+    constraint: Constraint
+    etag: str
+    created_at_ms: int
+    changed_at_ms: int
+
+
+def encode_constraint(stored: StoredConstraint) -> bytes:
+    """Encode a constraint as it is stored."""
+    c = stored.constraint
+    document = {
+        "cid": c.cid,
+        "enabled": c.enabled,
+        "mode": str(c.mode),
+        "matcher": c.matcher.document,
+        "key": None if c.key is None else str(c.key),
+        **{kind.name: kind.pack(getattr(c, kind.name)) for kind in KINDS},
+        "overrides": [
+            [o.value, *(kind.pack(getattr(o.limits, kind.name)) for kind in PER_VALUE)] for o in c.overrides
+        ],
+        "created_at_ms": stored.created_at_ms,
+        "changed_at_ms": stored.changed_at_ms,
+    }
+    return stored.etag.encode() + codec.pack(document)
+
+
+def decode_constraint(name: str, raw: bytes) -> StoredConstraint:
+    """Decode a stored constraint. Raise DamagedError."""
+    try:
+        document: dict[str, Any] = msgpack.unpackb(raw[ETAG_LENGTH:])
+        key = document["key"]
+        constraint = Constraint(
+            name=name,
+            cid=document["cid"],
+            matcher=parse_matcher(document["matcher"]),
+            enabled=document["enabled"],
+            mode=Mode(document["mode"]),
+            key=None if key is None else parse_path(key),
+            overrides=tuple(_override(value, limits) for value, *limits in document["overrides"]),
+            # A document of a former release lacks the kinds that came later.
+            **{kind.name: kind.unpack(document[kind.name]) for kind in KINDS if kind.name in document},
+        )
+        return StoredConstraint(
+            constraint, raw[:ETAG_LENGTH].decode(), document["created_at_ms"], document["changed_at_ms"]
+        )
+    except (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException) as exc:
+        raise DamagedError(f"constraint {name}: its document cannot be read") from exc
+
+
+def limit_fields(constraint: Constraint) -> list[Arg]:
+    """Return the limits as scripts read them: names and values in turn."""
+    counted = constraint.counted
+    fields: dict[str, Arg | None] = {"mode": str(constraint.mode)}
+    for kind in KINDS:
+        fields |= kind.script_fields(getattr(constraint, kind.name))
+    fields |= {
+        "has_overrides": int(bool(constraint.overrides)),
+        "tracks_slots": int(counted.slots),
+        "tracks_starts": int(counted.starts),
+    }
+    return [part for name, value in fields.items() if value is not None for part in (name, str(value))]
+
+
+def override_fields(constraint: Constraint) -> list[Arg]:
+    """Return the overrides as scripts read them: gate IDs and limits in turn."""
+    fields: list[Arg] = []
+    for override in constraint.overrides:
+        parts = [
+            part
+            for kind in PER_VALUE
+            for part in kind.script_fields(getattr(override.limits, kind.name)).values()
+        ]
+        text = ",".join("" if part is None else str(part) for part in parts)
+        fields += (gate_id(constraint.cid, key_value(override.value)), text)
+    return fields
+
+
+def _override(value: object, limits: Sequence[Any]) -> Override:
+    if len(limits) > len(PER_VALUE):
+        raise ValueError("an override has limits of a later release")
+    parts = zip(PER_VALUE, limits, strict=False)
+    return Override(value, Limits(**{kind.name: kind.unpack(part) for kind, part in parts}))

@@ -1,0 +1,202 @@
+"""Lanes after a change of the constraints: unfinished jobs are matched again and moved. Only the leader writes."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from jqmaster.domain.job import TIMED
+from jqmaster.domain.ruleset import Ruleset
+from jqmaster.errors import DamagedError
+from jqmaster.store import codec
+from jqmaster.store.constraints.constraints import Rules
+from jqmaster.store.jobs.placement import LaneTable, StoredLane, lane_of_job
+from jqmaster.store.jobs.records import HEAD_READ
+from jqmaster.store.link.pages import LANES_PER_READ, MAX_PER_CALL, RECORDS_PER_READ, pages, scanned
+from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.shard import Shard
+
+
+class OldLane(NamedTuple):
+    """A lane of an older edition."""
+
+    id: str
+    name: str
+
+
+class Moved(NamedTuple):
+    """Number of jobs that moved to other lanes. -1, and so false: the constraints changed meanwhile."""
+
+    jobs: int
+
+    def __bool__(self) -> bool:
+        return self.jobs >= 0
+
+
+@dataclass(slots=True)
+class _Found:
+    """A job that may have to move. `old`: the lane in which it was found ready; `record`: None if it was not read, or
+    cannot be."""
+
+    job_id: str
+    old: OldLane | None
+    record: bytes | None = None
+
+
+# A page that is read, one that is matched, and two in the store: it goes from one to the next without a wait.
+PAGES_AT_ONCE: Final = 4
+NO_LANES: Final[Mapping[str, OldLane]] = {}
+
+
+class LaneStore:
+    """Lanes of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+
+    async def settle(self, epoch: str, rules: Rules) -> bool:
+        """Give every running job the slots that the constraints demand, then put the edition in force. False: they changed
+        meanwhile."""
+        # Nothing is claimed until then, so that no other job can begin to run.
+        running = [raw.decode() for raw in await self._client.command("ZRANGE", self._keys.running, 0, -1)]
+        if not await self.move(epoch, rules, running):
+            return False
+        word, _ = await self._client.run(
+            "settle_rules", (self._keys.epoch, self._keys.rules), (epoch, rules.ruleset.edition)
+        )
+        return word == "ok"
+
+    async def move(
+        self, epoch: str, rules: Rules, job_ids: Sequence[str], lanes: Mapping[str, OldLane] = NO_LANES
+    ) -> Moved:
+        """Put unfinished jobs into the lanes that the rules give them; `lanes` tells where those were found that are
+        ready. While the store moves one page, another is matched and a third is read."""
+        reads_argument = "argument" in rules.ruleset.reads
+        parts = pages(job_ids, RECORDS_PER_READ if reads_argument else MAX_PER_CALL)
+
+        async def move_pages() -> int:
+            count = 0
+            # The first to end leaves no page to the others: there is none, or no reason to move it.
+            with contextlib.closing(parts):
+                for part in parts:
+                    found = await self._find(rules.ruleset, part, lanes, reads_argument)
+                    moved = await self._relane(epoch, rules, *_placed(rules.ruleset, found))
+                    if not moved:
+                        return -1
+                    count += moved.jobs
+            return count
+
+        outcomes = await asyncio.gather(*(move_pages() for _ in range(PAGES_AT_ONCE)), return_exceptions=True)
+        counts = []
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            counts.append(outcome)
+        return Moved(-1 if -1 in counts else sum(counts))
+
+    async def older_lanes(self, edition: int) -> list[OldLane]:
+        """Lanes of older editions, those first whose jobs would be the next to start."""
+        lanes: list[OldLane] = []
+        for raw in await self._client.command("SMEMBERS", self._keys.names):
+            name = raw.decode()
+            found = await self._client.command("ZRANGEBYSCORE", self._keys.lanes(name), "-inf", f"({edition}")
+            lanes += [OldLane(lane.decode(), name) for lane in found]
+        order: dict[OldLane, tuple[bool, int, str]] = {}
+        for page in pages(lanes, MAX_PER_CALL):
+            replies = await self._client.pipeline([("GET", self._keys.lane(lane.id)) for lane in page])
+            for lane, raw in zip(page, replies, strict=True):
+                order[lane] = (True, 0, "")
+                # One that is gone or cannot be read comes last; scripts make it anew.
+                with contextlib.suppress(DamagedError):
+                    stored = StoredLane.read(raw or b"")
+                    order[lane] = (bool(stored.at) or not stored.member, stored.score, stored.member)
+        return sorted(lanes, key=order.__getitem__)
+
+    async def ready_in(self, lanes: Sequence[OldLane], count: int) -> list[list[str]]:
+        """Return the first `count` jobs of each."""
+        replies = await self._client.pipeline(
+            [("ZRANGE", self._keys.ready(lane.id), 0, count - 1) for lane in lanes]
+        )
+        return [[raw.decode() for raw in reply] for reply in replies]
+
+    async def waiting_for_time(self) -> AsyncIterator[list[str]]:
+        """Yield pages of the jobs that wait for a time; those that were there all along are all among them."""
+        for index in (self._keys.index(state) for state in TIMED):
+            async for flat in scanned(self._client, "ZSCAN", index, count=RECORDS_PER_READ):
+                for page in pages([raw.decode() for raw in flat[::2]], MAX_PER_CALL):
+                    yield page
+
+    async def prune(self, epoch: str, lanes: Sequence[str]) -> None:
+        """Remove those of the lanes that have no unfinished job."""
+        for page in pages(lanes, LANES_PER_READ):
+            await self._client.run("prune_lanes", (self._keys.epoch,), (self._keys.tag, epoch, *page))
+
+    async def lane_pages(self) -> AsyncIterator[list[str]]:
+        """Yield all lanes of all names, in pages."""
+        for name in await self._client.command("SMEMBERS", self._keys.names):
+            key = self._keys.lanes(name.decode())
+            async for flat in scanned(self._client, "ZSCAN", key, count=LANES_PER_READ):
+                yield [raw.decode() for raw in flat[::2]]
+
+    async def _relane(self, epoch: str, rules: Rules, table: LaneTable, args: Sequence[Arg]) -> Moved:
+        if not args:
+            return Moved(0)
+        k = self._keys
+        word, data = await self._client.run(
+            "relane",
+            (k.epoch, k.rules, k.damaged),
+            (self._shard.now_arg, k.tag, epoch, rules.ruleset.edition, table.packed(), *args),
+        )
+        return Moved(data[0] if word == "ok" else -1)
+
+    async def _find(
+        self, ruleset: Ruleset, job_ids: Sequence[str], lanes: Mapping[str, OldLane], reads_argument: bool
+    ) -> list[_Found]:
+        """Read the records of those jobs whose names do not decide where they wait."""
+        found = [_Found(job_id, lanes.get(job_id)) for job_id in job_ids]
+        unread = [one for one in found if not (one.old and ruleset.lane_of_name(one.old.name))]
+        if unread and reads_argument:
+            records = await self._client.command("MGET", *[self._keys.job(one.job_id) for one in unread])
+        else:
+            records = await self._client.pipeline(
+                [("GETRANGE", self._keys.job(one.job_id), 0, HEAD_READ - 1) for one in unread],
+                skip_damaged=True,
+            )
+        for one, record in zip(unread, records, strict=True):
+            one.record = await self._whole_head(one.job_id, record) if record else None
+        return found
+
+    async def _whole_head(self, job_id: str, record: bytes) -> bytes | None:
+        """Return the record, read again where its extras reach beyond what was read; None where it is damaged."""
+        try:
+            if len(record) == HEAD_READ and codec.head_length(job_id, record) > HEAD_READ:
+                record = await self._client.command("GET", self._keys.job(job_id))
+        except DamagedError:
+            return None
+        return record
+
+
+def _placed(ruleset: Ruleset, found: Sequence[_Found]) -> tuple[LaneTable, list[Arg]]:
+    """Return the arguments of relane.lua for the jobs that have to move."""
+    table, args = LaneTable(), list[Arg]()
+    for one in found:
+        lane = ruleset.lane_of_name(one.old.name) if one.old else None
+        if one.old and lane:
+            args += (one.job_id, bytes.fromhex(one.old.id), table.number(lane))
+            continue
+        try:
+            job = codec.decode_matched(one.record) if one.record else None
+        except DamagedError:
+            job = None
+        if job:
+            lane = lane_of_job(ruleset, job)
+            # The lane of an older edition is never that of the present one, and to compute the latter's ID costs a digest.
+            is_older = one.old is not None and bytes.fromhex(one.old.id) == job.lane_id
+            if is_older or job.lane_id not in (lane.base_id, lane.id):
+                args += (one.job_id, job.lane_id, table.number(lane))
+        elif one.old:
+            args += (one.job_id, bytes.fromhex(one.old.id), 0)
+    return table, args
