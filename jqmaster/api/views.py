@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jqmaster.api.encoding.bodies import RawMsgpack
+from jqmaster.api.encoding.answers import RawMsgpack
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Attempt, Cause, Job

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from jqmaster.api import views
-from jqmaster.api.encoding.bodies import Encoding, encode, read_list, read_map
+from jqmaster.api.encoding.answers import encode
+from jqmaster.api.encoding.envelopes import read_list, read_map
 from jqmaster.api.encoding.fast_path import usual_job, usual_jobs, usual_success, usual_successes
+from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.api.encoding.validator import ScanLimits
 from jqmaster.api.jobs.outcome_schemas import ENDINGS
 from jqmaster.api.views import job_view

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jqmaster import errors
-from jqmaster.api.encoding.bodies import NotAcceptableError
+from jqmaster.api.encoding.negotiation import NotAcceptableError
 from jqmaster.api.http.problem_codes import CODES, ProblemCode
 from jqmaster.api.http.problems import STATUS
 from jqmaster.cli.commands.docs import ERRORS, errors_document

@@ -6,7 +6,8 @@ from typing import Any, Final, TypeVar
 
 from jqmaster.api import views
 from jqmaster.api.constraints.schemas import ConstraintRequest, PreviewRequest, ValueRequest
-from jqmaster.api.encoding.bodies import json_to_msgpack, read_map
+from jqmaster.api.encoding.envelopes import read_map
+from jqmaster.api.encoding.json_bridge import json_to_msgpack
 from jqmaster.api.http.endpoint import Call, Reply, check
 from jqmaster.api.schemas import Request
 from jqmaster.errors import FieldError, InvalidError, TooLargeError, UnparsableError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
-from jqmaster.api.encoding.bodies import Fields
+from jqmaster.api.encoding.negotiation import Fields
 from jqmaster.api.http.cookies import SessionCookie
 from jqmaster.config import Settings
 from jqmaster.domain.access import LOCAL, ConfiguredTokens, Principal, Scope, digest_of, make_token

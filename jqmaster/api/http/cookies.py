@@ -4,7 +4,7 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-from jqmaster.api.encoding.bodies import Fields
+from jqmaster.api.encoding.negotiation import Fields
 
 # Each that is not a session's costs a round trip to the store. How long the field may be, `max_header_bytes` tells.
 MAX_CANDIDATES: Final = 4

@@ -16,16 +16,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from jqmaster.api.encoding.bodies import (
-    Encoding,
-    Fields,
-    demand_events,
-    encode,
-    join_fields,
-    negotiate,
-    read_body,
-    read_map,
-)
+from jqmaster.api.encoding.answers import encode
+from jqmaster.api.encoding.bodies import read_body
+from jqmaster.api.encoding.envelopes import read_map
+from jqmaster.api.encoding.negotiation import Encoding, Fields, demand_events, join_fields, negotiate
 from jqmaster.api.encoding.validator import ScanLimits
 from jqmaster.api.http.auth import AccessPolicy
 from jqmaster.api.http.connection_room import PROVE

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from jqmaster.api.encoding.bodies import Encoding, NotAcceptableError, encode
+from jqmaster.api.encoding.answers import encode
+from jqmaster.api.encoding.negotiation import Encoding, NotAcceptableError
 from jqmaster.errors import (
     ConflictError,
     DamagedError,

@@ -29,7 +29,7 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 from uvicorn.server import ServerState
 
-from jqmaster.api.encoding.bodies import join_fields, negotiate
+from jqmaster.api.encoding.negotiation import join_fields, negotiate
 from jqmaster.api.http.connection_room import PROVE, ConnectionRoom, RoomLimits
 from jqmaster.api.http.problems import edge_problem, problem_response
 from jqmaster.clock import until_tick_s

@@ -12,7 +12,7 @@ from typing import Final
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from jqmaster.api.encoding.bodies import Fields, join_fields, negotiate
+from jqmaster.api.encoding.negotiation import Fields, join_fields, negotiate
 from jqmaster.api.http.problems import problem_response
 
 # Files of other kinds (types for the checker, for example) are not served.

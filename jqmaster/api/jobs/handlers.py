@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, get_args
 
 from jqmaster.api import views
-from jqmaster.api.encoding.bodies import read_list, read_map
+from jqmaster.api.encoding.envelopes import read_list, read_map
 from jqmaster.api.encoding.fast_path import usual_job, usual_jobs
 from jqmaster.api.http.endpoint import Call, Reply, check
 from jqmaster.api.http.query import query_error, whole_number

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from jqmaster.api.encoding.bodies import read_map
+from jqmaster.api.encoding.envelopes import read_map
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.domain.access import Scope
 from jqmaster.errors import FieldError, ForbiddenError

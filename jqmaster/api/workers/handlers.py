@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from jqmaster.api import views
-from jqmaster.api.encoding.bodies import read_list
+from jqmaster.api.encoding.envelopes import read_list
 from jqmaster.api.encoding.fast_path import usual_success, usual_successes
 from jqmaster.api.http.endpoint import Call, Reply, check
 from jqmaster.api.jobs.outcome_schemas import ENDINGS

@@ -19,7 +19,10 @@ def constraints_in(file: str) -> dict[str, dict[str, Any]]:
     from pydantic import ValidationError
 
     from jqmaster.api.constraints.schemas import ConstraintRequest
-    from jqmaster.api.encoding.bodies import Encoding, encode, json_to_msgpack, read_map
+    from jqmaster.api.encoding.answers import encode
+    from jqmaster.api.encoding.envelopes import read_map
+    from jqmaster.api.encoding.json_bridge import json_to_msgpack
+    from jqmaster.api.encoding.negotiation import Encoding
     from jqmaster.api.encoding.validator import ScanLimits
     from jqmaster.api.http.problems import invalid_from
     from jqmaster.errors import JqmasterError

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jqmaster.api.encoding.bodies import read_map
+from jqmaster.api.encoding.envelopes import read_map
 from jqmaster.api.encoding.fast_path import usual_job, usual_jobs, usual_success, usual_successes
 from jqmaster.api.encoding.validator import ScanLimits
 from jqmaster.api.http.endpoint import check

@@ -15,7 +15,8 @@ from typing import Any, cast
 import msgpack
 import pytest
 
-from jqmaster.api.encoding.bodies import Encoding, join_fields, read_body
+from jqmaster.api.encoding.bodies import read_body
+from jqmaster.api.encoding.negotiation import Encoding, join_fields
 from jqmaster.api.http.connection_room import PROVE
 from jqmaster.api.http.problems import problem_response
 from jqmaster.api.http.server import EdgeProtocol, MasterServer, RequestLimits, ServerLimits

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from jqmaster import errors
 from jqmaster.api.constraints import schemas as constraint_schemas
-from jqmaster.api.encoding.bodies import Encoding, NotAcceptableError
+from jqmaster.api.encoding.negotiation import Encoding, NotAcceptableError
 from jqmaster.api.http.problems import (
     BINARY_RULE,
     MAX_PROBLEM_BYTES,

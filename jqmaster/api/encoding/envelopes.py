@@ -1,0 +1,222 @@
+"""Envelopes: maps whose argument or result stays the client's own bytes."""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+import msgpack
+import msgspec
+
+from jqmaster.api.encoding.validator import (
+    FIXED_SIZE,
+    SHORT_STR_SIZE,
+    ScanLimits,
+    array_header,
+    long_key,
+    map_header,
+    scan,
+    truncated,
+)
+from jqmaster.errors import (
+    FieldError,
+    InvalidError,
+    JqmasterError,
+    TooLargeError,
+    UnparsableError,
+    invalid,
+)
+
+UsualT = TypeVar("UsualT")
+_NIL: Final = b"\xc0"
+_LIST_SPLITTER: Final = msgspec.msgpack.Decoder(dict[str, list[msgspec.Raw]])
+
+
+def read_map(data: bytes, raw_fields: frozenset[str] = frozenset(), *, limits: ScanLimits) -> dict[str, Any]:
+    """The one map that `data` is. Fields in `raw_fields` are the exact MessagePack slice, others Python values.
+
+    Raises UnparsableError (also for bytes after the map), InvalidError (not a map; a bad raw field) and TooLargeError.
+    """
+    fields, end = _read_map_at(data, 0, _as_keys(raw_fields), limits, ())
+    if end != len(data):
+        raise _trailing()
+    return fields
+
+
+def read_list(
+    data: bytes,
+    list_field: str,
+    raw_fields: frozenset[str],
+    usual: Callable[[msgspec.Raw, ScanLimits], UsualT | None],
+    *,
+    max_items: int,
+    limits: ScanLimits,
+    all_usual: Callable[[bytes, ScanLimits], Sequence[UsualT] | None] | None = None,
+) -> Iterator[UsualT | dict[str, Any]]:
+    """The maps of `{list_field: [{…}, …]}`, one at a time: what `usual` makes of an item's bytes or, where that is None,
+    its fields, as `read_map` gives them; the limits hold for each. `all_usual` does the same for the whole message, or
+    is None where it cannot do it for each of them.
+
+    Take no effect of an item before the iterator has ended: what follows the list is checked last. Validate each item
+    before taking the next, or the decoded fields of all may be held at once. Raises as `read_map`, with the index
+    in `errors`, and TooLargeError `too_many_items`.
+    """
+    members, count, pos = _list_header(data, list_field, max_items, limits)
+    if all_usual is not None and (known_items := all_usual(data, limits)) is not None:
+        yield from known_items
+        return
+    raw_keys = _as_keys(raw_fields)
+    slices = _split_list(data, list_field) if members == 1 else None
+    if slices is not None:
+        for index, part in enumerate(slices):
+            if (known := usual(part, limits)) is not None:
+                yield known
+                continue
+            item_data = bytes(part)
+            item, _ = _read_map_at(item_data, 0, raw_keys, limits, (list_field, index))
+            yield item
+        return
+    for index in range(count):
+        item, pos = _read_map_at(data, pos, raw_keys, limits, (list_field, index))
+        yield item
+    if members > 1:
+        _expect_key(data, pos, list_field)
+        raise UnparsableError("a map has the same key twice", code="duplicate_key")
+    if pos != len(data):
+        raise _trailing()
+
+
+def _list_header(data: bytes, list_field: str, max_items: int, limits: ScanLimits) -> tuple[int, int, int]:
+    """Members of the map, items of its list, and the offset of the first."""
+    header = map_header(data, 0)
+    if header is None:
+        raise _not_a_map(data, limits, ())
+    members, pos = header
+    if members == 0:
+        raise _field_error((list_field,), "field required")
+    pos = _expect_key(data, pos, list_field)
+    items = array_header(data, pos)
+    if items is None:
+        raise _field_error((list_field,), "must be an array")
+    count, pos = items
+    if count == 0:
+        raise _field_error((list_field,), "must not be empty")
+    if count > max_items:
+        raise TooLargeError(f"more than {max_items} {list_field}", code="too_many_items")
+    return members, count, pos
+
+
+def _split_list(data: bytes, list_field: str) -> list[msgspec.Raw] | None:
+    """The members of the list as they stand; None where the message is malformed somewhere."""
+    try:
+        return _LIST_SPLITTER.decode(data)[list_field]
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def _read_map_at(
+    data: bytes, pos: int, raw_keys: frozenset[bytes], limits: ScanLimits, loc: tuple[str | int, ...]
+) -> tuple[dict[str, Any], int]:
+    header = map_header(data, pos)
+    if header is None:
+        raise _not_a_map(data, limits, loc, pos)
+    if header.members * 2 > limits.max_nodes:
+        raise TooLargeError(f"more than {limits.max_nodes} values", code="too_many_nodes")
+    # The raw fields are cut out; one call decodes what is left of the map with nil in their places.
+    left_over: list[bytes] = []
+    raw: dict[str, bytes] = {}
+    keys: set[bytes] = set()
+    mark = pos
+    pos = header.pos
+    key = b""
+    try:
+        for _ in range(header.members):
+            if step := SHORT_STR_SIZE[data[pos]]:
+                end = pos + step
+                key = data[pos + 1 : end]
+            else:
+                begin, end = long_key(data, pos, in_envelope=True)
+                key = data[begin:end]
+            keys.add(key)
+            pos = end
+            if key in raw_keys:
+                end = _scan_field(data, pos, limits, loc, key)
+                raw[key.decode()] = data[pos:end]
+                left_over += (data[mark:pos], _NIL)
+                mark = pos = end
+            else:
+                tag = data[pos]
+                step = FIXED_SIZE[tag] or SHORT_STR_SIZE[tag]
+                pos = pos + step if step else _scan_field(data, pos, limits, loc, key, in_envelope=True)
+        if len(keys) != header.members:
+            raise UnparsableError("a map has the same key twice", code="duplicate_key")
+        left_over.append(data[mark:pos])
+        rest = b"".join(left_over)
+        # A value has a byte at least, so only a longer rest can hold too many of them.
+        if len(rest) > limits.max_nodes:
+            scan(rest, limits=limits, in_envelope=True)
+        fields: dict[str, Any] = msgpack.unpackb(rest, timestamp=3)
+    except IndexError:
+        raise truncated() from None
+    except ValueError:  # of the decoder: a string is not UTF-8, or the last value is cut off
+        raise UnparsableError("the message is malformed") from None
+    fields.update(raw)
+    return fields, pos
+
+
+def _scan_field(
+    data: bytes,
+    pos: int,
+    limits: ScanLimits,
+    loc: tuple[str | int, ...],
+    key: bytes,
+    *,
+    in_envelope: bool = False,
+) -> int:
+    """`scan` of the field `key` of the map at `loc`, which the errors name."""
+    try:
+        return scan(data, pos, limits=limits, in_envelope=in_envelope)
+    except (UnparsableError, InvalidError, TooLargeError) as error:
+        error.errors = (FieldError((*loc, key.decode(errors="replace")), error.detail),)
+        raise
+
+
+@functools.lru_cache(maxsize=64)
+def _as_keys(names: frozenset[str]) -> frozenset[bytes]:
+    return frozenset(name.encode() for name in names)
+
+
+def _expect_key(data: bytes, pos: int, name: str) -> int:
+    try:
+        step = SHORT_STR_SIZE[data[pos]]
+        begin, end = (pos + 1, pos + step) if step else long_key(data, pos, in_envelope=True)
+    except IndexError:
+        raise truncated() from None
+    if end > len(data):
+        raise truncated()
+    try:
+        key = data[begin:end].decode()
+    except UnicodeDecodeError:
+        raise UnparsableError("a string is not UTF-8") from None
+    if key != name:
+        raise _field_error((key,), "unknown field")
+    return end
+
+
+def _field_error(loc: tuple[str | int, ...], rule: str) -> InvalidError:
+    return invalid([FieldError(loc, rule)])
+
+
+def _not_a_map(data: bytes, limits: ScanLimits, loc: tuple[str | int, ...], pos: int = 0) -> JqmasterError:
+    end = scan(data, pos, limits=limits, in_envelope=True)
+    # JSON text, a pickle or an archive begins with some small value; then the rest gives it away.
+    if not loc and end != len(data):
+        return _trailing()
+    return (
+        _field_error(loc, "must be a map")
+        if loc
+        else InvalidError("the body must be a map", code="not_a_map")
+    )
+
+
+def _trailing() -> UnparsableError:
+    return UnparsableError("bytes follow the value", code="trailing_bytes")

@@ -1,0 +1,112 @@
+"""JSON bodies as MessagePack: everything inside reads MessagePack, with one set of limits."""
+
+import base64
+import binascii
+import json
+import math
+import re
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.errors import (
+    InvalidError,
+    TooLargeError,
+    UnparsableError,
+)
+
+# A decoded JSON value costs about 80 bytes; JSON is for people and browsers, who send less than this.
+MAX_JSON_NODES: Final = 250_000
+_JSON_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+
+
+def json_to_msgpack(text: bytes) -> bytes:
+    """A JSON document as MessagePack. `{"$bin": base64}` is binary, `{"$ext": [code, base64]}` an extension value.
+
+    Raises UnparsableError (not JSON in UTF-8, a key twice, NaN or Infinity), InvalidError (a number or a nesting that
+    MessagePack cannot carry) and TooLargeError (more than MAX_JSON_NODES values).
+    """
+    if _separators(text) > MAX_JSON_NODES and _separators(_JSON_STRING.sub(b"", text)) > MAX_JSON_NODES:
+        raise TooLargeError(f"more than {MAX_JSON_NODES} values", code="too_many_nodes")
+    try:
+        value = _JSON_DECODER.decode(text.decode())
+        packed: bytes = msgpack.packb(value)
+    except UnicodeError:
+        raise UnparsableError("a string is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise UnparsableError(f"not JSON: {error.msg} at character {error.pos}") from None
+    except OverflowError:
+        raise InvalidError("an integer exceeds 64 bits", code="integer_out_of_range") from None
+    except (
+        RecursionError,
+        ValueError,
+    ):  # of the parser or, in versions whose parser goes deeper, of the packer
+        raise UnparsableError("nested too deeply", code="too_deep") from None
+    return packed
+
+
+def _separators(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _json_object(pairs: list[tuple[str, Any]]) -> Any:
+    if len(pairs) == 1:
+        [(key, value)] = pairs
+        if key == "$bin":
+            return _from_base64(value)
+        if key == "$ext":
+            return _json_extension(value)
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise UnparsableError("a map has the same key twice", code="duplicate_key")
+    return fields
+
+
+def _json_extension(value: object) -> msgpack.ExtType:
+    match value:
+        case [int(code), data] if -128 <= code <= 127 and not isinstance(code, bool):
+            if code >= 0:
+                return msgpack.ExtType(code, _from_base64(data))
+            if code == -1:
+                try:
+                    return msgpack.Timestamp.from_bytes(_from_base64(data))
+                except ValueError:
+                    pass
+    raise InvalidError(
+        "$ext must be [code, base64] with a code of 0 to 127, or -1 for a timestamp", code="bad_ext"
+    )
+
+
+def _from_base64(text: object) -> bytes:
+    try:
+        if isinstance(text, str):
+            return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        pass
+    raise InvalidError("$bin must be base64", code="bad_base64")
+
+
+def _json_int(digits: str) -> int:
+    # Longer ones are out of range too, and Python's conversion of them is quadratic.
+    if len(digits) > 20:
+        raise OverflowError
+    return int(digits)
+
+
+def _json_float(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise InvalidError("a number exceeds the range of a double", code="number_out_of_range")
+    return number
+
+
+def _json_constant(name: str) -> None:
+    raise UnparsableError(f"{name} is not JSON")
+
+
+_JSON_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_json_object,
+    parse_int=_json_int,
+    parse_float=_json_float,
+    parse_constant=_json_constant,
+)

@@ -1,0 +1,129 @@
+"""Which encoding a body has, and which one its answer gets."""
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Final
+
+from jqmaster.errors import (
+    JqmasterError,
+    UnsupportedMediaTypeError,
+)
+
+Fields = Mapping[bytes, bytes]
+_NAMED: Final = 2
+
+
+class Encoding(StrEnum):
+    """The encoding of a body; the value is its content type."""
+
+    MSGPACK = "application/msgpack"
+    JSON = "application/json"
+
+
+class NotAcceptableError(JqmasterError):
+    """The client accepts no encoding that the master writes."""
+
+    code = "not_acceptable"
+
+
+def join_fields(headers: Iterable[tuple[bytes, bytes]]) -> Fields:
+    """The headers of an ASGI scope by name. A repeated one is joined by `, ` (RFC 9110 §5.3).
+
+    Hence a singular field that is given twice (Content-Type, Authorization, Host) has a value that nobody accepts.
+    """
+    headers = list(headers)
+    fields = dict(headers)
+    if len(fields) != len(headers):
+        fields.clear()
+        for name, value in headers:
+            fields[name] = fields[name] + b", " + value if name in fields else value
+    return fields
+
+
+def request_encoding(fields: Fields) -> Encoding:
+    """The encoding of the request's body by its Content-Type. Raises UnsupportedMediaTypeError."""
+    if fields.get(b"content-encoding"):
+        raise UnsupportedMediaTypeError("a body with a Content-Encoding is not supported")
+    encoding = _media_encoding(fields.get(b"content-type", b""))
+    if encoding is None:
+        raise UnsupportedMediaTypeError("the body must be application/msgpack or application/json in UTF-8")
+    return encoding
+
+
+def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
+    """Return the encoding of the answer: what Accept names and ranks first, or what the request's body is. JSON where
+    neither says: browsers, curl and their like can show nothing else.
+
+    Raises NotAcceptableError when `strict`; otherwise (for problems) an impossible Accept counts as none.
+    """
+    accepted = _acceptable(fields.get(b"accept", b"*/*")[:1024])
+    own = _media_encoding(fields.get(b"content-type", b""))
+    if not accepted:
+        if strict:
+            raise NotAcceptableError("answers are application/msgpack or application/json")
+        return own or Encoding.JSON
+    return own if own in accepted else accepted[0]
+
+
+def demand_events(fields: Fields) -> None:
+    """Raises NotAcceptableError where the client does not take a stream of events."""
+    for item in fields.get(b"accept", b"*/*")[:1024].decode("latin-1").lower().split(","):
+        media_range, *parameters = (part.strip() for part in item.split(";"))
+        if media_range in ("text/event-stream", "text/*", "*/*") and not any(
+            re.fullmatch(r"q=0(\.0*)?", parameter) for parameter in parameters
+        ):
+            return
+    raise NotAcceptableError("the answer is text/event-stream")
+
+
+@functools.lru_cache(maxsize=256)
+def _media_encoding(content_type: bytes) -> Encoding | None:
+    if len(content_type) > 256:
+        return None
+    media_type, *parameters = content_type.decode("latin-1").lower().split(";")
+    for parameter in parameters:
+        name, _, value = parameter.strip().partition("=")
+        if name != "charset" or value.strip('"') not in ("utf-8", "utf8"):
+            return None
+    return _ENCODINGS.get(media_type.strip())
+
+
+@functools.lru_cache(maxsize=256)
+def _acceptable(accept: bytes) -> tuple[Encoding, ...]:
+    """The encodings of the highest rank that is above 0: of named ones MessagePack first, of those that a range of types
+    covers JSON. Empty: none."""
+    rank: dict[Encoding, tuple[int, float]] = {}
+    for item in accept.decode("latin-1").lower().split(","):
+        media_range, *parameters = (part.strip() for part in item.split(";"))
+        quality = 1.0
+        for parameter in parameters:
+            if parameter.startswith("q="):
+                try:
+                    quality = float(parameter[2:])
+                except ValueError:
+                    quality = 0.0
+        # A named type outweighs a range of types whatever their order (RFC 9110 §12.5.1).
+        matches: tuple[Encoding, ...]
+        if (named := _ENCODINGS.get(media_range)) is not None:
+            matches, weight = (named,), _NAMED
+        elif media_range in ("*/*", "application/*"):
+            matches, weight = tuple(Encoding), int(media_range != "*/*")
+        else:
+            continue
+        for encoding in matches:
+            rank[encoding] = max(rank.get(encoding, (-1, 0.0)), (weight, quality))
+    best = max((quality for _, quality in rank.values()), default=0.0)
+    found = [e for e in Encoding if best > 0 and e in rank and rank[e][1] == best]
+    is_named = any(rank[e][0] == _NAMED for e in found)
+    return tuple(found if is_named else reversed(found))
+
+
+_ENCODINGS: Final = {
+    "application/msgpack": Encoding.MSGPACK,
+    "application/vnd.msgpack": Encoding.MSGPACK,
+    "application/x-msgpack": Encoding.MSGPACK,
+    "application/json": Encoding.JSON,
+    "application/problem+json": Encoding.JSON,
+}
