@@ -11,9 +11,9 @@ import pytest
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
-from jqmaster.service.constraints import constraints as service
 from jqmaster.service.constraints import documents
 from jqmaster.service.constraints import preview as previews
+from jqmaster.service.constraints import reader as service
 from jqmaster.store.constraints.constraints import MAX_CONSTRAINTS
 from tests.support import real_time
 from tests.support.master import ACCEPT, MSGPACK, QUICK, Api, master_on

@@ -6,7 +6,7 @@ import msgpack
 import pytest
 
 from jqmaster.app import Master
-from jqmaster.service.constraints import constraints as service
+from jqmaster.service.constraints import editor as service
 from jqmaster.store.identity import audit as store
 from tests.support import real_time
 from tests.support.admin import admin_of
