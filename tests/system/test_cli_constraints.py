@@ -126,14 +126,14 @@ async def test_an_edit_in_between_stops_an_apply_and_says_so(
     """The edit must fall between the look and the write, so the command runs in this process."""
     import typer
 
-    from jqmaster.cli.commands import constraints
+    from jqmaster.cli.commands import constraint_plans
 
     await cli("constraints", "apply", cli.file("limits.toml", FILE))
     file = cli.file(
         "limits.toml",
         FILE.replace("concurrency = 4", "concurrency = 5").replace("paused = true", "max_backlog = 1"),
     )
-    look = constraints._all
+    look = constraint_plans.all_constraints
     loop = asyncio.get_running_loop()
 
     def look_and_be_overtaken(http: Any) -> list[dict[str, Any]]:
@@ -142,12 +142,12 @@ async def test_an_edit_in_between_stops_an_apply_and_says_so(
         asyncio.run_coroutine_threadsafe(change, loop).result(timeout=30)
         return found
 
-    monkeypatch.setattr(constraints, "_all", look_and_be_overtaken)
+    monkeypatch.setattr(constraint_plans, "all_constraints", look_and_be_overtaken)
     said: list[str] = []
     monkeypatch.setattr(typer, "echo", lambda text, err=False: said.append(text))
     with pytest.raises(typer.Exit) as ended:
         await asyncio.to_thread(
-            constraints.apply,
+            constraint_plans.apply,
             str(file),
             prune=False,
             master=str(api.http.base_url),

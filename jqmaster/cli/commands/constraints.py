@@ -6,40 +6,23 @@ from typing import Annotated, Any
 
 import typer
 
-from jqmaster.cli.commands.constraint_files import (
-    Step,
-    constraints_in,
-    differences,
-    document_of,
-    only_one,
-    spelled,
-    steps_to,
-)
+from jqmaster.cli.commands import constraint_plans
+from jqmaster.cli.commands.constraint_calls import all_constraints, if_match_of, path_to, set_paused
+from jqmaster.cli.commands.constraint_files import only_one
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import list_without_command
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
 from jqmaster.domain.limit_kinds import brief
 
-# Somebody else changed the constraint between reading and writing: more often than people do.
-_MAX_REPEATS = 5
 # Fields that a matcher has, and a constraint has not.
 _MATCHER_KINDS = frozenset(("all", "any", "not", "field"))
 
 app = typer.Typer(invoke_without_command=True)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the constraint.")]
-FileArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE",
-        # Square brackets would be markup to the help.
-        help="TOML or JSON file with tables named constraint, or one constraint; - reads JSON from standard input.",
-    ),
-]
 ValueOption = Annotated[
     str | None, typer.Option("--value", help="One value of the key, as JSON. Anything else is plain text.")
 ]
-PruneOption = Annotated[bool, typer.Option("--prune", help="Delete constraints that are not in FILE.")]
 
 
 @app.command("list")
@@ -48,7 +31,7 @@ def list_constraints(
 ) -> None:
     """List the constraints and their usage."""
     with Master(master, token) as http:
-        found = _all(http)
+        found = all_constraints(http)
     output.show_list(
         found,
         ("NAME", "STATE", "KEY", "LIMITS", "WAITING", "RUNNING", "KEYS"),
@@ -73,7 +56,7 @@ def show(
 ) -> None:
     """Show a constraint, its usage, and the jobs that hold its slots."""
     with Master(master, token) as http:
-        _, found = http.call("GET", _path(name), query={"value": value})
+        _, found = http.call("GET", path_to(name), query={"value": value})
     if as_json:
         output.say_json(found)
         return
@@ -165,9 +148,9 @@ def put(
             exits.fail(exits.USAGE, f"{file} is about {body['name']}, not {name}")
     elif "matcher" not in body:
         exits.fail(exits.USAGE, "give FILE, --match or --job-name")
-    headers = {"If-None-Match": "*"} if new else _if_match(if_match)
+    headers = {"If-None-Match": "*"} if new else if_match_of(if_match)
     with Master(master, token) as http:
-        status, answer = http.call("PUT", _path(name), body=body, headers=headers)
+        status, answer = http.call("PUT", path_to(name), body=body, headers=headers)
     _say_done(answer, "created" if status == 201 else "is unchanged", as_json)
 
 
@@ -181,7 +164,7 @@ def delete(
 ) -> None:
     """Delete a constraint. Jobs that it holds back may start at once."""
     with Master(master, token) as http:
-        http.call("DELETE", _path(name), headers=_if_match(if_match))
+        http.call("DELETE", path_to(name), headers=if_match_of(if_match))
     output.say(f"{name}  deleted")
 
 
@@ -195,7 +178,7 @@ def pause(
     as_json: JsonOption = False,
 ) -> None:
     """Let no job of a constraint, or of one value of its key, start. Running jobs go on."""
-    _say_done(_set_paused(Master(master, token), name, value, is_paused=True), "paused", as_json)
+    _say_done(set_paused(Master(master, token), name, value, is_paused=True), "paused", as_json)
 
 
 @app.command()
@@ -208,7 +191,7 @@ def resume(
     as_json: JsonOption = False,
 ) -> None:
     """End a pause."""
-    _say_done(_set_paused(Master(master, token), name, value, is_paused=False), "resumed", as_json)
+    _say_done(set_paused(Master(master, token), name, value, is_paused=False), "resumed", as_json)
 
 
 @app.command()
@@ -248,124 +231,11 @@ def preview(
         )
 
 
-@app.command()
-def plan(
-    file: FileArgument,
-    *,
-    prune: PruneOption = False,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show the changes that `apply` would make. Exit code 2 if there are any."""
-    wanted = constraints_in(file)
-    with Master(master, token) as http:
-        present = _all(http)
-    steps = steps_to(wanted, present, prune=prune)
-    _show_steps(steps, as_json)
-    if (
-        not prune
-        and not as_json
-        and (others := [one["name"] for one in present if one["name"] not in wanted])
-    ):
-        output.say(f"not in {file}, kept without --prune: {', '.join(others)}")
-    if not steps and not as_json:
-        output.say("nothing to change")
-    raise typer.Exit(exits.USAGE if steps else exits.OK)
+app.command()(constraint_plans.plan)
+app.command()(constraint_plans.apply)
 
 
-@app.command()
-def apply(
-    file: FileArgument,
-    *,
-    prune: PruneOption = False,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Make the constraints equal to those of FILE. Stops if somebody else changes one meanwhile."""
-    wanted = constraints_in(file)
-    with Master(master, token) as http:
-        steps = steps_to(wanted, _all(http), prune=prune)
-        for done, step in enumerate(steps):
-            try:
-                _apply(http, step)
-            except typer.Exit:
-                typer.echo(
-                    f"  Stopped at {output.inert(step.name)}: {done} of {len(steps)} changes were made; run `plan`.",
-                    err=True,
-                )
-                raise
-            _show_steps([step], as_json)
-    if not steps and not as_json:
-        output.say("nothing to change")
-
-
-# --- steps
-
-
-def _apply(http: Master, step: Step) -> None:
-    headers = {"If-Match": f'"{step.etag}"'} if step.before is not None else {"If-None-Match": "*"}
-    if step.after is None:
-        http.call("DELETE", _path(step.name), headers=headers)
-    else:
-        http.call("PUT", _path(step.name), body=step.after, headers=headers)
-
-
-def _show_steps(steps: list[Step], as_json: bool) -> None:
-    for step in steps:
-        action = "create" if step.before is None else "delete" if step.after is None else "change"
-        if as_json:
-            output.say_json({"action": action, "name": step.name, "before": step.before, "after": step.after})
-            continue
-        output.say(f"{ {'create': '+', 'delete': '-', 'change': '~'}[action] } {step.name}")
-        if step.after is not None:
-            for line in differences(step.before or {}, step.after):
-                output.say(f"    {line}")
-
-
-# --- calls
-
-
-def _all(http: Master) -> list[dict[str, Any]]:
-    _, answer = http.call("GET", "/api/constraints")
-    found: list[dict[str, Any]] = answer["constraints"]
-    return found
-
-
-def _set_paused(master: Master, name: str, value: str | None, *, is_paused: bool) -> dict[str, Any]:
-    """Return the changed constraint. Its other limits, and those of the value, stay as they are."""
-    with master as http:
-        for left in reversed(range(_MAX_REPEATS)):
-            _, present = http.call("GET", _path(name))
-            if value is None:
-                path, method = _path(name), "PUT"
-                body = {**document_of(present), "paused": is_paused}
-            else:
-                path, method = _path(name, "values"), "POST"
-                wanted = _value_of(value)
-                same = [
-                    o for o in present["overrides"] if spelled(_whole(o["value"])) == spelled(_whole(wanted))
-                ]
-                body = {**(same[0] if same else {"value": wanted}), "paused": is_paused}
-            headers, admit = _if_match(present["etag"]), (412,) if left else ()
-            status, answer = http.call(method, path, body=body, headers=headers, admit=admit)
-            if status != 412:
-                break
-    changed: dict[str, Any] = answer
-    return changed
-
-
-def _value_of(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _whole(value: Any) -> Any:
-    # The master treats 1.0 as 1.
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+# --- options
 
 
 def _json_option(option: str, text: str) -> Any:
@@ -381,19 +251,6 @@ def _rate_option(text: str) -> dict[str, Any]:
         return {"limit": int(limit), "period_s": float(period if slash else "")}
     except ValueError:
         exits.fail(exits.USAGE, f"--rate {text}: expected LIMIT/SECONDS, such as 100/60")
-
-
-def _if_match(etag: str | None) -> dict[str, str]:
-    if etag is None:
-        return {}
-    bare = etag.strip('"')
-    return {"If-Match": f'"{bare}"'}
-
-
-def _path(name: str, *rest: str) -> str:
-    if "/" in name:
-        exits.fail(exits.NOT_FOUND, f"no constraint {name}: a name has A-Z a-z 0-9 _ . : -")
-    return path_of("/api/constraints", name, *rest)
 
 
 # --- what is shown

@@ -1,0 +1,91 @@
+"""Commands that make the constraints of a master equal to those of a file."""
+
+from typing import Annotated
+
+import typer
+
+from jqmaster.cli.commands.constraint_calls import all_constraints, path_to
+from jqmaster.cli.commands.constraint_files import Step, constraints_in, differences, steps_to
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+
+FileArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        # Square brackets would be markup to the help.
+        help="TOML or JSON file with tables named constraint, or one constraint; - reads JSON from standard input.",
+    ),
+]
+PruneOption = Annotated[bool, typer.Option("--prune", help="Delete constraints that are not in FILE.")]
+
+
+def plan(
+    file: FileArgument,
+    *,
+    prune: PruneOption = False,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the changes that `apply` would make. Exit code 2 if there are any."""
+    wanted = constraints_in(file)
+    with Master(master, token) as http:
+        present = all_constraints(http)
+    steps = steps_to(wanted, present, prune=prune)
+    _show_steps(steps, as_json)
+    if (
+        not prune
+        and not as_json
+        and (others := [one["name"] for one in present if one["name"] not in wanted])
+    ):
+        output.say(f"not in {file}, kept without --prune: {', '.join(others)}")
+    if not steps and not as_json:
+        output.say("nothing to change")
+    raise typer.Exit(exits.USAGE if steps else exits.OK)
+
+
+def apply(
+    file: FileArgument,
+    *,
+    prune: PruneOption = False,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the constraints equal to those of FILE. Stops if somebody else changes one meanwhile."""
+    wanted = constraints_in(file)
+    with Master(master, token) as http:
+        steps = steps_to(wanted, all_constraints(http), prune=prune)
+        for done, step in enumerate(steps):
+            try:
+                _apply(http, step)
+            except typer.Exit:
+                typer.echo(
+                    f"  Stopped at {output.inert(step.name)}: {done} of {len(steps)} changes were made; run `plan`.",
+                    err=True,
+                )
+                raise
+            _show_steps([step], as_json)
+    if not steps and not as_json:
+        output.say("nothing to change")
+
+
+def _apply(http: Master, step: Step) -> None:
+    headers = {"If-Match": f'"{step.etag}"'} if step.before is not None else {"If-None-Match": "*"}
+    if step.after is None:
+        http.call("DELETE", path_to(step.name), headers=headers)
+    else:
+        http.call("PUT", path_to(step.name), body=step.after, headers=headers)
+
+
+def _show_steps(steps: list[Step], as_json: bool) -> None:
+    for step in steps:
+        action = "create" if step.before is None else "delete" if step.after is None else "change"
+        if as_json:
+            output.say_json({"action": action, "name": step.name, "before": step.before, "after": step.after})
+            continue
+        output.say(f"{ {'create': '+', 'delete': '-', 'change': '~'}[action] } {step.name}")
+        if step.after is not None:
+            for line in differences(step.before or {}, step.after):
+                output.say(f"    {line}")
