@@ -126,14 +126,14 @@ async def test_an_edit_in_between_stops_an_apply_and_says_so(
     """The edit must fall between the look and the write, so the command runs in this process."""
     import typer
 
-    from jqmaster.cli.commands import constraint_plans
+    from jqmaster.cli.commands import constraint_calls, constraint_plans
 
     await cli("constraints", "apply", cli.file("limits.toml", FILE))
     file = cli.file(
         "limits.toml",
         FILE.replace("concurrency = 4", "concurrency = 5").replace("paused = true", "max_backlog = 1"),
     )
-    look = constraint_plans.all_constraints
+    look = constraint_calls.all_constraints
     loop = asyncio.get_running_loop()
 
     def look_and_be_overtaken(http: Any) -> list[dict[str, Any]]:
