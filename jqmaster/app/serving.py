@@ -17,7 +17,8 @@ from jqmaster.lifecycle import running
 from jqmaster.store.health import generation
 from jqmaster.store.health.probe import probe, require
 from jqmaster.store.keys import Keys
-from jqmaster.store.link.client import StoreAccess, StoreClient
+from jqmaster.store.link.access import StoreAccess
+from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 
 # One to renew the lock, and one to give it back meanwhile.

@@ -14,6 +14,7 @@ import pytest
 from jqmaster.api.http import endpoint
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.pool import StorePool
 from jqmaster.store.link.shard import Shard
 from tests.support.admin import admin_of
 from tests.support.master import master_on
@@ -41,13 +42,13 @@ async def world() -> AsyncIterator[StoreWorld]:
 @pytest.fixture
 def round_trips(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counted = Counter[str]()
-    converse = StoreClient._converse
+    converse = StorePool._converse
 
-    async def counting(self: StoreClient, *given: Any) -> list[Any]:
+    async def counting(self: StorePool, *given: Any) -> list[Any]:
         counted["all"] += 1
         return await converse(self, *given)
 
-    monkeypatch.setattr(StoreClient, "_converse", counting)
+    monkeypatch.setattr(StorePool, "_converse", counting)
     return counted
 
 

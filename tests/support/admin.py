@@ -15,7 +15,7 @@ from jqmaster.store.link.shard import Shard
 def admin_of(client: StoreClient) -> Any:
     """An all-powerful client of the same server, which is closed with the other one."""
     known = vars(client).get("admin")
-    address = client._pool.connection_kwargs.get("path")
+    address = client._pool._pool.connection_kwargs.get("path")
     if known or address is None:
         return known or client.redis
     admin: Any = Redis(unix_socket_path=address, protocol=2, retry=Retry(NoBackoff(), 0))

@@ -18,7 +18,8 @@ from jqmaster.config import Settings
 from jqmaster.domain.latency import Traffic
 from jqmaster.store.health import fsck
 from jqmaster.store.keys import Keys
-from jqmaster.store.link.client import StoreAccess, StoreClient
+from jqmaster.store.link.access import StoreAccess
+from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 from tests.support.admin import forget_keys
 from tests.support.contract import check_answer

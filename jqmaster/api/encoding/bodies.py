@@ -5,10 +5,7 @@ from typing import Any
 
 from jqmaster.api.encoding.json_bridge import json_to_msgpack
 from jqmaster.api.encoding.negotiation import Encoding, Fields, request_encoding
-from jqmaster.errors import (
-    TooLargeError,
-    UnparsableError,
-)
+from jqmaster.errors import TooLargeError, UnparsableError
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 

@@ -17,14 +17,7 @@ from jqmaster.api.encoding.validator import (
     scan,
     truncated,
 )
-from jqmaster.errors import (
-    FieldError,
-    InvalidError,
-    JqmasterError,
-    TooLargeError,
-    UnparsableError,
-    invalid,
-)
+from jqmaster.errors import FieldError, InvalidError, JqmasterError, TooLargeError, UnparsableError, invalid
 
 UsualT = TypeVar("UsualT")
 _NIL: Final = b"\xc0"

@@ -9,11 +9,7 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.errors import (
-    InvalidError,
-    TooLargeError,
-    UnparsableError,
-)
+from jqmaster.errors import InvalidError, TooLargeError, UnparsableError
 
 # A decoded JSON value costs about 80 bytes; JSON is for people and browsers, who send less than this.
 MAX_JSON_NODES: Final = 250_000

@@ -6,10 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
-from jqmaster.errors import (
-    JqmasterError,
-    UnsupportedMediaTypeError,
-)
+from jqmaster.errors import JqmasterError, UnsupportedMediaTypeError
 
 Fields = Mapping[bytes, bytes]
 _NAMED: Final = 2

@@ -151,7 +151,8 @@ async def _store(
 ) -> "AsyncIterator[StoreClient]":
     from jqmaster.embedded import url_of_running
     from jqmaster.store.keys import Keys
-    from jqmaster.store.link.client import StoreAccess, StoreClient
+    from jqmaster.store.link.access import StoreAccess
+    from jqmaster.store.link.client import StoreClient
 
     url = settings.redis_url.get_secret_value() if settings.redis_url else url_of_running(settings.data_dir)
     if url is None:

@@ -5,23 +5,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.constraint import (
-    CID_LENGTH,
-    Constraint,
-    Limits,
-    gate_id,
-    key_of,
-)
+from jqmaster.domain.constraint import CID_LENGTH, Constraint, Limits, gate_id, key_of
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.job import Job, JobSpec
 from jqmaster.domain.key_value import key_value
 from jqmaster.errors import InvalidError, NotFoundError
 from jqmaster.service.constraints.cache import RuleCache
-from jqmaster.service.constraints.documents import (
-    parse_key,
-    parse_matcher_document,
-    refusal,
-)
+from jqmaster.service.constraints.documents import parse_key, parse_matcher_document, refusal
 from jqmaster.service.constraints.preview import MAX_TOP_KEYS, Preview, Previews
 from jqmaster.store.constraints.constraints import Rules
 from jqmaster.store.constraints.documents import StoredConstraint

@@ -7,12 +7,7 @@ import pytest
 from jqmaster.clock import SystemClock
 from jqmaster.domain.constraint import Constraint, Limits
 from jqmaster.domain.content import full_access
-from jqmaster.errors import (
-    InvalidError,
-    NotFoundError,
-    PreconditionFailedError,
-    StoreUnavailableError,
-)
+from jqmaster.errors import InvalidError, NotFoundError, PreconditionFailedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.documents import RESERVED_NAMES, draft_of
 from jqmaster.service.constraints.editor import ANYHOW, MAX_REPEATS, ConstraintEditor, Precondition

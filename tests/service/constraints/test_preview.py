@@ -6,10 +6,7 @@ import pytest
 
 from jqmaster.clock import SystemClock
 from jqmaster.domain.content import full_access
-from jqmaster.errors import (
-    OverloadedError,
-    RateLimitedError,
-)
+from jqmaster.errors import OverloadedError, RateLimitedError
 from jqmaster.service.constraints.preview import MAX_PREVIEWS, Preview
 from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.store.constraints.usage import UsageStore

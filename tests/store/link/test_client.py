@@ -303,7 +303,7 @@ async def test_what_a_hung_store_did_not_take_is_never_sent_later(tmp_path: Path
             await asyncio.wait_for(client.reset(), 15)
         with pytest.raises(asyncio.CancelledError if end == "cancel" else StoreUnavailableError):
             await call
-        assert not client._busy
+        assert not client._pool._busy
         arrived = 0
         async with asyncio.timeout(15):
             while part := await reader.read(1_000_000):

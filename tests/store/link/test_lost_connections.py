@@ -48,7 +48,9 @@ async def use_all(world: StoreWorld, count: int) -> None:
 
 async def reset_all(world: StoreWorld, link: RawLink) -> None:
     """Returns when the client's loop has heard of it."""
-    connections = list(world.shard.client._at_hand) + list(world.shard.client._pool._available_connections)
+    connections = list(world.shard.client._pool._at_hand) + list(
+        world.shard.client._pool._pool._available_connections
+    )
     assert connections
     assert link.reset()
     await wait_until(lambda: all(is_lost(c) for c in connections), what="the resets have arrived")
@@ -84,7 +86,7 @@ def test_a_transport_that_closes_under_a_call_leaves_the_outcome_unknown_and_is_
             spec = world.spec()
             # It closes at the last moment, after every look at it.
             monkeypatch.setattr(client_module, "is_lost", lambda _: False)
-            kept: list[Any] = [*world.shard.client._at_hand]
+            kept: list[Any] = [*world.shard.client._pool._at_hand]
             for connection in kept:
                 connection._writer.transport.abort()
             with pytest.raises(OutcomeUnknownError):
@@ -131,7 +133,7 @@ def test_behind_sentinels_connections_that_were_reset_are_replaced_too(
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(locator, "_find", find)
                 await asyncio.gather(*(client.command("TIME") for _ in range(4)))
-                kept = [*client._pool._available_connections]
+                kept = [*client._pool._pool._available_connections]
                 asking = [*locator._sentinels[0].connection_pool._available_connections]
                 assert kept
                 assert asking

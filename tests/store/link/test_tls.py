@@ -11,7 +11,8 @@ import pytest
 import redis
 
 from jqmaster.errors import StoreUnavailableError
-from jqmaster.store.link.client import StoreAccess, StoreClient
+from jqmaster.store.link.access import StoreAccess
+from jqmaster.store.link.client import StoreClient
 from tests.support import server as servers
 from tests.support.master import master_on
 from tests.support.ports import free_port

@@ -1,0 +1,202 @@
+"""Connections to the store: taken, used for one exchange, and given back or hung up."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+import hiredis
+import redis.asyncio as redis_asyncio
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    MaxConnectionsError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from jqmaster.errors import (
+    OutcomeUnknownError,
+    StoreUnavailableError,
+)
+from jqmaster.store.link.access import StoreAccess, pool_of
+from jqmaster.store.link.connection import is_lost
+from jqmaster.store.link.refusals import RETRY_AFTER_S
+from jqmaster.store.link.scripts import Arg
+
+# Answers of a server that is perhaps the primary no more.
+_DOUBTS = (ReadOnlyError, ClusterDownError, AskError)
+# Errors of a lost connection; uvloop raises RuntimeError when it has closed its transport.
+_LOST: Final = (RedisError, OSError, TimeoutError, RuntimeError)
+
+
+class StorePool:
+    """A pool of connections, each of which asks one thing at a time. `timeout_s` applies to each reply."""
+
+    def __init__(self, url: str, access: StoreAccess, *, timeout_s: float, connections: int) -> None:
+        """`url`: see `store_url`. Raise ValueError where it is none."""
+        self._timeout_s = timeout_s
+        self._pool, self.locator = pool_of(url, access, timeout_s=timeout_s, connections=connections)
+        self.redis: redis_asyncio.Redis = redis_asyncio.Redis(connection_pool=self._pool)
+        self._busy: set[asyncio.WriteTransport] = set()
+        # Taken from the pool and kept at hand; the pool has the others, for whoever asks it. Where the primary may move
+        # the pool is always asked: it looks where each connection leads.
+        self._at_hand: list[AbstractConnection] = []
+        self._most_at_hand = connections // 4 if self.locator is None else 0
+        self._asking_the_pool = 0
+
+    async def close(self) -> None:
+        if self.locator:
+            await self.locator.close()
+        await self.redis.aclose()
+        await self.reset()
+
+    async def reset(self) -> None:
+        """Drop every connection, also those in use; their callers learn that the outcome is unknown."""
+        for transport in self._busy:
+            transport.abort()
+        # Best effort: a peer that is slow to hang up is no error of the caller.
+        with contextlib.suppress(*_LOST):
+            await self._pool.disconnect(inuse_connections=True)
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[AbstractConnection]:
+        """Take a connection for as long as the context lasts. Raise StoreUnavailableError."""
+        connection = await self._take_at_hand()
+        if connection is None:
+            cancels = _cancels()
+            self._asking_the_pool += 1
+            try:
+                connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
+            except _LOST as exc:
+                kind = (
+                    "no connection to the store is free"
+                    if isinstance(exc, MaxConnectionsError)
+                    else "the store cannot be reached"
+                )
+                raise StoreUnavailableError(kind, retry_after_s=RETRY_AFTER_S) from exc
+            finally:
+                self._asking_the_pool -= 1
+            try:
+                _pass_on_since(cancels)
+            except asyncio.CancelledError:
+                await self._pool.release(connection)
+                raise
+        try:
+            yield connection
+        finally:
+            if (
+                len(self._at_hand) < self._most_at_hand
+                and not self._asking_the_pool
+                and connection.is_connected
+            ):
+                self._at_hand.append(connection)
+            else:
+                await self._pool.release(connection)
+
+    async def exchange(
+        self, connection: AbstractConnection, commands: Sequence[tuple[Arg, ...]], *, writes: bool
+    ) -> list[Any]:
+        """Send commands in one go, and return their replies, ResponseErrors among them.
+
+        Raises StoreUnavailableError when none was done, OutcomeUnknownError when `writes` may have been done.
+        """
+        # hiredis packs in C; redis-py's asyncio connection would do it argument by argument in Python.
+        packed = b"".join([hiredis.pack_command(command) for command in commands])  # type: ignore[arg-type]
+        # Remembered: redis-py lets go of a connection that failed before its caller hears of it.
+        transport: asyncio.WriteTransport | None = getattr(
+            getattr(connection, "_writer", None), "transport", None
+        )
+        if transport:
+            self._busy.add(transport)
+        try:
+            # Around redis-py's own sending and reading, which begin a timeout, or a task, for each command.
+            return await self._converse(connection, packed, len(commands))
+        except BaseException as exc:
+            # Answers may still be on their way: nobody else may use this connection.
+            await self._abandon(connection, transport)
+            if isinstance(exc, (BusyLoadingError, AuthenticationError)):
+                # Answers, which redis-py takes for broken connections.
+                raise StoreUnavailableError(f"the store says: {exc}", retry_after_s=RETRY_AFTER_S) from exc
+            if not isinstance(exc, _LOST):
+                raise
+            if isinstance(exc, TimeoutError):
+                self._distrust_idle()
+            if writes:
+                raise OutcomeUnknownError(
+                    "the store did not answer; it may have happened, repeat with the same ID",
+                    retry_after_s=RETRY_AFTER_S,
+                ) from exc
+            raise StoreUnavailableError("the store did not answer", retry_after_s=RETRY_AFTER_S) from exc
+        finally:
+            if transport:
+                self._busy.discard(transport)
+
+    async def _take_at_hand(self) -> AbstractConnection | None:
+        """Return a connection that is open and idle, as the pool would, at a tenth of the pool's cost."""
+        while self._at_hand:
+            connection: Any = self._at_hand.pop()
+            if connection.is_connected and not (
+                connection.should_reconnect() or is_lost(connection) or connection._reader._buffer
+            ):
+                return connection  # type: ignore[no-any-return]
+            # What was said in between was for nobody; the pool connects it anew.
+            with contextlib.suppress(*_LOST):
+                await connection.disconnect(nowait=True)
+            await self._pool.release(connection)
+        return None
+
+    async def _converse(self, connection: Any, packed: bytes, count: int) -> list[Any]:
+        """Read the replies. The timeout applies to each reply, not to the batch."""
+        if not connection.is_connected:
+            raise RedisConnectionError("the connection was closed")
+        loop, parser, replies = asyncio.get_running_loop(), connection._parser, list[Any]()
+        async with asyncio.timeout(self._timeout_s) as limit:
+            connection._writer.write(packed)
+            await connection._writer.drain()
+            while True:
+                reply = await parser.read_response()
+                if isinstance(reply, ResponseError):
+                    self._doubt_after(reply)
+                replies.append(reply)
+                if len(replies) == count:
+                    return replies
+                limit.reschedule(loop.time() + self._timeout_s)
+
+    def _doubt_after(self, error: ResponseError) -> None:
+        if self.locator and (isinstance(error, _DOUBTS) or str(error).startswith("NOREPLICAS")):
+            self.locator.doubt()
+
+    async def _abandon(
+        self, connection: AbstractConnection, transport: asyncio.WriteTransport | None
+    ) -> None:
+        """Hang up at once. What was not yet sent is dropped: flushing it could take as long as the store is away, and
+        a transport that closes that slowly outlives its event loop."""
+        if self.locator:
+            self.locator.doubt()
+        if transport:
+            transport.abort()
+        await connection.disconnect(nowait=True)
+
+    def _distrust_idle(self) -> None:
+        """Has the connections that lie idle made anew before their next use. Where one gives no answer in time, the
+        others may be as dead without a sign: what lies between has forgotten them, or drops all that is sent."""
+        for connection in (*self._at_hand, *self._pool._available_connections):
+            connection.mark_for_reconnect()  # type: ignore[no-untyped-call]
+
+
+def _cancels() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
+
+
+def _pass_on_since(cancels: int) -> None:
+    """Raise the cancellation that came since and was swallowed: redis-py sends under asyncio.wait_for, which before
+    Python 3.12 forgets one that arrives together with the end of what it waits for (cpython issue 86296)."""
+    if _cancels() > cancels:
+        raise asyncio.CancelledError
