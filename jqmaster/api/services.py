@@ -22,8 +22,10 @@ from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.workers.masters import MasterService
+from jqmaster.service.workers.operator_actions import WorkerActions
 from jqmaster.service.workers.owners import WorkerOwners
 from jqmaster.service.workers.polls import PollDesk
+from jqmaster.service.workers.reports import ReportService
 from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.identity.audit import AuditStore
 
@@ -55,6 +57,8 @@ class Services:
     bulk_actions: BulkActionService
     why: WhyService
     workers: WorkerService
+    reports: ReportService
+    worker_actions: WorkerActions
     owners: WorkerOwners
     polls: PollDesk
     waiting: WaitingPlaces

@@ -120,7 +120,7 @@ class LeaderDuties:
             fleet=parts.fleet,
             desk=parts.polls,
             client=self._shared.workers,
-            report=parts.workers.results,
+            report=parts.reports.results,
             clock=self._shared.clock,
             on_stale=self._leader.step_down,
             is_trusted=self._leader.is_trusted,

@@ -15,8 +15,10 @@ from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.service.workers.operator_actions import WorkerActions
 from jqmaster.service.workers.polls import PollDesk
 from jqmaster.service.workers.registrations import Registrations
+from jqmaster.service.workers.reports import ReportService
 from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.link.shard import Shard
 
@@ -58,12 +60,12 @@ class ShardParts:
         self.registrations = Registrations(
             shared.workers, clock, failures_per_minute=policies.failed_registrations
         )
-        self.workers = WorkerService(
+        self.workers = WorkerService(stores.workers, self.registrations, stores.records)
+        self.reports = ReportService(
+            stores.workers, self.rules, settlements=stores.settlements, records=stores.records
+        )
+        self.worker_actions = WorkerActions(
             stores.workers,
-            self.rules,
-            self.registrations,
-            settlements=stores.settlements,
-            records=stores.records,
             tell=WorkerOrders(stores.workers, stores.polls, stores.leadership, shared.workers),
         )
 

@@ -87,6 +87,8 @@ class RequestServices:
             ),
             why=self.why,
             workers=parts.workers,
+            reports=parts.reports,
+            worker_actions=parts.worker_actions,
             owners=WorkerOwners(stores.workers),
             polls=parts.polls,
             waiting=self.waiting,

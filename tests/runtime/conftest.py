@@ -11,8 +11,7 @@ from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.workers.polls import PollDesk
-from jqmaster.service.workers.registrations import Registrations
-from jqmaster.service.workers.workers import WorkerOrder, WorkerService
+from jqmaster.service.workers.reports import ReportService
 from jqmaster.store.jobs.claims import ClaimStore
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.wake import JobsReady, PollOpened, SlotsFreed, WakeMessage, WorkersChanged
@@ -21,10 +20,6 @@ from tests.support.fake_worker import Behaviour, FakeWorker
 from tests.support.store import TIMES, StoreWorld
 
 OFFER_S = 1.5
-
-
-async def tell_nobody(worker_id: str, order: WorkerOrder) -> None:
-    pytest.fail(f"{order} for worker {worker_id}")
 
 
 def waking(dispatcher: Dispatcher) -> Callable[[WakeMessage], None]:
@@ -49,13 +44,8 @@ class Dispatching:
         self._dispatchers: list[Dispatcher] = []
         self.claims = self.claim_store(offer_ms=round(OFFER_S * 1000))
         self.desk = PollDesk(world.polls, world.leases)
-        self.workers = WorkerService(
-            world.workers,
-            world.rules,
-            Registrations(client, SystemClock(), failures_per_minute=LiveValue(60)),
-            settlements=world.settlements,
-            records=world.records,
-            tell=tell_nobody,
+        self.reports = ReportService(
+            world.workers, world.rules, settlements=world.settlements, records=world.records
         )
         self.fleet = Fleet(SystemClock(), stale_ms=LiveValue(5000))
 
@@ -81,7 +71,7 @@ class Dispatching:
             fleet=self.fleet,
             desk=self.desk,
             client=self.client,
-            report=self.workers.results,
+            report=self.reports.results,
             clock=SystemClock(),
             on_stale=on_stale,
             is_trusted=lambda: self.is_trusted,

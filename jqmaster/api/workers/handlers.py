@@ -76,14 +76,14 @@ async def start(call: Call) -> Reply:
     request = await call.read(StartRequest)
     await _check_owner(call)
     claims = [(claim.job_id, claim.token) for claim in request.starts]
-    confirmed, stale = await call.services.workers.confirm_start(call.path["worker_id"], claims)
+    confirmed, stale = await call.services.reports.confirm_start(call.path["worker_id"], claims)
     return Reply(200, {"confirmed": confirmed, "stale": stale})
 
 
 async def results(call: Call) -> Reply:
     outcomes = _outcomes(call, await call.body())
     await _check_owner(call)
-    accepted, stale = await call.services.workers.results(call.path["worker_id"], outcomes)
+    accepted, stale = await call.services.reports.results(call.path["worker_id"], outcomes)
     return Reply(200, {"accepted": accepted, "stale": stale})
 
 
@@ -129,19 +129,19 @@ async def get(call: Call) -> Reply:
 
 
 async def drain(call: Call) -> Reply:
-    worker = await call.services.workers.drain(call.path["worker_id"], call.who)
+    worker = await call.services.worker_actions.drain(call.path["worker_id"], call.who)
     with after_it_was_done():
         return Reply(200, await _detail(call, worker))
 
 
 async def resume(call: Call) -> Reply:
-    worker = await call.services.workers.resume(call.path["worker_id"], call.who)
+    worker = await call.services.worker_actions.resume(call.path["worker_id"], call.who)
     with after_it_was_done():
         return Reply(200, await _detail(call, worker))
 
 
 async def detach(call: Call) -> Reply:
-    worker = await call.services.workers.detach(call.path["worker_id"], call.who)
+    worker = await call.services.worker_actions.detach(call.path["worker_id"], call.who)
     with after_it_was_done():
         return Reply(200, await _detail(call, worker))
 

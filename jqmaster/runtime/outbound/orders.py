@@ -4,7 +4,7 @@ import logging
 
 from jqmaster.errors import JqmasterError
 from jqmaster.runtime.outbound.worker_client import WorkerClient
-from jqmaster.service.workers.workers import WorkerOrder
+from jqmaster.service.workers.operator_actions import WorkerOrder
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.workers.polls import PollStore
 from jqmaster.store.workers.workers import WorkerStore

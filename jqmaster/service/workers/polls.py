@@ -8,13 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.domain.ids import is_id
-from jqmaster.errors import (
-    ConflictError,
-    JqmasterError,
-    OverloadedError,
-    RateLimitedError,
-    unknown_worker,
-)
+from jqmaster.errors import ConflictError, JqmasterError, OverloadedError, RateLimitedError, unknown_worker
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.workers.polls import NoPoll, PollReply, PollStore

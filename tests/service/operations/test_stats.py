@@ -18,7 +18,7 @@ from jqmaster.runtime.watch.history_keeper import HistoryKeeper
 from jqmaster.service.jobs.failures import FailureReader
 from jqmaster.service.operations.stats import SPANS, Span, StatsService, StoreState
 from jqmaster.service.workers.masters import MasterService
-from jqmaster.service.workers.workers import WorkerService
+from jqmaster.service.workers.reports import ReportService
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.operations.history import STEP_MS, HistoryStore
 from tests.support.store import StoreWorld
@@ -182,26 +182,16 @@ async def test_it_is_computed_once_for_all_who_ask_at_a_time(
 
 @pytest.mark.req("P8")
 async def test_a_worker_s_report_of_a_failure_leads_to_its_group(world: StoreWorld) -> None:
-    async def nobody(*_: Any) -> None:
-        """Nobody to tell."""
-
-    workers = WorkerService(
-        world.workers,
-        world.rules,
-        cast(Any, None),
-        settlements=world.settlements,
-        records=world.records,
-        tell=nobody,
-    )
+    reports = ReportService(world.workers, world.rules, settlements=world.settlements, records=world.records)
     keeper = HistoryKeeper(world.tally, HistoryStore(world.shard, master_id="master-1"), SystemClock())
     job_ids = []
     for n in range(3):
         worker, job = await world.running("mail", max_retry=0)
         outcome = Outcome(job.job_id, job.token, "failure", message=f"user {n}: 'no such' box")
-        assert await workers.results(worker, [outcome]) == ([job.job_id], [])
+        assert await reports.results(worker, [outcome]) == ([job.job_id], [])
         job_ids.append(job.job_id)
     retried_worker, retried = await world.running("mail", max_retry=1)
-    await workers.results(
+    await reports.results(
         retried_worker, [Outcome(retried.job_id, retried.token, "failure", message="again")]
     )
     await keeper.flush()

@@ -1,0 +1,128 @@
+"""Workers' reports: which jobs they may start, and how attempts ended."""
+
+import logging
+import random
+from collections.abc import Sequence
+from typing import Final
+
+from jqmaster.domain.constraint import gate_id
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.job import JobState
+from jqmaster.domain.key_value import key_value
+from jqmaster.domain.outcome import Decision, HoldOrder, Outcome, decide
+from jqmaster.errors import unknown_worker
+from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.workers.workers import existing_worker
+from jqmaster.store import codec
+from jqmaster.store.constraints.constraints import Rules
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.jobs.settlements import Hold, Settlement, SettlementStore
+from jqmaster.store.workers.workers import WorkerStore
+
+logger = logging.getLogger(__name__)
+
+# A longer message is cut: it is for people, and every failed attempt keeps one.
+MAX_MESSAGE: Final = 1_000
+
+
+class ReportService:
+    """Takes workers' reports on jobs. `rng` gives the jitter of retries. Methods raise what the store raises."""
+
+    def __init__(
+        self,
+        workers: WorkerStore,
+        rules: RuleCache,
+        *,
+        settlements: SettlementStore,
+        records: RecordStore,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._workers = workers
+        self._rules = rules
+        self._settlements = settlements
+        self._records = records
+        self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
+
+    async def confirm_start(
+        self, worker_id: str, claims: Sequence[tuple[str, str]]
+    ) -> tuple[list[str], list[str]]:
+        """Job IDs that may start, and those whose token is stale. Raise NotFoundError where the worker is not registered."""
+        if not is_id(worker_id):
+            raise unknown_worker(worker_id)
+        verdicts = await self._settlements.confirm_start(worker_id, claims)
+        return _split([job_id for job_id, _ in claims], verdicts)
+
+    async def results(self, worker_id: str, outcomes: Sequence[Outcome]) -> tuple[list[str], list[str]]:
+        """Job IDs whose outcome counts (or did before), and those whose token is stale. Raise NotFoundError where the worker is not registered."""
+        if not is_id(worker_id):
+            raise unknown_worker(worker_id)
+        succeeded = [o for o in outcomes if o.type == "success"]
+        others = [o for o in outcomes if o.type != "success"]
+        accepted: list[str] = []
+        stale: list[str] = []
+        if succeeded:
+            verdicts = await self._settlements.settle_success(
+                worker_id, [(o.job_id, o.token, codec.encode_result(o)) for o in succeeded]
+            )
+            accepted, stale = _split([o.job_id for o in succeeded], verdicts)
+        if others:
+            settlements = await self._decide(others)
+            if not settlements:
+                await existing_worker(self._workers, worker_id)  # no script is called that would find out
+            verdicts = await self._settlements.settle(worker_id, settlements)
+            more_accepted, more_stale = _split([s.job_id for s in settlements], verdicts)
+            accepted, stale = accepted + more_accepted, stale + more_stale
+            known = {s.job_id for s in settlements}
+            stale += [o.job_id for o in others if o.job_id not in known]
+        return accepted, stale
+
+    async def _decide(self, outcomes: Sequence[Outcome]) -> list[Settlement]:
+        jobs = await self._records.get_without_argument([o.job_id for o in outcomes])
+        # Only who asks for a hold needs the constraints, and then as they are now.
+        rules = await self._rules.reload() if any(o.hold for o in outcomes) else None
+        settlements = []
+        for outcome in outcomes:
+            job = jobs.get(outcome.job_id)
+            if job is None:
+                continue
+            decision = decide(job, outcome, jitter=self._rng.random())
+            message = outcome.message[:MAX_MESSAGE]
+            settlements.append(
+                Settlement(
+                    outcome.job_id,
+                    outcome.token,
+                    decision,
+                    codec.encode_attempt(job, decision.ending, message, outcome.error),
+                    _final_result(decision, outcome),
+                    _hold(rules, outcome.hold, decision.delay_ms) if rules and outcome.hold else None,
+                    name=job.name,
+                    message=message,
+                )
+            )
+        return settlements
+
+
+def _hold(rules: Rules, order: HoldOrder, for_ms: int) -> Hold | None:
+    """Return the gate to hold; None if it does not exist: the deferral still counts, as a worker need not know the current constraints."""
+    stored = rules.named(order.constraint)
+    fault = ""
+    if stored is None or not stored.constraint.enabled:
+        fault = "there is no such constraint, or it is not enabled"
+    elif (stored.constraint.key is not None) is not order.has_key:
+        fault = "it has no key" if order.has_key else "it has a key, and no value is named"
+    if stored is None or fault:
+        logger.warning("a hold of constraint %.100r is ignored: %s", order.constraint, fault)
+        return None
+    value = key_value(order.key) if order.has_key else None
+    return Hold(gate_id(stored.constraint.cid, value), for_ms)
+
+
+def _final_result(decision: Decision, outcome: Outcome) -> bytes:
+    return codec.encode_result(outcome) if decision.state is JobState.FAILED else b""
+
+
+def _split(job_ids: Sequence[str], verdicts: Sequence[bool]) -> tuple[list[str], list[str]]:
+    if all(verdicts):
+        return list(job_ids), []
+    pairs = list(zip(job_ids, verdicts, strict=True))
+    return [job_id for job_id, ok in pairs if ok], [job_id for job_id, ok in pairs if not ok]
