@@ -37,11 +37,6 @@ class Quota:
         """Return how many were counted in this window."""
         return self._counts.get(key, 0) if now_s - self._began_s < WINDOW_S else 0
 
-    def take_back(self, key: str) -> None:
-        """Undo one `add` of this window, if it is still counted."""
-        if self._counts.get(key, 0) > 0:
-            self._counts[key] -= 1
-
     def left_s(self, now_s: float) -> float:
         """Return the seconds until the next window."""
         return max(0.0, self._began_s + WINDOW_S - now_s)

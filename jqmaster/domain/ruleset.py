@@ -77,10 +77,6 @@ class Ruleset:
             if verdict is not False:
                 yield step._replace(matches=None if verdict is True else verdict)
 
-    def reads_only_name(self, name: str) -> bool:
-        """Return whether all jobs of that name pass the same gates."""
-        return self.plan(name).is_decided
-
     def scan(self, fields: JobFields) -> tuple[int, list[Gate]]:
         """Return the set of shared gates that the job passes, and its keyed gates sorted by ID."""
         shared, keyed = 0, list[Gate]()

@@ -11,15 +11,6 @@ def test_each_key_is_counted_by_itself_for_a_minute() -> None:
     assert quota.add("a", 100.0 + WINDOW_S) == 1
 
 
-def test_what_was_taken_back_does_not_count() -> None:
-    quota = Quota()
-    quota.add("a", 0.0)
-    quota.take_back("a")
-    quota.take_back("a")
-    quota.take_back("b")
-    assert quota.count("a", 0.0) == 0
-
-
 def test_new_keys_find_room_whatever_was_counted_before() -> None:
     quota = Quota(max_counted=100)
     for n in range(10_000):

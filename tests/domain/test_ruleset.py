@@ -62,7 +62,7 @@ def test_a_job_passes_the_gate_of_each_constraint_that_applies(constraints: Any,
 def test_a_name_that_decides_decides_for_every_job(constraints: Any, one: Any, other: Any) -> None:
     ruleset = Ruleset(1, constraints)
     other.name = one.name
-    if ruleset.reads_only_name(one.name):
+    if ruleset.plan(one.name).is_decided:
         assert ruleset.gates(one) == ruleset.gates(other)
         assert ruleset.gates(one)[1] == ()
 
@@ -88,11 +88,11 @@ def test_only_what_the_name_leaves_open_is_evaluated() -> None:
     )
     ruleset = Ruleset(1, [by_name, by_field, keyed, off])
     assert ruleset.reads == {"name", "argument"}
-    assert ruleset.reads_only_name("other")
-    assert ruleset.reads_only_name("mail.read")
-    assert not ruleset.reads_only_name("mail.send")
-    assert not ruleset.reads_only_name("web")
-    assert Ruleset(2, []).reads_only_name("any")
+    assert ruleset.plan("other").is_decided
+    assert ruleset.plan("mail.read").is_decided
+    assert not ruleset.plan("mail.send").is_decided
+    assert not ruleset.plan("web").is_decided
+    assert Ruleset(2, []).plan("any").is_decided
     reads: list[bytes] = []
     ruleset.gates(job(name="mail.read", decode=reads.append))
     assert reads == []

@@ -27,7 +27,7 @@ from jqmaster.store.health import fsck
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.job_times import JobTimes
-from jqmaster.store.jobs.claims import Claim, ClaimedJob, ClaimStore
+from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.operator_actions import SteeringStore
@@ -36,7 +36,6 @@ from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
 from jqmaster.store.jobs.retention import RetentionStore
 from jqmaster.store.jobs.settlements import Settlement, SettlementStore
-from jqmaster.store.jobs.timers import DueStore
 from jqmaster.store.keys import KEYS
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
 from jqmaster.store.link.shard import Shard
@@ -44,6 +43,7 @@ from jqmaster.store.link.wake import encode
 from jqmaster.store.workers.polls import PollStore
 from jqmaster.store.workers.workers import WorkerStore
 from tests.support.admin import admin_of
+from tests.support.single_calls import SingleClaimStore, SingleDueStore
 
 LEASE_MS, OFFER_MS, GRACE_MS = 15_000, 5_000, 5_000
 RESULT_TTL_MS, RESULT_GRACE_MS = 86_400_000, 60_000
@@ -64,8 +64,8 @@ class StoreWorld:
         self.tally = Tally()
         self.records = RecordStore(shard)
         self.acceptance = AcceptanceStore(shard, self.tally)
-        self.due = DueStore(shard, self.tally)
-        self.claims = ClaimStore(shard, self.tally, TIMES)
+        self.due = SingleDueStore(shard, self.tally)
+        self.claims = SingleClaimStore(shard, self.tally, TIMES)
         self.leases = LeaseStore(shard, self.records, self.tally, TIMES)
         self.settlements = SettlementStore(shard, self.tally, TIMES)
         self.steering = SteeringStore(shard, self.tally)

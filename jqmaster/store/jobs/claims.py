@@ -99,29 +99,12 @@ class ClaimStore:
         self._keys = shard.keys
         self._times = times
 
-    async def claim(
-        self,
-        epoch: str,
-        worker_id: str,
-        names: Sequence[str],
-        limit: int,
-        edition: int = 0,
-        *,
-        polls_here: bool = False,
-    ) -> Claim | NotClaimed:
-        """Claim up to `limit` jobs for a worker that no constraint of this edition holds back, the smallest priority and
-        then the oldest first. `polls_here`: the worker's poll hangs at this master, which will answer it."""
-        order = ClaimOrder(worker_id, names, limit, polls_here)
-        (claim,) = await self.claim_each(epoch, [order], edition)
-        if isinstance(claim, Exception):
-            raise claim
-        return claim
-
     async def claim_each(
         self, epoch: str, orders: Sequence[ClaimOrder], edition: int = 0
     ) -> list[Claim | NotClaimed | Exception]:
-        """Claim for each worker separately, in this order and in one round trip; together they return no more
-        bytes than one would. In the place of one that failed alone: what `claim` would have raised."""
+        """Claim for each worker up to its limit of jobs that no constraint of this edition holds back, the smallest priority
+        and then the oldest first. All go in this order and in one round trip; together they return no more bytes than one
+        would. In the place of one that failed alone: its error."""
         prepared = self.prepare_claims(epoch, orders, edition)
         return self.read_claims(prepared, await self._client.run_each(prepared.calls))
 
@@ -221,7 +204,7 @@ class ClaimStore:
         self, epoch: str, worker_id: str, job_id: str, edition: int = 0, *, polls_here: bool = False
     ) -> Claim | NotClaimed:
         """Claim one job under which workers were lost, for a worker that holds nothing and gets nothing else meanwhile.
-        `polls_here` as in `claim`."""
+        `polls_here`: see `ClaimOrder`."""
         k = self._keys
         token = new_tokens(1)
         times = self._times.current

@@ -33,7 +33,8 @@ class DueStore:
         self._keys = shard.keys
 
     async def come_due(self, epoch: str, *, expects_some: bool = False) -> Due:
-        """`expire`, then `promote` of both states, in one round trip: no job that is due waits for the others' answers.
+        """Skip jobs whose time is over, then make due jobs of both states ready, in one round trip: no job that is due waits
+        for the others' answers.
         `expects_some`: jobs are due for sure, so a claim may travel with it."""
         calls = [self._expiry(epoch)]
         calls += [self._promotion(epoch, state) for state in TIMED]
@@ -46,11 +47,6 @@ class DueStore:
         next_ms = min((ms for ms in nexts if ms >= 0), default=-1)
         return Due(sum(counts), max(counts) == MAX_PER_CALL, next_ms, claim is not None)
 
-    async def promote(self, epoch: str, state: JobState) -> tuple[int, int]:
-        """Jobs made ready, and ms until the next is due (-1: none)."""
-        _, data = (await self._client.run_all([self._promotion(epoch, state)]))[0]
-        return data[0], data[1]
-
     def _promotion(self, epoch: str, state: JobState) -> ScriptCall:
         k = self._keys
         return ScriptCall(
@@ -58,12 +54,6 @@ class DueStore:
             (k.epoch, k.index(state), k.damaged),
             (self._shard.now_arg, k.tag, epoch, MAX_PER_CALL, codec.STATE_CODES[state]),
         )
-
-    async def expire(self, epoch: str) -> tuple[int, int]:
-        """Jobs skipped because their time passed, and ms until the next (-1: none)."""
-        _, data = (await self._client.run_all([self._expiry(epoch)]))[0]
-        self._tally.skipped(name.decode() for name in data[2])
-        return data[0], data[1]
 
     def _expiry(self, epoch: str) -> ScriptCall:
         k = self._keys

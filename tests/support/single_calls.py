@@ -1,0 +1,39 @@
+"""Stores with the calls that a master makes only together with others, one by one."""
+
+from collections.abc import Sequence
+
+from jqmaster.domain.job import JobState
+from jqmaster.store.jobs.claims import Claim, ClaimOrder, ClaimStore, NotClaimed
+from jqmaster.store.jobs.timers import DueStore
+
+
+class SingleClaimStore(ClaimStore):
+    async def claim(
+        self,
+        epoch: str,
+        worker_id: str,
+        names: Sequence[str],
+        limit: int,
+        edition: int = 0,
+        *,
+        polls_here: bool = False,
+    ) -> Claim | NotClaimed:
+        """Claim up to `limit` jobs for one worker."""
+        order = ClaimOrder(worker_id, names, limit, polls_here)
+        (claim,) = await self.claim_each(epoch, [order], edition)
+        if isinstance(claim, Exception):
+            raise claim
+        return claim
+
+
+class SingleDueStore(DueStore):
+    async def promote(self, epoch: str, state: JobState) -> tuple[int, int]:
+        """Return the number of jobs made ready, and the ms until the next is due (-1: none)."""
+        _, data = (await self._client.run_all([self._promotion(epoch, state)]))[0]
+        return data[0], data[1]
+
+    async def expire(self, epoch: str) -> tuple[int, int]:
+        """Return the number of jobs skipped because their time passed, and the ms until the next (-1: none)."""
+        _, data = (await self._client.run_all([self._expiry(epoch)]))[0]
+        self._tally.skipped(name.decode() for name in data[2])
+        return data[0], data[1]
