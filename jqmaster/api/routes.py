@@ -2,12 +2,10 @@
 
 from typing import Final
 
-from jqmaster.api.constraints import preview_routes as job_preview
 from jqmaster.api.constraints import routes as constraints
 from jqmaster.api.identity import routes as identity
 from jqmaster.api.jobs import action_routes as job_actions
 from jqmaster.api.jobs import routes as jobs
-from jqmaster.api.operations import live_routes as live
 from jqmaster.api.operations import routes as operations
 from jqmaster.api.operations import settings_routes as settings
 from jqmaster.api.operations import stats_routes as stats
@@ -15,11 +13,10 @@ from jqmaster.api.workers import routes as workers
 
 OPERATIONS: Final = [
     *job_actions.OPERATIONS,
-    *job_preview.OPERATIONS,
+    *constraints.JOB_OPERATIONS,
     *jobs.OPERATIONS,
     *workers.OPERATIONS,
     *constraints.OPERATIONS,
-    *live.OPERATIONS,
     *operations.OPERATIONS,
     *identity.OPERATIONS,
     *settings.OPERATIONS,

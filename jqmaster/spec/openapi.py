@@ -332,16 +332,18 @@ def generated_files() -> dict[str, str]:
 
 
 # Generated clients name their methods after these: they stay when a handler moves.
-_GROUPS: Final = {
-    "jobs.action_handlers": "job_actions",
-    "jobs.why_handlers": "why",
-    "constraints.preview_handlers": "job_preview",
+_GROUPS: Final = {"jobs.action_handlers": "job_actions", "jobs.why_handlers": "why"}
+_OPERATION_IDS: Final = {
+    "constraints.handlers.preview_job": "job_preview_preview",
+    "operations.health.metrics": "metrics_metrics",
 }
 
 
 def operation_id(op: Operation) -> str:
     """Return `GROUP_FUNCTION`: the group is the handler's file, or its room where the file is `handlers`."""
     room, file = op.handler.__module__.split(".")[-2:]
+    if known := _OPERATION_IDS.get(f"{room}.{file}.{op.handler.__name__}"):
+        return known
     group = _GROUPS.get(f"{room}.{file}", room if file == "handlers" else file)
     return f"{group}_{op.handler.__name__}"
 

@@ -9,14 +9,18 @@ from jqmaster.api.constraints.schemas import ConstraintRequest, PreviewRequest, 
 from jqmaster.api.encoding.envelopes import read_map
 from jqmaster.api.encoding.json_bridge import json_to_msgpack
 from jqmaster.api.http.endpoint import Call, Reply, check
+from jqmaster.api.jobs.handlers import ARGUMENT, check_argument
+from jqmaster.api.jobs.schemas import JobRequest
 from jqmaster.api.schemas import Request
-from jqmaster.errors import FieldError, InvalidError, TooLargeError, UnparsableError
-from jqmaster.service.constraints.documents import limits_of
+from jqmaster.domain.ids import new_id
+from jqmaster.errors import FieldError, ForbiddenError, InvalidError, TooLargeError, UnparsableError
+from jqmaster.service.constraints.documents import describe_limits, limits_of
 from jqmaster.service.constraints.editor import Precondition
 from jqmaster.service.constraints.reader import AskedValue
 
 # Every master keeps all constraints in memory, and every change reads them anew.
 MAX_CONSTRAINT_BYTES: Final = 256 * 1024
+_NIL: Final = b"\xc0"
 _ENTITY_TAG: Final = re.compile(rb'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
 
 _ModelT = TypeVar("_ModelT", bound=Request)
@@ -89,6 +93,36 @@ async def preview(call: Call) -> Reply:
 def precondition(call: Call) -> Precondition:
     """If-Match and If-None-Match. Raises UnparsableError."""
     return Precondition(_tags(call, b"if-match", is_weak=False), _tags(call, b"if-none-match", is_weak=True))
+
+
+async def preview_job(call: Call) -> Reply:
+    """Say whether a job is valid, and what would limit it."""
+    request = await call.read(JobRequest, ARGUMENT)
+    spec = request.to_spec(request.id or new_id())
+    check_argument(call, spec)
+    if not call.content.for_name(spec.name).is_granted and (spec.argument != _NIL or spec.headers):
+        # Which values constraints tell apart is content too.
+        raise ForbiddenError(
+            "callers that may not see job content must preview a job without argument and headers",
+            code="content_hidden",
+        )
+    found = await call.services.constraints.applying(spec, call.content)
+    return Reply(
+        200,
+        {
+            "constraints": [
+                {
+                    "name": one.constraint.name,
+                    "mode": str(one.constraint.mode),
+                    "key": str(one.constraint.key) if one.constraint.key else None,
+                    "key_value": one.key_text,
+                    "limits": describe_limits(one.limits),
+                    "max_backlog": one.constraint.max_backlog,
+                }
+                for one in found
+            ]
+        },
+    )
 
 
 def _tags(call: Call, field: bytes, *, is_weak: bool) -> frozenset[str] | None:

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from jqmaster.api.constraints import handlers, schemas
 from jqmaster.api.http.endpoint import Operation
+from jqmaster.api.jobs import schemas as job_schemas
 from jqmaster.domain.access import Scope
 from jqmaster.service.constraints.preview import PREVIEW_MAX_JOBS, PREVIEW_MAX_S
 
@@ -25,6 +26,15 @@ _PREVIEW_TEXT: Final = (
 _DELETE_TEXT: Final = "Jobs that it holds back may start at once."
 _CONSTRAINT: Final = (404, 412, *_STORE)
 
+_JOB_PREVIEW_TEXT: Final = (
+    "Enqueues nothing. It checks the request as a push would, and lists the constraints that would apply."
+)
+
+# It must precede the routes of single jobs, whose paths would match too.
+JOB_OPERATIONS: Final = [
+    Operation("POST", "/api/jobs/preview", handlers.preview_job, Scope.READ, "Preview the constraints of a job", "jobs",
+              {200: schemas.JobPreview}, job_schemas.JobRequest, problems=(413, 503), text=_JOB_PREVIEW_TEXT),
+]  # fmt: skip
 OPERATIONS: Final = [
     Operation("GET", "/api/constraints", handlers.list_constraints, Scope.READ, "List constraints", "constraints",
               {200: schemas.ConstraintList}, problems=_STORE),

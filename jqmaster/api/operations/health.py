@@ -1,7 +1,8 @@
-"""Probes, and the contract itself."""
+"""Probes, metrics, and the contract itself."""
 
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.domain.access import Scope
+from jqmaster.service.operations.metrics import CONTENT_TYPE
 
 
 async def healthz(call: Call) -> Reply:
@@ -34,3 +35,8 @@ async def readyz(call: Call) -> Reply:
 
 async def openapi(call: Call) -> Reply:
     return Reply(200, call.services.contract())
+
+
+async def metrics(call: Call) -> Reply:
+    call.query()
+    return Reply(200, await call.services.metrics.text(), media_type=CONTENT_TYPE.encode())
