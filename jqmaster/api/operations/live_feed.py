@@ -72,11 +72,6 @@ class LiveFeed:
         self._last: Look | None = None
         self._loops = BackgroundLoops("live feed")
 
-    @property
-    def streams(self) -> int:
-        """Return how many listen now."""
-        return len(self._listeners)
-
     async def start(self) -> None:
         self._is_ending = False
         self._loops.spawn("looks", self._run)

@@ -126,7 +126,7 @@ async def test_nothing_is_computed_while_nobody_listens_and_once_for_all(store_s
             for each in all_of_them:
                 await wait_until(lambda each=each: "jobs" in each.newest)
             assert looks <= 5
-        await wait_until(lambda: master.services.feed.streams == 0)
+        await wait_until(lambda: len(master.services.feed._listeners) == 0)
         await api.enqueue("work")
         looks_before = looks
         await wait_until(lambda: master.services.feed._somebody.is_set() is False)
@@ -151,7 +151,7 @@ async def test_more_dashboards_than_allowed_are_refused(store_server: StoreServe
         dashboard_at(url_of(api)),
         dashboard_at(url_of(api)),
     ):
-        await wait_until(lambda: master.services.feed.streams == 2)
+        await wait_until(lambda: len(master.services.feed._listeners) == 2)
         response = await api.http.get("/api/stream", headers={"Accept": "*/*"})
         assert response.status_code == 503
         assert int(response.headers["retry-after"]) > 0
@@ -180,7 +180,7 @@ async def test_open_streams_do_not_hold_up_the_stop(store_server: StoreServer) -
     async with contextlib.AsyncExitStack() as stack:
         async with master_on(store_server.url) as (master, api):
             all_of_them = [await stack.enter_async_context(dashboard_at(url_of(api))) for _ in range(5)]
-            await wait_until(lambda: master.services.feed.streams == 5)
+            await wait_until(lambda: len(master.services.feed._listeners) == 5)
         # Each came to its own end; what a server cuts off after its grace time is an error to the client.
         for each in all_of_them:
             await wait_until(lambda each=each: each.is_over)
