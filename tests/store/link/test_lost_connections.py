@@ -12,7 +12,7 @@ import redis
 from jqmaster.errors import OutcomeUnknownError
 from jqmaster.store.jobs.enqueue import Accepted
 from jqmaster.store.keys import Keys
-from jqmaster.store.link import client as client_module
+from jqmaster.store.link import pool as pool_module
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.connection import is_lost
 from jqmaster.store.link.events import EventListener
@@ -85,7 +85,7 @@ def test_a_transport_that_closes_under_a_call_leaves_the_outcome_unknown_and_is_
             await world.enqueue()
             spec = world.spec()
             # It closes at the last moment, after every look at it.
-            monkeypatch.setattr(client_module, "is_lost", lambda _: False)
+            monkeypatch.setattr(pool_module, "is_lost", lambda _: False)
             kept: list[Any] = [*world.shard.client._pool._at_hand]
             for connection in kept:
                 connection._writer.transport.abort()
