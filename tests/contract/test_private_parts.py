@@ -99,7 +99,7 @@ def test_uvicorns_protocol_is_used_in_three_files_only() -> None:
 
 
 def test_asyncio_still_has_the_unread_bytes_of_a_stream() -> None:
-    """jqmaster/store/link/client.py takes a connection with unread bytes for one that is out of step."""
+    """jqmaster/store/link/pool.py takes a connection with unread bytes for one that is out of step."""
     assert "_buffer" in names_of(asyncio.StreamReader), "asyncio: StreamReader._buffer is gone"
 
 
