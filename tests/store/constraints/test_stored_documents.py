@@ -6,7 +6,7 @@ import msgpack
 import pytest
 
 from jqmaster.errors import DamagedError
-from jqmaster.store.constraints.constraints import ETAG_LENGTH, decode_constraint
+from jqmaster.store.constraints.documents import ETAG_LENGTH, decode_constraint
 
 DOCUMENT: dict[str, Any] = {
     "cid": "0123abcd",
