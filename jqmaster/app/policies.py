@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from jqmaster.api.http.connection_room import RoomLimits
-from jqmaster.api.http.server import RequestLimits, ServerLimits
+from jqmaster.api.http.limits import RequestLimits, ServerLimits
 from jqmaster.config import Settings
 from jqmaster.domain.content import full_access, no_access
 from jqmaster.domain.job import FINISHED, JobState

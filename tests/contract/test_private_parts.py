@@ -18,7 +18,7 @@ from redis._parsers import helpers
 from uvicorn.protocols.http import httptools_impl
 from uvicorn.server import ServerState
 
-from jqmaster.api.http import server
+from jqmaster.api.http import answer_cycle, connection
 from worker_sdk.transport import guarded, http_server
 
 ROOT = Path(__file__).parents[2]
@@ -47,9 +47,9 @@ HEIRS: dict[type, tuple[type, ...]] = {
     httptools_impl.HttpToolsProtocol: (
         guarded.GuardedProtocol,
         http_server.WorkerProtocol,
-        server.EdgeProtocol,
+        connection.EdgeProtocol,
     ),
-    httptools_impl.RequestResponseCycle: (server.EdgeCycle,),
+    httptools_impl.RequestResponseCycle: (answer_cycle.EdgeCycle,),
 }
 
 
@@ -94,7 +94,8 @@ def test_uvicorns_protocol_is_used_in_three_files_only() -> None:
         if "uvicorn.protocols" in path.read_text("utf-8")
     ]
     assert sorted(using) == [
-        "jqmaster/api/http/server.py", "worker_sdk/transport/guarded.py", "worker_sdk/transport/http_server.py",
+        "jqmaster/api/http/answer_cycle.py", "jqmaster/api/http/connection.py", "worker_sdk/transport/guarded.py",
+        "worker_sdk/transport/http_server.py",
     ]  # fmt: skip
 
 
@@ -115,7 +116,7 @@ def test_asyncio_still_has_the_unread_bytes_of_a_stream() -> None:
 def test_a_private_part_is_still_there(library: str, owner: type, name: str) -> None:
     version = importlib.metadata.version(library)
     assert name in names_of(owner), (
-        f"{library} {version}: {owner.__name__}.{name} is gone, and jqmaster/api/http/server.py, "
+        f"{library} {version}: {owner.__name__}.{name} is gone, and jqmaster/api/http/, "
         f"worker_sdk/transport/ or jqmaster/store/link/ uses it. Adapt them before the bound of {library} "
         f"in pyproject.toml is raised."
     )

@@ -1,5 +1,6 @@
 """Errors as RFC 9457 problems. The one place that knows HTTP statuses."""
 
+import functools
 import json
 import logging
 import math
@@ -171,3 +172,17 @@ def _problem(status: int, title: str, detail: str, code: str) -> dict[str, Any]:
 def _printable(text: str, limit: int) -> str:
     escaped = text[:limit].encode("unicode_escape").decode("ascii")
     return escaped if len(escaped) <= limit and len(text) <= limit else escaped[: limit - 3] + "..."
+
+
+@functools.cache
+def refusal_answer(status: HTTPStatus, code: str) -> bytes:
+    """Return the whole answer to a request that never reaches the application."""
+    body = edge_problem(status, code)
+    retry_after = "retry-after: 1\r\n" if status == HTTPStatus.SERVICE_UNAVAILABLE else ""
+    head = (
+        f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: application/msgpack\r\n"
+        f"content-length: {len(body)}\r\nx-content-type-options: nosniff\r\n"
+        "content-security-policy: default-src 'none'; frame-ancestors 'none'\r\n"
+        f"{retry_after}connection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -17,9 +17,11 @@ import pytest
 
 from jqmaster.api.encoding.bodies import read_body
 from jqmaster.api.encoding.negotiation import Encoding, join_fields
+from jqmaster.api.http.connection import EdgeProtocol
 from jqmaster.api.http.connection_room import PROVE
+from jqmaster.api.http.limits import RequestLimits, ServerLimits
 from jqmaster.api.http.problems import problem_response
-from jqmaster.api.http.server import EdgeProtocol, MasterServer, RequestLimits, ServerLimits
+from jqmaster.api.http.server import MasterServer
 from jqmaster.app.policies import room_limits
 from jqmaster.config import Settings
 from jqmaster.errors import JqmasterError

@@ -1,0 +1,88 @@
+"""A request and its answer, on uvicorn's cycle: a short answer leaves in one write."""
+
+import functools
+from typing import Final, NamedTuple
+
+from uvicorn._types import ASGISendEvent, HTTPResponseBodyEvent, HTTPResponseStartEvent
+from uvicorn.protocols.http.httptools_impl import (
+    HEADER_RE,
+    HEADER_VALUE_RE,
+    STATUS_LINE,
+    RequestResponseCycle,
+)
+
+# They change how an answer is written.
+_UNUSUAL_FIELDS: Final = frozenset({b"connection", b"transfer-encoding"})
+
+
+class EdgeCycle(RequestResponseCycle):
+    """A request and its answer. A head that tells the length of its one piece of body leaves together with it; answers of
+    one kind have the same head, which uvicorn would write anew for each, header by header."""
+
+    _start: HTTPResponseStartEvent | None = None
+    _head: "_Head | None" = None
+
+    def lose(self) -> None:
+        """Have the application told that the client has gone."""
+        if not self.response_complete:
+            self.disconnected = True
+        self.message_event.set()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        if self.transport.is_closing():
+            # Whatever is written now would end in an exception, and that in the log.
+            self.lose()
+            return
+        start, self._start = self._start, None
+        if message["type"] == "http.response.start" and start is None and not self.response_started:
+            self._head = _usual_head(message["status"], (*self.default_headers, *message.get("headers", ())))
+            if self._head is not None:
+                self._start = message
+                return
+        if start is not None:
+            if message["type"] == "http.response.body" and self._send_whole(message):
+                return
+            await super().send(start)
+        await super().send(message)
+
+    def _send_whole(self, message: HTTPResponseBodyEvent) -> bool:
+        """False, and nothing was done, where uvicorn has to look at it."""
+        head, body = self._head, message.get("body", b"")
+        if (
+            head is None
+            or len(body) != head.body_length
+            or message.get("more_body", False)
+            or self.scope["method"] == "HEAD"
+            or self.disconnected
+            or self.flow.write_paused
+        ):
+            return False
+        self.response_started = self.response_complete = True
+        self.waiting_for_100_continue = False
+        end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
+        self.transport.write(b"".join((head.text, end, body)))
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+        return True
+
+
+class _Head(NamedTuple):
+    """`text` lacks the empty line at its end."""
+
+    text: bytes
+    body_length: int
+
+
+@functools.lru_cache(maxsize=256)
+def _usual_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> _Head | None:
+    """None where uvicorn has to look at it."""
+    fields = {name.lower(): value for name, value in headers}
+    length = fields.get(b"content-length", b"")
+    if len(fields) < len(headers) or not length.isdigit() or not fields.keys().isdisjoint(_UNUSUAL_FIELDS):
+        return None
+    if any(HEADER_RE.search(name) or HEADER_VALUE_RE.search(value) for name, value in headers):
+        return None
+    lines = [b"%b: %b\r\n" % field for field in fields.items()]
+    return _Head(STATUS_LINE[status] + b"".join(lines), int(length))

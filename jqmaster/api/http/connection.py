@@ -1,0 +1,239 @@
+"""One connection to a master: the guarded protocol, with pipelining, room for workers, and deadlines for every stage."""
+
+import asyncio
+import contextlib
+import fcntl
+import math
+import sys
+import termios
+import urllib.parse
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from uvicorn.server import ServerState
+
+from jqmaster.api.http.answer_cycle import EdgeCycle
+from jqmaster.api.http.connection_room import PROVE, ConnectionRoom
+from jqmaster.api.http.limits import RequestLimits
+from jqmaster.api.http.problems import refusal_answer
+from jqmaster.errors import OverloadedError
+from jqmaster.live_value import LiveValue
+from worker_sdk.transport.guarded import GuardedProtocol, ParsingEndsError
+
+KEEP_ALIVE_S: Final = 75.0
+MAX_PIPELINE: Final = 100
+# A connection on which nobody has proved anything is served these when all others are taken.
+RESERVED_PATHS: Final = (b"/api/workers", b"/healthz", b"/readyz")
+# So many refused callers at once are given the time to read why; the connections of further ones are closed at once.
+_MAX_LINGERING: Final = 256
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all connections share. `hsts`: fields of every answer that goes out by TLS."""
+
+    room: ConnectionRoom
+    limits: LiveValue[RequestLimits]
+    hsts: tuple[tuple[bytes, bytes], ...] = ()
+    lingering: int = 0
+
+
+class EdgeProtocol(GuardedProtocol):
+    """One connection."""
+
+    def __init__(self, config: Config, state: ServerState, shared: Shared) -> None:
+        super().__init__(config, state)
+        self._shared = shared
+        self._untaken = 0  # bytes of the answer that the client had not taken at the last look
+        self._stalled_since_s = 0.0  # of use while there are such bytes
+        self._lingers = False
+        # The request whose answer is being made, of those that are here.
+        self._answering: EdgeCycle | None = None
+
+    @property
+    def limits(self) -> RequestLimits:
+        """See `GuardedProtocol`."""
+        return self._shared.limits.current
+
+    @property
+    def peer(self) -> str:
+        """See `Guest`."""
+        return self.client[0] if self.client else ""
+
+    def give_way(self) -> None:
+        """See `Guest`."""
+        self._abort()
+
+    def prove(self, *, is_worker: bool) -> None:
+        """See `PROVE`."""
+        if not self._shared.room.prove(self, is_worker=is_worker):
+            raise OverloadedError("all connections are in use", retry_after_s=1)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._deadline_s = self.loop.time() + self.limits.receipt_s
+        if not self._shared.room.enter(self):
+            self.refuse(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._shared.room.leave(self)
+        self._shared.lingering -= self._lingers
+        self._lingers = False
+        self._lose_all()
+        super().connection_lost(exc)
+
+    def _lose_all(self) -> None:
+        # uvicorn tells the newest request alone.
+        for cycle in (self._answering, self.cycle, *(cycle for cycle, _ in self.pipeline)):
+            if isinstance(cycle, EdgeCycle):
+                cycle.lose()
+        self.pipeline.clear()
+
+    def _abort(self) -> None:
+        self._is_deaf = True
+        self._lose_all()
+        self.transport.abort()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        assert isinstance(cycle, EdgeCycle)
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_headers_complete(self) -> None:
+        version = self.check_head()
+        room = self._shared.room
+        is_unproven = room.is_unproven(self)
+        if is_unproven and not self.url.startswith(RESERVED_PATHS) and room.is_full_for(self):
+            self.stop_parsing(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
+        if len(self.pipeline) >= MAX_PIPELINE:
+            # The client has not waited for a hundred answers; it gets those no more.
+            self._abort()
+            raise ParsingEndsError
+        if is_unproven:
+            self.scope[PROVE] = self.prove  # type: ignore[typeddict-unknown-key]
+        self._begin_cycle(version)
+        self.end_head()
+
+    def _begin_cycle(self, version: str) -> None:
+        """What uvicorn does at the end of a head, with a cycle of ours."""
+        scope = self.scope
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope["method"] = self.parser.get_method().decode("ascii")
+        scope["http_version"] = version
+        scope["path"] = urllib.parse.unquote(path) if "%" in path else path
+        scope["raw_path"] = url.path
+        scope["query_string"] = url.query or b""
+        previous = self.cycle
+        self.cycle = EdgeCycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=list(self._shared.hsts) if self.scheme == "https" else [],
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        if previous is None or previous.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        self._shared.room.rest(self)
+        if self.transport.is_closing():
+            return
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+            return
+        if self._refusal is not None:
+            self.refuse(*self._refusal)
+        elif self._is_deaf or (self.cycle.response_complete and self.cycle.more_body):
+            # The answer came before the end of the body (413 and its like): the rest is not wanted.
+            self.linger()
+        else:
+            if not self._is_arriving:
+                self._deadline_s = self.loop.time() + KEEP_ALIVE_S
+            self.flow.resume_reading()
+
+    def check_deadlines(self, now_s: float) -> None:
+        """Called by the sweep: end what takes too long to arrive, to be read or to come."""
+        untaken = self._untaken_bytes()
+        if not self._untaken or untaken < self._untaken:
+            self._stalled_since_s = now_s
+        self._untaken = untaken
+        if untaken and now_s - self._stalled_since_s > self.limits.write_s:
+            self._abort()
+        elif now_s > self._deadline_s:
+            if self._is_deaf:
+                if not untaken:
+                    self._abort()
+            elif self.flow.read_paused:
+                self._deadline_s = now_s + self.limits.receipt_s  # we do not read: not the client's fault
+            elif self._is_arriving:
+                self.refuse_arriving(HTTPStatus.REQUEST_TIMEOUT, "receipt_deadline")
+            else:
+                self.transport.close()
+
+    def _untaken_bytes(self) -> int:
+        """Of the answer. Without TLS 0 as soon as the kernel has the rest of it."""
+        unsent = self.transport.get_write_buffer_size()
+        # With TLS the transport does not count what it has encrypted.
+        if not unsent and self.scheme == "http":
+            return 0
+        endpoint = self.transport.get_extra_info("socket")
+        if endpoint is None:
+            return unsent  # closed, we are about to be told
+        # The kernel takes more of us only when a good part of its own buffer, of megabytes, has gone. Between two such
+        # steps a slow reader shows in that buffer alone.
+        with contextlib.suppress(OSError, ValueError):  # a system that does not tell, or closed
+            queue = fcntl.ioctl(endpoint.fileno(), termios.TIOCOUTQ, bytes(4))
+            unsent += int.from_bytes(queue, sys.byteorder)
+        return unsent
+
+    def refuse_arriving(self, status: HTTPStatus, code: str) -> None:
+        """See `GuardedProtocol`."""
+        self._is_deaf = True
+        self._is_arriving = False
+        self._deadline_s = math.inf
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            self.refuse(status, code)
+        elif cycle.more_body:
+            # Its own body is broken or late. The application is told that the client has gone.
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle.response_started or self.pipeline:
+                self._abort()
+            else:
+                self.refuse(status, code)
+        else:
+            self._refusal = (status, code)
+
+    def refusal_bytes(self, status: HTTPStatus, code: str) -> bytes:
+        """See `GuardedProtocol`. It is a problem, as all errors of the API are."""
+        return refusal_answer(status, code)
+
+    def linger(self) -> None:
+        """See `GuardedProtocol`. Close at once if many refused callers linger."""
+        self._is_deaf = True
+        self._is_arriving = False
+        self._shared.room.leave(self)
+        if self._shared.lingering >= _MAX_LINGERING:
+            self.transport.close()
+            return
+        if not self._lingers:
+            self._lingers = True
+            self._shared.lingering += 1
+        super().linger()
