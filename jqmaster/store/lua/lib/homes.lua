@@ -24,19 +24,22 @@ local homes = (function()
     return definitions
   end
 
-  -- Whether jobs of a name may lie in lanes of their own kind: the one lane that most names have is the base.
+  -- Whether jobs of a name may lie in lanes of their own kind: the one lane that most names have in an edition is the
+  -- base.
   local has_lanes = {}
-  local function may_have_lanes(name)
-    if has_lanes[name] == nil then has_lanes[name] = redis.call('ZCARD', tag .. 'lanes:' .. name) > 1 end
+  local function may_have_lanes(name, edition)
+    if has_lanes[name] == nil then
+      has_lanes[name] = redis.call('ZCOUNT', tag .. 'lanes:' .. name, edition, edition) > 1
+    end
     return has_lanes[name]
   end
 
   -- Looks up in one command which of these definitions have a lane of their own already.
-  local function find_lanes(definitions)
+  local function find_lanes(definitions, edition)
     local found, keys = {}, {}
     for _, definition in ipairs(definitions) do
       definition.is_looked_up = true
-      if #definition.keyed > 0 and may_have_lanes(definition.base.name) then
+      if #definition.keyed > 0 and may_have_lanes(definition.base.name, edition) then
         definition.lane_id = lanes.id_of(definition.base.group, definition.keyed)
         found[#found + 1] = definition
         keys[#keys + 1] = tag .. 'lane:' .. definition.lane_id
@@ -62,7 +65,7 @@ local homes = (function()
       waits_in_lane = waits_in_lane or (limits and limits.is_fair)
     end
     if #keyed > 0 then
-      if not waits_in_lane and not definition.is_looked_up then find_lanes(definitions) end
+      if not waits_in_lane and not definition.is_looked_up then find_lanes(definitions, edition) end
       if waits_in_lane or definition.has_lane then
         local id = definition.lane_id or lanes.id_of(base.group, keyed)
         definition.home = lanes.made(id, base.name, edition, base.group, base.shared, keyed)
