@@ -67,10 +67,10 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     },
     "runtime": {
         "": {"leadership", "duties"},
-        "leadership": set(),
-        "duties": {"outbound", ".leader_loop"},
+        "leadership": {".periodic_loop"},
+        "duties": {"outbound", ".periodic_loop"},
         "outbound": set(),
-        "watch": {"duties"},
+        "watch": {"duties", ".periodic_loop"},
     },
     "app": {"": set()},
     "cli": {

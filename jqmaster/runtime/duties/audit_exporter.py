@@ -11,8 +11,8 @@ import msgpack
 from jqmaster.clock import Clock
 from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import JqmasterError
-from jqmaster.runtime.leader_loop import LeaderLoop
 from jqmaster.runtime.outbound.line_sink import LineSink
+from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store.identity.audit_export import AuditExportStore, Numbered
 from jqmaster.store.leadership.leadership import Leadership
 

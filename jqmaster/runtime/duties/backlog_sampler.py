@@ -5,7 +5,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.tally import TOTAL, Tally
-from jqmaster.runtime.leader_loop import LeaderLoop
+from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.operations.history import Backlog, HistoryStore
 

@@ -12,7 +12,7 @@ from jqmaster.domain.bulk_action import MAX_WATCHED, ActionState, BulkAction, Pr
 from jqmaster.domain.job import ActionKind, Job, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.errors import DamagedError
-from jqmaster.runtime.leader_loop import LeaderLoop
+from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.service.jobs.bulk_actions import described
 from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.store.health.inspect import Inspector

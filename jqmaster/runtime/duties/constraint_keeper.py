@@ -8,7 +8,7 @@ from typing import Final
 from jqmaster.clock import TICK_S, Clock, until_tick_s
 from jqmaster.runtime.duties.gate_pruning import GatePruning
 from jqmaster.runtime.duties.relocation import Relocation
-from jqmaster.runtime.leader_loop import LeaderLoop
+from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.service.constraints.cache import RuleCache
 from jqmaster.store.constraints.gates import GateStore
 from jqmaster.store.constraints.lanes import LaneStore

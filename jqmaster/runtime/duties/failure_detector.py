@@ -10,8 +10,8 @@ from jqmaster.clock import Clock
 from jqmaster.domain.worker import Worker
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace
-from jqmaster.runtime.leader_loop import LeaderLoop
 from jqmaster.runtime.outbound.worker_client import WorkerClient
+from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.workers.workers import WorkerStore
 

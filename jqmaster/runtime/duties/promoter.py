@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from jqmaster.clock import Clock, until_tick_s
-from jqmaster.runtime.leader_loop import LeaderLoop
+from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store.jobs.timers import DueStore
 from jqmaster.store.leadership.leadership import Leadership
 

@@ -8,7 +8,7 @@ from typing import Final
 from jqmaster.clock import Clock
 from jqmaster.domain.job import Job, JobState
 from jqmaster.runtime.duties.fleet import Fleet, Member
-from jqmaster.runtime.leader_loop import LeaderLoop
+from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.service.constraints.cache import RuleCache
 from jqmaster.store.jobs.claims import Claim, ClaimStore, NotClaimed
 from jqmaster.store.jobs.records import RecordStore

@@ -12,7 +12,7 @@ from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, decide_expired, was_never_taken_up
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace
-from jqmaster.runtime.leader_loop import LeaderLoop
+from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store import codec
 from jqmaster.store.jobs.leases import ExpiredLease, LeaseStore
 from jqmaster.store.jobs.settlements import Settlement

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.runtime.leader_loop import LeaderLoop
+from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store.health.repair import Repair, Step
 
 logger = logging.getLogger(__name__)

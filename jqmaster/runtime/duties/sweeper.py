@@ -6,7 +6,7 @@ from typing import Final
 from jqmaster.clock import Clock
 from jqmaster.domain.job import JobState
 from jqmaster.live_value import LiveValue
-from jqmaster.runtime.leader_loop import LeaderLoop
+from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store.jobs.retention import RetentionStore
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.pages import MAX_PER_CALL

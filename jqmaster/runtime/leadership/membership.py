@@ -2,23 +2,20 @@
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.clock import Clock
 from jqmaster.domain.master import MasterRecord, Pace
 from jqmaster.errors import JqmasterError
-from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
+from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.store.leadership.masters import MasterStore
-
-logger = logging.getLogger(__name__)
 
 LEAVE_WITHIN_S: Final = 1.0
 
 
-class Membership:
+class Membership(PeriodicLoop):
     """Component. `describe` is called once, when it starts, with the store time at which it did.
 
     On the event loop of everything else on purpose: a master that stands still must look as if it does.
@@ -32,19 +29,15 @@ class Membership:
         pace: LiveValue[Pace],
         describe: Callable[[int], Awaitable[MasterRecord]],
     ) -> None:
+        super().__init__("membership", clock, complaint="cannot say that this master lives")
         self._store = store
-        self._clock = clock
         self._pace = pace
         self._describe = describe
         self._record: MasterRecord | None = None
-        self._loops = BackgroundLoops("membership")
-
-    async def start(self) -> None:
-        self._loops.spawn("beats", self._run)
 
     async def stop(self) -> None:
         """Leaves: nobody need find out that this master is gone."""
-        await self._loops.stop()
+        await super().stop()
         if self._record is None:
             return
         # best effort: who falls silent is forgotten as well.
@@ -52,12 +45,11 @@ class Membership:
             async with asyncio.timeout(LEAVE_WITHIN_S):
                 await self._store.forget(self._record.id)
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                if self._record is None:
-                    self._record = await self._describe((await self._store.look()).now_ms)
-                await self._store.beat(self._record)
-            except JqmasterError as exc:
-                logger.warning("cannot say that this master lives: %s", exc.detail)
-            await sleep_to_tick(self._clock, self._pace.current.beat_s)
+    async def _round(self) -> float:
+        if self._record is None:
+            self._record = await self._describe((await self._store.look()).now_ms)
+        await self._store.beat(self._record)
+        return self._pace.current.beat_s
+
+    def _retry_after_s(self) -> float:
+        return self._pace.current.beat_s

@@ -3,18 +3,18 @@
 import logging
 from collections.abc import Awaitable, Callable
 
-from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.clock import Clock
 from jqmaster.domain.master import MasterRecord, Pace, sub_leader
 from jqmaster.errors import JqmasterError
-from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.leadership.leader import Leader
+from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.store.leadership.masters import Masters, MasterStore
 
 logger = logging.getLogger(__name__)
 
 
-class SubLeader:
+class SubLeader(PeriodicLoop):
     """Component of every master; it acts where this one stands by. `answers` asks a master whether it lives.
 
     A leader is deposed on two witnesses only, the store and the leader itself: silent in the store alone it may have
@@ -33,36 +33,35 @@ class SubLeader:
         pace: LiveValue[Pace],
         answers: Callable[[MasterRecord], Awaitable[bool]],
     ) -> None:
+        super().__init__("sub-leader", clock, complaint="cannot look at the leader")
         self._store = store
         self._leader = leader
-        self._clock = clock
         self._master_id = master_id
         self._pace = pace
         self._answers = answers
         self._known: tuple[str, int] | None = None
         self._since_s = 0.0
         self._was_free = False
-        self._loops = BackgroundLoops("sub-leader")
         self.is_standby = False
 
-    async def start(self) -> None:
-        self._loops.spawn("looks", self._run)
+    async def _round(self) -> float:
+        await self._look()
+        return self._pace.current.look_s
 
-    async def stop(self) -> None:
-        await self._loops.stop()
+    async def _pause(self, seconds: float) -> None:
+        if self._leader.leadership:
+            await super()._pause(seconds)
+        else:
+            # A look that came early would find a leader not silent for long enough, and the next one comes late.
+            await self._clock.sleep(seconds)
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self._look()
-            except JqmasterError as exc:
-                # Debug level: other components report an outage of the store.
-                logger.debug("cannot look at the leader: %s", exc.detail)
-            if self._leader.leadership:
-                await sleep_to_tick(self._clock, self._pace.current.look_s)
-            else:
-                # A look that came early would find a leader not silent for long enough, and the next one comes late.
-                await self._clock.sleep(self._pace.current.look_s)
+    def _retry_after_s(self) -> float:
+        return self._pace.current.look_s
+
+    def _failed(self, error: Exception, complaint: str) -> None:
+        # Debug level: other components report an outage of the store.
+        detail = error.detail if isinstance(error, JqmasterError) else error
+        logger.debug("%s: %s", complaint, detail)
 
     async def _look(self) -> None:
         if self._leader.leadership:

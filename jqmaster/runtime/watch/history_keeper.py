@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.clock import Clock
 from jqmaster.domain.failure_group import failure_group_id, normalise
 from jqmaster.domain.tally import TOTAL, NameCounts, Tally, TallyBatch
 from jqmaster.errors import DamagedError, JqmasterError
-from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.store.link.pages import pages
 from jqmaster.store.operations.history import MAX_PER_CALL, GroupCount, HistoryStore
 
@@ -25,7 +25,7 @@ LEAVE_WITHIN_S: Final = 1.0
 _Part = Callable[[int], Awaitable[bool]]
 
 
-class HistoryKeeper:
+class HistoryKeeper(PeriodicLoop):
     """Component: add the counts to the store every second.
 
     A call is repeated under its number until the store has answered, so it counts once, whatever became of the
@@ -33,28 +33,23 @@ class HistoryKeeper:
     """
 
     def __init__(self, tally: Tally, history: HistoryStore, clock: Clock) -> None:
+        super().__init__("history_keeper", clock, complaint="cannot write counts", first_after_s=FLUSH_S)
         self._tally = tally
         self._history = history
-        self._clock = clock
         self._parts: deque[tuple[int, _Part]] = deque()
         self._number = 0
         self._is_failing = False
-        self._loops = BackgroundLoops("history_keeper")
-
-    async def start(self) -> None:
-        self._loops.spawn("rounds", self._run)
 
     async def stop(self) -> None:
-        await self._loops.stop()
+        await super().stop()
         # best effort: these are only counts.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_WITHIN_S):
                 await self.flush()
 
-    async def _run(self) -> None:
-        while True:
-            await sleep_to_tick(self._clock, FLUSH_S)
-            await self.flush()
+    async def _round(self) -> float:
+        await self.flush()
+        return FLUSH_S
 
     async def flush(self) -> None:
         """Tells the store what was counted; what it does not take now is kept for the next call."""

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.clock import Clock
 from jqmaster.config import Durability, Settings
-from jqmaster.errors import JqmasterError, StoreUnavailableError
-from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.errors import StoreUnavailableError
+from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.store.health.probe import LEVELS, StoreReport, look_again
 from jqmaster.store.link.client import StoreClient
 
@@ -18,7 +18,7 @@ POLL_S: Final = 1.0
 FULL_AT: Final = 0.8
 
 
-class StoreHealth:
+class StoreHealth(PeriodicLoop):
     """Component. `report` is the probe's of the start; `quorum_of` wait for replicas with each write, where that is
     configured. `faults` says why new jobs are refused at present, by what was
     found: `space`, `fitness` (nothing may be entrusted to it), `durability` (less than is configured)."""
@@ -32,20 +32,13 @@ class StoreHealth:
         *,
         quorum_of: Sequence[StoreClient],
     ) -> None:
+        super().__init__("store_health", clock, complaint="cannot look at the store", retry_s=POLL_S)
         self._client = client
         self._quorum_of = quorum_of
-        self._clock = clock
         self._settings = settings
-        self._loops = BackgroundLoops("store_health")
         self._report = report
         self.faults: dict[str, str] = {}
         self._take(report)
-
-    async def start(self) -> None:
-        self._loops.spawn("rounds", self._run)
-
-    async def stop(self) -> None:
-        await self._loops.stop()
 
     @property
     def report(self) -> StoreReport:
@@ -78,17 +71,15 @@ class StoreHealth:
             )
         return self._report.replicas_needed if level == "fsync+quorum" else 0
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                report = await look_again(self._client, self._settings, self._report)
-            except JqmasterError:
-                pass  # its absence shows itself to every caller
-            else:
-                # While it reads its data it refuses everything by itself, and tells little of what it will be.
-                if not report.is_loading:
-                    self._take(report)
-            await sleep_to_tick(self._clock, POLL_S)
+    async def _round(self) -> float:
+        report = await look_again(self._client, self._settings, self._report)
+        # While it reads its data it refuses everything by itself, and tells little of what it will be.
+        if not report.is_loading:
+            self._take(report)
+        return POLL_S
+
+    def _failed(self, error: Exception, complaint: str) -> None:
+        """Say nothing: every caller notices that the store is away."""
 
     def _take(self, report: StoreReport) -> None:
         self._report = report

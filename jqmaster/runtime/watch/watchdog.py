@@ -4,9 +4,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from jqmaster.clock import Clock, sleep_to_tick
+from jqmaster.clock import Clock
 from jqmaster.errors import JqmasterError
-from jqmaster.lifecycle import BackgroundLoops, LoopFailures
+from jqmaster.lifecycle import LoopFailures
+from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.runtime.watch.progress import Stall
 from jqmaster.store.health import generation
 from jqmaster.store.link.shard import Shard
@@ -22,7 +23,7 @@ GIVE_UP_AFTER_S: Final = 30.0
 GIVE_UP_AGE_S: Final = 300.0
 
 
-class Watchdog:
+class Watchdog(PeriodicLoop):
     """Component. `stall` says how long the leader has not got on with its work (0 where this is not it). `rebuild`
     drops the connections to the store. `fail` ends the process with a reason, for its supervisor to start it anew,
     and for another master to lead."""
@@ -38,8 +39,8 @@ class Watchdog:
         rebuild: Callable[[], Awaitable[None]],
         fail: Callable[[str], None],
     ) -> None:
+        super().__init__("watchdog", clock, complaint="cannot watch", first_after_s=POLL_S)
         self._shard = shard
-        self._clock = clock
         self._mark = mark
         self._stall = stall
         self._failures = failures
@@ -49,25 +50,17 @@ class Watchdog:
         self._rebuilt_for_loops_s = -REBUILD_AFTER_S
         self._born_s = clock.monotonic_s()
         self._serving_since_s: float | None = None
-        self._loops = BackgroundLoops("watchdog")
 
-    async def start(self) -> None:
-        self._loops.spawn("rounds", self._run)
-
-    async def stop(self) -> None:
-        await self._loops.stop()
-
-    async def _run(self) -> None:
-        while True:
-            await sleep_to_tick(self._clock, POLL_S)
-            # First, and without the store: whatever makes loops fail may make the rest of this one fail.
-            await self._look_at_loops()
-            if not await self._is_store_serving():
-                self._serving_since_s = None
-                continue
+    async def _round(self) -> float:
+        # First, and without the store: whatever makes loops fail may make the rest of this one fail.
+        await self._look_at_loops()
+        if await self._is_store_serving():
             if self._serving_since_s is None:
                 self._serving_since_s = self._clock.monotonic_s()
             await self._look_at_progress(self._clock.monotonic_s() - self._serving_since_s)
+        else:
+            self._serving_since_s = None
+        return POLL_S
 
     async def _is_store_serving(self) -> bool:
         """Return whether the store serves its own data. An outage of the store is not a stall of this master."""

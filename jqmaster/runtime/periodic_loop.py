@@ -1,4 +1,4 @@
-"""The loop that every duty of a leader runs."""
+"""Base classes of components that work in rounds: any component, and a duty of the leader."""
 
 import asyncio
 import logging
@@ -11,15 +11,18 @@ from jqmaster.lifecycle import BackgroundLoops
 
 RETRY_S: Final = 1.0
 
-# Works once, and returns after how many seconds to work again.
+# Does one round of work, and returns the seconds until the next one.
 Round = Callable[[], Awaitable[float]]
 
 
-class LeaderLoop:
-    """Base of the duties of one leadership: a component that works in rounds until the leadership is over.
+class PeriodicLoop:
+    """Base of components that work in rounds. `first_after_s`: the pause before the first one.
 
-    A round raises StaleEpochError once the store knows a newer leadership; then `on_stale` is called, and the loop
-    ends. Any other error of ours is logged as `complaint`, and the round is repeated `retry_s` later.
+    A JqmasterError is logged as `complaint`, and the round is repeated after `_retry_after_s`. Any other error is a
+    fault of the program: `BackgroundLoops` logs it and starts the loop again.
+
+    The dispatcher and the election have loops of their own: an event begins each of their rounds, and a round does not
+    know how long to pause. Components of the services have their own too: they may not import this layer.
     """
 
     def __init__(
@@ -28,20 +31,20 @@ class LeaderLoop:
         clock: Clock,
         *,
         complaint: str,
-        on_stale: Callable[[], None],
         retry_s: float = RETRY_S,
+        first_after_s: float = 0.0,
     ) -> None:
         self._clock = clock
         self._complaint = complaint
         self._retry_s = retry_s
-        self._on_stale = on_stale
+        self._first_after_s = first_after_s
         self._expected: tuple[type[Exception], ...] = (JqmasterError,)
         self._loops = BackgroundLoops(name)
         self._logger = logging.getLogger(type(self).__module__)
         self._wake = asyncio.Event()
 
     async def start(self) -> None:
-        self._spawn("rounds", self._round, self._complaint)
+        self._spawn("rounds", self._round, self._complaint, after_s=self._first_after_s)
 
     async def stop(self) -> None:
         await self._loops.stop()
@@ -63,10 +66,18 @@ class LeaderLoop:
         except TimeoutError:
             pass
 
+    def _retry_after_s(self) -> float:
+        """Return the pause after a round that failed."""
+        return self._retry_s
+
     def _failed(self, error: Exception, complaint: str) -> None:
         """Say that a round failed."""
         detail = error.detail if isinstance(error, JqmasterError) else str(error)
         self._logger.warning("%s: %s", complaint, detail)
+
+    def _is_over(self, error: Exception) -> bool:
+        """Return whether the loop ends with this error."""
+        return False
 
     def _spawn(
         self, role: str, work: Round, complaint: str, *, after_s: float = 0.0, retry_s: float | None = None
@@ -79,12 +90,38 @@ class LeaderLoop:
             while True:
                 try:
                     wait_s = await work()
-                except StaleEpochError:
-                    self._on_stale()
-                    return
-                except self._expected as exc:
+                except Exception as exc:
+                    if self._is_over(exc):
+                        return
+                    if not isinstance(exc, self._expected):
+                        raise
                     self._failed(exc, complaint)
-                    wait_s = self._retry_s if retry_s is None else retry_s
+                    wait_s = self._retry_after_s() if retry_s is None else retry_s
                 await self._pause(wait_s)
 
         self._loops.spawn(role, run)
+
+
+class LeaderLoop(PeriodicLoop):
+    """Base of the duties of one leadership: they end with it.
+
+    A round raises StaleEpochError once the store knows a newer leadership; then the loop calls `on_stale` and ends.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        *,
+        complaint: str,
+        on_stale: Callable[[], None],
+        retry_s: float = RETRY_S,
+    ) -> None:
+        super().__init__(name, clock, complaint=complaint, retry_s=retry_s)
+        self._on_stale = on_stale
+
+    def _is_over(self, error: Exception) -> bool:
+        if isinstance(error, StaleEpochError):
+            self._on_stale()
+            return True
+        return False
