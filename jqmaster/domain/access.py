@@ -53,7 +53,9 @@ LOCAL: Final = "local"
 @dataclass(frozen=True, slots=True)
 class Principal:
     """The caller. `name` is for the audit log: `local`, `user:NAME`, `token:ID`, or for a configured token the first 8
-    digits of its digest. `identity` says who stays the same when a token is rotated. `allows_name` tells which jobs' names it may push and run; None: all."""
+    digits of its digest. `identity` stays the same when a token is rotated. `allows_name` tells which job names it may
+    push and run; None: all.
+    """
 
     name: str
     scopes: frozenset[Scope]

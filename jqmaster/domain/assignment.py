@@ -1,18 +1,19 @@
-"""Which workers take the next jobs, and how many."""
+"""Assignment of the next jobs to workers."""
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-# How often what is given out at once doubles, while more jobs wait than are given out.
+# The number of jobs given out at once doubles at most so often, while more jobs wait than are given out.
 MOST_DOUBLINGS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A worker that may take jobs now; `busy` of its `max_jobs` slots are taken. `names`: what it runs. `plenty`: how many
-    rounds of claims in a row left jobs of just these names behind."""
+    """A worker that may take jobs now; `busy` of its `max_jobs` slots are taken. `names`: the names of the jobs that it
+    runs. `plenty`: how many rounds of claims in a row left jobs of just these names behind.
+    """
 
     worker_id: str
     max_jobs: int
@@ -42,11 +43,11 @@ def next_assignments(
     `max_jobs` in all, though the first may always take its share.
 
     Alone a worker may take all that it has room for: one full push is cheaper than many. Beside others it takes what
-    brings it level with the next, plus an eighth of its slots, so that small loads spread and large ones still travel in
-    batches.
+    brings it level with the next, plus an eighth of its slots, so that small loads spread and large ones still travel
+    in batches.
 
-    Where nobody knows how many jobs wait, one worker of those with the same names takes some: most of the others would
-    ask in vain. While there is plenty, twice as many take twice as much each time.
+    If the number of waiting jobs is unknown, only one of the workers with the same names takes some: most of the others
+    would ask in vain. While there is plenty, twice as many take twice as much each time.
     """
     free = sorted((c for c in candidates if c.free > 0), key=lambda c: (c.load, c.worker_id))
     found: list[Assignment] = []

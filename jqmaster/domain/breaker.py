@@ -9,8 +9,9 @@ LONGEST_OPEN_S = 30.0
 
 @dataclass(slots=True)
 class Breaker:
-    """States as in M. Nygard, "Release It!": closed (all may pass), open (none), half-open (one probe). `why`: the reason of
-    the last failure, for people."""
+    """States as in M. Nygard, "Release It!": closed (all may pass), open (none), half-open (one probe). `why`: the
+    reason of the last failure, for people.
+    """
 
     failures: int = 0
     open_s: float = 0.0

@@ -19,11 +19,12 @@ class ActionState(StrEnum):
     FAILED = "failed"
 
 
-# The states in which each may touch a job, in the order in which jobs pass through them: a job that moves on is met again.
+# The states in which each action may touch a job, in the order in which jobs pass through them, so that the action
+# meets a job again that moves on.
 ADMITTED: Final[Mapping[ActionKind, tuple[JobState, ...]]] = {kind: states_for(kind) for kind in ActionKind}
 
-# Jobs move while an action goes through them. Where acting twice is as good as once it goes through them again, until it
-# finds nothing more to do, and so often at most.
+# Jobs move while an action goes through them. An idempotent action goes through them again until it finds nothing more
+# to do, at most so often.
 MAX_PASSES: Final = 3
 _REPEATED: Final = frozenset({ActionKind.CANCEL, ActionKind.DELETE, ActionKind.SET_PRIORITY})
 
@@ -35,8 +36,9 @@ MAX_WATCHED: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class BulkAction:
-    """A requested action on jobs by `filter` or by `ids`; the other is None. It touches jobs that were created by
-    `created_at_ms`."""
+    """A requested action on jobs by `filter` or by `ids`; the other one is `None`. It touches jobs that were created by
+    `created_at_ms`.
+    """
 
     id: str
     kind: ActionKind
@@ -59,8 +61,10 @@ class BulkAction:
         return MAX_PASSES if self.filter is not None and self.kind in _REPEATED else 1
 
     def touches(self, job: Job) -> bool:
-        """Return whether the action may touch a job that it selects. A job that it has touched, and that came back since, is
-        not touched again: a retried job that failed once more has ended after the action began, and so has started."""
+        """Return whether the action may touch a job that it selects. A job that it has touched, and that came back
+        since, is not touched again: a retried job that failed once more has ended after the action began, and so has
+        started.
+        """
         if job.created_at_ms > self.created_at_ms or job.state not in ADMITTED[self.kind]:
             return False
         match self.kind:
@@ -76,8 +80,9 @@ class BulkAction:
 
 @dataclass(slots=True)
 class Progress:
-    """Progress of an action. `cursor` None: at the beginning of its pass. `matched` None: not known before the end. `watched`:
-    retried jobs whose end is waited for; `ended` and `failed_again` count those that ended."""
+    """Progress of an action. `cursor` None: at the beginning of its pass. `matched` None: not known before the end.
+    `watched`: retried jobs whose end is waited for; `ended` and `failed_again` count those that ended.
+    """
 
     state: ActionState = ActionState.RUNNING
     matched: int | None = None
@@ -104,7 +109,7 @@ class Progress:
         self.watched = []
 
     def note_ended(self, job_id: str, job: Job | None) -> bool:
-        """Count a watched job, as it is now, if it has ended, and say so; None: it is gone, as only those that ended are."""
+        """Count a watched job if it has ended; return whether it has. No `job`: it was deleted, so it had ended."""
         is_failed = job is not None and (job.state is JobState.FAILED or job.failures > 0)
         if job is not None and job.state not in FINISHED and not is_failed:
             return False

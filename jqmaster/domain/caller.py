@@ -28,7 +28,7 @@ class TrustedProxies:
     """The proxies whose word is taken on where a request came from."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
-        """Raise ValueError for what is no network."""
+        """Raise ValueError if a text does not name a network."""
         self._networks: list[Network] = [ipaddress.ip_network(text) for text in networks]
 
     def __contains__(self, address: str) -> bool:

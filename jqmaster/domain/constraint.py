@@ -48,7 +48,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """Other limits for one value of the key. What is None stays as the constraint has it; paused adds to its pause."""
+    """Other limits for one value of the key. A `None` leaves the limit of the constraint; paused adds to its pause."""
 
     value: object
     limits: Limits
@@ -184,8 +184,9 @@ def keeps_counts(old: Constraint, new: Constraint) -> bool:
 
 
 def needs_rematch(old: Constraint | None, new: Constraint | None) -> bool:
-    """Return whether jobs that were matched before `new` have to be matched again. A constraint that no longer limits does not require it, unless
-    jobs stand in another order because of it."""
+    """Return whether jobs that were matched before `new` have to be matched again. A constraint that no longer limits
+    does not require it, unless jobs stand in another order because of it.
+    """
     if _orders(old) != _orders(new):
         return True
     if new is None or not new.enabled:
@@ -214,7 +215,7 @@ class Gate(NamedTuple):
 
 
 def key_of(constraint: Constraint, fields: JobFields) -> KeyValue | None:
-    """Return the job's value of the key that `constraint` has. None: it has none, so the constraint is not for that job."""
+    """Return the job's value of the key of `constraint`. None: it has no value, so the constraint does not apply."""
     value = read_key(constraint, fields)
     return None if value is MISSING else key_value(value)
 

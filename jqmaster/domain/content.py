@@ -102,8 +102,9 @@ class ContentAccess:
 
     @property
     def error_text_cover(self) -> Cover | None:
-        """Return the text that stands in place of the texts of errors; None where they are shown. To redact `error.message`,
-        where SDKs put the text of an exception, redacts its copies too."""
+        """Return the text that stands in place of the texts of errors; None where they are shown. To redact
+        `error.message`, where SDKs put the text of an exception, redacts its copies too.
+        """
         if self.redactor.meets("error", ("message",)):
             return REDACTED
         return None if self.is_granted else HIDDEN
@@ -114,8 +115,9 @@ class ContentAccess:
         return not self.redactor.meets("error", ("type",))
 
     def filter(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the document of a filter of jobs: a text that errors are searched for is text of errors. The ID of a group is a
-        digest of one."""
+        """Return the document of a filter of jobs: a text that errors are searched for is text of errors. The ID of a
+        group is a digest of one.
+        """
         shown = dict(document)
         if shown.get("text") and (cover := self.error_text_cover):
             shown["text"] = cover
@@ -154,7 +156,7 @@ class ContentAccess:
 def content_access(
     principal: Principal | None, *, viewers_see_content: bool, redact_paths: Sequence[str]
 ) -> ContentAccess:
-    """Return the access of a caller: it sees content if it may look, and may also act upon jobs or could have sent them."""
+    """Return the access of a caller. It sees content if it may read, and may act on jobs or could have sent them."""
     redactor = redactor_of(tuple(redact_paths))
     scopes = principal.scopes if principal else frozenset[Scope]()
     if principal is None or Scope.READ not in scopes:

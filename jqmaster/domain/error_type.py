@@ -11,8 +11,9 @@ _TYPE: Final = re.compile(r"[^\W\d]\w*(\.([^\W\d]\w*|<locals>))*")
 
 
 def error_type_of(error: bytes | None, message: str | None) -> str | None:
-    """Return the name of the type in an encoded error `{type, message, traceback}`, which is what SDKs make of an exception. None
-    for anything else: its `type` may be text of the handler's own."""
+    """Return the name of the type in an encoded error `{type, message, traceback}`, the form in which SDKs report an
+    exception. Return None for anything else: its `type` may be a text that the handler chose.
+    """
     if error is None or message is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Which failures are of one kind: the same name and cause, and messages that differ only in what varies."""
+"""Groups of like failures: they have the same name and cause, and their messages differ only in parts that vary."""
 
 import hashlib
 import ipaddress
@@ -57,8 +57,10 @@ def _normalised(message: str) -> str:
 
 
 def normalise(message: str) -> str:
-    """Return the part that messages of one kind have in common, at most `MAX_MESSAGE` printable characters: instead of IDs, numbers,
-    quoted text, paths, URLs and addresses there are `<id>`, `<n>`, `<text>`, `<path>`, `<url>` and `<address>`."""
+    """Return the part that messages of one kind have in common, at most `MAX_MESSAGE` printable characters: instead of
+    IDs, numbers, quoted text, paths, URLs and addresses there are `<id>`, `<n>`, `<text>`, `<path>`, `<url>` and
+    `<address>`.
+    """
     return _normalised(message[:MAX_LOOKED_AT])
 
 

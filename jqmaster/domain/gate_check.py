@@ -25,8 +25,9 @@ class Holder:
 class GateCheck:
     """A gate as a claim would see it. `is_closed` of a shadow gate means that it would be, were it enforced.
 
-    `waiting` jobs have to pass it, `holders` are those that run longest, where all slots are taken. `figures`: every number
-    and flag of the gate, as scripts name them; each kind of limit knows its own. What is not there is not limited.
+    `waiting` jobs have to pass it, `holders` are those that run longest, where all slots are taken. `figures`: every
+    number and flag of the gate, as scripts name them; each kind of limit knows its own. A figure that is missing is not
+    limited.
     """
 
     gate_id: str

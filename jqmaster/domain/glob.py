@@ -18,7 +18,8 @@ _Search = Callable[[str, int, int], int]
 
 
 def compile_glob(pattern: str) -> Callable[[str], bool]:
-    """Compile a test of whether a whole string has the form of `pattern`: `*`, `?`, `[abc]`, `[a-z]`, `[!…]` as in `fnmatch.fnmatchcase`.
+    """Compile a test of whether a whole string has the form of `pattern`: `*`, `?`, `[abc]`, `[a-z]`, `[!…]` as in
+    `fnmatch.fnmatchcase`.
 
     Raises ValueError where a part between two stars is too long to be searched for (MAX_SEARCHED_WILDCARD_PART).
     """

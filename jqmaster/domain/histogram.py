@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-# Upper bounds of the buckets in ms: 1, 2, 3, 4, 6, 8, 12, 16, 24 … 12.4 days. Two buckets double it, so that an estimate is
-# off by less than half of what it is.
+# Upper bounds of the buckets in ms: 1, 2, 3, 4, 6, 8, 12, 16, 24 … 12.4 days. Two buckets double it, so that an
+# estimate is off by less than half of what it is.
 BOUNDS_MS: Final = tuple(sorted({2**n for n in range(31)} | {3 * 2**n for n in range(29)}))
 # The last bucket has no bound.
 BUCKETS: Final = len(BOUNDS_MS) + 1
@@ -51,8 +51,9 @@ class Histogram:
             self.max_ms = max(self.max_ms, max_ms)
 
     def span(self) -> list[int]:
-        """Return the number of the first bucket that is not empty, then the counts from there to the last one that is not;
-        [] where all are empty."""
+        """Return the number of the first bucket that is not empty, then the counts from there to the last one that is
+        not; [] where all are empty.
+        """
         used = [n for n, count in enumerate(self.counts) if count]
         return [used[0], *self.counts[used[0] : used[-1] + 1]] if used else []
 
@@ -61,8 +62,9 @@ class Histogram:
         return sum(self.counts)
 
     def quantiles_ms(self, *shares: float) -> list[int]:
-        """Return estimates of the durations that these shares (0 to 1, ascending) do not exceed, none above the longest; 0 where
-        nothing was counted."""
+        """Return estimates of the durations that these shares (0 to 1, ascending) do not exceed, none above the
+        longest; 0 where nothing was counted.
+        """
         total = self.count
         found: list[int] = []
         before, n = 0, 0

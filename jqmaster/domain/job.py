@@ -77,8 +77,8 @@ _CHANGE: Final = (ActionKind.CANCEL, ActionKind.SET_PRIORITY, ActionKind.DELETE)
 _START_OR_CHANGE: Final = (ActionKind.CANCEL, ActionKind.RUN, ActionKind.SET_PRIORITY, ActionKind.DELETE)
 _AGAIN: Final = (ActionKind.RETRY, ActionKind.DELETE)
 
-# The one table of facts, in the order in which the web UI shows the states. Scripts get it as `store/lua/lib/layout.lua`
-# and the web UI as `web/states.js` and `web/states.css`: `make docs` writes them.
+# The one table of facts, in the order in which the web UI shows the states. Scripts get it as
+# `store/lua/lib/layout.lua` and the web UI as `web/states.js` and `web/states.css`: `make docs` writes them.
 STATES: Final[Mapping[JobState, StateFacts]] = {
     JobState.READY: StateFacts(
         2, Phase.WAITING, None, 2, _CHANGE, "Ready", Look("disc", "#1b5bc4", "#86b4ff")
@@ -132,7 +132,7 @@ TIMED: Final = tuple(state for state in INDEXED if STATES[state].is_timed)
 
 
 def states_for(action: ActionKind) -> tuple[JobState, ...]:
-    """Return the states in which an action may touch a job, unfinished ones in the order in which jobs pass through them."""
+    """Return the states in which an action may touch a job; unfinished ones come in the order of a job's life."""
     admitted = [state for state in LISTED if action in STATES[state].actions]
     unfinished = [state for state in reversed(admitted) if state not in FINISHED]
     return (*unfinished, *(state for state in admitted if state in FINISHED))
@@ -182,7 +182,7 @@ CONTINUED: Final = "continued"
 
 
 class Cause(IntEnum):
-    """Why a job ended as it did. Stored as one byte, shown by its lower-case name."""
+    """The cause of a job's end. It is stored as one byte and shown by its lower-case name."""
 
     NONE = 0
     ERROR = 1
@@ -266,7 +266,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One start of a job and how it ended; `outcome` is None while it runs."""
+    """One start of a job and its end; `outcome` is `None` while it runs."""
 
     attempt: int
     worker_id: str

@@ -1,4 +1,4 @@
-"""Which jobs are meant: by lists, and by actions on many."""
+"""Filters that select jobs for lists and for bulk actions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class JobFilter:
         )
 
     def selects_error(self, job: Job, last: Attempt | None, group_of: GroupOf) -> bool:
-        """Return whether a job that passed `selects` is selected, given the end of its last attempt that did not succeed."""
+        """Return whether a job that passed `selects` is selected, given the end of its last unsuccessful attempt."""
         message = (last.message if last else None) or ""
         if self.text is not None and self.text not in message:
             return False

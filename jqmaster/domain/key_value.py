@@ -23,15 +23,17 @@ class KeyValue(NamedTuple):
 
 
 def key_value(value: object) -> KeyValue:
-    """Return the key value of a decoded value. 1.0 equals 1; a boolean is not a number, and binary is not text; NaN equals itself; maps are unordered.
+    """Return the key value of a decoded value. 1.0 equals 1; a boolean is not a number, and binary is not text; NaN
+    equals itself; maps are unordered.
 
-    `text` has at most MAX_KEY_TEXT characters and none that a terminal would act on; a shorter one is of one value only.
+    `text` has at most MAX_KEY_TEXT characters and none that a terminal would act on. A shorter text stands for one
+    value only.
     """
     return KeyValue(canonical(value), _text(value))
 
 
 def canonical(value: object) -> bytes:
-    """Return bytes that begin with the type and tell each value from every other. An extension value counts by its repr."""
+    """Return bytes that begin with the type and differ for each value. An extension value counts by its repr."""
     kind = type(value)
     if kind is str:
         # No decoder makes half a surrogate pair; should one, it is a value like others.
@@ -68,7 +70,7 @@ def _canonical_float(value: float) -> bytes:
 
 
 def _text(value: object) -> str:
-    """Text stands for itself where nothing else is shown like it; all else is JSON, binary `0x` and hexadecimal digits."""
+    """Return text as it is if nothing else looks like it, binary as `0x` and hexadecimal digits, all else as JSON."""
     if type(value) is str and _is_plain(value):
         shown = value
     elif type(value) is bytes:

@@ -1,4 +1,4 @@
-"""Lanes: jobs of one name with the same gates. What blocks one of them blocks them all, and no job of another lane."""
+"""Lanes: jobs of one name with the same gates. A gate that blocks one blocks them all, but no job of another lane."""
 
 from collections.abc import Sequence
 from hashlib import blake2b, sha1

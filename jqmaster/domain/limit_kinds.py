@@ -1,7 +1,7 @@
 """The kinds of limits that a constraint can have: one object each, with one interface.
 
-`KINDS` is the list over which everything goes that handles constraints: checks, documents, the store, usage, command line and
-web UI. `CLOSERS` are those that can close a gate, and the hold that a worker asks for.
+`KINDS` lists them for all code that handles constraints: checks, documents, the store, usage, command line and web UI.
+`CLOSERS` are the kinds that can close a gate, and the hold that a worker asks for.
 """
 
 from abc import ABC, abstractmethod
@@ -51,7 +51,7 @@ class LimitKind(ABC, Generic[V]):
     name: ClassVar[str]
     # The value of a constraint without this limit.
     none: ClassVar[Any] = None
-    # Whether one value of the key may have a limit of its own.
+    # True if one value of the key may have a limit of its own.
     is_per_value: ClassVar[bool] = True
     # The facts that the store has to keep about jobs that pass the gate.
     counts: ClassVar[Literal["slots", "starts"] | None] = None
@@ -91,7 +91,7 @@ class LimitKind(ABC, Generic[V]):
 
     @abstractmethod
     def script_fields(self, value: V) -> Mapping[str, int | None]:
-        """Return what scripts read of this value. None is left out of a constraint, and stays an empty place in an override."""
+        """Return this value as scripts read it. A constraint omits `None`; an override has an empty place for it."""
 
     @abstractmethod
     def brief(self, document: Any) -> str:
@@ -117,8 +117,7 @@ class GateCloser(Explained):
 
     @abstractmethod
     def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
-        """Return the sentence that explains it. `silent_ms`: for how long workers that no longer count as alive were not
-        heard of."""
+        """Return the sentence that explains it. `silent_ms`: how long dead workers have been silent."""
 
     def use(self, gate: GateCheck) -> tuple[int | None, int | None, float | None]:
         """Return the limit, how much of it is in use, and its period in seconds, each if it has one."""
@@ -228,7 +227,7 @@ class RateLimit(LimitKind[Rate | None], GateCloser):
 
 
 class Pause(LimitKind[bool | None], GateCloser):
-    """True: no job starts. A constraint that is given False is prepared for a pause; None means that it was not given."""
+    """A pause. True: no job starts. False: the constraint is prepared for a pause. None: the value was not given."""
 
     name = "paused"
 

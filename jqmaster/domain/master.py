@@ -90,7 +90,7 @@ def sub_leader(
     ]
     if leader_id is None or not others:
         return None
-    # Where the leader is not registered, no node is another one.
+    # If the leader is not registered, its node is unknown, and no node counts as another one.
     node_id = leader.node_id if leader else None
     return min(others, key=lambda m: (m.node_id == node_id, m.started_at_ms, m.id)).id
 

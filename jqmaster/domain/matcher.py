@@ -212,8 +212,8 @@ class Matcher:
     """A parsed matcher. Two are equal when their documents say the same in the same order.
 
     A path that leads nowhere and a value of another type match nothing, not even `ne`; `exists` with false is how to
-    ask for a missing path. Numbers compare exactly, booleans are no numbers, binary is no text. `tags` match when any
-    tag does, `ne` when none is equal.
+    ask for a missing path. Numbers compare exactly; a boolean is not a number, and binary is not text. `tags` match
+    when any tag does, `ne` when none is equal.
     """
 
     # Fields spelled in their one form, exists with its value, all else as given.

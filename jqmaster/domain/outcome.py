@@ -10,7 +10,7 @@ from jqmaster.domain.retry import backoff_ms
 Report = Literal["success", "failure", "deferred", "handed_back", "canceled"]
 
 
-# Why an attempt failed, as its worker tells it. `undecodable`: the worker could not decode the job.
+# The reason of a failed attempt, as its worker reports it. `undecodable`: the worker could not decode the job.
 Reason = Literal["other", "timeout", "undecodable"]
 _CAUSES: Final[Mapping[Reason, Cause]] = {
     "other": Cause.ERROR,
@@ -84,8 +84,9 @@ def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryRules:
-    """The settings that decide the end of a lease: a worker silent for longer than `stale_ms` is lost. A job that has one loss
-    left waits up to `alone_wait_ms` for a worker to itself; 0: it does not."""
+    """The settings that decide the end of a lease: a worker silent for longer than `stale_ms` is lost. A job that has
+    one loss left waits up to `alone_wait_ms` for a worker to itself; 0: it does not.
+    """
 
     stale_ms: int
     max_losses: int
@@ -93,7 +94,7 @@ class ExpiryRules:
 
 
 def was_never_taken_up(job: Job, worker_as_of_ms: int) -> bool:
-    """No heartbeat named the offer, although one was composed after it was over: its worker lives, and has not got it."""
+    """No heartbeat named the offer, although one was composed after its end: the worker lives and did not get it."""
     return not job.is_confirmed and worker_as_of_ms > job.not_after_ms
 
 

@@ -1,4 +1,4 @@
-"""Which passwords are refused: short ones, and those that guessing programs try first."""
+"""Refusal of weak passwords: short ones, and those that guessing programs try first."""
 
 import re
 from typing import Final
@@ -11,17 +11,18 @@ _RUN: Final = 3
 
 # The parts that most passwords of published lists are made of.
 _COMMON: Final = """
-    password passwort passwd pass word welcome willkommen admin administrator root user guest login letmein changeme change
-    default secret master server system test testing temp temporary demo sample example hello love iloveyou princess prince
-    dragon monkey sunshine shadow football baseball basketball soccer hockey superman batman spiderman pokemon starwars
-    computer internet windows linux apple google facebook samsung iphone android microsoft amazon github docker oracle
-    qwerty qwertz azerty asdf asdfgh zxcvbn qazwsx trustno access freedom whatever nothing everything forever summer winter
-    spring autumn january february march april june july august september october november december monday tuesday wednesday
-    thursday friday saturday sunday london paris berlin tokyo newyork america england germany france canada michael jennifer
-    jessica jordan michelle daniel thomas george charlie andrew matthew joshua robert william ashley amanda nicole hannah
-    sophie maggie buster ginger pepper cookie banana orange cheese chocolate flower butterfly diamond purple yellow silver
-    golden killer hunter ranger thunder phoenix eagle tiger lion mustang ferrari porsche mercedes harley yamaha matrix
-    jqmaster queue worker jobs operator viewer redis valkey company office work home family mother father please money
+    password passwort passwd pass word welcome willkommen admin administrator root user guest login letmein changeme
+    change default secret master server system test testing temp temporary demo sample example hello love iloveyou
+    princess prince dragon monkey sunshine shadow football baseball basketball soccer hockey superman batman spiderman
+    pokemon starwars computer internet windows linux apple google facebook samsung iphone android microsoft amazon
+    github docker oracle qwerty qwertz azerty asdf asdfgh zxcvbn qazwsx trustno access freedom whatever nothing
+    everything forever summer winter spring autumn january february march april june july august september october
+    november december monday tuesday wednesday thursday friday saturday sunday london paris berlin tokyo newyork
+    america england germany france canada michael jennifer jessica jordan michelle daniel thomas george charlie andrew
+    matthew joshua robert william ashley amanda nicole hannah sophie maggie buster ginger pepper cookie banana orange
+    cheese chocolate flower butterfly diamond purple yellow silver golden killer hunter ranger thunder phoenix eagle
+    tiger lion mustang ferrari porsche mercedes harley yamaha matrix jqmaster queue worker jobs operator viewer redis
+    valkey company office work home family mother father please money
     """
 _ROWS: Final = (
     "abcdefghijklmnopqrstuvwxyz",

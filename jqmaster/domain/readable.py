@@ -1,7 +1,7 @@
 """Stored values in a form that every client can decode.
 
-The API refuses values that a decoder may refuse (`api/encoding/validator.py`). A store may hold some all the same: earlier releases
-accepted extension types with reserved codes.
+The API refuses values that a decoder may refuse (`api/encoding/validator.py`). A store may hold some all the same:
+earlier releases accepted extension types with reserved codes.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ def readable_members(value: bytes) -> bytes:
 
 
 def with_members(value: bytes, change: Callable[[str, bytes], bytes]) -> bytes:
-    """Return the encoded map with each member as `change(name, member)` gives it. Raise ValueError where it is no map."""
+    """Return the encoded map with `change(name, member)` applied to each member. Raise ValueError for all but maps."""
     try:
         members: Mapping[str, msgspec.Raw] = _MEMBERS.decode(value)
     except Exception as exc:  # as above

@@ -16,8 +16,9 @@ _ANY, _ANY_DEPTH = "*", "**"
 
 
 class Redactor:
-    """Replaces what stands at the paths. `argument.card.number`: keys of maps and numbers in lists, `*` for any one of them,
-    `**` for any number of them."""
+    """Replaces the values at the paths. A path such as `argument.card.number` consists of keys of maps and indexes of
+    lists; `*` stands for any one of them, `**` for any number of them.
+    """
 
     def __init__(self, paths: Iterable[str]) -> None:
         """Parse the paths. Raise ValueError that names the faulty one."""
@@ -54,8 +55,9 @@ class Redactor:
             return _without(root, value)
 
     def meets(self, root: str, path: Sequence[str | int]) -> bool:
-        """Return whether the value at this path is redacted, lies within something redacted, or holds something redacted. A path
-        above `**` does not count: see `reaches_any_depth`."""
+        """Return whether the value at this path is redacted, lies within something redacted, or holds something
+        redacted. A path above `**` does not count: see `reaches_any_depth`.
+        """
         patterns = self._paths.get(root, [])
         if root == "headers" and path:
             name = ".".join(map(str, path))
@@ -91,7 +93,7 @@ def redactor_of(paths: tuple[str, ...]) -> Redactor:
 
 
 def _encoded(paths: Iterable[tuple[str, ...]], value: bytes) -> bytes:
-    # Whatever was sent goes through unchanged: text that is none, extension types, and instants of any precision.
+    # The rest passes through unchanged: text that is not UTF-8, extension types, and instants of any precision.
     decoded = msgpack.unpackb(value, strict_map_key=False, unicode_errors="surrogateescape", timestamp=0)
     changed = decoded
     for path in paths:

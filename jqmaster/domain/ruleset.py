@@ -96,7 +96,7 @@ class Ruleset:
         return tuple(step.gate for step in self._enabled if step.gate is not None and step.bit & shared)
 
     def gates(self, fields: JobFields) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:
-        """Return the gates that the job passes, those of shadow constraints too: without a key, with one; sorted by ID."""
+        """Return the gates that the job passes, shadow gates too: those without a key, those with one; sorted by ID."""
         shared, keyed = self.scan(fields)
         return self.shared_gates(shared), tuple(keyed)
 

@@ -19,10 +19,10 @@ class CrowdRules:
 def crowd_last_seen_ms(
     workers: Iterable[Worker], *, now_ms: int, after_ms: int, rules: CrowdRules
 ) -> int | None:
-    """When the last of a crowd was heard that has fallen silent; None where there is none.
+    """Return when the last worker of a crowd that fell silent was heard; None if no crowd did.
 
-    Those who were heard last at `after_ms` or before are old news. Who was cut off by people, or has a successor, is
-    expected to be silent.
+    Workers that were last heard at `after_ms` or before are old news. A worker that an operator cut off, or that has a
+    successor, is expected to be silent.
     """
     members = [worker for worker in workers if worker.detached_by in (None, "silence")]
     seen = sorted(worker.last_seen_ms for worker in members)

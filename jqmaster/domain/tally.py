@@ -1,6 +1,7 @@
 """Counters of this process: a few additions for each job, by name, and bounded.
 
-The store keeps the history (`store/operations/history.py`); this is what is not yet in it, and what was counted since the start.
+The store keeps the history (`store/operations/history.py`); this module holds the counts that are not in it yet, and
+those since the start.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,10 +28,11 @@ COUNTED: Final[tuple[Counted, ...]] = ("pushed", "succeeded", "failed", "cancele
 # Not frozen, and with slots: the hot path adds to it.
 @dataclass(slots=True)
 class NameCounts:
-    """Counts of one name. `retried`: attempts that failed, or were lost with their worker, and whose job goes on. `deferred`,
-    `handed_back` and `lost` (attempts lost with their workers) are for metrics; the history does not have them. `wait`:
-    time between ready and claimed, of each attempt; `run`: run time of each attempt that ended by itself.
-    `backlog` (ready jobs) and `oldest_wait_ms` are the largest that were seen; -1: nobody looked."""
+    """Counts of one name. `retried`: attempts that failed, or were lost with their worker, and whose job goes on.
+    `deferred`, `handed_back` and `lost` (attempts lost with their workers) are for metrics; the history does not have
+    them. `wait`: time between ready and claimed, of each attempt; `run`: run time of each attempt that ended by itself.
+    `backlog` (ready jobs) and `oldest_wait_ms` are the largest that were seen; -1: nobody looked.
+    """
 
     pushed: int = 0
     succeeded: int = 0

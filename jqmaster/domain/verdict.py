@@ -1,5 +1,5 @@
-"""Why a job is not running: from one look at the store and at the workers to verdicts, in the order in which something
-has to change.
+"""Verdicts on why a job is not running, from one snapshot of the store and of the workers. They come in the order in
+which something has to change.
 
 Texts are whole sentences for the person on call; the fields beside them are for programs.
 """
@@ -41,9 +41,10 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One instant in the store. `lease_until_ms` of a running job: the sooner of lease end and deadline. `standing`
-    is None where the job is not ready or lies in a lane of older constraints. `index_fault`: what is wrong with the index
-    of a ready job, so that no claim finds it; "" where nothing is."""
+    """One instant in the store. `lease_until_ms` of a running job: the sooner of lease end and deadline. `standing` is
+    `None` if the job is not ready or lies in a lane of older constraints. `index_fault`: the fault in the index that
+    hides a ready job from claims, or "".
+    """
 
     now_ms: int
     job: Job
@@ -59,8 +60,10 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Facts about a worker that only the leader knows. `paused_ms`: it asked for no offers for so long; `refused_names`: it
-    registered them and then said that it does not know them; `why`: the reason of the last failed push."""
+    """Facts about a worker that only the leader knows. `paused_ms`: it asked for no offers for so long;
+    `refused_names`: it registered them and then said that it does not know them; `why`: the reason of the last failed
+    push.
+    """
 
     breaker: str = "closed"
     paused_ms: int = 0
@@ -144,8 +147,8 @@ class RulesChanging:
                 "No job starts until then, which takes seconds at most while a master leads."
             )
         return (
-            f"The constraints were changed to edition {self.edition}, and the leader has not matched this job again yet. "
-            "It matches the jobs that start next first. Ask again in a few seconds."
+            f"The constraints were changed to edition {self.edition}, and the leader has not matched this job again "
+            "yet. It matches the jobs that start next first. Ask again in a few seconds."
         )
 
 
@@ -205,7 +208,8 @@ class NoWorker:
 @dataclass(frozen=True, slots=True)
 class WorkersUnavailable:
     """None of the live workers for the name takes a job now; each counts once. `broken`, `paused` and `refusing` are
-    None where this master does not lead. `broken_why`: the reasons of the last failed pushes to the broken ones."""
+    `None` if this master does not lead. `broken_why`: the reasons of the last failed pushes to the broken ones.
+    """
 
     code: ClassVar = "workers_unavailable"
     name: str
@@ -281,9 +285,9 @@ class IndexMissing:
     @property
     def text(self) -> str:
         return (
-            f"Its index entry is missing or wrong (its lane {self.fault}), so no claim finds it. The leader repairs the index "
-            "of a name when its jobs have been ready for 30 s although workers are free, and the whole index once an hour. "
-            "`jqmaster fsck --repair` repairs it now."
+            f"Its index entry is missing or wrong (its lane {self.fault}), so no claim finds it. The leader repairs "
+            "the index of a name when its jobs have been ready for 30 s although workers are free, and the whole index "
+            "once an hour. `jqmaster fsck --repair` repairs it now."
         )
 
 
@@ -312,8 +316,8 @@ class Running:
         first = (
             f"Attempt {self.attempt} has been running on worker {self.worker_id} since {since}, for {passed}."
             if self.is_confirmed
-            else f"It was given to worker {self.worker_id} at {since}, {passed} ago, as attempt {self.attempt}. No heartbeat has "
-            "named it yet."
+            else f"It was given to worker {self.worker_id} at {since}, {passed} ago, as attempt {self.attempt}. "
+            "No heartbeat has named it yet."
         )
         lease = (
             ""
@@ -342,8 +346,8 @@ class Finished:
 
 
 Verdict = (
-    Due | Expired | NoLeader | RulesChanging | ByConstraint | NoWorker | WorkersUnavailable | Ahead | IndexMissing | Next
-    | Running | Finished
+    Due | Expired | NoLeader | RulesChanging | ByConstraint | NoWorker | WorkersUnavailable | Ahead | IndexMissing
+    | Next | Running | Finished
 )  # fmt: skip
 
 

@@ -25,9 +25,10 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A registered worker; `busy` counts the claims that it holds. `alone_with`: the job that it was last given to itself;
-    while it holds that one it gets no other. `polls_until_ms`: one that pulls asks for jobs until then, unless it was
-    answered (0)."""
+    """A registered worker; `busy` counts the claims that it holds. `alone_with`: the job that it was last given to run
+    alone; while it holds that job it gets no other. `polls_until_ms`: the end of its long poll; 0 if it does not poll
+    or was answered.
+    """
 
     id: str
     spec: WorkerSpec
