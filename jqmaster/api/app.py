@@ -34,7 +34,8 @@ class LiveLimits:
 
 
 def build_app(services: Services, policy: AccessPolicy) -> Router:
-    """Deny by default: a path or method without an operation, and that is no file of the web UI, answers 404 or 405.
+    """Return the application. A path that is neither an operation nor a file of the web UI answers 404, and an unknown
+    method 405.
 
     No middleware stands in between.
     """
@@ -53,8 +54,8 @@ def build_app(services: Services, policy: AccessPolicy) -> Router:
 
 
 class _Paths(Router):
-    """Paths without a parameter, those of every push among them, and those that workers call, are looked up; a router tries
-    one after the other."""
+    """A router that looks up the paths that workers call and those without a parameter, such as the path of pushes. A
+    plain router tries one route after the other."""
 
     def __init__(self, fixed: Mapping[str, Endpoint], routes: Sequence[Route], default: ASGIApp) -> None:
         super().__init__(routes, redirect_slashes=False, default=default)

@@ -90,7 +90,10 @@ class ProblemField(Answer):
 # An open enum: a newer master may send codes that an older document does not list.
 _CODE_SCHEMA: Final = {
     "anyOf": [{"$ref": "#/components/schemas/ProblemCode"}, {"type": "string"}],
-    "description": "Stable code for programs. docs/errors.md describes each. Future releases may add codes: treat an unknown code by its status.",
+    "description": (
+        "Stable code for programs. docs/errors.md describes each. Future releases may add codes: treat an unknown "
+        "code by its status."
+    ),
 }
 
 

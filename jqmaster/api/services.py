@@ -32,9 +32,9 @@ from jqmaster.store.identity.audit import AuditStore
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """State of this master's work. `faults`: its obstacles, each with details that may name paths and
-    addresses, under the name of the check that found it (`process`, `space`, `fitness`, `durability`, `leader`, `store`,
-    `dispatcher`). `durability_available`: the most that the store gives; `durability`: what is kept of the configured."""
+    """State of this master's work. `faults`: its obstacles, each with details that may name paths and addresses, under
+    the name of the check that found it (`process`, `space`, `fitness`, `durability`, `leader`, `store`, `dispatcher`).
+    `durability_available`: the most that the store gives; `durability`: what is kept of the configured."""
 
     is_leader: bool
     store: str
@@ -45,8 +45,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`master_id` is this process's own; `store_id` tells this store from all others. `admit_url` gives the normalised URL of a worker or raises AddressRefusedError; `breakers` the breaker of each
-    worker where this master leads; `contract` the OpenAPI document."""
+    """`master_id` is this process's own; `store_id` tells this store from all others. `admit_url` gives the normalised
+    URL of a worker or raises AddressRefusedError; `breakers` the breaker of each worker where this master leads;
+    `contract` the OpenAPI document."""
 
     live: LiveSettings
     enqueue: EnqueueService

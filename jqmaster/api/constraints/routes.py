@@ -12,14 +12,19 @@ _STORE: Final = (503,)
 _VALUE: Final[dict[str, Any]] = {
     "value": {
         "schema": {"type": "string"},
-        "description": 'Also show this value of the key. Give JSON (`42`, `null`, `"42"`); anything else is plain text.',
+        "description": (
+            'Also show this value of the key. Give JSON (`42`, `null`, `"42"`); anything else is plain text.'
+        ),
     }
 }
 _PUT_TEXT: Final = (
     "Creates the constraint, or replaces it. It also applies to jobs that wait already. Running jobs go on, and count. "
     "A request that changes nothing writes nothing. Without preconditions, the last writer wins."
 )
-_VALUE_TEXT: Final = "Sets the override of one value, or removes it if the request holds only the value. Other overrides stay as they are."
+_VALUE_TEXT: Final = (
+    "Sets the override of one value, or removes it if the request holds only the value. Other overrides stay as "
+    "they are."
+)
 _PREVIEW_TEXT: Final = (
     f"Changes nothing. It reads at most {PREVIEW_MAX_JOBS} jobs and stops after {PREVIEW_MAX_S:g} s."
 )
@@ -38,14 +43,19 @@ JOB_OPERATIONS: Final = [
 OPERATIONS: Final = [
     Operation("GET", "/api/constraints", handlers.list_constraints, Scope.READ, "List constraints", "constraints",
               {200: schemas.ConstraintList}, problems=_STORE),
-    Operation("POST", "/api/constraints/preview", handlers.preview, Scope.READ, "Preview the waiting jobs of a constraint", "constraints",
+    Operation("POST", "/api/constraints/preview", handlers.preview, Scope.READ,
+              "Preview the waiting jobs of a constraint", "constraints",
               {200: schemas.PreviewAnswer}, schemas.PreviewRequest, problems=(429, *_STORE), text=_PREVIEW_TEXT),
-    Operation("GET", "/api/constraints/{name}", handlers.get, Scope.READ, "Get a constraint and its usage", "constraints",
+    Operation("GET", "/api/constraints/{name}", handlers.get, Scope.READ, "Get a constraint and its usage",
+              "constraints",
               {200: schemas.ConstraintDetail}, query=_VALUE, problems=(404, *_STORE)),
-    Operation("PUT", "/api/constraints/{name}", handlers.put, Scope.OPERATE, "Create or replace a constraint", "constraints",
-              {200: schemas.ConstraintView, 201: schemas.ConstraintView}, schemas.ConstraintRequest, problems=(409, 412, *_STORE), text=_PUT_TEXT),
+    Operation("PUT", "/api/constraints/{name}", handlers.put, Scope.OPERATE, "Create or replace a constraint",
+              "constraints",
+              {200: schemas.ConstraintView, 201: schemas.ConstraintView}, schemas.ConstraintRequest,
+              problems=(409, 412, *_STORE), text=_PUT_TEXT),
     Operation("DELETE", "/api/constraints/{name}", handlers.delete, Scope.OPERATE, "Delete a constraint", "constraints",
               {204: None}, problems=_CONSTRAINT, text=_DELETE_TEXT),
-    Operation("POST", "/api/constraints/{name}/values", handlers.put_value, Scope.OPERATE, "Limit or pause one value of the key", "constraints",
+    Operation("POST", "/api/constraints/{name}/values", handlers.put_value, Scope.OPERATE,
+              "Limit or pause one value of the key", "constraints",
               {200: schemas.ConstraintView}, schemas.ValueRequest, problems=_CONSTRAINT, text=_VALUE_TEXT),
 ]  # fmt: skip

@@ -57,10 +57,10 @@ MATCHER_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     },
     "Matcher": {
         "description": (
-            "Selects jobs. A missing path, or a value of another type, matches nothing, not even `ne`. Use `exists` with "
-            "false to test for a missing path. Numbers compare exactly. Booleans are not numbers, and binary is not text. "
-            "tags match if any tag does; with `ne`, if none is equal. "
-            f"At most {matchers.MAX_NODES} conditions, nested at most {matchers.MAX_DEPTH} deep."
+            "Selects jobs. A missing path, or a value of another type, matches nothing, not even `ne`. Use "
+            "`exists` with false to test for a missing path. Numbers compare exactly. Booleans are not numbers, "
+            "and binary is not text. tags match if any tag does; with `ne`, if none is equal. At most "
+            f"{matchers.MAX_NODES} conditions, nested at most {matchers.MAX_DEPTH} deep."
         ),
         "oneOf": [
             {"$ref": f"#/components/schemas/{name}"}
@@ -73,7 +73,8 @@ MatcherDocument = Annotated[Any, WithJsonSchema({"x-schema": "Matcher"})]
 KeyPath = Annotated[
     str,
     Field(
-        description="Path, as in matchers. Each of its values has separate limits. A job without the key is not limited.",
+        description="Path, as in matchers. Each of its values has separate limits. A job without the key is not "
+        "limited.",
         examples=["argument.host"],
         json_schema_extra={"maxLength": matchers.MAX_TEXT},
     ),
@@ -108,8 +109,8 @@ class OverrideRequest(Request):
 
 
 class ConstraintRequest(Request):
-    """The whole constraint. Omitted fields take their defaults, also when an existing constraint is replaced. A job starts
-    only if all limits of all matching constraints admit it."""
+    """The whole constraint. Omitted fields take their defaults, also when an existing constraint is replaced. A job
+    starts only if all limits of all matching constraints admit it."""
 
     name: Annotated[str, Field(pattern=CONSTRAINT_NAME_PATTERN)] | None = Field(
         None, description="If given, it must equal the name in the path."
@@ -136,7 +137,8 @@ class ConstraintRequest(Request):
 
 
 class ValueRequest(Request):
-    """The override for one value of the key. Give either `value` or `job_id`. With nothing else, the override is removed."""
+    """The override for one value of the key. Give either `value` or `job_id`. With nothing else, the override is
+    removed."""
 
     value: KeyScalar = None
     job_id: JobId | None = Field(
@@ -181,8 +183,8 @@ class OverrideView(Answer):
 
 
 class UsageView(Answer):
-    """Current usage of the constraint. A number is null if nothing counts it. In a list whose constraints have more than
-    1,000 key values together it is also null if it was not summed up; then `is_exact` is false."""
+    """Current usage of the constraint. A number is null if nothing counts it. In a list whose constraints have more
+    than 1,000 key values together it is also null if it was not summed up; then `is_exact` is false."""
 
     waiting: int | None = Field(
         description="Unfinished jobs that it applies to and that are not running, due or not."
@@ -213,9 +215,9 @@ class ConstraintView(Answer):
     fair: bool
     overrides: list[OverrideView]
     values_hidden: bool = Field(
-        description="True: the values of the key are replaced by `[hidden]`, or by `[redacted]` if nobody may see them. The "
-        "same applies to constants that the matcher compares with such values. If you send the constraint back with these "
-        "placeholders, it keeps the original values."
+        description="True: the values of the key are replaced by `[hidden]`, or by `[redacted]` if nobody may see "
+        "them. The same applies to constants that the matcher compares with such values. If you send the "
+        "constraint back with these placeholders, it keeps the original values."
     )
     etag: str = Field(
         description="Version tag that changes with every change. The ETag header holds it in quotes."
@@ -248,8 +250,8 @@ class KeyUsageView(Answer):
     """One value of the key."""
 
     value: str = Field(
-        description="The value for people: plain text, or JSON where text would be ambiguous; binary as 0x…. At most 128 "
-        "characters."
+        description="The value for people: plain text, or JSON where text would be ambiguous; binary as 0x…. At "
+        "most 128 characters."
     )
     waiting: int
     running: int | None

@@ -13,8 +13,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 async def read_body(
     fields: Fields, receive: Receive, *, max_bytes: int, hold: Callable[[int], None] | None = None
 ) -> bytes:
-    """The body of a request as MessagePack, of one value not yet checked (JSON is converted). `hold` is told of each piece
-    of it, in bytes, and what it raises ends the reading.
+    """The body of a request as MessagePack, of one value not yet checked (JSON is converted). `hold` is told of each
+    piece of it, in bytes, and what it raises ends the reading.
 
     Raises UnsupportedMediaTypeError; TooLargeError, before a byte of an honest Content-Length is asked for and as
     soon as the cap is passed else; UnparsableError for no body and for broken JSON; InvalidError for JSON that has

@@ -45,9 +45,9 @@ def read_list(
     limits: ScanLimits,
     all_usual: Callable[[bytes, ScanLimits], Sequence[UsualT] | None] | None = None,
 ) -> Iterator[UsualT | dict[str, Any]]:
-    """The maps of `{list_field: [{…}, …]}`, one at a time: what `usual` makes of an item's bytes or, where that is None,
-    its fields, as `read_map` gives them; the limits hold for each. `all_usual` does the same for the whole message, or
-    is None where it cannot do it for each of them.
+    """Yield the maps of `{list_field: [{…}, …]}`, one at a time, each within the limits: the value that `usual` makes
+    of an item's bytes or, for an unusual item, its fields as `read_map` gives them. `all_usual` does the same for
+    the whole message; it returns None if it cannot do so for every item.
 
     Take no effect of an item before the iterator has ended: what follows the list is checked last. Validate each item
     before taking the next, or the decoded fields of all may be held at once. Raises as `read_map`, with the index
@@ -79,7 +79,7 @@ def read_list(
 
 
 def _list_header(data: bytes, list_field: str, max_items: int, limits: ScanLimits) -> tuple[int, int, int]:
-    """Members of the map, items of its list, and the offset of the first."""
+    """Return the number of the map's members, that of its list's items, and the offset of the first item."""
     header = map_header(data, 0)
     if header is None:
         raise _not_a_map(data, limits, ())

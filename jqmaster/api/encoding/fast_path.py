@@ -1,7 +1,7 @@
 """The usual job and the usual result, read in one typed decode in C: several times as fast as their models.
 
-They say yes or nothing. Whatever is not plainly valid, be it wrong or only rare, is left to those models, which judge it
-and have the words for it; so no rule and no text of an error depends on which way a message took.
+They say yes or nothing. Whatever is not plainly valid, be it wrong or only rare, is left to those models, which judge
+it and have the words for it; so no rule and no text of an error depends on which way a message took.
 """
 
 import functools
@@ -31,7 +31,7 @@ _DEFAULT_TIMEOUT_MS: Final = round(TIMEOUT_S.default * 1000)
 _LEAST_TIMEOUT_S: Final = TIMEOUT_S.least
 _MOST_TIMEOUT_S: Final = TIMEOUT_S.most
 
-# What is broken in a way that the decoder sees, or not of the type.
+# Raised for data that the decoder rejects as broken or as of another type.
 _NOT_USUAL: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, JqmasterError)
 
 
@@ -131,8 +131,8 @@ class _NotUsualError(JqmasterError):
 
 
 def _is_canonical(value: msgspec.Struct, data: bytes) -> bool:
-    """Return whether `data`, of which `value` was read, has nothing that would not be written again: written at its shortest it
-    is as long. A map that has a key twice is longer."""
+    """Return whether `data`, of which `value` was read, has nothing that would not be written again: written at its
+    shortest it is as long. A map that has a key twice is longer."""
     return len(_ENCODER.encode(value)) == len(data)
 
 

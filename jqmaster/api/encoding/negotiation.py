@@ -89,8 +89,8 @@ def _media_encoding(content_type: bytes) -> Encoding | None:
 
 @functools.lru_cache(maxsize=256)
 def _acceptable(accept: bytes) -> tuple[Encoding, ...]:
-    """The encodings of the highest rank that is above 0: of named ones MessagePack first, of those that a range of types
-    covers JSON. Empty: none."""
+    """The encodings of the highest rank that is above 0: of named ones MessagePack first, of those that a range of
+    types covers JSON. Empty: none."""
     rank: dict[Encoding, tuple[int, float]] = {}
     for item in accept.decode("latin-1").lower().split(","):
         media_range, *parameters = (part.strip() for part in item.split(";"))

@@ -41,7 +41,7 @@ _EXT_WIDTH: Final = {0xC7: 1, 0xC8: 2, 0xC9: 4}
 _FIXEXT_SIZE: Final = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 
 _TIMESTAMP_EXT: Final = 0xFF
-# MessagePack reserves the negative codes. Of these it defines only the timestamp, and decoders refuse the others.
+# MessagePack reserves the negative codes. It defines only the timestamp among them, and decoders refuse the others.
 _FIRST_RESERVED_EXT: Final = 0x80
 _NS_PER_S: Final = 1_000_000_000
 _YEAR_1_S: Final = -62_135_596_800

@@ -16,8 +16,8 @@ _UNUSUAL_FIELDS: Final = frozenset({b"connection", b"transfer-encoding"})
 
 
 class EdgeCycle(RequestResponseCycle):
-    """A request and its answer. A head that tells the length of its one piece of body leaves together with it; answers of
-    one kind have the same head, which uvicorn would write anew for each, header by header."""
+    """A request and its answer. A head that tells the length of its one piece of body leaves together with it; answers
+    of one kind have the same head, which uvicorn would write anew for each, header by header."""
 
     _start: HTTPResponseStartEvent | None = None
     _head: "_Head | None" = None

@@ -99,12 +99,14 @@ class AccessPolicy:
         return not self._demands_credentials and not (self._credentials and self._credentials.has_any)
 
     def address(self, fields: Fields, client_host: str | None) -> str:
-        """Where a call came from: the peer's address (`client_host`, None for a unix socket), or what trusted proxies say."""
+        """Where a call came from: the peer's address (`client_host`, None for a unix socket), or what trusted proxies
+        say."""
         return self._proxies.origin(client_host or "", fields.get(b"x-forwarded-for"))
 
     async def session(self, fields: Fields) -> Session | None:
-        """The session that the browser's cookie names; None also where two cookies name different ones, as one of them may
-        be somebody else's who had the browser keep it. A round trip to the store for each, and for cookies alone."""
+        """The session that the browser's cookie names; None also where two cookies name different ones, as one of them
+        may be somebody else's who had the browser keep it. A round trip to the store for each, and for cookies
+        alone."""
         if self._sessions is None or self.is_open:
             return None
         found = [await self._sessions.find(secret) for secret in self.cookie.candidates(fields)]
@@ -223,7 +225,8 @@ def configured_tokens(settings: Settings, own_tokens: Iterable[str] = ()) -> Con
 
 
 def generate_first_token(settings: Settings) -> str | None:
-    """An admin token for a master off loopback, or behind a proxy, without any; None where it is not needed or was made before.
+    """An admin token for a master off loopback, or behind a proxy, without any; None where it is not needed or was made
+    before.
 
     Only its digest is kept (`first_token` in the data directory, mode 0600): show it now, it cannot be read again.
     """
@@ -269,7 +272,7 @@ def _entries(path: Path) -> list[str]:
 
 
 def _origin(url: str) -> tuple[str, str, str] | None:
-    """Scheme, host and port; None for what is no address of a site."""
+    """Return scheme, host and port, or None if `url` is not the address of a site."""
     try:
         parts = urlsplit(url)
         if not parts.hostname:

@@ -1,4 +1,5 @@
-"""One connection to a master: the guarded protocol, with pipelining, room for workers, and deadlines for every stage."""
+"""One connection to a master: the guarded protocol, with pipelining, room for workers, and deadlines for every
+stage."""
 
 import asyncio
 import contextlib
@@ -34,7 +35,7 @@ _MAX_LINGERING: Final = 256
 
 @dataclass(slots=True)
 class Shared:
-    """What all connections share. `hsts`: fields of every answer that goes out by TLS."""
+    """State that all connections share. `hsts` holds the fields of every answer that goes out by TLS."""
 
     room: ConnectionRoom
     limits: LiveValue[RequestLimits]
@@ -119,7 +120,7 @@ class EdgeProtocol(GuardedProtocol):
         self.end_head()
 
     def _begin_cycle(self, version: str) -> None:
-        """What uvicorn does at the end of a head, with a cycle of ours."""
+        """Do as uvicorn does at the end of a head, but with our own cycle."""
         scope = self.scope
         url = httptools.parse_url(self.url)
         path = url.path.decode("ascii")
@@ -187,7 +188,8 @@ class EdgeProtocol(GuardedProtocol):
                 self.transport.close()
 
     def _untaken_bytes(self) -> int:
-        """Of the answer. Without TLS 0 as soon as the kernel has the rest of it."""
+        """Return how much of the answer the peer has not taken yet. Without TLS it is 0 once the kernel has the
+        rest."""
         unsent = self.transport.get_write_buffer_size()
         # With TLS the transport does not count what it has encrypted.
         if not unsent and self.scheme == "http":

@@ -10,8 +10,8 @@ from jqmaster.live_value import LiveValue
 
 # This part of the connections, on top of all, is for workers: however many pushers there are, who runs jobs can say so.
 WORKERS_RESERVE: Final = 32
-# The key in the scope of a request on an unproven connection for what is called, with `is_worker`, once its credential was found
-# valid. It raises OverloadedError where there is no room for more callers.
+# The key in the scope of a request on an unproven connection for what is called, with `is_worker`, once its credential
+# was found valid. It raises OverloadedError where there is no room for more callers.
 PROVE: Final = "jqmaster.prove"
 # A browser alone opens half a dozen connections before it has proved anything.
 _LEAST_UNPROVEN: Final = 8
@@ -37,7 +37,8 @@ class Guest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RoomLimits:
-    """The most connections: of callers, at all (with the reserve for workers), that are unproven, and of one address."""
+    """The most connections: of callers, at all (with the reserve for workers), that are unproven, and of one
+    address."""
 
     most: int
     most_at_all: int
@@ -57,8 +58,8 @@ class RoomLimits:
 class ConnectionRoom:
     """All connections of one server.
 
-    A connection is *unproven* until a request on it carried a valid credential. Unproven connections have a share of their
-    own, and whenever room is needed, the one that has been idle for the longest makes it: nobody can hold a
+    A connection is *unproven* until a request on it carried a valid credential. Unproven connections have a share of
+    their own, and whenever room is needed, the one that has been idle for the longest makes it: nobody can hold a
     connection against others without a credential. Those with one, other than workers, are refused at the cap.
     """
 
@@ -157,5 +158,5 @@ class ConnectionRoom:
             del self._unproven_of[address]
 
     def _is_proxy(self, guest: Guest) -> bool:
-        # Whoever connects by a unix socket comes from this machine, as a rule by a proxy on it.
+        # A client on a unix socket is on this machine; as a rule it is a proxy.
         return not guest.peer or guest.peer in self._trusted_proxies

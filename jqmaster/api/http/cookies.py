@@ -13,8 +13,8 @@ _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class SessionCookie:
-    """Its name and attributes. Scripts never see it, other sites never have it sent, and plain HTTP does not carry it where
-    there is TLS; a path of its own keeps it from neighbours on the same host."""
+    """Its name and attributes. Scripts never see it, other sites never have it sent, and plain HTTP does not carry it
+    where there is TLS; a path of its own keeps it from neighbours on the same host."""
 
     def __init__(self, public_url: str | None, *, has_tls: bool) -> None:
         parts = urlsplit(public_url or "")
@@ -26,8 +26,8 @@ class SessionCookie:
         self._attributes = f"Path={path}; HttpOnly; SameSite=Strict" + ("; Secure" if is_secure else "")
 
     def candidates(self, fields: Fields) -> list[str]:
-        """Return the values of cookies of its name that could be a secret. There are several if a neighbour on the same site has set one, too;
-        so many are looked at as cost little."""
+        """Return the values of cookies of its name that could be a secret. There are several if a neighbour on the same
+        site has set one, too; so many are looked at as cost little."""
         return [value for value in _values(fields, self.name) if _SECRET.fullmatch(value)][:MAX_CANDIDATES]
 
     def device(self, fields: Fields) -> str | None:

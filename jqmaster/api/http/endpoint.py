@@ -122,8 +122,8 @@ class Call:
         )
 
     async def body(self, max_bytes: int | None = None) -> bytes:
-        """The body as MessagePack, within the limits; of `max_bytes` at most where that is given. Raises what `read_body`
-        raises, and OverloadedError."""
+        """The body as MessagePack, within the limits; of `max_bytes` at most where that is given. Raises what
+        `read_body` raises, and OverloadedError."""
         visit, most = self.visit, max_bytes or self.limits.max_body_bytes
         if visit is None:
             return await read_body(self.fields, self._receive, max_bytes=most)
@@ -189,12 +189,12 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method on one path: what runs, who may, and all that the OpenAPI document says of it.
+    """One method on one path: its handler, the scope that it needs, and its part of the OpenAPI document.
 
-    `access` None: anybody. `text`: what the summary leaves open. `responses` maps each status that is no problem to its model (None: no body).
-    `is_stream`: it answers `text/event-stream`.
-    `push`: it takes in new jobs, and is refused when too many do.
-    `has_effect`: it changes something, or takes up room, though its method is GET.
+    Without `access`, anybody may call it. `text` adds what the summary leaves open. `responses` maps each status
+    that is not a problem to its model (None: no body). If `is_stream`, it answers `text/event-stream`. If `push`, it
+    takes in new jobs, and is refused when too many such calls run. If `has_effect`, it changes something or takes up
+    room although its method is GET.
     """
 
     method: str

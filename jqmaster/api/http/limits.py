@@ -9,7 +9,7 @@ from jqmaster.live_value import LiveValue
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """What a client may send as a head, and how long it may take to send a request and to read an answer."""
+    """Limits of a request's head, and of the time that a client takes to send a request and to read an answer."""
 
     head_bytes: int
     header_count: int

@@ -108,8 +108,8 @@ def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> In
 
 
 def edge_problem(status: HTTPStatus, code: str) -> bytes:
-    """Return the MessagePack problem for bytes that never became a request, and so could not say how they want it: pushers
-    and workers read nothing else."""
+    """Return the MessagePack problem for bytes that never became a request, and so could not say how they want it:
+    pushers and workers read nothing else."""
     return encode(_problem(status, status.phrase, "", code), Encoding.MSGPACK)
 
 

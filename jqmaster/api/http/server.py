@@ -34,8 +34,8 @@ class MasterServer:
     def __init__(
         self, app: App, settings: Settings, limits: ServerLimits, *, sockets: Sequence[socket.socket] = ()
     ) -> None:
-        """`sockets`: bound ones to serve instead of the settings' host and port. One of several processes shares the port
-        with the others, and listens at one of its own besides, where it alone answers."""
+        """`sockets`: bound ones to serve instead of the settings' host and port. One of several processes shares the
+        port with the others, and listens at one of its own besides, where it alone answers."""
         self._app = app
         self._settings = settings
         self._sockets = sockets

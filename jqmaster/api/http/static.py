@@ -101,7 +101,8 @@ class Site:
         await _answer(send, HTTPStatus.OK, body.headers, body.data if method == "GET" else b"")
 
     def _page(self, scope: Scope) -> bytes | None:
-        """Return the UI's address of a page that a browser asks for by path: `/jobs?state=failed` is `/#/jobs?state=failed`."""
+        """Return the UI's address of a page that a browser asks for by path: `/jobs?state=failed` is
+        `/#/jobs?state=failed`."""
         path: str = scope["path"]
         if scope["method"] not in ("GET", "HEAD") or f"/pages{path}.js" not in self._plain:
             return None

@@ -16,7 +16,10 @@ _ROTATE_TEXT: Final = "Returns a new token with the same rights. The old token s
 _REVOKE_TEXT: Final = (
     "Takes effect within 5 s on all masters. Sessions that were opened with the token end at once."
 )
-_CHANGE_TEXT: Final = "For users in a session. Ends the user's other logins. A wrong old password gets 403 `wrong_password` and counts as a failed login."
+_CHANGE_TEXT: Final = (
+    "For users in a session. Ends the user's other logins. A wrong old password gets 403 `wrong_password` and "
+    "counts as a failed login."
+)
 _OWN_TEXT: Final = (
     "Only callers that logged in have logins. With a bearer token the answer is 409 `no_session`."
 )
@@ -27,12 +30,14 @@ OPERATIONS: Final = [
               {200: schemas.SessionView}, problems=_STORE),
     Operation("POST", "/api/session", sessions.login, None, "Log in", "identity",
               {201: schemas.SessionView}, schemas.LoginRequest, problems=(401, 403, 429, *_STORE), text=_LOGIN_TEXT),
-    Operation("DELETE", "/api/session", sessions.logout, None, "Log out", "identity", {204: None}, problems=(403, *_STORE)),
+    Operation("DELETE", "/api/session", sessions.logout, None, "Log out", "identity", {204: None},
+              problems=(403, *_STORE)),
     Operation("POST", "/api/session/password", sessions.change_password, Scope.READ, "Change my password", "identity",
               {204: None}, schemas.OwnPasswordRequest, problems=(404, 409, 429, *_STORE), text=_CHANGE_TEXT),
     Operation("GET", "/api/sessions", sessions.list_own, Scope.READ, "List my logins", "identity",
               {200: schemas.OwnSessionList}, problems=(409, *_STORE), text=_OWN_TEXT),
-    Operation("DELETE", "/api/sessions", sessions.end_others, Scope.READ, "End my other logins", "identity", {204: None}, problems=(409, *_STORE)),
+    Operation("DELETE", "/api/sessions", sessions.end_others, Scope.READ, "End my other logins", "identity",
+              {204: None}, problems=(409, *_STORE)),
     Operation("DELETE", "/api/sessions/{session_id}", sessions.end_one, Scope.READ, "End one of my logins", "identity",
               {204: None}, problems=(404, 409, *_STORE)),
     Operation("GET", "/api/tokens", tokens.list_tokens, Scope.ADMIN, "List tokens", "identity",
@@ -47,9 +52,11 @@ OPERATIONS: Final = [
               {200: schemas.UserList}, problems=_STORE),
     Operation("POST", "/api/users", users.create, Scope.ADMIN, "Add a user", "identity",
               {201: schemas.UserView}, schemas.UserRequest, problems=(409, 429, *_STORE)),
-    Operation("PATCH", "/api/users/{user}", users.change, Scope.ADMIN, "Change a user's role or password, or disable the user", "identity",
+    Operation("PATCH", "/api/users/{user}", users.change, Scope.ADMIN,
+              "Change a user's role or password, or disable the user", "identity",
               {200: schemas.UserView}, schemas.UserPatch, problems=(404, 409, 429, *_STORE), text=_USER_TEXT),
-    Operation("DELETE", "/api/users/{user}/sessions", users.end_sessions, Scope.ADMIN, "End a user's logins", "identity",
+    Operation("DELETE", "/api/users/{user}/sessions", users.end_sessions, Scope.ADMIN, "End a user's logins",
+              "identity",
               {204: None}, problems=(404, *_STORE)),
     Operation("DELETE", "/api/users/{user}", users.remove, Scope.ADMIN, "Delete a user", "identity",
               {204: None}, problems=(404, 409, *_STORE), text=_USER_TEXT),

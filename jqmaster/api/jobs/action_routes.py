@@ -8,22 +8,25 @@ from jqmaster.api.jobs import action_handlers, action_schemas
 
 _STORE: Final = (503,)
 _BEGIN_TEXT: Final = (
-    "The leader works through the jobs page by page and treats each as the route for a single job would. A new leader "
-    "continues the action. Jobs that are enqueued after the start are not touched, and no job is touched twice. "
-    "cancel: waiting and running jobs. retry: jobs that are over. delete: jobs that are not running, with argument, result "
-    "and history. run: jobs that wait for a time. set_priority: waiting jobs. With dry_run, the answer is 200 at once, with "
-    "the number of jobs."
+    "The leader works through the jobs page by page and treats each as the route for a single job would. A new "
+    "leader continues the action. Jobs that are enqueued after the start are not touched, and no job is touched "
+    "twice. cancel: waiting and running jobs. retry: jobs that are over. delete: jobs that are not running, with "
+    "argument, result and history. run: jobs that wait for a time. set_priority: waiting jobs. With dry_run, the "
+    "answer is 200 at once, with the number of jobs."
 )
 _CANCEL_TEXT: Final = "The action ends before its next step. Its changes so far remain."
 
 OPERATIONS: Final = [
     Operation("POST", "/api/jobs/actions", action_handlers.begin, Scope.OPERATE, "Start an action on many jobs", "jobs",
-              {202: action_schemas.JobActionView, 200: action_schemas.JobActionPreview}, action_schemas.JobActionRequest, problems=(413, 429, *_STORE),
+              {202: action_schemas.JobActionView, 200: action_schemas.JobActionPreview},
+              action_schemas.JobActionRequest, problems=(413, 429, *_STORE),
               text=_BEGIN_TEXT),
     Operation("GET", "/api/jobs/actions", action_handlers.list_actions, Scope.READ, "List actions on many jobs", "jobs",
               {200: action_schemas.JobActionList}, problems=_STORE),
-    Operation("GET", "/api/jobs/actions/{action_id}", action_handlers.get, Scope.READ, "Get an action on many jobs", "jobs",
+    Operation("GET", "/api/jobs/actions/{action_id}", action_handlers.get, Scope.READ, "Get an action on many jobs",
+              "jobs",
               {200: action_schemas.JobActionView}, problems=(404, *_STORE)),
-    Operation("POST", "/api/jobs/actions/{action_id}/cancel", action_handlers.cancel, Scope.OPERATE, "Cancel an action on many jobs", "jobs",
+    Operation("POST", "/api/jobs/actions/{action_id}/cancel", action_handlers.cancel, Scope.OPERATE,
+              "Cancel an action on many jobs", "jobs",
               {202: action_schemas.JobActionView}, problems=(404, 409, *_STORE), text=_CANCEL_TEXT),
 ]  # fmt: skip

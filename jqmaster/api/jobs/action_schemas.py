@@ -76,8 +76,9 @@ class JobActionRequest(Request):
         None,
         ge=0,
         le=1,
-        description="For retry only: stop when more than this share of the retried jobs failed again. The share counts each "
-        "job's first new attempt, and applies once 20 jobs have ended. At most 200 of the jobs are then unfinished at a time.",
+        description="For retry only: stop when more than this share of the retried jobs failed again. The share "
+        "counts each job's first new attempt, and applies once 20 jobs have ended. At most 200 of the jobs are "
+        "then unfinished at a time.",
     )
 
     @model_validator(mode="after")
@@ -142,8 +143,8 @@ class JobActionView(Answer):
         description="stopped: too many of the retried jobs failed again. failed: the action could not continue."
     )
     matched: int | None = Field(
-        description="Number of selected jobs when the action began. Null if counting took too long. After the end: the number "
-        "of jobs that it examined."
+        description="Number of selected jobs when the action began. Null if counting took too long. After the end: "
+        "the number of jobs that it examined."
     )
     looked_at: int
     done: int

@@ -31,8 +31,8 @@ from jqmaster.store.jobs.operator_actions import Changes
 
 ARGUMENT: Final = frozenset({"argument"})
 FILTERS: Final = (
-    "state", "name", "tag", "worker", "q", "cause", "created_after", "created_before", "finished_after", "finished_before",
-    "text", "failure_group",
+    "state", "name", "tag", "worker", "q", "cause", "created_after", "created_before", "finished_after",
+    "finished_before", "text", "failure_group",
 )  # fmt: skip
 ORDERS: Final = ("oldest", "newest")
 CAUSES: Final = tuple(cause.name.lower() for cause in Cause if cause is not Cause.NONE)
@@ -109,7 +109,8 @@ async def result(call: Call) -> Reply:
     if not _NUMBER.fullmatch(wait):
         raise query_error("wait", "seconds, 0 or more")
     job_id = call.path["job_id"]
-    # In the head, for a null names nothing. What is no ID may hold anything, and must not get there.
+    # The ID goes into the head, because a null body names no job. Text that is not an ID may hold anything, and must
+    # not get there.
     named = ((_JOB_ID_FIELD, job_id.encode()),) if is_id(job_id) else ()
     if not await _may_touch(call, job_id):
         return Reply(200, None, named)

@@ -140,7 +140,8 @@ class ResultsRequest(Request):
 
 
 class ResultsAnswer(Answer):
-    """`accepted`: the report counts, or a repeat of it did before. `stale`: the token is no longer valid, and nothing changed."""
+    """`accepted`: the report counts, or a repeat of it did before. `stale`: the token is no longer valid, and nothing
+    changed."""
 
     accepted: list[JobId]
     stale: list[JobId]

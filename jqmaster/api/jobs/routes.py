@@ -12,7 +12,10 @@ _JOB: Final = (404, 409, *_STORE)
 _WAIT: Final[dict[str, Any]] = {
     "wait": {
         "schema": {"type": "number", "minimum": 0, "default": 0},
-        "description": "Seconds to wait for the job to end; at most 60. If too many callers wait already, the answer is 202 at once, with Retry-After.",
+        "description": (
+            "Seconds to wait for the job to end; at most 60. If too many callers wait already, the answer is 202 at "
+            "once, with Retry-After."
+        ),
     }
 }
 _INSTANT: Final = {"type": "string", "format": "date-time"}
@@ -56,37 +59,45 @@ _LIST: Final[dict[str, Any]] = {
     },
 }
 _BULK_TEXT: Final = (
-    f"All jobs are checked before any is stored. If one is not valid, or its ID is taken, the whole request is refused and "
-    f"the answer names that job. Up to {MAX_PER_CALL} jobs are stored in one atomic step, and more in several. If the store "
-    "fails between two steps, the answer is 503 `outcome_unknown`, and some of the jobs may be stored. Then repeat the same "
-    "request. The repeat never duplicates jobs that have an `id`, but may duplicate others, so give each job an `id`."
+    "All jobs are checked before any is stored. If one is not valid, or its ID is taken, the whole request is "
+    f"refused and the answer names that job. Up to {MAX_PER_CALL} jobs are stored in one atomic step, and more in "
+    "several. If the store fails between two steps, the answer is 503 `outcome_unknown`, and some of the jobs may "
+    "be stored. Then repeat the same request. The repeat never duplicates jobs that have an `id`, but may "
+    "duplicate others, so give each job an `id`."
 )
 _CANCEL_TEXT: Final = "Without scope read, the answer omits argument, headers and attempts."
 _WHY_TEXT: Final = (
-    "The first verdict is the one that has to change first. Constraints are reported as a claim would find them at that "
-    "instant. Only the leader knows the circuit breakers and pauses of workers; other masters answer null for them."
+    "The first verdict is the one that has to change first. Constraints are reported as a claim would find them at "
+    "that instant. Only the leader knows the circuit breakers and pauses of workers; other masters answer null for "
+    "them."
 )
 
 OPERATIONS: Final = [
     Operation("POST", "/api/jobs", handlers.enqueue, Scope.PUSH, "Enqueue a job", "jobs",
-              {201: schemas.EnqueueAnswer, 200: schemas.EnqueueAnswer}, schemas.JobRequest, problems=(409, 413, 429, *_STORE),
+              {201: schemas.EnqueueAnswer, 200: schemas.EnqueueAnswer}, schemas.JobRequest,
+              problems=(409, 413, 429, *_STORE),
               push="single"),
     Operation("POST", "/api/jobs/bulk", handlers.enqueue_bulk, Scope.PUSH, "Enqueue many jobs, all or none", "jobs",
               {201: schemas.BulkAnswer}, schemas.BulkRequest, problems=(409, 413, 429, *_STORE), text=_BULK_TEXT,
               push="bulk"),
-    Operation("GET", "/api/jobs", handlers.list_jobs, Scope.READ, "List jobs", "jobs", {200: schemas.JobPage}, query=_LIST, problems=_STORE),
-    Operation("GET", "/api/jobs/{job_id}", handlers.get, Scope.READ, "Get a job", "jobs", {200: schemas.JobView}, problems=(404, *_STORE)),
+    Operation("GET", "/api/jobs", handlers.list_jobs, Scope.READ, "List jobs", "jobs", {200: schemas.JobPage},
+              query=_LIST, problems=_STORE),
+    Operation("GET", "/api/jobs/{job_id}", handlers.get, Scope.READ, "Get a job", "jobs", {200: schemas.JobView},
+              problems=(404, *_STORE)),
     Operation("PATCH", "/api/jobs/{job_id}", handlers.patch, Scope.OPERATE, "Change a waiting job", "jobs",
               {200: schemas.JobView}, schemas.PatchRequest, problems=_JOB),
-    Operation("DELETE", "/api/jobs/{job_id}", handlers.delete, Scope.OPERATE, "Delete a job that is not running", "jobs", {204: None}, problems=_JOB),
+    Operation("DELETE", "/api/jobs/{job_id}", handlers.delete, Scope.OPERATE, "Delete a job that is not running",
+              "jobs", {204: None}, problems=_JOB),
     Operation("GET", "/api/jobs/{job_id}/result", handlers.result, Scope.PUSH, "Get the result of a job", "jobs",
               {200: schemas.ResultView, 202: schemas.StateAnswer}, query=_WAIT, problems=_STORE, has_effect=True),
     Operation("GET", "/api/jobs/{job_id}/why", why_handlers.job, Scope.READ, "Explain why a job is not running", "jobs",
               {200: why_schemas.WhyAnswer}, problems=(404, *_STORE), text=_WHY_TEXT),
-    Operation("POST", "/api/jobs/{job_id}/cancel", handlers.cancel, Scope.PUSH, "Cancel a waiting or running job", "jobs",
+    Operation("POST", "/api/jobs/{job_id}/cancel", handlers.cancel, Scope.PUSH, "Cancel a waiting or running job",
+              "jobs",
               {200: schemas.JobView}, problems=_JOB, text=_CANCEL_TEXT),
     Operation("POST", "/api/jobs/{job_id}/retry", handlers.retry, Scope.OPERATE, "Run a finished job again", "jobs",
               {200: schemas.JobView}, problems=_JOB),
-    Operation("POST", "/api/jobs/{job_id}/run", handlers.run_now, Scope.OPERATE, "Run a scheduled or retrying job now", "jobs",
+    Operation("POST", "/api/jobs/{job_id}/run", handlers.run_now, Scope.OPERATE, "Run a scheduled or retrying job now",
+              "jobs",
               {200: schemas.JobView}, problems=_JOB),
 ]  # fmt: skip

@@ -153,7 +153,8 @@ class AttemptView(Answer):
     started_at: Timestamp
     finished_at: Timestamp | None
     outcome: str | None = Field(
-        description="success, failure, timeout, lost, canceled, deferred, handed_back or returned. Future releases may add values."
+        description="success, failure, timeout, lost, canceled, deferred, handed_back or returned. Future releases "
+        "may add values."
     )
     message: str | None = Field(
         description="Error message. Also null if the caller may not see it; `[redacted]` if nobody may."
@@ -169,8 +170,8 @@ class JobEvent(Answer):
 
     at: Timestamp
     event: str = Field(
-        description="continued: the worker was detached for its silence, came back and went on with the job. Future releases "
-        "may add values."
+        description="continued: the worker was detached for its silence, came back and went on with the job. Future "
+        "releases may add values."
     )
     attempt: int
     worker_id: str
@@ -209,12 +210,13 @@ class JobView(JobSummary):
     events: list[JobEvent]
     headers: dict[str, str]
     argument: AnyValue = Field(
-        description="The argument as it was sent. Null if it is too large to show; see argument_bytes. A caller without scope "
-        "read gets null, and no attempts, events or headers."
+        description="The argument as it was sent. Null if it is too large to show; see argument_bytes. A caller "
+        "without scope read gets null, and no attempts, events or headers."
     )
     argument_bytes: int
     argument_hidden: bool = Field(
-        description="True: the caller may not see job content. Argument, headers, error values and error messages are omitted."
+        description="True: the caller may not see job content. Argument, headers, error values and error messages "
+        "are omitted."
     )
     argument_redacted: bool = Field(
         description="True: parts of the argument are replaced by `[redacted]`. Do not enqueue a copy of it."
@@ -222,8 +224,8 @@ class JobView(JobSummary):
     headers_redacted: bool = Field(description="True: parts of the headers are replaced by `[redacted]`.")
     has_result: bool = Field(description="True: a result is kept.")
     result: AnyValue = Field(
-        description="The result, as `GET /api/jobs/{job_id}/result` returns it. Viewing it here does not count as fetching it. "
-        "Null if no result is kept, it is hidden, or it is too large to show."
+        description="The result, as `GET /api/jobs/{job_id}/result` returns it. Viewing it here does not count as "
+        "fetching it. Null if no result is kept, it is hidden, or it is too large to show."
     )
     result_hidden: bool = Field(description="True: a result is kept, but the caller may not see it.")
     constraints: list[str] = Field(

@@ -134,7 +134,8 @@ class WorkersUnavailableVerdict(Answer):
     draining: int
     pulling: int = Field(description="Workers that pull, and are not asking for jobs at this moment.")
     broken: int | None = Field(
-        description="Workers whose circuit breaker is open. This field and the next two are null if this master does not lead."
+        description="Workers whose circuit breaker is open. This field and the next two are null if this master "
+        "does not lead."
     )
     paused: int | None = Field(description="Workers that asked for a pause in offers.")
     refusing: int | None = Field(

@@ -8,7 +8,8 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from jqmaster.api.http.endpoint import SECURITY_HEADERS, Call, Streamed
 
-# Each stream says `alive` this often: by it the browser tells a quiet master from a connection that died without a word.
+# Each stream says `alive` this often: by it the browser tells a quiet master from a connection that died without a
+# word.
 PING_S: Final = 15
 
 

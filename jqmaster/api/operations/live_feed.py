@@ -201,7 +201,12 @@ def _without_jitter(stats: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # Changes that the audit log tells of.
-_SIGN_OF_CHANGE: Final = {"worker": "workers", "master": "masters", "constraint": "constraints", "settings": "settings"}  # fmt: skip
+_SIGN_OF_CHANGE: Final = {
+    "worker": "workers",
+    "master": "masters",
+    "constraint": "constraints",
+    "settings": "settings",
+}
 
 
 class _Listener:

@@ -25,8 +25,10 @@ _AUDIT: Final[dict[str, Any]] = {
     },
     "after": {
         "schema": {"type": "string"},
-        "description": "`follow_from` or `next_cursor` of an earlier call. Returns the entries written after it, oldest first. "
-        "Can be combined only with limit.",
+        "description": (
+            "`follow_from` or `next_cursor` of an earlier call. Returns the entries written after it, oldest first. "
+            "Can be combined only with limit."
+        ),
     },
 }
 _AUDIT_TEXT: Final = "Lists who changed what, and when."
@@ -39,24 +41,29 @@ _DEMOTE_TEXT: Final = (
 )
 
 _STREAM_TEXT: Final = (
-    "Server-sent events, at most one of each kind per second. `stats` holds the body of `GET /api/stats`, `jobs` holds `counts` "
-    "by state, and `action` holds an action on many jobs. `workers`, `masters`, `constraints` and `settings` mean that the "
-    "client should fetch these again. Each event is the current state, so a client that reconnects misses nothing, and a slow "
-    f"client gets the newest. `alive` comes every {live.PING_S} s regardless of other events; a stream that is silent for much "
-    "longer is dead. Beyond `max_streams` the answer is 503 `too_many_streams`."
+    "Server-sent events, at most one of each kind per second. `stats` holds the body of `GET /api/stats`, `jobs` "
+    "holds `counts` by state, and `action` holds an action on many jobs. `workers`, `masters`, `constraints` and "
+    "`settings` mean that the client should fetch these again. Each event is the current state, so a client that "
+    f"reconnects misses nothing, and a slow client gets the newest. `alive` comes every {live.PING_S} s regardless "
+    "of other events; a stream that is silent for much longer is dead. Beyond `max_streams` the answer is 503 "
+    "`too_many_streams`."
 )
 
 OPERATIONS: Final = [
-    Operation("GET", "/api/stream", live.stream, Scope.READ, "Stream changes", "operations", {200: None}, problems=(503,), text=_STREAM_TEXT,
+    Operation("GET", "/api/stream", live.stream, Scope.READ, "Stream changes", "operations", {200: None},
+              problems=(503,), text=_STREAM_TEXT,
               is_stream=True, has_effect=True),
-    Operation("GET", "/api/masters", masters.list_masters, Scope.READ, "List masters", "operations", {200: schemas.MasterList}, problems=_STORE),
-    Operation("POST", "/api/masters/{master_id}/demote", masters.demote, Scope.OPERATE, "Hand the lead to another master", "operations",
+    Operation("GET", "/api/masters", masters.list_masters, Scope.READ, "List masters", "operations",
+              {200: schemas.MasterList}, problems=_STORE),
+    Operation("POST", "/api/masters/{master_id}/demote", masters.demote, Scope.OPERATE,
+              "Hand the lead to another master", "operations",
               {202: schemas.DemoteAnswer}, problems=(404, 409, *_STORE), text=_DEMOTE_TEXT),
     Operation("GET", "/api/audit", audit.list_entries, Scope.OPERATE, "List audit log entries", "operations",
               {200: schemas.AuditPage}, query=_AUDIT, problems=_STORE, text=_AUDIT_TEXT),
     Operation("GET", "/metrics", health.metrics, Scope.READ, "Get metrics for Prometheus", "operations",
               {200: None}, text=_METRICS_TEXT, is_text=True),
-    Operation("GET", "/healthz", health.healthz, None, "Check whether the process is alive", "operations", {200: schemas.Health}),
+    Operation("GET", "/healthz", health.healthz, None, "Check whether the process is alive", "operations",
+              {200: schemas.Health}),
     Operation("GET", "/readyz", health.readyz, None, "Check whether this master makes progress", "operations",
               {200: schemas.Readiness, 503: schemas.Readiness}, text=_READY_TEXT),
     Operation("GET", "/openapi.json", health.openapi, None, "Get this OpenAPI document", "operations", {200: None}),

@@ -13,7 +13,8 @@ class MasterView(Answer):
 
     id: str = Field(description="ID that the process chose when it started.")
     role: Literal["leader", "sub_leader", "follower"] = Field(
-        description="The leader dispatches jobs. The sub-leader watches it and takes over next. All masters serve the whole API."
+        description="The leader dispatches jobs. The sub-leader watches it and takes over next. All masters serve "
+        "the whole API."
     )
     state: Literal["fresh", "stale"] = Field(description="stale: no sign of life recently.")
     node_id: str = Field(description="Name of the machine: the setting node_id, or the host name.")
@@ -32,7 +33,8 @@ class MasterList(Answer):
 
 
 class DemoteAnswer(Answer):
-    """The leader was asked to hand over. The others elect a new leader when its work has ended, usually in less than a second."""
+    """The leader was asked to hand over. The others elect a new leader when its work has ended, usually in less than a
+    second."""
 
     id: str
     epoch: int = Field(description="Epoch of the leadership that ends.")
@@ -52,13 +54,13 @@ class AuditEntryView(Answer):
     )
     since: Timestamp = Field(description="Time of the first occurrence; `at` is the time of the last.")
     who: str = Field(
-        description="`user:NAME`; `token:ID`, or the first 8 digits of its SHA-256 for a token from the settings; `local` if "
-        "neither users nor tokens exist; `master` and an ID if a master acted by itself; `unknown` for a refused login "
-        "without a user name."
+        description="`user:NAME`; `token:ID`, or the first 8 digits of its SHA-256 for a token from the settings; "
+        "`local` if neither users nor tokens exist; `master` and an ID if a master acted by itself; `unknown` "
+        "for a refused login without a user name."
     )
     action: str = Field(
-        description="constraint.put, constraint.delete, constraint.value, master.demote, master.take_over, settings.change, "
-        "session.login, session.refused, session.logout. Future releases may add values."
+        description="constraint.put, constraint.delete, constraint.value, master.demote, master.take_over, "
+        "settings.change, session.login, session.refused, session.logout. Future releases may add values."
     )
     target: str = Field(
         description="Object that was changed, such as the name of a constraint or the ID of a master."
@@ -102,6 +104,6 @@ class Readiness(Answer):
         description="`serving`, or the fault of the store. Without scope read, the fault is shown as `not serving`."
     )
     faults: list[str] = Field(
-        description="Faults that prevent readiness. Without scope read, only the names of the failed checks: process, space, "
-        "fitness, durability, leader, store, dispatcher. Future releases may add values."
+        description="Faults that prevent readiness. Without scope read, only the names of the failed checks: "
+        "process, space, fitness, durability, leader, store, dispatcher. Future releases may add values."
     )

@@ -7,16 +7,20 @@ from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.operations import settings, settings_schemas
 
 _STORE: Final = (503,)
-_LIST_TEXT: Final = "Lists the values in force at this master. Values of secrets are never shown. File paths and networks need scope operate."
+_LIST_TEXT: Final = (
+    "Lists the values in force at this master. Values of secrets are never shown. File paths and networks need "
+    "scope operate."
+)
 _PATCH_TEXT: Final = (
-    "Changes settings on all masters within a second. null reverts a setting to its configured value. The request is "
-    "applied as a whole or refused. Settings that cannot change at run time are refused. Settings of the group Access need "
-    "scope admin; see `change_scope`."
+    "Changes settings on all masters within a second. null reverts a setting to its configured value. The request "
+    "is applied as a whole or refused. Settings that cannot change at run time are refused. Settings of the group "
+    "Access need scope admin; see `change_scope`."
 )
 
 OPERATIONS: Final = [
     Operation("GET", "/api/settings", settings.list_settings, Scope.READ, "List the settings", "operations",
               {200: settings_schemas.SettingsAnswer}, problems=_STORE, text=_LIST_TEXT),
     Operation("PATCH", "/api/settings", settings.change, Scope.OPERATE, "Change settings at run time", "operations",
-              {200: settings_schemas.SettingsAnswer}, settings_schemas.SettingsRequest, problems=(409, *_STORE), text=_PATCH_TEXT),
+              {200: settings_schemas.SettingsAnswer}, settings_schemas.SettingsRequest, problems=(409, *_STORE),
+              text=_PATCH_TEXT),
 ]  # fmt: skip

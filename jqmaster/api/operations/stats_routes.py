@@ -25,29 +25,37 @@ _HISTORY_TEXT: Final = (
     "`(other)`. Counts of a master's last second before it died are missing."
 )
 _FAILURES_TEXT: Final = (
-    "Groups jobs that failed for good by name, cause and message, with variable parts replaced by placeholders. The 500 "
-    "most recently seen groups are kept, each for 30 days after its last failure."
+    "Groups jobs that failed for good by name, cause and message, with variable parts replaced by placeholders. The "
+    "500 most recently seen groups are kept, each for 30 days after its last failure."
 )
 
 OPERATIONS: Final = [
-    Operation("GET", "/api/stats", stats.now, Scope.READ, "Get the current state", "statistics", {200: stats_schemas.Stats}, problems=_STORE,
+    Operation("GET", "/api/stats", stats.now, Scope.READ, "Get the current state", "statistics",
+              {200: stats_schemas.Stats}, problems=_STORE,
               text="Computed at most once per second for all callers."),
-    Operation("GET", "/api/stats/history", stats.history, Scope.READ, "Get counts over time", "statistics", {200: stats_schemas.StatsHistory},
-              query={"name": {"schema": _TEXT, "description": "Counts for this job name only."}, "span": _SPAN}, problems=_STORE, text=_HISTORY_TEXT),
-    Operation("GET", "/api/names", stats.list_names, Scope.READ, "List job names", "statistics", {200: stats_schemas.NameList},
+    Operation("GET", "/api/stats/history", stats.history, Scope.READ, "Get counts over time", "statistics",
+              {200: stats_schemas.StatsHistory},
+              query={"name": {"schema": _TEXT, "description": "Counts for this job name only."}, "span": _SPAN},
+              problems=_STORE, text=_HISTORY_TEXT),
+    Operation("GET", "/api/names", stats.list_names, Scope.READ, "List job names", "statistics",
+              {200: stats_schemas.NameList},
               query={
                   "q": {"schema": _TEXT, "description": "Names that contain this text."},
                   "span": _SPAN,
-                  "sort": {"schema": {"type": "string", "enum": list(stats.ORDERS), "default": "name"}, "description": "Sort key. Numbers are sorted in descending order."},
+                  "sort": {"schema": {"type": "string", "enum": list(stats.ORDERS), "default": "name"},
+                           "description": "Sort key. Numbers are sorted in descending order."},
                   "limit": _LIMIT,
                   "cursor": _CURSOR,
               }, problems=_STORE, text="For spans of 24h and more, the sums cover whole hours."),
-    Operation("GET", "/api/names/{job_name}", stats.get_name, Scope.READ, "Get a job name", "statistics", {200: stats_schemas.NameDetail},
+    Operation("GET", "/api/names/{job_name}", stats.get_name, Scope.READ, "Get a job name", "statistics",
+              {200: stats_schemas.NameDetail},
               query={"span": _SPAN}, problems=(404, *_STORE), text="Includes histograms of wait and run times."),
-    Operation("GET", "/api/failures", stats.list_failures, Scope.READ, "List failure groups", "statistics", {200: stats_schemas.FailureList},
+    Operation("GET", "/api/failures", stats.list_failures, Scope.READ, "List failure groups", "statistics",
+              {200: stats_schemas.FailureList},
               query={
                   "name": {"schema": _TEXT, "description": "Failures of this job name only."},
-                  "q": {"schema": _TEXT, "description": "Groups whose name or displayed message contains this text. Case does not matter."},
+                  "q": {"schema": _TEXT, "description":
+                        "Groups whose name or displayed message contains this text. Case does not matter."},
                   "limit": _LIMIT,
                   "cursor": _CURSOR,
               }, problems=_STORE, text=_FAILURES_TEXT),

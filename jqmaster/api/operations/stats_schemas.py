@@ -134,7 +134,8 @@ class NameStats(_Counts):
     """Counts of one job name over a span."""
 
     name: str = Field(
-        description="Job name. `(other)` stands for all names beyond the maximum number of names that are counted separately."
+        description="Job name. `(other)` stands for all names beyond the maximum number of names that are counted "
+        "separately."
     )
     ready: Count = Field(description="Number of ready jobs now.")
     success_share: Annotated[float, Field(ge=0, le=1)] | None = Field(description=_SHARE)
@@ -171,14 +172,14 @@ class FailureGroup(Answer):
 
     id: str = Field(
         pattern="^[0-9a-f]{16}$",
-        description="ID for the job filter `failure_group`. A caller that may not see job content cannot use that filter, and "
-        "sees all failures of one name, cause and error type as one group.",
+        description="ID for the job filter `failure_group`. A caller that may not see job content cannot use that "
+        "filter, and sees all failures of one name, cause and error type as one group.",
     )
     name: str
     cause: str = Field(description="Cause of the failures: error, timeout, undecodable or lost.")
     message: str = Field(
-        description="Message with placeholders for variable parts. `[hidden]` if the caller may not see it, `[redacted]` if "
-        "nobody may."
+        description="Message with placeholders for variable parts. `[hidden]` if the caller may not see it, "
+        "`[redacted]` if nobody may."
     )
     message_hidden: bool = Field(description="True: the message is replaced by `[hidden]` or `[redacted]`.")
     error_type: str | None = Field(

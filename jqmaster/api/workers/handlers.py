@@ -42,7 +42,8 @@ async def heartbeat(call: Call) -> Reply:
     await call.services.owners.check_heartbeat(
         call.path["worker_id"], call.known, token=call.bearer, proof=request.proof
     )
-    # The store is told one life of a lease and the worker none that is longer, also where the setting changes meanwhile.
+    # The store is told one life of a lease and the worker none that is longer, also where the setting changes
+    # meanwhile.
     lease_ms = call.services.settings.lease_ms
     # A worker may owe results for two claims of one job: an earlier, lost one and the present.
     claims = list(dict.fromkeys((claim.job_id, claim.token) for claim in request.running))

@@ -1,7 +1,7 @@
 """Models of the calls from a master to a worker: the contract that every worker serves (openapi/worker.yaml).
 
-The master writes pushes by hand (runtime/outbound/push_body.py) and reads answers leniently; these models are the document,
-and tests hold both sides against it.
+The master writes pushes by hand (runtime/outbound/push_body.py) and reads answers leniently; these models are the
+document, and tests hold both sides against it.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,8 @@ class Dispatch(Open):
     attempt: int = Field(ge=1, description="Number of attempts so far, including this one.")
     token: Token = Field(description="Right to settle this claim. Name it in heartbeats and results.")
     fence: int = Field(
-        description="Number that grows with every claim, also across failovers. Your database can use it to reject a stale writer."
+        description="Number that grows with every claim, also across failovers. Your database can use it to reject "
+        "a stale writer."
     )
     phase: Literal["run"] = Field(description="Action to perform. Future releases may add phases.")
     name: str = Field(description="Selects the handler.")
@@ -45,7 +46,8 @@ class PushRequest(Open):
 
     worker_id: str
     epoch: int = Field(
-        description="Epoch of the sending leader. Refuse jobs as stale_epoch if it is older than one that the worker has seen."
+        description="Epoch of the sending leader. Refuse jobs as stale_epoch if it is older than one that the "
+        "worker has seen."
     )
     store_time_ms: int
     jobs: list[Dispatch] = Field(min_length=1, max_length=500)
@@ -55,7 +57,8 @@ class ClaimAnswer(Open):
     """Jobs for a worker that polled. They count as accepted unless the next call refuses them."""
 
     epoch: int = Field(
-        description="Epoch of the newest leadership. Do not start these jobs if it is older than one that the worker has seen."
+        description="Epoch of the newest leadership. Do not start these jobs if it is older than one that the "
+        "worker has seen."
     )
     store_time_ms: int
     jobs: list[Dispatch] = Field(
@@ -75,8 +78,8 @@ class Rejected(Open):
 
 
 class PushAnswer(Open):
-    """The worker's answer to a push. Every job of the push is in one of the lists. A token that the worker has seen before
-    is accepted, but not started again. Results follow later."""
+    """The worker's answer to a push. Every job of the push is in one of the lists. A token that the worker has seen
+    before is accepted, but not started again. Results follow later."""
 
     accepted: list[JobId]
     rejected: list[Rejected]
@@ -90,8 +93,8 @@ class CancelOrder(Open):
 
 
 class ChallengeRequest(Open):
-    """Request to prove the address. The worker must refuse nonces of any other form; otherwise its proof could sign a forged
-    request with the same key."""
+    """Request to prove the address. The worker must refuse nonces of any other form; otherwise its proof could sign a
+    forged request with the same key."""
 
     nonce: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{16,128}$")]
 

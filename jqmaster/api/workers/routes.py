@@ -9,41 +9,52 @@ from jqmaster.domain.access import Scope
 
 _STORE: Final = (503,)
 _REGISTER_TEXT: Final = (
-    "The answer is 422 `address_unverified` if the worker did not prove that the address is its own. The master's log has "
-    "the reason; the answer has it only for a caller that did prove the address. After too many such registrations the "
-    "answer is 429 `too_many_registrations`."
+    "The answer is 422 `address_unverified` if the worker did not prove that the address is its own. The master's "
+    "log has the reason; the answer has it only for a caller that did prove the address. After too many such "
+    "registrations the answer is 429 `too_many_registrations`."
 )
-_DRAIN_TEXT: Final = "The worker finishes the jobs that it runs. It is notified at once, and again with each heartbeat. Draining a worker that drains already changes nothing."
+_DRAIN_TEXT: Final = (
+    "The worker finishes the jobs that it runs. It is notified at once, and again with each heartbeat. Draining a "
+    "worker that drains already changes nothing."
+)
 _DETACH_TEXT: Final = (
-    "The worker gets no more jobs, and its leases are no longer renewed. It is told to stop its jobs. They run elsewhere as "
-    "soon as it registers again, or when their leases end, and each of them counts a loss. To let the worker finish its "
-    "jobs, drain it instead."
+    "The worker gets no more jobs, and its leases are no longer renewed. It is told to stop its jobs. They run "
+    "elsewhere as soon as it registers again, or when their leases end, and each of them counts a loss. To let the "
+    "worker finish its jobs, drain it instead."
 )
 _CLAIM_TEXT: Final = (
-    "Answers as soon as there are jobs. The jobs are leased exactly like pushed jobs: name them in heartbeats, and end them "
-    "with results. The answer is 409 `not_pulling` for a worker that registered an address, 409 `worker_detached` for one that "
-    "was detached, and 429 `poll_replaced` if the same worker made a later call."
+    "Answers as soon as there are jobs. The jobs are leased exactly like pushed jobs: name them in heartbeats, and "
+    "end them with results. The answer is 409 `not_pulling` for a worker that registered an address, 409 "
+    "`worker_detached` for one that was detached, and 429 `poll_replaced` if the same worker made a later call."
 )
 
 OPERATIONS: Final = [
     Operation("POST", "/api/workers", handlers.register, Scope.WORK, "Register a worker", "workers",
               {201: schemas.RegisterAnswer}, schemas.RegisterRequest, problems=(429, *_STORE), text=_REGISTER_TEXT),
-    Operation("GET", "/api/workers", handlers.list_workers, Scope.READ, "List workers", "workers", {200: schemas.WorkerList}, problems=_STORE),
+    Operation("GET", "/api/workers", handlers.list_workers, Scope.READ, "List workers", "workers",
+              {200: schemas.WorkerList}, problems=_STORE),
     Operation("GET", "/api/workers/{worker_id}", handlers.get, Scope.READ, "Get a worker and its jobs", "workers",
               {200: schemas.WorkerDetail}, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/drain", handlers.drain, Scope.OPERATE, "Drain a worker", "workers",
               {200: schemas.WorkerDetail}, problems=(404, 409, *_STORE), text=_DRAIN_TEXT),
-    Operation("POST", "/api/workers/{worker_id}/resume", handlers.resume, Scope.OPERATE, "Resume a draining worker", "workers",
+    Operation("POST", "/api/workers/{worker_id}/resume", handlers.resume, Scope.OPERATE, "Resume a draining worker",
+              "workers",
               {200: schemas.WorkerDetail}, problems=(404, 409, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/detach", handlers.detach, Scope.OPERATE, "Detach a worker", "workers",
               {200: schemas.WorkerDetail}, problems=(404, *_STORE), text=_DETACH_TEXT),
-    Operation("DELETE", "/api/workers/{worker_id}", handlers.leave, Scope.WORK, "Unregister a worker", "workers", {204: None}, problems=(404, *_STORE)),
-    Operation("POST", "/api/workers/{worker_id}/heartbeat", handlers.heartbeat, Scope.WORK, "Send a heartbeat and renew leases", "workers",
+    Operation("DELETE", "/api/workers/{worker_id}", handlers.leave, Scope.WORK, "Unregister a worker", "workers",
+              {204: None}, problems=(404, *_STORE)),
+    Operation("POST", "/api/workers/{worker_id}/heartbeat", handlers.heartbeat, Scope.WORK,
+              "Send a heartbeat and renew leases", "workers",
               {200: schemas.HeartbeatAnswer}, schemas.HeartbeatRequest, problems=(404, *_STORE)),
-    Operation("POST", "/api/workers/{worker_id}/start", handlers.start, Scope.WORK, "Ask whether jobs may start", "workers",
+    Operation("POST", "/api/workers/{worker_id}/start", handlers.start, Scope.WORK, "Ask whether jobs may start",
+              "workers",
               {200: schemas.StartAnswer}, schemas.StartRequest, problems=(404, *_STORE)),
-    Operation("POST", "/api/workers/{worker_id}/results", handlers.results, Scope.WORK, "Report the ends of attempts", "workers",
+    Operation("POST", "/api/workers/{worker_id}/results", handlers.results, Scope.WORK, "Report the ends of attempts",
+              "workers",
               {200: outcome_schemas.ResultsAnswer}, outcome_schemas.ResultsRequest, problems=(404, 413, *_STORE)),
-    Operation("POST", "/api/workers/{worker_id}/claim", handlers.claim, Scope.WORK, "Poll for jobs (workers without an address)", "workers",
-              {200: push_schemas.ClaimAnswer}, schemas.ClaimRequest, problems=(404, 409, 429, *_STORE), text=_CLAIM_TEXT),
+    Operation("POST", "/api/workers/{worker_id}/claim", handlers.claim, Scope.WORK,
+              "Poll for jobs (workers without an address)", "workers",
+              {200: push_schemas.ClaimAnswer}, schemas.ClaimRequest, problems=(404, 409, 429, *_STORE),
+              text=_CLAIM_TEXT),
 ]  # fmt: skip

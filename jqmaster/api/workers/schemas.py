@@ -1,4 +1,5 @@
-"""HTTP models of workers' requests, the master's answers, and views of workers. `push_schemas` has the master's own calls."""
+"""HTTP models of workers' requests, the master's answers, and views of workers. `push_schemas` has the master's own
+calls."""
 
 from typing import Annotated, Literal
 
@@ -23,8 +24,8 @@ class RegisterRequest(Request):
     """Registration of a worker."""
 
     url: Annotated[str, Field(min_length=1, max_length=2048)] | None = Field(
-        description="URL at which masters reach the worker. Null: the worker pulls. The field is required so that it cannot be "
-        "forgotten."
+        description="URL at which masters reach the worker. Null: the worker pulls. The field is required so that "
+        "it cannot be forgotten."
     )
     names: list[Annotated[str, Field(pattern=NAME_PATTERN)]] = Field(min_length=1, max_length=1000)
     max_jobs: int = Field(ge=1, le=1000)
@@ -39,16 +40,16 @@ class RegisterRequest(Request):
         Field(
             min_length=32,
             max_length=128,
-            description="Secret chosen by the worker. Its UTF-8 bytes are the key of all signatures. A worker that pulls sends one "
-            "too, although nothing is signed for it.",
+            description="Secret chosen by the worker. Its UTF-8 bytes are the key of all signatures. A worker that "
+            "pulls sends one too, although nothing is signed for it.",
         ),
     ]
 
     place: Annotated[str, Field(max_length=128)] = Field(
         "",
-        description="Name of this machine since its boot. Send it only from a process that holds a lock which any other process "
-        "at this `url` would need. If the previous worker at the URL sent the same name, it must have ended, and its jobs are "
-        "free at once. Otherwise they are free when their leases end.",
+        description="Name of this machine since its boot. Send it only from a process that holds a lock which any "
+        "other process at this `url` would need. If the previous worker at the URL sent the same name, it must "
+        "have ended, and its jobs are free at once. Otherwise they are free when their leases end.",
     )
 
     def to_spec(self, url: str | None) -> WorkerSpec:
@@ -95,25 +96,26 @@ class HeartbeatRequest(Request):
     free: int = Field(
         ge=0,
         le=100_000,
-        description="Number of further jobs that the worker would take. Shown to people; the master counts its claims instead.",
+        description="Number of further jobs that the worker would take. Shown to people; the master counts its "
+        "claims instead.",
     )
     as_of_ms: int = Field(
         0,
         ge=0,
         le=2**53,
-        description="Store time, rounded down, at which `running` was read. An offer that had ended by then and is not in "
-        "`running` was not accepted: its job goes back without counting a loss.",
+        description="Store time, rounded down, at which `running` was read. An offer that had ended by then and is "
+        "not in `running` was not accepted: its job goes back without counting a loss.",
     )
     asks_to_continue: bool = Field(
         False,
-        description="True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer without "
-        "`detached` permits it.",
+        description="True: the previous answer was `detached`, and the worker asks to continue its jobs. An answer "
+        "without `detached` permits it.",
     )
     proof: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         None,
         description="Proof for a worker whose bearer token was changed while it runs. Send it only after a 403 "
-        "`foreign_worker`: hex HMAC-SHA256(secret, text), where text is `adopt`, the worker ID and the hex SHA-256 of the "
-        "bearer token, joined by line feeds. The worker then belongs to the new token.",
+        "`foreign_worker`: hex HMAC-SHA256(secret, text), where text is `adopt`, the worker ID and the hex "
+        "SHA-256 of the bearer token, joined by line feeds. The worker then belongs to the new token.",
     )
 
 
@@ -130,12 +132,13 @@ class HeartbeatAnswer(Answer):
     epoch: int
     store_time_ms: int
     fence: int = Field(
-        description="Newest fence of any claim at `store_time_ms`. If `store_time_ms` is lower than it can be, the store's clock "
-        "was set back: refuse offers with this fence or a lower one as `too_late`. If omitted: 0.",
+        description="Newest fence of any claim at `store_time_ms`. If `store_time_ms` is lower than it can be, the "
+        "store's clock was set back: refuse offers with this fence or a lower one as `too_late`. If omitted: 0.",
         json_schema_extra=SINCE,
     )
     lease_until_ms: int = Field(
-        description="New end of the leases. Equal to `store_time_ms` if none was renewed; the leases then keep their previous end."
+        description="New end of the leases. Equal to `store_time_ms` if none was renewed; the leases then keep "
+        "their previous end."
     )
     heartbeat_interval_s: float = Field(
         description="Heartbeat interval from now on. If omitted, it is unchanged.", json_schema_extra=SINCE
@@ -144,14 +147,14 @@ class HeartbeatAnswer(Answer):
         description="Life of a lease from now on. If omitted, it is unchanged.", json_schema_extra=SINCE
     )
     cancel: list[ClaimView] = Field(
-        description="Claims whose job was canceled. Stop the job and report `canceled`, which frees its slot at once. Any other "
-        "result is answered `stale` and changes nothing."
+        description="Claims whose job was canceled. Stop the job and report `canceled`, which frees its slot at "
+        "once. Any other result is answered `stale` and changes nothing."
     )
     lost: list[ClaimView] = Field(description="Claims that are over. Stop the job and report nothing.")
     drain: bool = Field(description="True: finish the running jobs. No more will come.")
     detached: bool = Field(
-        description="True: the worker was detached. Ask with `asks_to_continue` up to three times, 0.3 s apart. If no master "
-        "permits it, stop all jobs and register again."
+        description="True: the worker was detached. Ask with `asks_to_continue` up to three times, 0.3 s apart. If "
+        "no master permits it, stop all jobs and register again."
     )
 
 
@@ -189,13 +192,14 @@ class ClaimRequest(Request):
     poll_id: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9_-]{1,64}$",
-        description="ID chosen anew for each call. If the answer was lost, repeat the call with the same ID at any master to get "
-        "the same jobs. A new ID confirms that the previous answers arrived.",
+        description="ID chosen anew for each call. If the answer was lost, repeat the call with the same ID at any "
+        "master to get the same jobs. A new ID confirms that the previous answers arrived.",
     )
     refused: list[ClaimRef] = Field(
         default_factory=list,
         max_length=1000,
-        description="Jobs of earlier answers that the worker did not start and refuses. They go back as if never claimed.",
+        description="Jobs of earlier answers that the worker did not start and refuses. They go back as if never "
+        "claimed.",
     )
 
     @field_validator("max")
