@@ -1,7 +1,8 @@
-"""The stored form of a job: one string, so that 100,000 waiting jobs stay small and a claim reads each with one command.
+"""The stored form of a job: one string, so that 100,000 waiting jobs stay small and a claim reads each with one
+command.
 
-Offsets (big endian). Scripts patch the head in place; `lua/lib/layout.lua` gives them the offsets, and is generated from
-this file (see `layout`).
+Offsets (big endian). Scripts patch the head in place; `lua/lib/layout.lua` gives them the offsets, and is generated
+from this file (see `layout`).
 
     0   u8      version of this layout
     1   u8      state
@@ -18,13 +19,14 @@ this file (see `layout`).
     112 i64     expires_at_ms       120 8 B     digest of the request
     128 8 B     lane (domain/lane.py)
     136 u8      length of the name, then the name, then u8 number of keyed gates (255: only the lane knows them) and the
-                ID of each (24 hexadecimal digits, as scripts need them), then u32 length of the extras, the extras, the argument
+                ID of each (24 hexadecimal digits, as scripts need them), then u32 length of the extras, the
+                extras, the argument
 
-The extras are nothing where all have their defaults, and else MessagePack in one of two forms, which its first byte tells
-apart. The former one is an array `[tags, headers, [base_s, factor, max_s, jitter]]`, which is all that 0.1 can read. The
-newer one is a map of whatever differs from its default: `tags`, `headers`, `retry` (a map as well), and each of
-`ADDED_EXTRAS`. Readers ignore keys that they do not know, and no script changes the extras: a job keeps what a newer master
-gave it. docs/upgrading.md says which release writes what.
+The extras are nothing where all have their defaults, and else MessagePack in one of two forms, which its first byte
+tells apart. The former one is an array `[tags, headers, [base_s, factor, max_s, jitter]]`, which is all that 0.1 can
+read. The newer one is a map of whatever differs from its default: `tags`, `headers`, `retry` (a map as well), and each
+of `ADDED_EXTRAS`. Readers ignore keys that they do not know, and no script changes the extras: a job keeps what a newer
+master gave it. docs/upgrading.md says which release writes what.
 """
 
 import functools
@@ -65,28 +67,28 @@ FLAGS: Final[Mapping[str, int]] = {
 
 STATE_CODES: Final = {state: STATES[state].code for state in JobState}
 _STATES: Final = {code: state for state, code in STATE_CODES.items()}
-# A cause that a later release added is no damage: the job failed.
+# A cause that a later release added does not count as damage: the job failed.
 _CAUSES: Final = {int(cause): cause for cause in Cause}
 
 _NO_ID: Final = bytes(16)
 _NO_FAILURES: Final = bytes(6)
 
 MAX_NAME_BYTES: Final = 200
-# How many keyed gates a record has room for, and what it says when there are more.
+# The number of keyed gates that fit in a record, and the mark of a record whose job has more.
 MAX_GATES: Final = 16
 GATE_BYTES: Final = 24
 GATES_IN_LANE: Final = b"\xff"
 NO_GATES: Final = b"\0"
 
-# Fields of a job that came after 0.1 and are kept in its extras, by key; None where a job has the default. A job without any
-# of them is written as 0.1 wrote it, so that masters of the former release can read it.
+# Fields of a job that came after 0.1 and are kept in its extras, by key; None where a job has the default. A job
+# without any of them is written as 0.1 wrote it, so that masters of the former release can read it.
 ADDED_EXTRAS: Final[dict[str, Callable[[JobSpec], Any]]] = {}
 
-# What hostile bytes make of the readers below.
+# The exceptions that hostile bytes raise in the readers below.
 _UNREADABLE: Final = (
     struct.error, IndexError, KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException,
 )  # fmt: skip
-# What a patch may change, as the record has it, then flags and when it is due: the digest is made of all of it.
+# The fields that a patch may change, as in the record, then flags and due time: the digest covers all of them.
 _TERMS: Final = struct.Struct(">iIqqqBqq")
 # Attempts, due time, timeout, creation and length of the name.
 _CLAIMED: Final = struct.Struct(">4xI8xq72xqq24xB")
@@ -110,8 +112,8 @@ _REASON_KEY, _SHOULD_RETRY_KEY, _MESSAGE_KEY, _ERROR_KEY = map(
 
 
 def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, bytes]:
-    """Terms (offsets 88 to 119 of the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1), digest of the request,
-    and the record from offset 136 on.
+    """Terms (offsets 88 to 119 of the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1), digest of the
+    request, and the record from offset 136 on.
 
     The enqueue script, which knows the time, makes the record of them; of terms that many jobs share it does so once.
     Equal requests have equal digests, whenever they come: a relative delay counts as it was given.
@@ -143,12 +145,13 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
 def decode_job(job_id: str, record: bytes) -> Job:
     """The job of a whole record; of a record's beginning everything but the argument that was cut off.
 
-    Raises DamagedError when the bytes are no record.
+    Raises DamagedError if the bytes are not a record.
     """
     try:
         (
             version, state, flags, cause, attempt, failures, losses, returned, due_at_ms, started_at_ms, finished_at_ms,
-            not_after_ms, fence, token, worker, priority, max_retry, timeout_ms, created_at_ms, expires_at_ms, _digest, lane_id,
+            not_after_ms, fence, token, worker, priority, max_retry, timeout_ms, created_at_ms, expires_at_ms, _digest,
+            lane_id,
         ) = HEAD.unpack_from(record)  # fmt: skip
         if version != VERSION:
             raise DamagedError(f"job {job_id}: record version {version} is not known")
@@ -243,8 +246,9 @@ def pack(value: Any) -> bytes:
 # Not frozen, for speed: each push makes one.
 @dataclass(slots=True)
 class ClaimedRecord:
-    """What a push needs of a record, read on the hot path. `attempt` counts the claim just made. `ready_since_ms`: since
-    when it could be claimed; 0 where the record does not tell."""
+    """The fields of a record that a push needs, read on the hot path. `attempt` counts the claim just made.
+    `ready_since_ms`: since when the job could be claimed; 0 if the record does not tell.
+    """
 
     attempt: int
     timeout_ms: int
@@ -256,7 +260,7 @@ class ClaimedRecord:
 
 
 def decode_claimed(record: bytes) -> ClaimedRecord:
-    """Of a record as it was before its claim. Raise DamagedError."""
+    """Decode a record as it was before its claim. Raise DamagedError."""
     try:
         attempt, ready_since_ms, timeout_ms, created_at_ms, name_length = _CLAIMED.unpack_from(record)
         name_end = HEAD_SIZE + 1 + name_length
@@ -294,7 +298,7 @@ class OfferedRecord(NamedTuple):
 
 
 def decode_offered(record: bytes) -> OfferedRecord:
-    """Of the record of a running job. Raise DamagedError."""
+    """Decode the record of a running job. Raise DamagedError."""
     claimed = decode_claimed(record)
     claimed.attempt -= 1  # counted already
     not_after_ms, fence = _I64.unpack_from(record, 40)[0], _I64.unpack_from(record, 48)[0]
@@ -302,7 +306,7 @@ def decode_offered(record: bytes) -> OfferedRecord:
 
 
 class MatchedRecord(NamedTuple):
-    """What matching again needs of a record."""
+    """The fields of a record that a rematch needs."""
 
     lane_id: bytes
     name: str
@@ -316,7 +320,7 @@ class MatchedRecord(NamedTuple):
 
 
 def decode_matched(record: bytes) -> MatchedRecord:
-    """Of a whole record; of a beginning the argument may be cut off. Raise DamagedError."""
+    """Decode a whole record, or one whose argument is cut off. Raise DamagedError."""
     try:
         name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
         gates_end = _gates_end(record, name_end)
@@ -340,7 +344,7 @@ def decode_matched(record: bytes) -> MatchedRecord:
 
 
 def may_have_failed(record: bytes) -> bool:
-    """Whether a record of at least HEAD_SIZE bytes tells of a failure or a loss; much cheaper than to decode it."""
+    """Return whether a record of at least HEAD_SIZE bytes tells of a failure or a loss, without decoding it."""
     return record[1] == STATE_CODES[JobState.FAILED] or record[8:14] != _NO_FAILURES
 
 

@@ -1,4 +1,4 @@
-"""How long the states of a job last in the store."""
+"""Durations of the states of a job in the store."""
 
 from dataclasses import dataclass
 

@@ -15,7 +15,8 @@ Built = TypeVar("Built")
 class KeyInfo(ABC, Generic[Built]):
     """One row of the table: a key, or many keys that end with a name or number of their own.
 
-    The class `Keys` declares a row under the name that code uses; an instance holds, under that name, what `build` returns.
+    The class `Keys` declares a row under the name that code uses; an instance holds, under that name, what `build`
+    returns.
 
     `lives` says what ends the key: "always", "with its job", "while not empty", "expires" and the like.
     `of` names the parts that complete the key. `stem` is how it begins: the name of the row if nothing else is given.
@@ -127,16 +128,18 @@ class Keys:
     waiters = NamedKey(
         "set",
         "while not empty",
-        "what this gate closes: `G` + group + name, or `L` + group + name where lanes are parked",
+        "targets that this gate closes: `G` + group + name, or `L` + group + name where lanes are parked",
         of=("gate",),
     )
     rules = Key(
         "hash",
         "always",
-        "version and edition of the constraints, the edition in force, and the mark of the data again, for those who enqueue",
+        "version and edition of the constraints, the edition in force, and a copy of the mark of the data for pushes",
     )
     constraints = Key("hash", "while not empty", "by name: ETag, then the constraint as MessagePack")
-    limits = NamedKey("hash", "with its constraint", "what scripts need of a constraint", of=("cid",))
+    limits = NamedKey(
+        "hash", "with its constraint", "the fields of a constraint that scripts need", of=("cid",)
+    )
     overrides = NamedKey(
         "hash", "with its constraint", "by gate: `concurrency,rate,period_ms,is_paused`", of=("cid",)
     )
@@ -182,7 +185,8 @@ class Keys:
     action = NamedKey(
         "hash",
         "expires",
-        "what was asked for (`spec`, `ids`), how far it came (`progress`; `done`, counted with each job), and `canceled_by` once somebody wishes its end",
+        "the request (`spec`, `ids`), the progress (`progress`; `done`, counted with each job), and `canceled_by` "
+        "after a request to cancel it",
         of=("action_id",),
     )
     watched = NamedKey(
@@ -196,7 +200,7 @@ class Keys:
     access = Key(
         "stream",
         "the newest",
-        "the access log: logins, refused ones, sessions, tokens, users, settings of access",
+        "the access log: logins, refused logins, sessions, tokens, users, settings of access",
     )
     access_folds = Key(
         "hash",
@@ -208,7 +212,7 @@ class Keys:
     suspects = Key(
         "set",
         "while not empty",
-        "retrying jobs that workers were lost under, and that wait for a worker to themselves",
+        "retrying jobs whose workers were lost, and that wait to run alone on a worker",
     )
     expiring = Key("sorted set", "while not empty", "waiting jobs with expires_at; score: that instant, ms")
     running = Key(
@@ -226,7 +230,10 @@ class Keys:
     damaged = Key("set", "while not empty", "IDs that an index named and whose record could not be read")
     workers = Key("sorted set", "while not empty", "registered workers; score: last heartbeat, ms")
     worker = NamedKey(
-        "hash", "with its worker", "what the worker said of itself, and what it was told", of=("worker_id",)
+        "hash",
+        "with its worker",
+        "the worker's registration, and the facts that masters keep about it",
+        of=("worker_id",),
     )
     claims = NamedKey("set", "while not empty", "jobs that the worker holds", of=("worker_id",))
     mail = NamedKey(
@@ -267,7 +274,7 @@ class Keys:
     session = NamedKey(
         "hash",
         "expires",
-        "a login, by the SHA-256 of what the browser's cookie holds: whose, until when, last used",
+        "a login, by the SHA-256 of the secret in the browser's cookie: its user or token, its end, its last use",
         of=("digest",),
     )
     sessions = NamedKey(
@@ -276,10 +283,10 @@ class Keys:
     minute = NumberedKey(
         "hash",
         "expires",
-        "by name (empty: all together): what was counted in this minute since 1970; kept 24 h",
+        "by name (empty: all together): the counts of this minute since 1970; kept 24 h",
         of=("number",),
     )
-    hour = NumberedKey("hash", "expires", "the same of this hour; kept 30 d", of=("number",))
+    hour = NumberedKey("hash", "expires", "the same for this hour; kept 30 d", of=("number",))
     counted_names = Key("sorted set", "while not empty", "names that have counts; score: last counted, ms")
     flushed = NamedKey(
         "string", "expires", "number of the master's last call that added counts", of=("master_id",)

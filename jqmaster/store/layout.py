@@ -1,4 +1,5 @@
-"""The layout of a job's record, its states, causes and flags, as scripts name them: `lua/lib/layout.lua` is made from this.
+"""The layout of a job's record, its states, causes and flags, as scripts name them: `lua/lib/layout.lua` is made from
+this.
 
 `python -m jqmaster.store.layout --write` rewrites the file; a test fails on a difference.
 """

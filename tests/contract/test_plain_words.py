@@ -23,7 +23,18 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 ROOMS = [
     *(
         ROOT / "jqmaster" / name
-        for name in ("api", "app", "cli", "conformance", "domain", "embedded", "net", "runtime", "spec")
+        for name in (
+            "api",
+            "app",
+            "cli",
+            "conformance",
+            "domain",
+            "embedded",
+            "net",
+            "runtime",
+            "spec",
+            "store",
+        )
     ),
     ROOT / "benchmarks",
     ROOT / "tools",

@@ -22,8 +22,9 @@ class GateStore:
         return sorted(raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.counted))
 
     async def prune(self, epoch: str, cid: str, cursor: str) -> tuple[int, str]:
-        """Remove the data of gates that nothing needs any more, from one page of them; return how many, and where the next
-        page begins ("0": that was the last)."""
+        """Remove the data of gates that nothing needs any more, from one page of them; return how many, and where the
+        next page begins ("0": that was the last).
+        """
         k = self._keys
         _, data = await self._client.run(
             "prune_gates",

@@ -58,8 +58,9 @@ class LaneStore:
         self._keys = shard.keys
 
     async def settle(self, epoch: str, rules: Rules) -> bool:
-        """Give every running job the slots that the constraints demand, then put the edition in force. False: they changed
-        meanwhile."""
+        """Give every running job the slots that the constraints demand, then put the edition in force. False: they
+        changed meanwhile.
+        """
         # Nothing is claimed until then, so that no other job can begin to run.
         running = [raw.decode() for raw in await self._client.command("ZRANGE", self._keys.running, 0, -1)]
         if not await self.move(epoch, rules, running):
@@ -193,7 +194,7 @@ def _placed(ruleset: Ruleset, found: Sequence[_Found]) -> tuple[LaneTable, list[
             job = None
         if job:
             lane = lane_of_job(ruleset, job)
-            # The lane of an older edition is never that of the present one, and to compute the latter's ID costs a digest.
+            # A lane of an older edition is never the current lane, and the ID of the current lane costs a digest.
             is_older = one.old is not None and bytes.fromhex(one.old.id) == job.lane_id
             if is_older or job.lane_id not in (lane.base_id, lane.id):
                 args += (one.job_id, job.lane_id, table.number(lane))

@@ -20,8 +20,9 @@ NAMES_PER_READ: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class GateUsage:
-    """One gate at one instant. `running` and `starts` are None where no limit counts them; `opens_at_ms` is given
-    where the gate is closed and opens by time alone."""
+    """One gate at one instant. `running` and `starts` are `None` if no limit counts them; `opens_at_ms` is given if the
+    gate is closed and opens by time alone.
+    """
 
     gate_id: str
     text: str
@@ -86,8 +87,9 @@ class UsageStore:
         return found
 
     async def known_gates(self, cid: str) -> tuple[list[str], int]:
-        """Return the gates of a constraint that unfinished jobs pass, those with the most waiting jobs first, and how many there
-        are in all."""
+        """Return the gates of a constraint that unfinished jobs pass, those with the most waiting jobs first, and how
+        many there are in all.
+        """
         total, crowded = await self._client.pipeline(
             [
                 ("HLEN", self._keys.gates(cid)),

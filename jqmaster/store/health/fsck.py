@@ -66,7 +66,9 @@ class Checker:
         self._plain = [keys.index(state) for state in INDEXED]
 
     async def everything_named(self) -> AsyncIterator[tuple[list[str], str]]:
-        """Yield pages of IDs from every record, index, lane, claim, slot, result and history, with the key that names them."""
+        """Yield pages of IDs from all records, indexes, lanes, claims, slots, results and histories, with the naming
+        key.
+        """
         k = self._keys
         for prefix in (k.job_prefix, k.result_prefix, k.history_prefix):
             async for page in self._scan_keys(prefix):

@@ -1,10 +1,10 @@
-"""A mark that the data carry: without it the store is another one, or was emptied, and must not be served as if it were ours."""
+"""A mark in the data. A store without it is another one, or was emptied, and must not be served as if it were ours."""
 
 from jqmaster.store.link.shard import Shard
 
 
 async def mark(shard: Shard, fresh: str) -> str:
-    """Return the mark of the data; `fresh` becomes it on a store that has none. Raises what `StoreClient.run` raises."""
+    """Return the mark of the data; a store without one gets `fresh`. Raises what `StoreClient.run` raises."""
     k = shard.keys
     _, (kept,) = await shard.client.run("mark_generation", (k.generation, k.rules), (fresh,))
     return str(kept.decode())

@@ -96,8 +96,8 @@ class Inspector:
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None, is_backward: bool = False
     ) -> tuple[list[Job], str | None]:
-        """Return up to `limit` jobs, ordered by state and within a state as it works through them (`is_backward`: against that),
-        and where to go on.
+        """Return up to `limit` jobs, ordered by state and within a state as it works through them (`is_backward`:
+        against that), and where to go on.
 
         A page may be short, even empty, while a cursor says that there is more: a rare match behind many others.
         Raises InvalidError for a cursor that no page gave.

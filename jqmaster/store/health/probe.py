@@ -1,5 +1,6 @@
-"""Checks the kind of the store and whether it can keep our promises. Read-only; for the start of a master, for its health checks, and for
-`doctor`."""
+"""Checks the kind of the store and whether it can keep our promises. Read-only; for the start of a master, for its
+health checks, and for `doctor`.
+"""
 
 import re
 import statistics
@@ -31,7 +32,7 @@ _PATCHED: Final = {
 LEVELS: Final[tuple[Durability, ...]] = ("besteffort", "fsync", "fsync+quorum")
 # By name, not by a pattern, for which the store goes through all that it has.
 _FSYNC_SETTINGS: Final = ("appendfsync", "no-appendfsync-on-rewrite")
-# Of INFO, what `_judged` reads: to parse all of it every second would be most of the work.
+# The lines of INFO that `_judged` reads: to parse all of INFO every second would be most of the work.
 _WATCHED: Final = (
     b"aof_enabled:", b"aof_last_write_status:", b"connected_slaves:", b"loading:", b"maxmemory:", b"maxmemory_policy:",
     b"role:", b"slave", b"used_memory:",
@@ -66,9 +67,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """None: the store does not tell. `durability` is the most that it can give: with replicas, where `replicas_needed` of
-    them are in sync. `replicas_seen`: the most that there were. `rights_missing`: commands that the store's user may not
-    run on the keys and channels of the shard."""
+    """None: the store does not tell. `durability` is the most that it can give: with replicas, where `replicas_needed`
+    of them are in sync. `replicas_seen`: the most that there were. `rights_missing`: commands that the store's user may
+    not run on the keys and channels of the shard.
+    """
 
     kind: str
     version: tuple[int, ...]
@@ -107,7 +109,9 @@ async def probe(client: Redis, settings: Settings) -> StoreReport:
 
 
 async def look_again(client: StoreClient, settings: Settings, before: StoreReport) -> StoreReport:
-    """What may have changed since the last report, in one round trip. Raises what `StoreClient` raises."""
+    """Return the report with the facts that may have changed since `before`, read in one round trip. Raises what
+    `StoreClient` raises.
+    """
     commands: list[tuple[str, ...]] = [("INFO", "memory", "persistence", "replication")]
     if before.appendfsync is not None:
         commands.append(("CONFIG", "GET", *_FSYNC_SETTINGS))
@@ -237,7 +241,7 @@ def _fsync_of(found: Mapping[Any, Any]) -> tuple[str | None, bool]:
 
 
 async def _lua_error(client: Redis, shard: str) -> str:
-    """Why scripts cannot run on the keys of the shard, or an empty text."""
+    """Return why scripts cannot run on the keys of the shard, or an empty text."""
     try:
         await client.eval("return redis.call('EXISTS', KEYS[1])", 1, f"{{{shard}}}:probe")
     except ResponseError as error:
@@ -258,7 +262,7 @@ async def _rights_missing(client: Redis, shard: str) -> tuple[str, ...]:
 def _keeps_writes(
     settings: Settings, appendonly: bool, appendfsync: str | None, *, skips_fsync: bool
 ) -> bool:
-    """Whether a write is on the disk before it is answered."""
+    """Return whether a write is on the disk before it is answered."""
     if appendfsync is None:
         return appendonly and settings.declare_durability in ("fsync", "fsync+quorum")
     return appendonly and appendfsync == "always" and not skips_fsync
@@ -289,14 +293,16 @@ def _identity_faults(report: StoreReport, lua_error: str) -> list[Finding]:
             Finding(
                 "error",
                 f"scripts cannot run on the keys of the shard: {lua_error}",
-                "allow EVAL and EVALSHA on these keys to the store's user (deploy/valkey.acl); on a Cluster let --redis begin with redis+cluster://",
+                "allow EVAL and EVALSHA on these keys to the store's user (deploy/valkey.acl); on a Cluster let "
+                "--redis begin with redis+cluster://",
             )
         )
     if report.rights_missing:
         faults.append(
             Finding(
                 "error",
-                f"the store's user may not use {', '.join(report.rights_missing)} on the keys and channels of the shard",
+                f"the store's user may not use {', '.join(report.rights_missing)} on the keys and channels of the "
+                "shard",
                 f"ACL SETUSER with {' '.join(f'+{right}' for right in report.rights_missing)}; "
                 "deploy/valkey.acl names all that is needed",
             )

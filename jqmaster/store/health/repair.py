@@ -1,7 +1,7 @@
 """Puts right what fsck finds, where it is certain what is right: the record of a job, which is never changed.
 
 Each step is one script under a leader's epoch, small enough to hold nobody up, and writes down in the audit log what it
-found. What it leaves: records that cannot be read, jobs that were set aside, constraints that cannot be read.
+found. It leaves alone: records that cannot be read, jobs that were set aside, constraints that cannot be read.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -60,8 +60,9 @@ class Repair:
         self._shard.leader.wake(JobsReady())
 
     async def repair_jobs(self, found: Sequence[Finding], found_in: str) -> list[Finding]:
-        """Repair these jobs and return the findings that were repaired. Each fault is checked again. `found_in`: the order, claims or
-        slots that named these jobs, if any."""
+        """Repair these jobs and return the findings that were repaired. Each fault is checked again. `found_in`: the
+        order, claims or slots that named these jobs, if any.
+        """
         k, repaired = self._keys, list[Finding]()
         for page in pages([f for f in found if f.rule not in _BEYOND_REPAIR], PAGE):
             done = await self._run(

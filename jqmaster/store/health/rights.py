@@ -1,6 +1,7 @@
 """The minimal rights of the store's user, from which `deploy/valkey.acl` is made.
 
-`python -m jqmaster.store.health.rights --write` rewrites the file; a test fails on a difference, and on a right that no code uses.
+`python -m jqmaster.store.health.rights --write` rewrites the file; a test fails on a difference, and on a right that no
+code uses.
 """
 
 import sys
@@ -11,9 +12,10 @@ from typing import Final
 ON_KEYS: Final = {
     "append": "v", "del": "", "exists": "", "get": "", "getrange": "0 0", "hdel": "f", "hexists": "f", "hget": "f",
     "hgetall": "", "hincrby": "f 1", "hkeys": "", "hlen": "", "hmget": "f", "hscan": "0", "hset": "f v", "hvals": "",
-    "lrange": "0 0", "ltrim": "0 0", "mget": "", "mset": "v", "pexpire": "1", "rpush": "v", "sadd": "m", "scard": "", "set": "v",
-    "setrange": "0 v", "sismember": "m", "smembers": "", "smismember": "m", "srandmember": "1", "srem": "m",
-    "sscan": "0", "strlen": "", "unlink": "", "xadd": "* f v", "xinfo|stream": "", "xrange": "- +", "xrevrange": "+ -", "xtrim": "MAXLEN 1", "zadd": "1 m", "zcard": "",
+    "lrange": "0 0", "ltrim": "0 0", "mget": "", "mset": "v", "pexpire": "1", "rpush": "v", "sadd": "m", "scard": "",
+    "set": "v", "setrange": "0 v", "sismember": "m", "smembers": "", "smismember": "m", "srandmember": "1", "srem": "m",
+    "sscan": "0", "strlen": "", "unlink": "", "xadd": "* f v", "xinfo|stream": "", "xrange": "- +",
+    "xrevrange": "+ -", "xtrim": "MAXLEN 1", "zadd": "1 m", "zcard": "",
     "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0", "zrem": "m", "zremrangebyrank": "0 0",
     "zremrangebyscore": "0 0", "zscan": "0", "zscore": "m",
 }  # fmt: skip
@@ -23,8 +25,8 @@ ON_NOTHING: Final = {
     "cluster|nodes": "", "config|get": "x", "eval": "x 0", "evalsha": "x 0", "info": "", "ping": "", "role": "",
     "scan": "0", "select": "0", "time": "", "wait": "0 0",
 }  # fmt: skip
-# A managed store forbids CONFIG: then the operator says what the store gives. The others are for Sentinels and a Cluster:
-# without them no connection comes about there.
+# A managed store forbids CONFIG: then the operator says what the store gives. The others are for Sentinels and a
+# Cluster: without them no connection comes about there.
 OPTIONAL: Final = frozenset({"cluster|nodes", "config|get", "role"})
 
 FILE: Final = Path(__file__).parents[3] / "deploy" / "valkey.acl"

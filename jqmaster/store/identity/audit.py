@@ -19,7 +19,8 @@ from jqmaster.store.link.shard import Shard
 Log = Literal["changes", "access"]
 LOGS: Final[tuple[Log, ...]] = get_args(Log)
 
-# How many changes are kept, or a few more. The bounds of the access log are in lua/lib/access_log.lua.
+# The number of changes that are kept; there may be a few more. The bounds of the access log are in
+# lua/lib/access_log.lua.
 MAX_ENTRIES: Final = 100_000
 # A target that seldom changes is looked for among so many entries for one page; the cursor then goes on from there.
 MAX_LOOKED_AT: Final = 2_000
@@ -51,7 +52,9 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
-    """`next_cursor` None: there are no older entries. `follow_from`: where `AuditStore.after` goes on behind the newest entry."""
+    """A page. `next_cursor` None: there are no older entries. `follow_from`: where `AuditStore.after` continues behind
+    the newest entry.
+    """
 
     entries: list[AuditEntry]
     next_cursor: str | None
@@ -114,7 +117,7 @@ class AuditStore:
                 found.append(entry)
         next_cursor = follow_from = None
         if not is_over:
-            # Where nothing of a log was taken, entries that it got since are newer than this page.
+            # If this page took nothing from a log, the entries that the log got since are newer than the page.
             taken = {reader.log: reader.position for reader in readers.values() if reader.position}
             next_cursor = _cursor({one: taken.get(one, _after(last)) for one in LOGS})
         if cursor is None and log is None:

@@ -1,4 +1,4 @@
-"""Tokens and users. Of a secret only its digest or hash is here."""
+"""Tokens and users. Only the digest or hash of a secret is stored."""
 
 import logging
 from collections.abc import Mapping, Sequence

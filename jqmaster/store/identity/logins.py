@@ -18,7 +18,7 @@ class LoginStore:
         self._keys = shard.keys
 
     async def count(self, address: str, user: str, *, most_of_address: int, most_of_user: int) -> int:
-        """Count an attempt; return 0, or the ms to wait if there were too many recently. `address` and `user` are digests."""
+        """Count an attempt; return 0, or the ms to wait after too many. `address` and `user` are digests."""
         word, data = await self._client.run(
             "count_login",
             (self._keys.login_attempts,),

@@ -1,4 +1,4 @@
-"""Logins of browsers. Of a session's secret only its digest is here."""
+"""Logins of browsers. Only the digest of a session's secret is stored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,9 @@ MAX_SESSIONS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class FoundSession:
-    """A login that holds. `subject`: `user:NAME`, `token:ID` or `config:DIGEST`; `credential` the entry of that user or token as it is now, empty
-    where there is none."""
+    """A valid login. `subject`: `user:NAME`, `token:ID` or `config:DIGEST`; `credential`: the current entry of that
+    user or token, empty if it has none.
+    """
 
     subject: str
     until_ms: int
@@ -54,8 +55,9 @@ class SessionStore:
         place: str,
         access_entry: bytes,
     ) -> int | None:
-        """When it ends at the latest; None where the user or token changed since it was `proved` (the entry as it was read;
-        empty for one that is not kept here)."""
+        """Return when it ends at the latest; None if the user or token changed since it was `proved` (the entry as it
+        was read; empty for one that is not kept here).
+        """
         k = self._keys
         kind, _, name = subject.partition(":")
         word, data = await self._client.run(

@@ -23,7 +23,7 @@ MAX_CLAIM_BYTES: Final = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ClaimOrder:
-    """Up to `limit` jobs of these names for a worker. `polls_here`: its poll hangs at this master, which will answer it."""
+    """Up to `limit` jobs of these names for a worker. `polls_here`: its poll waits at this master, which answers it."""
 
     worker_id: str
     names: Sequence[str]
@@ -58,8 +58,10 @@ class Claim:
 
 
 class NotClaimed(Enum):
-    """Why a claim gave nothing and never will as things stand. `NO_POLL`: the worker pulls, and does not ask. For a claim
-    of one job to itself: the worker is busy, the job does not wait for that any more, a gate is closed."""
+    """The reason why a claim gave nothing and cannot give anything now. `NO_POLL`: the worker pulls, and has no open
+    poll. For a claim of a job that is to run alone: the worker is busy, the job does not wait for that any more, a gate
+    is closed.
+    """
 
     STALE_RULES = "stale_rules"
     GONE = "gone"
@@ -89,8 +91,9 @@ class PreparedClaims:
 
 
 class ClaimStore:
-    """Claims of one shard. Lease, offer and grace are those of the settings. `tally` counts what the store has confirmed.
-    Raises what `StoreClient.run` raises."""
+    """Claims of one shard. Lease, offer and grace are those of the settings. `tally` counts what the store has
+    confirmed. Raises what `StoreClient.run` raises.
+    """
 
     def __init__(self, shard: Shard, tally: Tally, times: LiveValue[JobTimes]) -> None:
         self._shard = shard
@@ -102,9 +105,10 @@ class ClaimStore:
     async def claim_each(
         self, epoch: str, orders: Sequence[ClaimOrder], edition: int = 0
     ) -> list[Claim | NotClaimed | Exception]:
-        """Claim for each worker up to its limit of jobs that no constraint of this edition holds back, the smallest priority
-        and then the oldest first. All go in this order and in one round trip; together they return no more bytes than one
-        would. In the place of one that failed alone: its error."""
+        """Claim for each worker up to its limit of jobs that no constraint of this edition holds back, the smallest
+        priority and then the oldest first. All go in this order and in one round trip; together they return no more
+        bytes than one would. In the place of one that failed alone: its error.
+        """
         prepared = self.prepare_claims(epoch, orders, edition)
         return self.read_claims(prepared, await self._client.run_each(prepared.calls))
 
@@ -152,8 +156,8 @@ class ClaimStore:
             load("claim"),
             keys,
             (self._shard.now_arg, epoch, edition, codec.id_bytes(worker_id), len(terms.tokens) // TOKEN_BYTES,
-             terms.lease_ms, terms.offer_ms, self._times.current.grace_ms, k.tag, terms.tokens, k.finished_channel, worker_id,
-             "" if order.polls_here else k.wake_channel, max_bytes, *dict.fromkeys(order.names)),
+             terms.lease_ms, terms.offer_ms, self._times.current.grace_ms, k.tag, terms.tokens, k.finished_channel,
+             worker_id, "" if order.polls_here else k.wake_channel, max_bytes, *dict.fromkeys(order.names)),
         )  # fmt: skip
 
     def _claimed(self, reply: tuple[str, list[Any]], terms: _Terms) -> Claim | NotClaimed:

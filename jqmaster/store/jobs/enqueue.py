@@ -60,11 +60,11 @@ class AcceptanceStore:
         is_whole: bool = False,
         replicas: int | None = None,
     ) -> list[Accepted | BacklogFull]:
-        """Accept each job separately, in one round trip; `is_whole`: a full backlog refuses all of them. `replicas`: how
-        many must have them before they count as accepted (None: as many as every write needs).
+        """Accept each job separately, in one round trip; `is_whole`: a full backlog refuses all of them. `replicas`:
+        how many must have them before they count as accepted (None: as many as every write needs).
 
-        Raises StaleRules; what was accepted nevertheless is KNOWN to the repeat. Raise StoreUnavailableError when the data
-        are gone or others, as after a FLUSHALL.
+        Raises StaleRules; what was accepted nevertheless is KNOWN to the repeat. Raise StoreUnavailableError when the
+        data are gone or others, as after a FLUSHALL.
         """
         calls = self._enqueue_calls(specs, rules, is_whole=is_whole)
         # The first call of a whole push speaks for all of it: when it is let in, so is the rest.
@@ -153,7 +153,9 @@ class AcceptanceStore:
     async def reserve_id(
         self, key_digest: str, spec: JobSpec, *, life_ms: int, replicas: int | None = None
     ) -> tuple[str, bool] | None:
-        """Reserve and return the job ID that an Idempotency-Key stands for, and whether it was accepted; None: it stands for another request."""
+        """Reserve and return the job ID that an Idempotency-Key stands for, and whether it was accepted; None: it
+        stands for another request.
+        """
         word, data = await self._client.run(
             "reserve_id",
             (self._keys.idempotency(key_digest),),

@@ -23,7 +23,8 @@ SET_ASIDE_PER_CALL: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class ExpiredLease:
-    """`job` is None where its record cannot be read: see `LeaseStore.set_aside`. `detached_by` as in `Worker`;
+    """A lease that is over. `job` is `None` if its record cannot be read: see `LeaseStore.set_aside`. `detached_by` as
+    in `Worker`;
     `is_worker_gone`: its process is known to have ended."""
 
     job: Job | None
@@ -152,7 +153,9 @@ class LeaseStore:
         return count
 
     async def _free_slots(self, epoch: str, job_ids: Sequence[bytes]) -> bool:
-        """Free their slots at every gate, because it is unknown which ones these jobs passed; return whether one opened."""
+        """Free the slots of these jobs at every gate: nobody knows which ones they passed. Return whether a gate
+        opened.
+        """
         k, has_opened = self._keys, False
         if not await self._client.command("EXISTS", k.constraints):
             return False

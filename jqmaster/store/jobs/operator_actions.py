@@ -57,7 +57,9 @@ NOBODY: Final = CountedBy()
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why one of many was left as it is: `unknown`, `state` (which one), or `stale_rules` (match again and repeat)."""
+    """The reason why a bulk call left a job as it is: `unknown`, `state` (with that state), or `stale_rules` (match
+    again and repeat).
+    """
 
     word: str
     state: JobState | None = None
@@ -81,7 +83,9 @@ class SteeringStore:
         self._keys = shard.keys
 
     async def cancel(self, job_id: str) -> tuple[str, str] | None:
-        """End a waiting or running job as canceled; return (worker ID, token) if it ran. Raises StateConflict, KeyError."""
+        """End a waiting or running job as canceled; return (worker ID, token) if it ran. Raises StateConflict,
+        KeyError.
+        """
         (end,) = await self.cancel_all([job_id])
         if isinstance(end, Refusal):
             end.throw()
@@ -210,7 +214,8 @@ class SteeringStore:
         return ScriptCall(
             load("patch"),
             (k.job(job.id), k.rules),
-            (self._shard.now_arg, k.tag, job.id, self._shard.wake_channel, rules.edition, LaneTable(lane).packed(), *("" if value is None else value for value in given),
+            (self._shard.now_arg, k.tag, job.id, self._shard.wake_channel, rules.edition, LaneTable(lane).packed(),
+             *("" if value is None else value for value in given),
              counted_by.action_id),
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Which lane a job belongs to, and how scripts are told of lanes that they may not know yet."""
+"""The lane of a job, and the table that tells scripts of lanes that they may not know yet."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -106,7 +106,9 @@ class LaneTable:
         return number
 
     def place(self, rules: Ruleset, spec: JobSpec) -> tuple[int, bytes]:
-        """Return the number of a new job's lane, and its keyed gates as its record has them; `rules` are the same in each call."""
+        """Return the number of a new job's lane, and its keyed gates as in its record; `rules` are the same in each
+        call.
+        """
         placed = self._placed.get(spec.name)
         if placed is None:
             sole_lane = rules.lane_of_name(spec.name)

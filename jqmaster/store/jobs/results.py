@@ -18,7 +18,9 @@ class ResultStore:
         self._times = times
 
     async def fetch_result(self, job_id: str, *, watch: bool) -> bytes | JobState | None:
-        """Return the encoded result, or the state of an unfinished job (marked as watched if asked), or None if nothing is kept."""
+        """Return the encoded result, the state of an unfinished job (marked as watched if asked), or None if none is
+        kept.
+        """
         k = self._keys
         word, data = await self._client.run(
             "fetch_result",

@@ -18,7 +18,7 @@ from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import GateClosed, JobDelayed, JobsReady, SlotsFreed
 
-# How `settle` tells of an attempt that did not end by this call.
+# The answer of `settle` for an attempt that did not end by this call.
 NOT_ENDED: Final = -1
 
 
@@ -32,8 +32,9 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """The end of one attempt: `decision` by the domain, `entry` for its history, `result` if the job ends with it. It is
-    counted by `name` of the job and `message` of the attempt; without a name it is not counted."""
+    """The end of one attempt: `decision` by the domain, `entry` for its history, `result` if the job ends with it. It
+    is counted by `name` of the job and `message` of the attempt; without a name it is not counted.
+    """
 
     job_id: str
     token: str
@@ -75,8 +76,8 @@ class SettlementStore:
         calls = []
         for chunk in pages(ended, MAX_PER_CALL):
             args: list[Arg] = [
-                self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._times.current.result_ttl_ms, self._shard.wake_channel,
-                k.finished_channel,
+                self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._times.current.result_ttl_ms,
+                self._shard.wake_channel, k.finished_channel,
             ]  # fmt: skip
             for job_id, token, result in chunk:
                 args += (job_id, bytes.fromhex(token), result)
@@ -111,8 +112,8 @@ class SettlementStore:
         calls = []
         for chunk in pages(settlements, MAX_PER_CALL):
             args: list[Arg] = [
-                self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._times.current.result_ttl_ms, self._shard.wake_channel,
-                k.finished_channel,
+                self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._times.current.result_ttl_ms,
+                self._shard.wake_channel, k.finished_channel,
             ]  # fmt: skip
             for s in chunk:
                 args += (

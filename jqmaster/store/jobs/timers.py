@@ -13,8 +13,9 @@ from jqmaster.store.link.wake import JobsReady
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """`moved` jobs were skipped or made ready; `is_partial`: there were more than one call may move. `next_ms` until the
-    next is due (-1: none is). `is_told`: a claim of the leader travelled with it."""
+    """`moved` jobs were skipped or made ready; `is_partial`: there were more than one call may move. `next_ms` until
+    the next is due (-1: none is). `is_told`: a claim of the leader travelled with it.
+    """
 
     moved: int
     is_partial: bool
@@ -23,8 +24,9 @@ class Due:
 
 
 class DueStore:
-    """Jobs of one shard that wait for a time. `tally` counts what the store has confirmed. Raises what `StoreClient.run`
-    raises."""
+    """Jobs of one shard that wait for a time. `tally` counts what the store has confirmed. Raises what
+    `StoreClient.run` raises.
+    """
 
     def __init__(self, shard: Shard, tally: Tally) -> None:
         self._shard = shard
@@ -33,9 +35,11 @@ class DueStore:
         self._keys = shard.keys
 
     async def come_due(self, epoch: str, *, expects_some: bool = False) -> Due:
-        """Skip jobs whose time is over, then make due jobs of both states ready, in one round trip: no job that is due waits
-        for the others' answers.
-        `expects_some`: jobs are due for sure, so a claim may travel with it."""
+        """Skip jobs whose time is over, then make due jobs of both states ready, in one round trip: no job that is due
+        waits for the others' answers.
+
+        `expects_some`: jobs are due for sure, so a claim may travel with it.
+        """
         calls = [self._expiry(epoch)]
         calls += [self._promotion(epoch, state) for state in TIMED]
         claim = self._shard.leader.claim_with(JobsReady()) if expects_some else None

@@ -44,7 +44,9 @@ class LeadershipStore:
         self._shard = shard
 
     async def elect(self, master_id: str, nonce: str, *, ttl_ms: int) -> Leadership | None:
-        """Try to lead: return the new leadership, or None while another holds the lock or this master must leave the lead to others."""
+        """Try to lead: return the new leadership, or None while another master holds the lock or this one must not
+        lead.
+        """
         k = self._shard.keys
         word, data = await self._shard.client.run(
             "elect", (k.leader, k.epoch, k.demoted), (self._shard.now_arg, master_id, nonce, ttl_ms)
@@ -73,21 +75,24 @@ class LeadershipStore:
         word, _ = await self._shard.client.run(
             "demote",
             (k.leader, k.demoted, k.masters, k.audit),
-            (self._shard.now_arg, leadership.holder, leadership.master_id, fresh_ms, hold_ms, audit_entry, MAX_ENTRIES, k.wake_channel),
+            (self._shard.now_arg, leadership.holder, leadership.master_id, fresh_ms, hold_ms, audit_entry, MAX_ENTRIES,
+             k.wake_channel),
         )  # fmt: skip
         return Demotion(word)
 
     async def depose(
-        self, silent: Leadership, seen_ms: int, master_id: str, nonce: str, *, ttl_ms: int, hold_ms: int, audit_entry: bytes
+        self, silent: Leadership, seen_ms: int, master_id: str, nonce: str, *, ttl_ms: int, hold_ms: int,
+        audit_entry: bytes,
     ) -> Leadership | None:  # fmt: skip
-        """Return the new leadership of `master_id` in place of one whose holder was last seen at `seen_ms`. None where that
-        has changed: another leads, or it has given a sign of life since."""
+        """Return the new leadership of `master_id` in place of one whose holder was last seen at `seen_ms`. None where
+        that has changed: another leads, or it has given a sign of life since.
+        """
         k = self._shard.keys
         word, data = await self._shard.client.run(
             "depose",
             (k.leader, k.epoch, k.demoted, k.masters, k.audit),
-            (self._shard.now_arg, silent.holder, silent.master_id, seen_ms, master_id, nonce, ttl_ms, hold_ms, audit_entry, MAX_ENTRIES,
-             k.wake_channel),
+            (self._shard.now_arg, silent.holder, silent.master_id, seen_ms, master_id, nonce, ttl_ms, hold_ms,
+             audit_entry, MAX_ENTRIES, k.wake_channel),
         )  # fmt: skip
         return Leadership(data[0].decode(), master_id) if word == "ok" else None
 

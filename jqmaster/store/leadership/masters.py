@@ -66,7 +66,7 @@ class MasterStore:
         await self._shard.client.run("forget_master", (k.masters, k.master_info), (master_id,))
 
     async def look(self) -> Masters:
-        """Return the masters. A master whose entry cannot be read is omitted; its next heartbeat writes the entry again."""
+        """Return the masters, without those whose entries cannot be read; their next heartbeats write them again."""
         k = self._shard.keys
         flat, infos, holder, demoted, epoch, (seconds, microseconds) = await self._shard.client.pipeline(
             [

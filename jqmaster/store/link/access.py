@@ -1,4 +1,4 @@
-"""How to connect to the store: address, credentials, TLS, and what finds the primary."""
+"""Access to the store: address, credentials, TLS, and the locator of the primary."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from jqmaster.store.link.sentinel import SentinelLocator
 
 @dataclass(frozen=True, slots=True)
 class StoreAccess:
-    """Options of the connection to the store, besides its address. `ca_file` None: the system's authorities are trusted."""
+    """Options of the connection to the store, besides its address. `ca_file` None: trust the system's authorities."""
 
     ca_file: str | None = None
     cert_file: str | None = None
@@ -46,8 +46,9 @@ class StoreAccess:
 def pool_of(
     url: str, access: StoreAccess, *, timeout_s: float, connections: int
 ) -> tuple[BlockingConnectionPool, Locator | None]:
-    """Return a pool of connections to the store, and what finds its primary where that may move. Raise ValueError for a
-    URL that is none."""
+    """Return a pool of connections to the store, and the locator of its primary if that may move. Raise ValueError for
+    a malformed URL.
+    """
     parsed = StoreUrl.parse(url)
     pool_options: dict[str, Any] = {"max_connections": connections, "timeout": timeout_s}
     locator = _locator(parsed, access)

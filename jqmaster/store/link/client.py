@@ -28,8 +28,9 @@ _MOST_MOVES: Final = 3
 
 
 class StoreClient:
-    """Scripts and plain commands to one store. `quorum_replicas` > 0: a write counts once that many replicas have it; it may
-    change at any time."""
+    """Scripts and plain commands to one store. `quorum_replicas` > 0: a write counts once that many replicas have it;
+    it may change at any time.
+    """
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class StoreClient:
         quorum_replicas: int = 0,
         access: StoreAccess | None = None,
     ) -> None:
-        """`url`: see `store_url`. Raise ValueError where it is none."""
+        """`url`: see `store_url`. Raise ValueError if it is malformed."""
         self._timeout_s = timeout_s
         self.quorum_replicas = quorum_replicas
         # By script: round trips, calls (several go in one round trip), and those that failed.
@@ -91,7 +92,8 @@ class StoreClient:
         replicas: int | None = None,
     ) -> list[tuple[str, list[Any]]]:
         """Run scripts in order, in one round trip. `replicas`: how many must confirm these writes; None: as many as
-        every write of this client needs. `claim` travels behind them, and hears of its calls before this returns or raises.
+        every write of this client needs. `claim` travels behind them, and hears of its calls before this returns or
+        raises.
 
         Raises like `run`, on the first one that failed; where others were done, or too few replicas confirmed in time,
         that is OutcomeUnknownError.
@@ -109,9 +111,11 @@ class StoreClient:
         return [self._read(call, reply) for call, reply in zip(calls, replies, strict=True)]
 
     async def run_each(self, calls: Sequence[ScriptCall]) -> list[tuple[str, list[Any]] | Exception]:
-        """Run scripts in order, in one round trip; return for each its answer, or the error that `run` would have raised.
+        """Run scripts in order, in one round trip; return for each its answer, or the error that `run` would have
+        raised.
 
-        Raises StoreUnavailableError when certainly none ran, OutcomeUnknownError when any may have."""
+        Raises StoreUnavailableError when certainly none ran, OutcomeUnknownError when any may have.
+        """
         return self._read_each(calls, await self._replies(calls, None))
 
     async def command(self, *parts: Arg) -> Any:
@@ -135,7 +139,9 @@ class StoreClient:
         return replies
 
     async def ask_each(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
-        """Plain read commands in one round trip; of each its answer, or what `command` would have raised for it alone."""
+        """Run plain read commands in one round trip; return for each its answer, or the error that `command` would have
+        raised.
+        """
         return [
             told_apart(reply) if isinstance(reply, ResponseError) else reply
             for reply in await self._read_only(commands)
@@ -218,8 +224,9 @@ class StoreClient:
     async def _where_it_belongs(
         self, count: int, ask: Callable[[AbstractConnection, Sequence[int]], Awaitable[list[Any]]]
     ) -> list[Any]:
-        """Return the replies to `count` commands. Those that came to the wrong node, which did nothing, go to the right one,
-        in their order. `ask` gets a connection and their numbers."""
+        """Return the replies to `count` commands. Commands that came to the wrong node, which did nothing, go to the
+        right one, in their order. `ask` gets a connection and their numbers.
+        """
         replies: list[Any] = [None] * count
         todo: Sequence[int] = range(count)
         for _ in range(1 + _MOST_MOVES):
@@ -240,7 +247,8 @@ class StoreClient:
             if self._locator:
                 self._locator.doubt()
             raise OutcomeUnknownError(
-                f"it is stored, and too few replicas confirmed it in time ({confirmed} of {needed}); repeat with the same ID",
+                f"it is stored, and too few replicas confirmed it in time ({confirmed} of {needed}); repeat with the "
+                "same ID",
                 retry_after_s=RETRY_AFTER_S,
             )
 

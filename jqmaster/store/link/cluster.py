@@ -1,4 +1,4 @@
-"""The node of a Cluster that holds the slot of a shard. All keys of a shard carry its tag, so that one node serves it."""
+"""The node of a Cluster that holds the slot of a shard. All keys of a shard carry its tag, so one node serves it."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -26,8 +26,8 @@ class ClusterLocator(Locator):
         self._seeds = {endpoint: connect(endpoint) for endpoint in url.endpoints}
         self._others: dict[Endpoint, Redis] = {}
         self._slot: int | None = None
-        # A key that never exists, given to each script: while its slot is being moved a node then refuses the script as a
-        # whole. Else it would begin it, and stop where it comes to a key that is gone or not declared.
+        # A key that never exists, given to each script: while its slot is being moved a node then refuses the script as
+        # a whole. Else it would begin it, and stop where it comes to a key that is gone or not declared.
         self.guard: str | None = None
 
     def bind(self, tag: str) -> None:

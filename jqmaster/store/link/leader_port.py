@@ -1,9 +1,9 @@
-"""How a write reaches the leader, if the leader is in the same process: the one way from the store to the dispatcher.
+"""The way from a write to the leader in the same process: the only one from the store to the dispatcher.
 
-A write that makes claims possible asks the port for them (`claim_with`), `StoreClient.run_all` sends them behind the write
-in the same round trip, and `TravellingClaim` takes the replies back to the dispatcher. That saves a lone job a round trip
-and an fsync. A write without a claim wakes the leader afterwards: here through the port (`wake`), elsewhere through a
-message that its script publishes. docs/architecture.md draws it.
+A write that makes claims possible asks the port for them (`claim_with`), `StoreClient.run_all` sends them behind the
+write in the same round trip, and `TravellingClaim` takes the replies back to the dispatcher. That saves a lone job a
+round trip and an fsync. A write without a claim wakes the leader afterwards: here through the port (`wake`), elsewhere
+through a message that its script publishes. docs/architecture.md draws it.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -18,8 +18,9 @@ from jqmaster.store.link.wake import JobsReady, SlotsFreed, WakeMessage
 class TravellingClaim:
     """Claims that are sent behind a write, in its round trip, and share nothing else with it.
 
-    Before the write returns or raises, one of two functions is called: `on_replies` with the reply to each call, or with
-    what `run` would have raised for that call alone; `on_failure` if the round trip failed, so that any call may have run.
+    Before the write returns or raises, one of two functions is called: `on_replies` with the reply to each call, or
+    with what `run` would have raised for that call alone; `on_failure` if the round trip failed, so that any call may
+    have run.
     """
 
     calls: Sequence[ScriptCall]
@@ -28,11 +29,11 @@ class TravellingClaim:
 
 
 class LeaderPort(Protocol):
-    """What a writer may ask of the leader of its own process. The answers change when the lead does."""
+    """The interface of the leader for writers in its process. The answers change when the lead does."""
 
     @property
     def is_here(self) -> bool:
-        """Whether this process leads. If it does, scripts publish no messages for the leader."""
+        """True if this process leads. If it does, scripts publish no messages for the leader."""
         ...
 
     def wake(self, message: WakeMessage) -> None:
@@ -44,8 +45,8 @@ class LeaderPort(Protocol):
     ) -> TravellingClaim | None:
         """Return the claims that a write makes possible, to be sent behind it; then `trigger` need not be told.
 
-        `names`: of the jobs that become ready, where they are known. None if the leader is elsewhere, or if as far as it
-        knows nothing could be claimed.
+        `names`: the names of the jobs that become ready, where they are known. None if the leader is elsewhere, or if
+        as far as it knows nothing could be claimed.
         """
         ...
 

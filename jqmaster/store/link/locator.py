@@ -1,4 +1,4 @@
-"""Which server is the primary now, where that is not for ever the same one, and connections that follow it."""
+"""Locators of the current primary, for stores whose primary may move, and connections that follow it."""
 
 import asyncio
 import contextlib

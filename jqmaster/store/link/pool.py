@@ -39,13 +39,13 @@ class StorePool:
     """A pool of connections, each of which asks one thing at a time. `timeout_s` applies to each reply."""
 
     def __init__(self, url: str, access: StoreAccess, *, timeout_s: float, connections: int) -> None:
-        """`url`: see `store_url`. Raise ValueError where it is none."""
+        """`url`: see `store_url`. Raise ValueError if it is malformed."""
         self._timeout_s = timeout_s
         self._pool, self.locator = pool_of(url, access, timeout_s=timeout_s, connections=connections)
         self.redis: redis_asyncio.Redis = redis_asyncio.Redis(connection_pool=self._pool)
         self._busy: set[asyncio.WriteTransport] = set()
-        # Taken from the pool and kept at hand; the pool has the others, for whoever asks it. Where the primary may move
-        # the pool is always asked: it looks where each connection leads.
+        # Taken from the pool and kept at hand; the pool has the others, for whoever asks it. If the primary may move,
+        # the pool is always asked: it checks which server each connection leads to.
         self._at_hand: list[AbstractConnection] = []
         self._most_at_hand = connections // 4 if self.locator is None else 0
         self._asking_the_pool = 0
@@ -60,7 +60,7 @@ class StorePool:
         """Drop every connection, also those in use; their callers learn that the outcome is unknown."""
         for transport in self._busy:
             transport.abort()
-        # Best effort: a peer that is slow to hang up is no error of the caller.
+        # Best effort: a peer that is slow to hang up is not the caller's error.
         with contextlib.suppress(*_LOST):
             await self._pool.disconnect(inuse_connections=True)
 
@@ -145,7 +145,7 @@ class StorePool:
                 connection.should_reconnect() or is_lost(connection) or connection._reader._buffer
             ):
                 return connection  # type: ignore[no-any-return]
-            # What was said in between was for nobody; the pool connects it anew.
+            # Nobody waits for the bytes that came in between; the pool connects it anew.
             with contextlib.suppress(*_LOST):
                 await connection.disconnect(nowait=True)
             await self._pool.release(connection)
@@ -175,8 +175,9 @@ class StorePool:
     async def _abandon(
         self, connection: AbstractConnection, transport: asyncio.WriteTransport | None
     ) -> None:
-        """Hang up at once. What was not yet sent is dropped: flushing it could take as long as the store is away, and
-        a transport that closes that slowly outlives its event loop."""
+        """Hang up at once. Data that was not yet sent is dropped: flushing it could take as long as the store is away,
+        and a transport that closes that slowly outlives its event loop.
+        """
         if self.locator:
             self.locator.doubt()
         if transport:
@@ -184,8 +185,9 @@ class StorePool:
         await connection.disconnect(nowait=True)
 
     def _distrust_idle(self) -> None:
-        """Has the connections that lie idle made anew before their next use. Where one gives no answer in time, the
-        others may be as dead without a sign: what lies between has forgotten them, or drops all that is sent."""
+        """Have idle connections made anew before their next use. If one gives no answer in time, the others may be dead
+        as well: a firewall between has forgotten them, or drops all that is sent.
+        """
         for connection in (*self._at_hand, *self._pool._available_connections):
             connection.mark_for_reconnect()  # type: ignore[no-untyped-call]
 

@@ -12,8 +12,8 @@ from jqmaster.errors import (
 RETRY_AFTER_S = 1.0
 # Answers by which the store says that it did nothing and may do it later.
 _REFUSALS = (
-    "OOM", "LOADING", "READONLY", "MISCONF", "BUSY", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK",
-    "NOAUTH", "NOPERM", "max number of clients",
+    "OOM", "LOADING", "READONLY", "MISCONF", "BUSY", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED",
+    "ASK", "NOAUTH", "NOPERM", "max number of clients",
 )  # fmt: skip
 
 

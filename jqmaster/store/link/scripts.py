@@ -14,8 +14,8 @@ module includes what it needs itself; each is put in once.
 
 `ARGV.NAME` in a module is the argument to which the script's header gives this name.
 
-`layout.NAME` and `layout.NAME.PART` become the values that lib/layout.lua has for them: no script makes that table, which
-would cost more than many scripts do.
+`layout.NAME` and `layout.NAME.PART` become the values that lib/layout.lua has for them: no script makes that table,
+which would cost more than many scripts do.
 """
 
 import hashlib

@@ -10,7 +10,7 @@ from jqmaster.store.link.leader_port import LEADER_ELSEWHERE, LeaderPort
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """`now` is None in production: scripts read the store's own clock. Tests give store milliseconds.
+    """A shard of the store. `now` is `None` in production: scripts read the store's own clock. Tests give milliseconds.
 
     `mark` is that of the data that were there at the start (see `generation`); with it nothing is enqueued into others.
     """
@@ -30,5 +30,5 @@ class Shard:
 
     @property
     def wake_channel(self) -> str:
-        """Where a script tells the leader of its write; empty if the leader is in this process."""
+        """The channel on which a script tells the leader of its write; empty if the leader is in this process."""
         return "" if self.leader.is_here else self.keys.wake_channel

@@ -61,8 +61,8 @@ class ActionStore:
         word, _ = await self._client.run(
             "put_action",
             (k.actions, k.running_actions, k.action(action.id), k.audit),
-            (self._shard.now_arg, action.id, spec, ids, _packed(progress), audit_entry, MAX_ENTRIES, MAX_RUNNING, MAX_KEPT,
-             k.action_prefix, self._shard.wake_channel),
+            (self._shard.now_arg, action.id, spec, ids, _packed(progress), audit_entry, MAX_ENTRIES, MAX_RUNNING,
+             MAX_KEPT, k.action_prefix, self._shard.wake_channel),
         )  # fmt: skip
         if word == "ok":
             self._shard.leader.wake(BulkActionsChanged())

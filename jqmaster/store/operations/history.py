@@ -216,7 +216,8 @@ class HistoryStore:
                 count, first_ms, last_ms, job_id, name, cause, message, *_ = msgpack.unpackb(value)
                 groups.append(
                     FailureGroup(
-                        group_id.decode(), str(name), str(cause), str(message), int(count), int(first_ms), int(last_ms), str(job_id)
+                        group_id.decode(), str(name), str(cause), str(message), int(count), int(first_ms), int(last_ms),
+                        str(job_id),
                     )
                 )  # fmt: skip
             except _UNREADABLE:

@@ -15,9 +15,10 @@ _MAX_ENTRIES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Signs: equal ones mean that nothing changed. `changed`: kinds of things that the audit log tells of since the look
-    before; `running_actions`: IDs of actions on many jobs that are under way, `news_of_actions` of those that began or
-    ended since."""
+    """Signs: equal ones mean that nothing changed. `changed`: kinds of things that the audit log tells of since the
+    look before; `running_actions`: IDs of actions on many jobs that are under way, `news_of_actions` of those that
+    began or ended since.
+    """
 
     at_ms: int
     jobs: tuple[Any, ...]
@@ -30,8 +31,9 @@ class Look:
 
 
 class LiveStore:
-    """Watches one shard for one caller, and remembers what it saw last. `silence_ms`: silence after which a worker, and a master, is not
-    fresh any more. Raises what `StoreClient.run` raises."""
+    """Watches one shard for one caller, and remembers what it saw last. `silence_ms`: silence after which a worker, and
+    a master, is not fresh any more. Raises what `StoreClient.run` raises.
+    """
 
     def __init__(self, shard: Shard, *, stale_ms: LiveValue[int], pace: LiveValue[Pace]) -> None:
         self._client = shard.client

@@ -34,7 +34,7 @@ class PollReply:
 
 
 class NoPoll(Enum):
-    """Why a worker cannot poll: it is not registered, was cut off, is pushed to, or another poll of it came later."""
+    """The reason why a worker cannot poll: it is not registered, was cut off, is pushed to, or polled again later."""
 
     UNKNOWN = "unknown"
     DETACHED = "detached"
@@ -90,7 +90,7 @@ class PollStore:
         return self._reply(word, data)
 
     async def drop(self, worker_id: str, poll_id: str = "") -> None:
-        """Nobody waits for the answer of this poll (or the newest, whichever it is): what it was given is for the next."""
+        """End this poll (or the newest one): nobody waits for its answer, so its jobs go to the next poll."""
         await self._client.run("drop_poll", (self._keys.worker(worker_id),), (poll_id,))
 
     async def answered(self, worker_ids: Sequence[str]) -> list[str]:

@@ -24,8 +24,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The store's answer to a heartbeat; claims as (job ID, token). `epoch` is 0 before the first election, `fence`, the
-    newest one given, before the first claim."""
+    """The store's answer to a heartbeat; claims as (job ID, token). `epoch` is 0 before the first election, `fence`,
+    the newest one given, before the first claim.
+    """
 
     now_ms: int
     epoch: int
@@ -41,7 +42,7 @@ class Heartbeat:
 
     @property
     def is_renewed(self) -> bool:
-        """Return whether the claims in neither list have a new lease. A detached worker keeps the rest of its old lease."""
+        """Return whether claims in neither list have a new lease. A detached worker keeps the rest of its old lease."""
         return self.detached_by in (None, "silence")
 
 
@@ -74,9 +75,10 @@ class WorkerStore:
         self._known_ids: list[str] = []
 
     async def register(self, worker_id: str, spec: WorkerSpec, owner: str = "") -> tuple[int, int]:
-        """Make the worker known; another one at its URL is detached, and its claims are over if it is known to have ended.
-        Store time and epoch (0: nobody led yet). Raise StoreUnavailableError, too, where it came to the store so late that
-        nobody waits for it."""
+        """Make the worker known; another one at its URL is detached, and its claims are over if it is known to have
+        ended. Store time and epoch (0: nobody led yet). Raise StoreUnavailableError, too, where it came to the store so
+        late that nobody waits for it.
+        """
         k = self._keys
         # By the store's own clock, and asked first: a connection may hold a command back and deliver it long after the
         # worker has registered by another master.
@@ -138,15 +140,17 @@ class WorkerStore:
     async def renew(
         self, worker_id: str, claims: Sequence[tuple[str, str]], free: int, as_of_ms: int = 0
     ) -> Heartbeat | None:
-        """Renew the leases of (job ID, token) claims that a heartbeat names, listed at `as_of_ms` or later. None: the worker is not known."""
+        """Renew the leases of the (job ID, token) claims in a heartbeat, listed at `as_of_ms` or later. None: the
+        worker is unknown.
+        """
         k = self._keys
         answer: Heartbeat | None = None
         for start in range(0, max(len(claims), 1), MAX_PER_CALL):
             # Only the last call has seen all claims through: until then their absence proves nothing.
             is_last = start + MAX_PER_CALL >= len(claims)
             args: list[Arg] = [
-                self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, as_of_ms if is_last else 0, self._times.current.lease_ms,
-                self._times.current.offer_ms, self._times.current.grace_ms, k.job_prefix,
+                self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, as_of_ms if is_last else 0,
+                self._times.current.lease_ms, self._times.current.offer_ms, self._times.current.grace_ms, k.job_prefix,
             ]  # fmt: skip
             for job_id, token in claims[start : start + MAX_PER_CALL]:
                 args += (job_id, bytes.fromhex(token))
@@ -170,8 +174,9 @@ class WorkerStore:
         return answer
 
     async def go_on(self, worker_id: str, claims: Sequence[tuple[str, str, bytes]]) -> bool:
-        """A worker that was detached for its silence belongs to the fleet again; each (job ID, token, history entry) that
-        it still holds gets its entry. False: it was not, or was detached for good."""
+        """Take a worker back that was detached for its silence; each (job ID, token, history entry) that it still holds
+        gets its entry. False: it was not detached, or was detached for good.
+        """
         k = self._keys
         for start in range(0, len(claims) or 1, MAX_PER_CALL):
             is_last = start + MAX_PER_CALL >= len(claims)
@@ -225,7 +230,7 @@ class WorkerStore:
         return word == "ok"
 
     async def forget_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool:
-        """Remove a worker that was silent for so long and holds nothing. False: the worker was heard meanwhile, or is gone."""
+        """Remove a worker that was silent for so long and holds nothing. False: it was heard meanwhile, or is gone."""
         k = self._keys
         word, _ = await self._client.run(
             "forget_silent_worker",
@@ -235,7 +240,9 @@ class WorkerStore:
         return word == "ok"
 
     async def detach_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool:
-        """Detach a worker that was silent for so long, until it asks to go on. False: the worker was heard meanwhile, or is gone."""
+        """Detach a worker that was silent for so long, until it asks to go on. False: it was heard meanwhile, or is
+        gone.
+        """
         k = self._keys
         word, _ = await self._client.run(
             "detach_silent_worker",
