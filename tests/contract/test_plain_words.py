@@ -32,6 +32,7 @@ ROOMS = [
             "embedded",
             "net",
             "runtime",
+            "service",
             "spec",
             "store",
         )

@@ -91,8 +91,8 @@ class ConstraintEditor:
         access: ContentAccess,
         demands: Precondition = ANYHOW,
     ) -> tuple[StoredConstraint, bool]:
-        """Create or replace the constraint; return it, and whether it is new. A request that changes nothing writes nothing. `fields` are those of
-        the document; a part that was shown covered, and is sent back so, stays as it is.
+        """Create or replace the constraint; return it, and whether it is new. A request that changes nothing writes
+        nothing. `fields` are those of the document; a part that was shown covered, and is sent back so, stays as it is.
 
         Raises InvalidError, ForbiddenError for what the caller may not tell jobs apart by, PreconditionFailedError,
         ConflictError when there are too many, StoreUnavailableError when others change it all the time.

@@ -117,8 +117,8 @@ class ConstraintReader:
         return found
 
     async def get(self, name: str, value: AskedValue | None, access: ContentAccess) -> Detail:
-        """Return a constraint. Raise NotFoundError; InvalidError for a value if it has no key; ForbiddenError for one that the
-        caller may not see."""
+        """Return a constraint. Raise NotFoundError; InvalidError for a value if it has no key; ForbiddenError for one
+        that the caller may not see."""
         rules = await self._rules.reload()
         stored = rules.named(name)
         if stored is None:
@@ -158,8 +158,8 @@ class ConstraintReader:
         return [constraint.name for constraint in rules.ruleset.matching(fields_of(job))]
 
     async def applying(self, spec: JobSpec, access: ContentAccess) -> list[AppliedConstraint]:
-        """Return the constraints that would apply to a job that is not enqueued yet, in order, with the limits for its key value; of a
-        value that the caller may not see, with what holds for all."""
+        """Return the constraints that would apply to a job that is not enqueued yet, in order, with the limits for its
+        key value; of a value that the caller may not see, with what holds for all."""
         fields = fields_of(spec)
         rules = await self._rules.reload()
         found = []
@@ -181,8 +181,8 @@ class ConstraintReader:
         who: str,
         most_per_minute: int,
     ) -> Preview:
-        """Which of the waiting jobs a constraint would apply to. Raise InvalidError, OverloadedError, ForbiddenError for
-        what the caller may not tell jobs apart by."""
+        """Return which waiting jobs a constraint would apply to. Raise InvalidError, OverloadedError, or
+        ForbiddenError if the caller may not tell jobs apart by the matcher or the key."""
         parsed, path = parse_matcher_document(matcher), parse_key(key)
         access.check_matcher(parsed.document, ("matcher",))
         access.check_path(path, ("key",))
@@ -198,7 +198,8 @@ class ConstraintReader:
         return [KeyUsage(gate, gate.text, special.get(gate.gate_id, own)) for gate in gates[:MAX_TOP_KEYS]]
 
     async def _unsettled(self, rules: Rules) -> frozenset[str] | None:
-        """Return the constraints whose change is not followed up yet; None: none is, because jobs are still being matched."""
+        """Return the constraints whose change is not followed up yet. None stands for all of them: jobs are still
+        being matched."""
         edition = rules.ruleset.edition
         if rules.settled_edition != edition or await self._usage.has_older_lanes(edition):
             return None

@@ -29,7 +29,8 @@ class AdminGuard:
         """Refuse a first user or token that could not make others."""
         if self._configured.is_empty and not self._directory.has_any and not is_admin:
             raise ConflictError(
-                "the first user or token must have admin rights and must not expire, because from then on every caller must log in",
+                "the first user or token must have admin rights and must not expire, because from then on every "
+                "caller must log in",
                 code="first_must_be_admin",
             )
 
@@ -40,8 +41,8 @@ class AdminGuard:
         without_token: str | None = None,
         changed: StoredUser | None = None,
     ) -> None:
-        """Refuse to remove the last admin. Not atomic: two concurrent removals can both pass; a configured token helps then.
-        `changed`: the user's new value."""
+        """Refuse to remove the last admin. The check is not atomic: two concurrent removals can both pass, and
+        then a configured token helps. `changed` is the user's new value."""
         if self._configured.have_admin:
             return
         await self._directory.reload()

@@ -1,6 +1,7 @@
-"""Browsers on which a user has logged in before: they keep a proof of it, and whoever shows it is not taken for a stranger.
+"""Browsers on which a user has logged in before: they keep a proof of it, and a caller that shows it is known.
 
-The proof opens nothing. It is made with the hash of the password, which nobody else knows, and so ends with the password.
+The proof opens nothing. It is made with the hash of the password, which nobody else knows, and so ends with the
+password.
 """
 
 import hashlib

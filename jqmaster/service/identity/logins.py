@@ -47,8 +47,8 @@ class LoginService:
     async def by_password(
         self, name: str, password: str, *, address: str, replaces: str | None, device: str | None = None
     ) -> tuple[str, str]:
-        """Log in, and return the cookies for the browser: one for this session, and one for good, as `device`. `address`: of the caller; `replaces`,
-        `device`: what it kept before.
+        """Log in, and return the cookies for the browser: one for this session, and one for good, as `device`.
+        `address` is the caller's. `replaces` and `device` are the cookies that it kept before.
 
         Raises UnauthorizedError, and RateLimitedError after too many failures; those of others do not count where the
         user has logged in on this device before. How long it takes does not tell whether the user exists already.
@@ -57,7 +57,7 @@ class LoginService:
         is_known = user is not None and devices.is_known(device, name, user.password)
         with self._passwords.place(caller, is_trusted=is_known):
             counted = (_counted(f"device {device}"), "") if is_known else (_counted(caller), _counted(name))
-            # Not before there is a place for it: what is not judged is no failure.
+            # Count only once there is a place for the check: an attempt that is not checked is not a failure.
             await self._count(*counted, is_known=is_known)
             is_right = await self._passwords.check(user.password if user else None, password)
         if user is None or not is_right or user.is_disabled:

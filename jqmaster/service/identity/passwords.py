@@ -48,8 +48,8 @@ class Passwords:
 
     @contextlib.contextmanager
     def place(self, caller: str, *, is_trusted: bool = False) -> Iterator[None]:
-        """A place among those who wait for a check. Raise RateLimitedError while too many do, or too many of this caller;
-        that costs nothing."""
+        """Hold a place among the callers that wait for a check. Raise RateLimitedError, at no cost, while too many
+        callers wait, or too many calls of this one."""
         most = MAX_WAITING + (TRUSTED_RESERVE if is_trusted else 0)
         is_greedy = not is_trusted and self._waiting[caller] >= MAX_WAITING_OF_CALLER
         if is_greedy or self._waiting.total() >= most:
@@ -69,7 +69,8 @@ class Passwords:
             return await self._run(self._hash, password)
 
     async def check(self, hashed: str | None, password: str) -> bool:
-        """Return whether the password matches; call it from within a `place`. `hashed` None: it is not, and that takes as long as any other."""
+        """Return whether the password matches; call it from within a `place`. If there is no `hashed`, it does not
+        match, and the answer takes as long as any other."""
         return await self._run(self._check, hashed, password)
 
     async def _run(self, act: Callable[..., _T], *args: object) -> _T:

@@ -19,7 +19,7 @@ _SECRET_LENGTH: Final = 43
 
 @dataclass(frozen=True, slots=True)
 class LoginPolicy:
-    """`session_life_ms`: the most that a session lasts; `session_idle_ms`: the most that it lasts unused. `login_attempts`: of
+    """A session lasts `session_life_ms` at most, and `session_idle_ms` at most unused. `login_attempts` limits those of
     one user in a minute."""
 
     session_life_ms: int

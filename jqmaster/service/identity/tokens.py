@@ -50,8 +50,8 @@ class TokenService:
         expires_at_ms: int | None,
         who: str,
     ) -> tuple[str, StoredToken]:
-        """Create a token; return it, which is the only time, and its entry. Raise InvalidError, ConflictError (`too_many_tokens`,
-        `first_must_be_admin`)."""
+        """Create a token; return its text, which nobody can read again, and its entry. Raise InvalidError,
+        ConflictError (`too_many_tokens`, `first_must_be_admin`)."""
         await self._directory.reload()
         if names and not set(scopes) <= {Scope.PUSH, Scope.WORK}:
             raise InvalidError(
@@ -80,8 +80,8 @@ class TokenService:
         return text, token
 
     async def rotate(self, token_id: str, *, overlap_ms: int, who: str) -> tuple[str, StoredToken]:
-        """Another token for the same; the old one goes on for `overlap_ms`. The new one lives as long as the old one was
-        meant to. Raise NotFoundError, ConflictError."""
+        """Replace a token by a new one with the same rights; return its text and its entry. The old token stays valid
+        for `overlap_ms`. The new one lives as long as the old one was meant to. Raise NotFoundError, ConflictError."""
         await self._directory.reload()
         old = self._get(token_id)
         now_ms = self._directory.read_at_ms

@@ -52,8 +52,8 @@ class UserService:
         is_disabled: bool | None = None,
         who: str,
     ) -> tuple[StoredUser, int | None]:
-        """Change a user, and return it with the last login. None: unchanged. Ends the user's sessions. Raise NotFoundError, ConflictError
-        (`last_admin`)."""
+        """Change a user, and return it with the last login. None: unchanged. Ends the user's sessions. Raise
+        NotFoundError, ConflictError (`last_admin`)."""
         before = await self.get(name)
         last_login_ms = await self._store.last_login_ms(name)
         after = before

@@ -1,4 +1,5 @@
-"""Natural batching: while one call is under way, what arrives is gathered; the next call takes it all. Nobody waits to fill a batch."""
+"""Natural batching: while one call is under way, what arrives is gathered; the next call takes it all. Nobody waits to
+fill a batch."""
 
 import asyncio
 import contextlib
@@ -14,8 +15,8 @@ R = TypeVar("R")
 
 
 class NaturalBatcher(Generic[T, R]):
-    """Component. `flush` takes up to `max_batch` items and answers one result each, in order; after one that took so many
-    seconds the next waits for `rest_s` of them.
+    """Component. `flush` takes up to `max_batch` items and answers one result each, in order. After a flush that took
+    some seconds, the next one waits for `rest_s` of them.
 
     A caller that is cancelled leaves its item in the batch: what it asked for may happen, as with any lost answer.
     """

@@ -22,7 +22,7 @@ RETRY_AFTER_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A requested action on jobs by `filter` or by `ids`; the other is None."""
+    """A requested action on jobs, selected by either `filter` or `ids`, never both."""
 
     kind: ActionKind
     filter: JobFilter | None
@@ -54,7 +54,8 @@ class BulkActionService:
         return await self._count(await self._action(wish, ""))
 
     async def begin(self, wish: Wish, who: str) -> StoredAction:
-        """Store the action; the leader begins at once. Raise InvalidError, RateLimitedError while too many are under way."""
+        """Store the action; the leader begins at once. Raise InvalidError, RateLimitedError while too many are under
+        way."""
         action = await self._action(wish, who)
         counted = await self._count(action)
         progress = Progress(matched=counted.count if counted.is_exact else None)
@@ -86,7 +87,8 @@ class BulkActionService:
         return stored
 
     async def cancel(self, action_id: str, who: str) -> StoredAction:
-        """Cancel an action before its next step. Its changes so far remain. Raise NotFoundError, ConflictError (it is over)."""
+        """Cancel an action before its next step. Its changes so far remain. Raise NotFoundError, ConflictError (it is
+        over)."""
         stored = await self.get(action_id)
         if not await self._actions.cancel(action_id, who):
             raise ConflictError("the action is over", code="action_over")

@@ -27,8 +27,8 @@ BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 
 class EnqueueService:
-    """Component. `admit(durability)` raises while new jobs are refused; it tells how many replicas must have a job before it
-    is accepted (`durability` None: what is configured). `pace` lets pushes rest."""
+    """Component. `admit(durability)` raises while new jobs are refused; it tells how many replicas must have a job
+    before it is accepted (`durability` None: what is configured). `pace` lets pushes rest."""
 
     def __init__(
         self,
@@ -63,9 +63,10 @@ class EnqueueService:
         caller: str = "",
         durability: Durability | None = None,
     ) -> tuple[str, bool]:
-        """Return the job's ID, and whether it is new. Each `caller` has idempotency keys of its own. Raise ConflictError when the ID or key stands for another request,
-        RateLimitedError while as many wait as a constraint allows, StoreUnavailableError while the store is too full or
-        cannot give `durability`, OutcomeUnknownError where it did not give it in time."""
+        """Return the job's ID, and whether it is new. Each `caller` has idempotency keys of its own. Raise
+        ConflictError when the ID or key stands for another request, RateLimitedError while as many wait as a constraint
+        allows, StoreUnavailableError while the store is too full or cannot give `durability`, OutcomeUnknownError where
+        it did not give it in time."""
         replicas = self._admit(durability)
         if idempotency_key is None:
             return await self._enqueue_one(spec, replicas)
@@ -90,11 +91,10 @@ class EnqueueService:
         return answer
 
     async def bulk(self, specs: Sequence[JobSpec], *, durability: Durability | None = None) -> list[str]:
-        """Return the IDs, in order. Raise ConflictError that names each index whose ID is taken, RateLimitedError where a
-        constraint has no room for all of them to wait, StoreUnavailableError as `one`; then none is
-        accepted. Only if an ID was taken by another call between the look and the
-        write are the others in; the error says so. Of more than `MAX_PER_CALL` jobs a part may be in when the store
-        fails: OutcomeUnknownError."""
+        """Return the IDs, in order. Raise ConflictError that names each index whose ID is taken, RateLimitedError where
+        a constraint has no room for all of them to wait, StoreUnavailableError as `one`; then none is accepted. The
+        others are in only if another call took an ID between the look and the write; the error says so. If
+        the store fails, some of more than `MAX_PER_CALL` jobs may be in: OutcomeUnknownError."""
         replicas = self._admit(durability)
         doubled = _doubled(specs) if len({spec.id for spec in specs}) < len(specs) else []
         if taken := doubled or await self._acceptance.find_taken(specs):

@@ -41,8 +41,8 @@ class FailureReader:
         self._types: dict[tuple[str, int], str | None] = {}
 
     async def groups(self, access: ContentAccess) -> list[FailureGroup]:
-        """Return all groups, the latest first. Without their texts where the caller does not see these; who lacks the right to
-        content gets one group for each name, cause and type, whose ID is no digest of a text."""
+        """Return all groups, the latest first. They have no texts if the caller may not see these. A caller without
+        the right to content gets one group for each name, cause and type; its ID is not a digest of a text."""
         groups = await self._history.failure_groups()
         if access.error_text_cover is None:
             return groups
@@ -71,7 +71,8 @@ class FailureReader:
         return self._types
 
     async def _texts(self, groups: Sequence[FailureGroup], access: ContentAccess) -> dict[str, str]:
-        """By ID, texts without the redacted values of the example. Where it is gone, nobody can tell what is in them."""
+        """Return texts by group ID, without the redacted values of the example. If the example is gone, nobody can
+        tell what its text holds."""
         if not access.redactor.has("argument", "headers", "error"):
             return {group.id: group.message for group in groups}
         texts = {}

@@ -14,7 +14,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.push_pace import PushPace
 
 # Bulks whose jobs are decoded, and written, at a time. One more keeps the store busy while the next is decoded; the
-# store's other connections are for whoever is no pusher.
+# store's other connections are for everybody who does not push.
 BULKS_AT_A_TIME: Final = 4
 # Single pushes: beyond this the store is the bottleneck, and waiting would only grow.
 MOST_SINGLE: Final = 5_000

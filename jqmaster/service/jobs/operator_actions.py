@@ -90,7 +90,8 @@ class JobActions:
         return [end is None for end in await self._steering.run_all_now(job_ids, counted_by)]
 
     async def retry_all(self, jobs: Sequence[Job], counted_by: CountedBy = NOBODY) -> list[bool]:
-        """Retry each job separately if it is unchanged since it was read, and return whether it was done. The jobs are whole."""
+        """Retry each job separately if it is unchanged since it was read, and return whether it was done. The jobs are
+        whole."""
 
         def retry(some: Sequence[Job], rules: Ruleset) -> Awaitable[list[Refusal | None]]:
             return self._steering.retry_all(some, rules, counted_by)
@@ -114,7 +115,9 @@ class JobActions:
             for _ in range(_READ_AGAIN):
                 job = await existing_job(self._records, job_id)
                 try:
-                    return await self._rules.under(lambda rules, job=job: self._steering.retry(job, rules))  # type: ignore[misc]
+                    return await self._rules.under(
+                        lambda rules, job=job: self._steering.retry(job, rules)  # type: ignore[misc]
+                    )
                 except StateConflict as exc:
                     if exc.state not in FINISHED:
                         raise

@@ -11,7 +11,8 @@ from jqmaster.lifecycle import BackgroundLoops
 logger = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
-# So many keep all workers busy for a good while: who pushes more now gains nothing, and claims and results need the time.
+# So many waiting jobs keep all workers busy for a good while. More pushes would gain nothing now, and claims and
+# results need the time.
 ENOUGH_WAITING: Final = 20_000
 # After a batch pushes rest for so many times what it took: they have a third of the time, all else the other two.
 REST_SHARE: Final = 2.0
@@ -20,8 +21,8 @@ LONGEST_REST_S: Final = 0.5
 
 
 class PushPace:
-    """Component. `counts` tells how many jobs are ready, and how many run; asked once a second, and only while there are
-    pushes. Where nothing runs nobody is in the way of anybody: pushes then have all the time."""
+    """Component. `counts` returns how many jobs are ready and how many run. It is asked once a second, and only while
+    there are pushes. If no job runs, pushes hinder nobody and need not rest."""
 
     def __init__(self, counts: Callable[[], Awaitable[tuple[int, int]]], clock: Clock) -> None:
         self._counts = counts

@@ -15,8 +15,8 @@ from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
 
-# Hundreds of views that waited for a connection would keep the leader's duties from getting one, which then take the store
-# for away; and each answer to an order is a view.
+# Each answer to an operator's command is a view, too. If hundreds of views waited for a connection, the leader's duties
+# would get none and take the store for unreachable.
 VIEWS_AT_A_TIME: Final = 16
 # The store's word that a job ended can be lost; a long poll looks again this often.
 LOOK_AGAIN_S: Final = 5.0
@@ -87,7 +87,8 @@ class JobReader:
         return jobs, next_cursor, await self._inspector.counts()
 
     async def result(self, job_id: str, *, wait_s: float) -> bytes | JobState | None:
-        """Return the encoded Result; or after `wait_s` the state of a job that is not over; or None: nothing is kept."""
+        """Return the encoded Result; or after `wait_s` the state of a job that is not over; or None: nothing is
+        kept."""
         if not is_id(job_id):
             return None
         ends_at_s = self._clock.monotonic_s() + wait_s

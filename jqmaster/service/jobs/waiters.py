@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 
 class FinishWaiters:
-    """Wakes those who wait, on the store's word; the word may be lost, so waiters look again after a while by themselves."""
+    """Wakes the calls that wait for a job's end when the store announces it. The message may be lost, so each call
+    also looks again by itself after a while."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)

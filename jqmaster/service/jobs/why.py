@@ -26,7 +26,8 @@ from jqmaster.store.workers.workers import WorkerStore
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`constraints`: every one that applies to the unfinished job, shadow ones too, with the gate that it has to pass."""
+    """`constraints`: every one that applies to the unfinished job, shadow ones too, with the gate that it has to
+    pass."""
 
     state: JobState
     as_of_ms: int
@@ -36,8 +37,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class WhyPolicy:
-    """`stale_ms`: silence after which a worker no longer counts as fresh. `deadline_extra_ms`: what a job may take beyond its
-    timeout before its lease is over."""
+    """After `stale_ms` of silence a worker no longer counts as fresh. `deadline_extra_ms` is the time that a job may
+    take beyond its timeout before its lease is over."""
 
     stale_ms: int
     deadline_extra_ms: int

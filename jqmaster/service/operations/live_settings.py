@@ -55,7 +55,8 @@ class SettingView:
 
 
 class LiveSettings:
-    """Component. `current` is replaced as a whole, and with it all that was derived of it; read it at each use, and keep nothing of it."""
+    """Component. `current` is replaced as a whole, and with it all that was derived of it; read it at each use, and
+    keep nothing of it."""
 
     def __init__(self, configured: Settings, store: SettingsStore) -> None:
         self.current = self._configured = configured
@@ -176,8 +177,9 @@ class LiveSettings:
                 obey(settings)
 
     def _with(self, values: Mapping[str, Any]) -> Settings | None:
-        """Return the configured settings with these values on top, or None if they are inconsistent. Values that this version of
-        the program does not know, or does not take, are passed over: an older or newer one may have written them."""
+        """Return the configured settings with these values on top, or None if they are inconsistent. Values that this
+        version of the program does not know, or does not take, are passed over: an older or newer one may have written
+        them."""
         taken = {
             key: value
             for key, value in values.items()

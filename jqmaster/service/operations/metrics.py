@@ -49,34 +49,51 @@ METRICS: Final = {
     info.name: info
     for info in (
         MetricInfo("jqmaster_jobs_pushed", "counter", ("name",), "Jobs that this master accepted."),
-        MetricInfo("jqmaster_jobs_ended", "counter", ("name", "outcome"), "Jobs that ended at this master: succeeded, failed, canceled or skipped."),
-        MetricInfo("jqmaster_attempts_ended", "counter", ("name", "outcome"), "Attempts after which the job runs again (retried, deferred, handed_back), and all attempts lost with their worker (lost)."),
-        MetricInfo("jqmaster_job_wait_seconds", "histogram", ("name",), "Time between ready and claimed, for each attempt."),
-        MetricInfo("jqmaster_job_run_seconds", "histogram", ("name",), "Run time of each attempt that ended by itself."),
-        MetricInfo("jqmaster_offers_returned", "counter", (), "Claims that went back, because a worker refused them or they were never delivered."),
-        MetricInfo("jqmaster_jobs_in_state", "gauge", ("state",), "Jobs in the store. Every master reports the same value."),
-        MetricInfo("jqmaster_ready_jobs", "gauge", ("name",), "Jobs that are ready and wait for a worker. Every master reports the same value."),
-        MetricInfo("jqmaster_oldest_wait_seconds", "gauge", ("name",), "Wait of the first ready job. Every master reports the same value."),
+        MetricInfo("jqmaster_jobs_ended", "counter", ("name", "outcome"),
+                   "Jobs that ended at this master: succeeded, failed, canceled or skipped."),
+        MetricInfo("jqmaster_attempts_ended", "counter", ("name", "outcome"),
+                   "Attempts after which the job runs again (retried, deferred, handed_back), and all attempts lost "
+                   "with their worker (lost)."),
+        MetricInfo("jqmaster_job_wait_seconds", "histogram", ("name",),
+                   "Time between ready and claimed, for each attempt."),
+        MetricInfo("jqmaster_job_run_seconds", "histogram", ("name",),
+                   "Run time of each attempt that ended by itself."),
+        MetricInfo("jqmaster_offers_returned", "counter", (),
+                   "Claims that went back, because a worker refused them or they were never delivered."),
+        MetricInfo("jqmaster_jobs_in_state", "gauge", ("state",),
+                   "Jobs in the store. Every master reports the same value."),
+        MetricInfo("jqmaster_ready_jobs", "gauge", ("name",),
+                   "Jobs that are ready and wait for a worker. Every master reports the same value."),
+        MetricInfo("jqmaster_oldest_wait_seconds", "gauge", ("name",),
+                   "Wait of the first ready job. Every master reports the same value."),
         MetricInfo("jqmaster_constraint_running", "gauge", ("constraint",), "Running jobs that a constraint counts."),
-        MetricInfo("jqmaster_constraint_limit", "gauge", ("constraint",), "Maximum number of jobs that a constraint lets run at once; with a key, for each of its values."),
+        MetricInfo("jqmaster_constraint_limit", "gauge", ("constraint",),
+                   "Maximum number of jobs that a constraint lets run at once; with a key, for each of its values."),
         MetricInfo("jqmaster_constraint_waiting", "gauge", ("constraint",), "Ready jobs that a constraint applies to."),
         MetricInfo("jqmaster_workers", "gauge", ("state",), "Registered workers: fresh, stale, draining, detached."),
         MetricInfo("jqmaster_worker_slots", "gauge", ("state",), "Slots of the fresh workers: busy, free."),
         MetricInfo("jqmaster_is_leader", "gauge", (), "1 if this master leads."),
-        MetricInfo("jqmaster_leader_epoch", "gauge", (), "Epoch of the newest leadership. It changes when a leader is elected, even if it is the same one."),
+        MetricInfo("jqmaster_leader_epoch", "gauge", (),
+                   "Epoch of the newest leadership. It changes when a leader is elected, even if it is the same one."),
         MetricInfo("jqmaster_times_led", "counter", (), "Number of times that this master was elected."),
         MetricInfo("jqmaster_http_requests", "counter", ("method", "route", "status"), "Requests that were answered."),
-        MetricInfo("jqmaster_http_request_seconds", "histogram", ("method", "route"), "Time to answer a request, including waits for jobs and results."),
+        MetricInfo("jqmaster_http_request_seconds", "histogram", ("method", "route"),
+                   "Time to answer a request, including waits for jobs and results."),
         MetricInfo("jqmaster_http_connections", "gauge", (), "Open connections."),
-        MetricInfo("jqmaster_store_round_trip_seconds", "histogram", ("script",), "Time of a round trip to the store with one or several scripts, including the wait for a connection."),
+        MetricInfo("jqmaster_store_round_trip_seconds", "histogram", ("script",),
+                   "Time of a round trip to the store with one or several scripts, including the wait for a "
+                   "connection."),
         MetricInfo("jqmaster_store_script_calls", "counter", ("script",), "Calls of scripts."),
         MetricInfo("jqmaster_store_failures", "counter", ("script",), "Round trips that failed."),
         MetricInfo("jqmaster_store_up", "gauge", (), "1 if the store answers this master."),
         MetricInfo("jqmaster_store_memory_bytes", "gauge", (), "Memory that the store uses."),
-        MetricInfo("jqmaster_store_memory_max_bytes", "gauge", (), "Memory that the store may use. Missing if there is no limit."),
+        MetricInfo("jqmaster_store_memory_max_bytes", "gauge", (),
+                   "Memory that the store may use. Missing if there is no limit."),
         MetricInfo("jqmaster_faults", "gauge", ("check",), "1 for each check of /readyz that fails."),
-        MetricInfo("jqmaster_settings_version", "gauge", (), "Version of the run-time changes of settings. 0: none were made."),
-        MetricInfo("jqmaster_info", "gauge", ("version", "master_id", "node_id"), "Always 1. The labels describe this master."),
+        MetricInfo("jqmaster_settings_version", "gauge", (),
+                   "Version of the run-time changes of settings. 0: none were made."),
+        MetricInfo("jqmaster_info", "gauge", ("version", "master_id", "node_id"),
+                   "Always 1. The labels describe this master."),
     )
 }  # fmt: skip
 
@@ -129,7 +146,8 @@ class _Look:
 
 
 class Metrics(Collector):
-    """Collects all metrics. `ask_store` raises the store's errors; `store_meters` are the clients whose calls are counted."""
+    """Collects all metrics. `ask_store` raises the store's errors; `store_meters` are the clients whose calls are
+    counted."""
 
     def __init__(
         self,

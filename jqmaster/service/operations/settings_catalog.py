@@ -30,7 +30,8 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Limits of a request": (
         "max_body_bytes", "max_argument_bytes", "max_result_bytes", "max_nesting", "max_argument_nodes",
         "max_bulk_jobs", "max_header_bytes", "max_header_count", "max_connections", "unproven_share",
-        "address_share", "max_intake_bytes", "max_streams", "previews_per_minute", "receipt_deadline_s", "write_deadline_s",
+        "address_share", "max_intake_bytes", "max_streams", "previews_per_minute", "receipt_deadline_s",
+        "write_deadline_s",
     ),
     "Access": (
         "viewers_see_content", "redact_paths", "session_life_s", "session_idle_s", "login_attempts_per_minute",
@@ -84,8 +85,9 @@ _UNITS: Final = {"_ms": "ms", "_s": "s", "_bytes": "bytes"}
 class SettingInfo:
     """One setting.
 
-    `minimum` and `maximum` are inclusive, unless `is_above_minimum`. `default` is None for a secret. `change_scope` is
-    the scope that changes it at run time; None: nobody can. `is_internal`: hidden from callers that have only scope read.
+    `minimum` and `maximum` are inclusive, unless `is_above_minimum`. A secret has the `default` None. `change_scope` is
+    the scope that may change it at run time (None: nobody may). If `is_internal`, it is hidden from callers that have
+    only scope read.
     """
 
     key: str

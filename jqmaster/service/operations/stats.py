@@ -143,7 +143,8 @@ class StatsService:
         }
 
     async def _rates(self, now_ms: int) -> dict[str, float]:
-        """Return the rates of the last minute: the current minute, completed by the missing part of the previous one."""
+        """Return the rates of the last minute: the current minute, completed by the missing part of the previous
+        one."""
         minute, into_ms = divmod(now_ms, STEP_MS["minute"])
         before, present = await self._history.series(TOTAL, "minute", [minute - 1, minute])
         share = 1 - into_ms / STEP_MS["minute"]
@@ -200,8 +201,8 @@ class StatsService:
     async def names(
         self, span: Span, *, q: str = "", sort: NameOrder = "name", limit: int, cursor: str | None = None
     ) -> dict[str, Any]:
-        """A page of the names that are counted, with their sums over the span. `q` is looked for in the name. Raises
-        InvalidError for a cursor that no page of this order gave."""
+        """Return a page of the names that are counted, with their sums over the span. `q` is looked for in the name.
+        Raises InvalidError for a cursor that no page of this order gave."""
         rows = [row for row in await self._rows(span) if q in row["name"]]
         rows.sort(key=lambda row: _place(row, sort))
         if cursor is not None:
@@ -259,8 +260,8 @@ class StatsService:
         limit: int,
         cursor: str | None = None,
     ) -> dict[str, Any]:
-        """A page of the groups of final failures, the latest first. `q` is looked for, whatever its case, in the name and in
-        what the caller sees of the text. Raise InvalidError for a cursor that no page gave."""
+        """Return a page of the groups of final failures, the latest first. `q` is looked for, whatever its case, in the
+        name and in the part of the text that the caller may see. Raise InvalidError for a cursor that no page gave."""
         wanted = q.casefold()
         groups = [
             group

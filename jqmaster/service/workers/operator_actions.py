@@ -39,7 +39,8 @@ class WorkerActions:
         return await self._command("resume", self._workers.resume, worker_id, who)
 
     async def detach(self, worker_id: str, who: str) -> Worker:
-        """Detach the worker: its jobs run elsewhere when it has stopped them, or when their leases end. Raise NotFoundError."""
+        """Detach the worker: its jobs run elsewhere when it has stopped them, or when their leases end. Raise
+        NotFoundError."""
         return await self._command("detach", self._workers.detach, worker_id, who)
 
     async def _command(

@@ -26,8 +26,8 @@ AGAIN_AFTER_S: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A worker's request for jobs. The same `poll_id` again repeats a call whose answer was lost; "": it cannot be repeated. `refused`: (job
-    ID, token) of offers that it does not take."""
+    """A worker's request for jobs. The same `poll_id` again repeats a call whose answer was lost; a call with "" cannot
+    be repeated. `refused` holds (job ID, token) of the offers that the worker does not take."""
 
     max_jobs: int
     wait_s: float

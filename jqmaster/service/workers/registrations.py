@@ -23,20 +23,21 @@ MAX_AT_ONCE: Final = 200
 # A worker that is started anew more often crashes, or two of them fight for one address.
 OFTEN: Final = 5
 _UNVERIFIED: Final = (
-    "the address was not proven to be the worker's: POST {url}/challenge must be answered there with the proof of the secret. "
-    "The master's log names the cause"
+    "the address was not proven to be the worker's: POST {url}/challenge must be answered there with the proof of "
+    "the secret. The master's log names the cause"
 )
 _BINARY: Final = "the proof is right, but sent as binary: it must be text (a MessagePack str)"
 
 
 class AddressProver(Protocol):
     async def prove(self, url: str, nonce: str) -> Any:
-        """Whatever the worker at `url` gave as its proof for `nonce`. Raise AddressRefusedError, whose text is for the log."""
+        """Return the value that the worker at `url` gave as its proof for `nonce`. Raise AddressRefusedError, whose
+        text is for the log."""
         ...
 
 
 class Registrations:
-    """`failures_per_minute`: of one caller; further ones are refused."""
+    """Further registrations are refused after `failures_per_minute` failures of one caller."""
 
     def __init__(self, prover: AddressProver, clock: Clock, *, failures_per_minute: LiveValue[int]) -> None:
         self._prover = prover
@@ -80,7 +81,8 @@ class Registrations:
         """Somebody has registered at `address`."""
         if self._at_address.add(address, self._clock.monotonic_s()) == OFTEN + 1:
             logger.warning(
-                "workers register at %s more than %d times a minute: each one ends what the one before it ran; does it crash?",
+                "workers register at %s more than %d times a minute: each one ends what the one before it ran; does "
+                "it crash?",
                 address,
                 OFTEN,
             )

@@ -46,14 +46,16 @@ class ReportService:
     async def confirm_start(
         self, worker_id: str, claims: Sequence[tuple[str, str]]
     ) -> tuple[list[str], list[str]]:
-        """Job IDs that may start, and those whose token is stale. Raise NotFoundError where the worker is not registered."""
+        """Return the IDs of jobs that may start, and of those whose token is stale. Raise NotFoundError where the
+        worker is not registered."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
         verdicts = await self._settlements.confirm_start(worker_id, claims)
         return _split([job_id for job_id, _ in claims], verdicts)
 
     async def results(self, worker_id: str, outcomes: Sequence[Outcome]) -> tuple[list[str], list[str]]:
-        """Job IDs whose outcome counts (or did before), and those whose token is stale. Raise NotFoundError where the worker is not registered."""
+        """Return the IDs of jobs whose outcome counts (or did before), and of those whose token is stale. Raise
+        NotFoundError where the worker is not registered."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
         succeeded = [o for o in outcomes if o.type == "success"]
@@ -103,7 +105,8 @@ class ReportService:
 
 
 def _hold(rules: Rules, order: HoldOrder, for_ms: int) -> Hold | None:
-    """Return the gate to hold; None if it does not exist: the deferral still counts, as a worker need not know the current constraints."""
+    """Return the gate to hold; None if it does not exist: the deferral still counts, as a worker need not know the
+    current constraints."""
     stored = rules.named(order.constraint)
     fault = ""
     if stored is None or not stored.constraint.enabled:

@@ -35,7 +35,7 @@ class WorkerService:
     async def register(self, spec: WorkerSpec, owner: str = "", *, caller: str = "") -> Registration:
         """A new worker ID, which belongs to the caller named `owner`; `caller`: see `caller_of`.
 
-        Raises AddressRefusedError when whoever serves the URL does not know the secret, RateLimitedError when that was so
+        Raises AddressRefusedError if the server at the URL does not know the secret, RateLimitedError if that was so
         too often with this owner and caller.
         """
         if spec.url is not None:
@@ -58,7 +58,8 @@ class WorkerService:
         *,
         asks_to_continue: bool = False,
     ) -> Heartbeat:
-        """`as_of_ms`: store time, or less, when the claims were listed. Raise NotFoundError when the worker is not (any more) registered."""
+        """Renew leases. `as_of_ms` is the store time, or an earlier one, at which the claims were listed. Raise
+        NotFoundError if the worker is not, or no longer, registered."""
         answer = await self._workers.renew(worker_id, claims, free, as_of_ms) if is_id(worker_id) else None
         if answer is None:
             raise unknown_worker(worker_id)
