@@ -31,6 +31,8 @@ COMPOSED = {
     "job_{conflict.state}": [f"job_{state}" for state in JobState],
     "{name}_too_large": ["result_too_large", "error_too_large"],
 }
+# The protocol of the master's server, and of a worker's.
+GUARDED = ROOT / "worker_sdk/transport/guarded.py"
 # Where a variable holds the code.
 NAMED_ELSEWHERE = {"store_unfit": 503, "store_full": 503}
 
@@ -43,7 +45,7 @@ def raised() -> Iterator[tuple[str, int]]:
     """(code, status) of every error that is built anywhere."""
     for cls in set(CLASSES.values()) - NOT_OVER_HTTP:
         yield cls.code, status_of(cls)
-    for file in sorted((ROOT / "jqmaster").rglob("*.py")):
+    for file in [*sorted((ROOT / "jqmaster").rglob("*.py")), GUARDED]:
         if "cli" in file.parts:  # what the command says of itself never answers a request
             continue
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
