@@ -1,7 +1,7 @@
 """Texts for users are plain English: whole sentences, and words that a reader can look up.
 
-Checked are the OpenAPI documents, the settings, the help of all commands, the web UI, the documents, and the
-docstrings and comments of the rooms in `ROOMS`.
+Checked are the OpenAPI documents, the settings, the help of all commands, the web UI, the documents, the
+docstrings and comments of the rooms in `ROOMS`, and the comments of the scripts.
 """
 
 import ast
@@ -40,6 +40,8 @@ ROOMS = [
     ROOT / "benchmarks",
     ROOT / "tools",
 ]
+# Two comments of homes.lua still begin with a fragment.
+SCRIPTS = [file for file in sorted((ROOT / "jqmaster" / "store").rglob("*.lua")) if file.name != "homes.lua"]
 LANGUAGES = sorted((ROOT / "jqmaster" / "web" / "lang").glob("en*.js"))
 
 # A relative clause in the place of a subject makes the reader start again. Questions may begin so.
@@ -153,6 +155,19 @@ def code_texts() -> Iterator[tuple[str, str]]:
             yield place, re.sub(r"^ *# ", "", comment, flags=re.MULTILINE)
 
 
+def script_texts() -> Iterator[tuple[str, str]]:
+    """Yield the comments of the Lua scripts that stand on lines of their own, without contracts and includes."""
+    for file in SCRIPTS:
+        source = re.sub(
+            r"^-- (?:KEYS|ARGV|REPLY|CHECKS FIRST|include)\b.*(?:\n--  +.*)*",
+            "",
+            file.read_text("utf-8"),
+            flags=re.M,
+        )
+        for comment in re.findall(r"^ *-- .*(?:\n *-- .*)*", source, re.MULTILINE):
+            yield file.name, re.sub(r"^ *-- ", "", comment, flags=re.MULTILINE)
+
+
 SOURCES = {
     "master": lambda: descriptions(master_document()),
     "worker": lambda: descriptions(worker_document()),
@@ -161,6 +176,7 @@ SOURCES = {
     "pages": page_texts,
     "web UI": ui_texts,
     "code": code_texts,
+    "scripts": script_texts,
 }
 
 

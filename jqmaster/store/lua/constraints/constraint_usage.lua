@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- What gates count and let through now, all at one instant.
+-- Reads what gates count and let through now, all at one instant.
 -- KEYS
 -- ARGV now_ms tag [+ gate]
 -- REPLY ok:now_ms,[waiting,running(-1: not counted),starts within the period(-1: not counted),when it opens by time

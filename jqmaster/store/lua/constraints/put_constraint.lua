@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Makes, changes or removes a constraint, also while the store is full (a pause may be what saves it), and writes down
--- who did it. What waits or runs already is the leader's to follow up.
+-- who did it. The leader then treats the jobs that wait or run already.
 -- KEYS rules:hash constraints:hash limits:hash old_limits:hash overrides:hash old_overrides:hash reopened:zset
 --   counted:set audit:stream
 -- ARGV now_ms name expected_etag(empty: there must be none) document(empty: remove it)

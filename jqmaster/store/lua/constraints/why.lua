@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Where a job stands, all at one instant: the gates that it has to pass as a claim would see them, and how many jobs
--- come before it.
+-- Reads where a job stands, all at one instant: the gates that it has to pass as a claim would see them, and how many
+-- jobs come before it.
 -- KEYS rules:hash leader:string running:zset
 -- ARGV now_ms tag job_id head_bytes max_holders(of each closed gate) max_lanes(looked at)
 --   is_keyed(1: jobs of one lane may bring gates of their own along) [+ name(that may come before it)]

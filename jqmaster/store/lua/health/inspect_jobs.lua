@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Where each job is, all at one instant: its record's beginning, the indexes that name it, who holds it, and which
--- slots it has.
+-- Reads where each job is, all at one instant: its record's beginning, the indexes that name it, who holds it, and
+-- which slots it has.
 -- KEYS results:zset rules:hash
 -- ARGV tag head_bytes found_in(an index, a worker's claims or slots that named these jobs; empty: none) [+ id]
 -- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime, exists

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- What is wrong with each lane, all at one instant: empty where nothing is.
+-- Reads the fault of each lane, all at one instant: empty for a sound lane.
 -- KEYS rules:hash
 -- ARGV tag [+ lane]
 -- REPLY ok:[text]

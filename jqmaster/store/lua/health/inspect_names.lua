@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- What is wrong with each name that has lanes, all at one instant: empty where nothing is.
+-- Reads the fault of each name that has lanes, all at one instant: empty for a sound name.
 -- KEYS names:set ready_counts:hash
 -- ARGV tag [+ name]
 -- REPLY ok:[text]

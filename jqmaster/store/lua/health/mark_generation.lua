@@ -9,6 +9,6 @@ local fresh = ARGV[1]
 
 local kept = redis.call('GET', generation_key) or fresh
 redis.call('SET', generation_key, kept)
--- Whoever enqueues reads the edition of the rules there anyway.
+-- A push reads the edition of the rules there anyway.
 redis.call('HSET', rules_key, 'mark', kept)
 return {'ok', kept}

@@ -41,7 +41,8 @@ local function free(gate_list, id)
   return slots.give_back(gate_list, {id})
 end
 
--- What stands in an order of ready jobs to which it does not belong. A job without a record was counted by that lane.
+-- Removes a job from an order of ready jobs to which it does not belong. A job without a record was counted by that
+-- lane.
 local function leave_found_lane(id, is_gone)
   if redis.call('EXISTS', tag .. 'lane:' .. found_lane) == 0 then
     return redis.call('ZREM', tag .. 'ready:' .. found_lane, id)

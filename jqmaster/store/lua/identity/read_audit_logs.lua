@@ -25,7 +25,7 @@ for at = 1, #KEYS do
     entries = redis.call('XRANGE', KEYS[at], '(' .. position, '+', 'COUNT', limit)
     local info, facts = redis.call('XINFO', STREAM, KEYS[at]), {}
     for n = 1, #info, 2 do facts[info[n]] = info[n + 1] end
-    -- What was trimmed before it was read leaves a gap in the numbers.
+    -- Entries that were trimmed before they were read leave a gap in the numbers.
     if facts['first-entry'] and is_after(facts['first-entry'][1], position) then
       first_number = math.max(first_number, facts['entries-added'] - facts['length'] + 1)
     end

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Whose session it is, and how that user or token stands now. Its idle time begins anew; that is written only now and
+-- Reads the user or token of a session, and its current entry. The idle time begins anew; that is written only now and
 -- then, for it costs a write to the disk.
 -- KEYS session:hash users:hash tokens:hash
 -- ARGV now_ms idle_ms

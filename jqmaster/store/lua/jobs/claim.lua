@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Gives ready jobs to a worker: taken, leased, marked and counted in one step. Of all jobs that no gate holds back the
--- smallest priority first, the oldest first within.
+-- Gives ready jobs to a worker: taken, leased, marked and counted in one step. Jobs that no gate holds back go by the
+-- smallest priority, then by the oldest.
 -- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set rules:hash mail:string
 -- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel
 --   worker_id mail_channel(empty: its poll hangs at the caller) max_bytes(of records given out, but for the last one)
@@ -89,7 +89,7 @@ local function serve(item)
   local lane = lanes.by_id(item.lane_id)
   closed_by = gates.first_closed(lane.keyed, now_ms)
   if closed_by then
-    -- What it has given up before counts when it is placed again.
+    -- Jobs taken from the lane before count when it is placed again.
     open_lanes.put(parking.park(lane, closed_by))
     lanes_aside = lanes_aside + 1
     return
@@ -141,7 +141,7 @@ if is_pulling and #offers > 0 then
 end
 passing.write(now_ms)
 served.write()
--- What comes back only now was not looked at.
+-- Lanes that come back only now were not looked at.
 if lane_writes.write(nil) then is_exhausted = false end
 return {'ok', now_ms, busy + #claimed / 2, first_fence, passed_over, is_exhausted and 1 or 0,
   gates.ms_until_opening(now_ms), claimed, expired_names}

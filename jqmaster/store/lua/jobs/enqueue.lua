@@ -116,7 +116,7 @@ for i = 1, count do
     end
   end
 end
--- Where all of these are known, the push was let in before.
+-- If all of these are known, the push was accepted before.
 if push == 'whole' and is_new then
   for _, item in ipairs(following) do
     for _, gate_id in ipairs(bounding_gates(item[1])) do

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Which of these IDs stand for another request already (asked before a bulk, which is accepted whole or not at all).
+-- Finds the IDs that stand for another request already (before a bulk that is accepted whole or not at all).
 -- KEYS
 -- ARGV job_prefix [+ id digest]
 -- REPLY ok:[index from 0 of each taken one]

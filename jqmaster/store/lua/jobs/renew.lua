@@ -12,7 +12,7 @@
 -- include lib/lists.lua
 local worker_key, workers_key, running_key, epoch_key, fence_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, worker_id, worker_id_bytes, free = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
--- A worker that has not heard yet that the clock was set back must not vouch for a time that is still to come.
+-- A worker that has not heard yet that the clock was set back must not claim a time that is still to come.
 local as_of_ms = math.min(tonumber(ARGV[5]), now_ms)
 local lease_ms, offer_ms, grace_ms, job_prefix = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
 local FIRST, WIDTH = 10, 2
@@ -20,8 +20,8 @@ local FIRST, WIDTH = 10, 2
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'detached_by', 'is_gone')
 if not worker[1] then return {'unknown'} end
 local detached_by = worker[3] == '1' and (worker[4] or 'operator') or ''
--- Who fell silent and came back keeps what it holds while it asks whether it may go on. The others keep the rest of
--- their leases, and who was known to have ended nothing: its jobs are free already.
+-- A worker that fell silent and came back keeps its claims while it asks whether it may go on. The others keep the rest
+-- of their leases. A worker that was known to have ended keeps nothing: its jobs are free already.
 local is_renewed, is_gone = detached_by == '' or detached_by == 'silence', worker[5] == '1'
 local renewed, to_cancel, lost = {}, {}, {}
 for i = FIRST, #ARGV, WIDTH do

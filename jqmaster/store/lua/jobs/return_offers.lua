@@ -44,7 +44,7 @@ for i = FIRST, #ARGV, WIDTH do
 end
 lists.call('ZREM', running_key, ids)
 lists.call('SREM', claims_key, ids)
--- What never started does not count against a rate.
+-- A job that never started does not count against a rate.
 lane_writes.write(tokens)
 if wake_channel ~= '' and #ids > 0 then
   redis.call('PUBLISH', wake_channel, 'freed:' .. worker_id .. ':' .. #ids)

@@ -21,7 +21,7 @@ for i = FIRST, #ARGV do
   local id = ARGV[i]
   if redis.call('ZREM', running_key, id) == 1 then
     redis.call('SADD', damaged_key, id)
-    -- Who holds it stood in the record.
+    -- Its holder stood in the record, which cannot be read.
     for _, worker_id in ipairs(workers) do redis.call('SREM', tag .. 'claims:' .. worker_id, id) end
     local lane, own, is_all = lanes.home_of_damaged(tag .. 'job:' .. id)
     if lane then

@@ -82,7 +82,7 @@ for i = FIRST, #ARGV, WIDTH do
     if is_repeat then record.write_again(key, head) end
   end
 end
--- Whoever holds a token that counts is known; only a stranger's results could all be stale for another reason.
+-- A worker with a valid token is known. If all results are stale, the worker may be unknown.
 if known == 0 and redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 for _, home in ipairs(homes_seen) do
   lanes.count(home.lane, nil, -home.ended, 0)

@@ -13,7 +13,7 @@ local attempts = (function()
     return {now_ms = now_ms, ended = {}, indexes = {}, finished = {}, wakes = false, delays = false}
   end
 
-  -- Whether `head` belongs to the claim that `token_bytes` may settle.
+  -- Returns whether `head` belongs to the claim that `token_bytes` may settle.
   local function is_held(head, token_bytes)
     return #head >= layout.head.length and record.state_of(head) == layout.STATE.running
       and record.token_of(head) == token_bytes

@@ -1,12 +1,12 @@
--- What the constraints of this store demand.
+-- The limits that the constraints of this store demand.
 local constraints = (function()
   local tag = ARGV.tag
-  -- What the kinds of limits keep: of a constraint, and in the text of an override, where an empty part is as the
-  -- constraint has it.
+  -- The fields of the kinds of limits: of a constraint, and in the text of an override, whose empty parts are as in the
+  -- constraint.
   local FIELDS, PARTS, IS_FLAG = layout.LIMIT_FIELDS, layout.OVERRIDE_FIELDS, layout.is_flag_of_limits
   local known = {}
 
-  -- Of a gate, or of a constraint by its own ID; false where the constraint is gone.
+  -- Returns the limits of a gate, or of a constraint by its own ID; false if the constraint is gone.
   local function limits_of(id)
     local cid = string.sub(id, 1, layout.gates.constraint_length)
     local limits = known[cid]
@@ -41,7 +41,7 @@ local constraints = (function()
     return own
   end
 
-  -- Whether the keys of this gate's constraint take turns.
+  -- Returns whether the keys of this gate's constraint take turns.
   local function is_fair(gate_id)
     local limits = limits_of(gate_id)
     return limits and limits.is_fair and not limits.is_shadow

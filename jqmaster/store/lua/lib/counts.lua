@@ -4,7 +4,7 @@
 local counts = (function()
   local SUMS, WAITS, RUNS = 6, 11, 12
 
-  -- nil where it is none.
+  -- Returns the counts; nil for damaged ones.
   local function read(packed)
     local ok, found = pcall(cmsgpack.unpack, packed)
     if not ok or type(found) ~= 'table' or #found < RUNS then return nil end
@@ -24,7 +24,7 @@ local counts = (function()
     return merged
   end
 
-  -- What two hold together: sums, and the larger of what is no sum.
+  -- Adds two counts up: sums, and the larger of two extremes.
   local function merge(one, other)
     local merged = {}
     for n = 1, WAITS - 1 do

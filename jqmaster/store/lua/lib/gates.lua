@@ -1,7 +1,7 @@
 -- include lib/gate_ids.lua
 -- include lib/constraints.lua
 -- include lib/limit_kinds.lua
--- What gates let through now, and when a closed one opens by itself.
+-- The room at gates now, and when a closed gate opens by itself.
 local gates = (function()
   local tag = ARGV.tag
   local NO_ROOM_LIMIT = 2 ^ 53
@@ -48,7 +48,7 @@ local gates = (function()
 
   -- Something waits for this gate: the leader must hear when it opens by time.
   local function await(gate)
-    -- What this script let through took the room.
+    -- The starts of this script took the room.
     if gate.taken > 0 then gate.due_ms = limit_kinds.opening_of(gate) end
     if gate.due_ms then
       redis.call('ZADD', tag .. 'gates_due', gate.due_ms, gate.id)

@@ -1,6 +1,6 @@
--- What changes of users and tokens have in common.
+-- The steps that all changes of users and tokens have in common.
 local identity = (function()
-  -- Every change of who may call is a new version, which caches ask for. As high as the clock at least: see
+  -- Every change of the callers is a new version, which caches ask for. As high as the clock at least: see
   -- put_constraint.lua.
   local function raise_version(identity_key, now_ms, wake_channel)
     local version = tonumber(redis.call('HGET', identity_key, 'version') or 0) + 1

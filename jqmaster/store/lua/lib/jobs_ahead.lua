@@ -3,17 +3,17 @@
 -- include lib/lanes.lua
 -- include lib/turns.lua
 -- include lib/parking.lua
--- How many jobs come before one that is ready, as a bounded look tells.
+-- Counts the jobs that come before a ready one, as far as a bounded look tells.
 local jobs_ahead = (function()
   local tag = ARGV.tag
   -- Groups of lanes looked at for one gate or name, and waiting jobs.
   local MAX_GROUPS, MAX_JOBS = 200, 500
   -- After every ID and every instant at which a lane was served.
   local LAST = '~'
-  -- What the numbers are: exact, at least so many, or about.
+  -- The accuracy of the numbers: exact, at least so many, or about.
   local EXACT, AT_LEAST, ABOUT = 0, 1, 2
   local bound = EXACT
-  -- Of the job in question, and of what may come before it.
+  -- Facts about the job in question, and about jobs that may come before it.
   local now_ms, edition, passed, is_keyed
   local own_score, own_before, own_turns, own_is_fair, own_order, own_first
   -- By name.
@@ -21,7 +21,7 @@ local jobs_ahead = (function()
   local jobs_left, lanes_left = MAX_JOBS, 0
   local seen_lanes, seen_groups, taken = {}, {}, {}
 
-  -- Whether both wait their turn at the same gate: then what serves one serves the other.
+  -- Returns whether both wait their turn at the same gate: a turn of one is then a turn of the other.
   local function shares_turn(other)
     for _, gate_id in ipairs(other.keyed) do
       if passed[gate_id] and gates.of(gate_id, now_ms).is_fair then return true end
@@ -29,8 +29,8 @@ local jobs_ahead = (function()
     return false
   end
 
-  -- Of an ordered set with members of one length: how many have a smaller score, and how many the same and a smaller
-  -- member.
+  -- Counts members of a sorted set with members of one length: those with a smaller score, and those with the same
+  -- score and a smaller member.
   local function count_before(key, score, member)
     local smaller = redis.call('ZCOUNT', key, '-inf', '(' .. score)
     local low, high = smaller, redis.call('ZCOUNT', key, '-inf', score)
@@ -41,8 +41,8 @@ local jobs_ahead = (function()
     return smaller, low - smaller
   end
 
-  -- For how many jobs there is room at the gates of a lane or job that this one does not have to pass as well: where
-  -- both wait at the same gate, all that come earlier start earlier.
+  -- Returns the room, in jobs, at the gates of a lane or job that this one does not have to pass as well: if both wait
+  -- at the same gate, all that come earlier start earlier.
   local function room_before(...)
     local room, others = gates.NO_ROOM_LIMIT, {}
     for _, list in ipairs({...}) do
@@ -60,7 +60,7 @@ local jobs_ahead = (function()
     for _, gate_id in ipairs(ids) do taken[gate_id] = (taken[gate_id] or 0) + count end
   end
 
-  -- Of the first jobs of a lane so many as have room at the gates that each brings along.
+  -- Counts those of the first jobs of a lane that have room at the gates that each brings along.
   local function admissible(other, jobs)
     local count, start = 0, 0
     while start < jobs do
@@ -84,7 +84,7 @@ local jobs_ahead = (function()
     return count
   end
 
-  -- How many jobs of another lane start before this one.
+  -- Returns how many jobs of another lane start before this one.
   local function jobs_before(other)
     local room, others = room_before(other.shared, other.keyed)
     if room <= 0 then return 0 end
@@ -95,7 +95,7 @@ local jobs_ahead = (function()
       same = redis.call('ZCOUNT', key, own_score, own_score)
       local first = redis.call('ZRANGE', key, 0, 0)[1]
       local turns_before = own_is_fair and own_turns or 0
-      -- Whoever was served goes to the end of its priority.
+      -- A lane that was served goes to the end of its priority.
       if smaller == 0 and first and turns.order_of(other, first) .. other.id < own_first then
         turns_before = turns_before + 1
       end
@@ -127,7 +127,7 @@ local jobs_ahead = (function()
         end
         lanes_left = lanes_left - 1
         local other = lanes.by_id(string.sub(member, -layout.lane.id_length))
-        -- What closes one lane of a group without a key closes all of them.
+        -- A gate without a key that closes one lane of a group closes all of them.
         if is_first and (other.edition ~= edition or room_before(other.shared) <= 0) then return end
         is_first = false
         if not seen_lanes[other.id] then
@@ -195,7 +195,7 @@ local jobs_ahead = (function()
     local is_asked = {}
     for _, name in ipairs(names) do is_asked[name] = true end
     walk_group(lane.group, own_name)
-    -- Who lies aside at the same gates starts before it as well, when they open.
+    -- Lanes that are parked at the same gates start before it as well, when the gates open.
     for _, gate_id in ipairs(passed) do walk_waiters(gate_id, is_asked) end
     for _, name in ipairs(names) do walk_open(name) end
     if lane.at ~= '' and gates.of(lane.at, now_ms).room > 0 and sum() == 0 then

@@ -1,6 +1,6 @@
 -- include lib/lanes.lua
 -- include lib/parking.lua
--- What is wrong with lanes.
+-- Finds the faults of lanes.
 local lane_faults = (function()
   local tag = ARGV.tag
 

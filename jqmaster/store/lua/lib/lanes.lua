@@ -9,7 +9,7 @@
 -- is, however many key values there are. A job that a claim finds behind a closed gate goes to a lane of its own kind,
 -- and those like it that come later go there at once.
 --
--- What happens to lanes is gathered here, and written once by lib/lane_writes.lua.
+-- Changes of lanes are gathered here, and written once by lib/lane_writes.lua.
 local lanes = (function()
   local tag = ARGV.tag
   local sub = string.sub
@@ -86,7 +86,8 @@ local lanes = (function()
     return lane.bytes
   end
 
-  -- Where a job waits, runs or waited: its lane, and the keyed gates that it brings along (nil: those of the lane).
+  -- Returns where a job waits, runs or waited: its lane, and the keyed gates that it brings along (nil: those of the
+  -- lane).
   local function home_of(head)
     local lane = of(head)
     return lane, #lane.keyed == 0 and own_gates(head) or nil

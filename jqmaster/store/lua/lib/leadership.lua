@@ -1,4 +1,4 @@
--- Who leads, and under which epoch.
+-- The current leader and its epoch.
 local leadership = (function()
   -- A leader's act counts only under the newest leadership: equality, not order, so that no rolled-back epoch passes.
   local function holds(epoch_key, epoch)

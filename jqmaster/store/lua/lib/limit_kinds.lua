@@ -21,8 +21,9 @@ local limit_kinds = (function()
 
   local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- starts of a gate beyond its period
 
-  -- How long a gate remembers its starts: for one period at least. Beyond it for as many whole periods as hold at most
-  -- `MAX_REMEMBERED` starts, up to `REMEMBERED_MS`, so that a period that is made longer finds what started before.
+  -- Returns how long a gate remembers its starts: for one period at least. Beyond it for as many whole periods as hold
+  -- at most `MAX_REMEMBERED` starts, up to `REMEMBERED_MS`, so that a period that is made longer finds what started
+  -- before.
   local function remembered_ms(gate)
     if not gate.rate_limit then return REMEMBERED_MS end
     local whole_periods_ms = gate.period_ms * math.floor(MAX_REMEMBERED / gate.rate_limit)
@@ -50,7 +51,7 @@ local limit_kinds = (function()
       if not gate.rate_limit then return nil end
       local excess = gate.starts + gate.taken - gate.rate_limit
       if excess < 0 then return nil end
-      -- Of the starts of this script all are now.
+      -- All starts of this script are now.
       return excess < gate.starts and opening_after(gate, excess) or gate.now_ms + gate.period_ms + 1
     end,
     on_start = function(gate, begun, now_ms)

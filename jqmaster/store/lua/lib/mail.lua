@@ -1,6 +1,6 @@
 -- include lib/record.lua
--- What the newest poll of a worker that pulls was given: pieces of job ID and token, in one string that the end of the
--- offers takes away.
+-- The jobs that the newest poll of a pulling worker was given: pieces of job ID and token, in one string that expires
+-- when the offers end.
 local mail = (function()
   local ID_LENGTH, TOKEN_LENGTH = 36, 16
 

@@ -7,7 +7,7 @@
 local open_lanes = (function()
   local tag = ARGV.tag
   local sub, ID_LENGTH = string.sub, layout.lane.id_length
-  -- Where a fair key was served, all its lanes stand later than they were found: so many more are worth a look.
+  -- After a fair key was served, all its lanes stand later than they were found: so many more are worth a look.
   local MAX_LANES, MORE_LANES_IF_FAIR = 1000, 200
   local edition = tonumber(ARGV.edition)
   -- By ID, groups whose shared gates are open, and those that are closed; names that were asked for.
@@ -26,7 +26,7 @@ local open_lanes = (function()
       lane_queue.add({score = tonumber(open[at + 1]), order = open[at], lane_id = lane_id, group = group})
     end
     if #open / 2 < redis.call('ZCARD', tag .. 'open:' .. group.id) then
-      -- What follows was not read, and may come before anything that follows here.
+      -- The lanes that follow were not read, and may come before anything that follows here.
       lane_queue.add({score = tonumber(open[#open]), order = open[#open - 1] .. '~', group = group, is_end = true})
     end
   end
@@ -72,7 +72,7 @@ local open_lanes = (function()
     end
   end
 
-  -- Whether the queue had all of them.
+  -- Returns whether the queue had all of them.
   local function are_all_read()
     return not is_cut_short and lanes_read < MAX_LANES
   end

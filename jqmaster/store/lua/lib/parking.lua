@@ -1,15 +1,15 @@
 -- include lib/gates.lua
 -- include lib/lanes.lua
--- What lies aside at closed gates, out of the way of every claim, and comes back when they open.
+-- Lanes and groups that are parked at closed gates, out of the way of every claim, until the gates open.
 --
--- A lane lies at the gate that closed it. Of the lanes of one group that lie at an open gate, the first is never there:
--- it is open, and the next follows when it has been served. So neither the closed nor their number cost. A closed gate
--- that is shared closes its groups as a whole.
+-- A lane lies at the gate that closed it. The first lane of a group at an open gate is never parked: it is open, and
+-- the next follows when it has been served. So closed lanes cost nothing, however many they are. A closed gate that is
+-- shared closes its groups as a whole.
 local parking = (function()
   local tag = ARGV.tag
   local sub, known_gates = string.sub, gates.known
 
-  -- Who waits at a gate: lanes of a group, or the whole group; then the group and its name.
+  -- The waiters at a gate: lanes of a group, or the whole group; then the group and its name.
   local LANES, GROUP, ID_LENGTH = 'L', 'G', layout.lane.id_length
 
   local function read_waiter(waiter)
@@ -31,7 +31,7 @@ local parking = (function()
     if redis.call('EXISTS', tag .. 'waiters:' .. gate_id) == 0 then redis.call('SREM', tag .. 'closed', gate_id) end
   end
 
-  -- Whether the gate knows that lanes of this group lie there, or the whole group.
+  -- Returns whether the gate knows that lanes of this group lie there, or the whole group.
   local function knows_lane(gate_id, lane) return has_waiter(gate_id, LANES .. lane.group .. lane.name) end
   local function knows_group(gate_id, lane) return has_waiter(gate_id, GROUP .. lane.group .. lane.name) end
 
@@ -97,7 +97,7 @@ local parking = (function()
     return has_any_opened
   end
 
-  -- A lane that was open is so no more, or comes later: whom it stood for at its other gates comes next, and is
+  -- A lane is no longer open, or comes later: the lanes for which it stood at its other gates come next, and are
   -- returned. At a gate that is known to be closed they stay until it opens.
   local function follow(lane, except_gate_id)
     local came_back = {}

@@ -1,10 +1,9 @@
--- How many jobs of a name are ready.
+-- Counts the ready jobs of a name.
 local ready_counts = (function()
   local tag = ARGV.tag
   local MOST_LANES = 500
 
-  -- How many are ready, how many are counted, and in how many lanes; nil where they are too many to say so at one
-  -- instant.
+  -- Returns how many are ready, how many are counted, and in how many lanes; nil if they are too many for one instant.
   local function of(name, counts_key)
     local ids = redis.call('ZRANGE', tag .. 'lanes:' .. name, 0, MOST_LANES)
     if #ids > MOST_LANES then return nil end

@@ -1,6 +1,6 @@
 -- include lib/record.lua
--- What a claim makes of the records of ready jobs. Jobs of one kind have most of them in common: what follows from that
--- is found out once.
+-- Changes the records of ready jobs for a claim. Records of jobs of one kind are mostly alike: the common facts are
+-- computed once.
 local ready_jobs = (function()
   local byte, sub, unpack_bytes = string.byte, string.sub, struct.unpack
   -- From the length of the name to that of the extras: where the argument begins; false where the job brings gates

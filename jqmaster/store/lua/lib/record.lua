@@ -20,8 +20,8 @@ local record = (function()
     return table.concat({sub(h, 1, 8), sub(h, 9, 12), sub(h, 13, 16), sub(h, 17, 20), sub(h, 21, 32)}, '-')
   end
 
-  -- The first bytes of a record, at most so many; empty where there is none or the key is no string. An error in the
-  -- middle of a batch would leave what came before it half done: a damaged record may hurt only itself.
+  -- Returns the first bytes of a record, at most so many; empty if it does not exist or the key is not a string. An
+  -- error in the middle of a batch would leave what came before it half done: a damaged record may hurt only itself.
   local function beginning(key, length)
     local s = redis.pcall('GETRANGE', key, 0, length - 1)
     return type(s) == 'string' and s or ''
@@ -45,7 +45,7 @@ local record = (function()
     return sub(head, NAME_AT, NAME_LENGTH_AT + byte(head, NAME_LENGTH_AT))
   end
 
-  -- Where the gates stand, and where what follows them.
+  -- Returns the offsets of the gates, and of the part behind them.
   local function gates_span(head)
     local at = NAME_AT + byte(head, NAME_LENGTH_AT)
     local count = byte(head, at)
@@ -100,8 +100,8 @@ local record = (function()
     return unpack_bytes('>I4I4I2I2', head, layout.attempt.at)
   end
 
-  -- Whether the job's newest claim has this token and is this worker's. Of a beginning that ends with the worker at
-  -- least.
+  -- Returns whether the job's newest claim has this token and is this worker's. The beginning must reach to the end of
+  -- the worker ID.
   local function is_claim_of(head, token_bytes, worker_id_bytes)
     return #head >= layout.worker_id.last and token_of(head) == token_bytes and worker_of(head) == worker_id_bytes
   end

@@ -23,7 +23,7 @@ local slots = (function()
     return found
   end
 
-  -- Whether who passes these gates needs a slot.
+  -- Returns whether a job that passes these gates needs a slot.
   local function are_needed(gate_list)
     for _, gate_id in ipairs(split(gate_list)) do
       local limits = constraints.limits_of(gate_id)

@@ -17,8 +17,8 @@ local taking = (function()
   local expired, expired_names, damaged, watched = {}, {}, {}, {}
   -- How many are claimed, and how many bytes; how many were put aside.
   local count, bytes, moves = 0, 0, 0
-  -- Of each claim: ID and record, as they are given out; the key of its record, and what becomes of its beginning; when
-  -- its lease or time ends, and ID.
+  -- For each claim: ID and record, as they are given out; the key of its record, and its new beginning; the end of its
+  -- lease or time, and ID.
   local claimed, keys, beginnings, running = {}, {}, {}, {}
   -- By timeout.
   local ends = {}

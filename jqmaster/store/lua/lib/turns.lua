@@ -20,7 +20,7 @@ local turns = (function()
     return order
   end
 
-  -- Whether a lane takes turns with others at one of its gates.
+  -- Returns whether a lane takes turns with others at one of its gates.
   local function are_taken(lane)
     for _, gate_id in ipairs(lane.keyed) do
       if is_fair(gate_id) then return true end

@@ -1,7 +1,7 @@
 -- include lib/lists.lua
 -- include lib/gate_ids.lua
 -- include lib/constraints.lua
--- How many jobs wait behind each gate. Of each gate a note is kept: that number, and its key's value for people.
+-- Counts the jobs that wait behind each gate. Each gate has a note: that number, and its key's value for people.
 local waiting = (function()
   local tag = ARGV.tag
   local constraint_of = gate_ids.constraint_of
@@ -43,8 +43,8 @@ local waiting = (function()
       local gate_id = ids[from + i - 1]
       local before, text = split_note(note)
       local now = before + more_at[gate_id]
-      -- Of a key value that is idle the leader forgets; not of a constraint that is gone, whom it may have forgotten
-      -- before.
+      -- The leader removes the notes of idle key values, but not those of a constraint that is gone, which it may have
+      -- forgotten before.
       if now == 0 and (gate_ids.is_shared(gate_id) or not constraints.limits_of(cid)) then
         if note then gone[#gone + 1] = gate_id end
       elseif not note or now ~= before then

@@ -1,6 +1,6 @@
 #!lua
--- Adds failures to their groups, once for each number of a master's calls. Of too many groups those go that were unseen
--- for longest.
+-- Adds failures to their groups, once for each number of a master's calls. If there are too many groups, those go that
+-- were unseen for longest.
 -- KEYS flushed:string failure_groups:hash failures_seen:zset
 -- ARGV now_ms number(of the call, growing) max_groups lives_ms(how long an unseen group is kept) [+ group_id count
 --   example_job_id name cause message]

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Wishes the end of an action on many jobs that is under way; the leader ends it before its next step. What it did
--- stays done.
+-- Requests the end of an action on many jobs that is under way; the leader ends it before its next step. Its steps so
+-- far are not undone.
 -- KEYS running_actions:set action:hash
 -- ARGV action_id who wake_channel
 -- REPLY ok | over

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- How many jobs of each name are ready, and since when the first of them waits, as far as a bounded look tells: in each
--- lane the oldest job of each priority.
+-- Reads how many jobs of each name are ready, and since when the first of them waits, as far as a bounded look tells:
+-- in each lane the oldest job of each priority.
 -- KEYS ready_counts:hash
 -- ARGV now_ms tag [+ name]
 -- REPLY ok:now_ms,[ready since_ms(0: not known)]

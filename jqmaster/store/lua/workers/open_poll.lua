@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- A worker that pulls asks for jobs: from now on they may be claimed for it. Who asks the same again gets what that
--- poll was given already, and nobody loses what no poll was told of.
+-- A worker that pulls asks for jobs: from now on they may be claimed for it. A repeat of a poll gets the jobs that the
+-- poll was given already, so a lost answer loses no job.
 -- KEYS worker:hash mail:string epoch:string
 -- ARGV now_ms worker_id worker_id_bytes poll_id max wait_ms job_prefix wake_channel(empty: nobody to wake)
 -- REPLY mail:now_ms,epoch,is_draining,[id record] | open:now_ms,epoch,is_draining | unknown | detached | pushed
@@ -24,7 +24,7 @@ if worker[4] == poll_id or worker[5] ~= '1' then
     return {'mail', now_ms, epoch, is_draining, offers}
   end
 end
--- Another poll: what the one before was told has arrived.
+-- Another poll: the answer to the one before has arrived.
 redis.call('UNLINK', mail_key)
 redis.call('HSET', worker_key, 'poll_id', poll_id, 'poll_max', max, 'poll_until_ms',
   string.format('%.0f', now_ms + wait_ms), 'poll_is_told', 0)
